@@ -1,0 +1,27 @@
+"""The errors a user may see: each message says where, what was given, what is allowed and what to do."""
+
+from __future__ import annotations
+
+
+class EgtError(Exception):
+    """Wrong input or usage; the command line prints the message and exits with 2."""
+
+
+class GraphError(EgtError):
+    """A graph that breaks a rule of `egt.Graph`."""
+
+
+class ConfigError(EgtError):
+    """A setting that is unknown, of the wrong type, or makes no sense with another one."""
+
+
+class DataError(EgtError):
+    """A file, table or data set that cannot be read as graphs."""
+
+
+class ArtifactError(EgtError):
+    """A saved model that is damaged, incomplete or not ours."""
+
+
+class RunError(EgtError):
+    """The run itself failed (diverged, out of memory, interrupted); the command line exits with 1."""

@@ -1,0 +1,270 @@
+"""`Graph`: one graph as arrays, frozen and validated once. Every field's shape is documented here and only here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from egt.errors import GraphError
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float32]
+TargetArray = NDArray[np.float64]
+
+UNKNOWN = -1
+"""The category id of a value that the vocabulary does not hold; it contributes nothing to an embedding."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Graph:
+    """One graph: nodes, directed edges, their features, and the targets to be learned.
+
+    An undirected edge is stored as its two directions (`Graph.undirected` does it for you). There are no parallel
+    edges. Features that are left out have width 0. N is the number of nodes, E of directed edges, R of asked pairs.
+
+    Fields:
+        num_nodes: N, at least 1.
+        edge_index: (2, E) source i (row 0) and target j (row 1) of each edge; `A[i, j] = 1` for each column.
+        node_categories: (N, F) categorical node features, ids from 0; `UNKNOWN` where the category was never seen.
+        node_values: (N, F) continuous node features.
+        edge_categories: (E, F) categorical edge features, aligned with `edge_index`.
+        edge_values: (E, F) continuous edge features, aligned with `edge_index`.
+        edge_weight: (E,) weights of the edges, or None for an unweighted graph.
+        graph_targets: (T,) targets of the whole graph; NaN marks a missing label; classes are stored as 0.0, 1.0, ...
+        node_targets: (N, T) targets of the nodes; NaN marks a node that is not scored.
+        edge_targets: (E, T) targets of the edges, or (R, T) of the pairs in `query_index` when that is given.
+        query_index: (2, R) node pairs that are asked about (link prediction), or None: the edges themselves.
+        id: a name for messages and predictions, unique in its data set.
+    """
+
+    num_nodes: int
+    edge_index: IntArray
+    node_categories: IntArray = field(default=None)  # type: ignore[assignment]
+    node_values: FloatArray = field(default=None)  # type: ignore[assignment]
+    edge_categories: IntArray = field(default=None)  # type: ignore[assignment]
+    edge_values: FloatArray = field(default=None)  # type: ignore[assignment]
+    edge_weight: FloatArray | None = None
+    graph_targets: TargetArray | None = None
+    node_targets: TargetArray | None = None
+    edge_targets: TargetArray | None = None
+    query_index: IntArray | None = None
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        where = f"graph {self.id!r}" if self.id else "graph"
+        if not isinstance(self.num_nodes, int | np.integer) or isinstance(self.num_nodes, bool) or self.num_nodes < 1:
+            raise GraphError(f"{where}: num_nodes is {self.num_nodes!r}; a graph needs at least one node")
+        num_nodes = int(self.num_nodes)
+        edge_index = _pairs(self.edge_index, num_nodes, f"{where}: edge_index")
+        num_edges = edge_index.shape[1]
+        _refuse_parallel(edge_index, num_nodes, where)
+        query_index = None if self.query_index is None else _pairs(self.query_index, num_nodes, f"{where}: query_index")
+        num_queries = num_edges if query_index is None else query_index.shape[1]
+
+        values: dict[str, Any] = {
+            "num_nodes": num_nodes,
+            "edge_index": edge_index,
+            "query_index": query_index,
+            "node_categories": _categories(self.node_categories, num_nodes, f"{where}: node_categories"),
+            "edge_categories": _categories(self.edge_categories, num_edges, f"{where}: edge_categories"),
+            "node_values": _values(self.node_values, num_nodes, f"{where}: node_values"),
+            "edge_values": _values(self.edge_values, num_edges, f"{where}: edge_values"),
+            "edge_weight": _weight(self.edge_weight, num_edges, f"{where}: edge_weight"),
+            "graph_targets": _targets(self.graph_targets, None, f"{where}: graph_targets"),
+            "node_targets": _targets(self.node_targets, num_nodes, f"{where}: node_targets"),
+            "edge_targets": _targets(self.edge_targets, num_queries, f"{where}: edge_targets"),
+        }
+        for name, value in values.items():
+            if isinstance(value, np.ndarray):
+                value = value.view()
+                value.flags.writeable = False
+            object.__setattr__(self, name, value)
+
+    @property
+    def num_edges(self) -> int:
+        """E, the number of directed edges."""
+        return int(self.edge_index.shape[1])
+
+    @property
+    def is_symmetric(self) -> bool:
+        """True when every edge has its opposite with the same weight: the adjacency matrix is symmetric."""
+        i, j = self.edge_index
+        weight = np.ones(self.num_edges, np.float32) if self.edge_weight is None else self.edge_weight
+        forward, backward = i * self.num_nodes + j, j * self.num_nodes + i
+        order, opposite = np.argsort(forward), np.argsort(backward)
+        return bool(
+            np.array_equal(forward[order], backward[opposite]) and np.array_equal(weight[order], weight[opposite])
+        )
+
+    @classmethod
+    def undirected(cls, *, num_nodes: int, edge_index: ArrayLike, **fields: Any) -> Graph:
+        """A graph from undirected edges, each given once: both directions are stored with the same features.
+
+        Arguments are those of `Graph`; `edge_*` fields have one row per undirected edge. The opposite of edge k is
+        stored at row k + (number of edges that are not self-loops before it), behind all given edges.
+        """
+        edges = _pairs(edge_index, num_nodes, "edge_index")
+        both = np.flatnonzero(edges[0] != edges[1])
+        for name in ("edge_categories", "edge_values", "edge_weight", "edge_targets"):
+            if fields.get(name) is not None and not (name == "edge_targets" and fields.get("query_index") is not None):
+                rows = np.asarray(fields[name])
+                if len(rows) != edges.shape[1]:
+                    raise GraphError(f"{name} has {len(rows)} rows for {edges.shape[1]} edges; give one row per edge")
+                fields[name] = np.concatenate([rows, rows[both]])
+        return cls(num_nodes=num_nodes, edge_index=np.concatenate([edges, edges[::-1, both]], axis=1), **fields)
+
+    def adjacency(self, *, weighted: bool = False, self_loops: bool = True) -> NDArray[np.float64]:
+        """The dense adjacency matrix.
+
+        Args:
+            weighted: entries are the edge weights instead of 1.
+            self_loops: the diagonal is set to 1 (assigned, so it never becomes 2).
+
+        Returns:
+            (N, N) with `A[i, j]` for the edge i -> j.
+        """
+        matrix = np.zeros((self.num_nodes, self.num_nodes))
+        i, j = self.edge_index
+        matrix[i, j] = self.edge_weight if weighted and self.edge_weight is not None else 1.0
+        if self_loops:
+            np.fill_diagonal(matrix, 1.0)
+        return matrix
+
+    def permuted(self, permutation: ArrayLike) -> Graph:
+        """The same graph with its nodes renumbered: new node k is old node `permutation[k]`."""
+        order = np.asarray(permutation, dtype=np.int64)
+        if not np.array_equal(np.sort(order), np.arange(self.num_nodes)):
+            raise GraphError(f"permutation must hold each of 0..{self.num_nodes - 1} once")
+        new_of_old = np.argsort(order)
+        return Graph(
+            num_nodes=self.num_nodes,
+            edge_index=new_of_old[self.edge_index],
+            node_categories=self.node_categories[order],
+            node_values=self.node_values[order],
+            edge_categories=self.edge_categories,
+            edge_values=self.edge_values,
+            edge_weight=self.edge_weight,
+            graph_targets=self.graph_targets,
+            node_targets=None if self.node_targets is None else self.node_targets[order],
+            edge_targets=self.edge_targets,
+            query_index=None if self.query_index is None else new_of_old[self.query_index],
+            id=self.id,
+        )
+
+
+@dataclass(frozen=True)
+class FeatureSchema:
+    """The features that every graph of a data set has: vocabulary sizes and numbers of continuous columns."""
+
+    node_categories: tuple[int, ...] = ()
+    num_node_values: int = 0
+    edge_categories: tuple[int, ...] = ()
+    num_edge_values: int = 0
+
+    def check(self, graph: Graph) -> None:
+        """Raise a `GraphError` unless the graph has these features with ids inside their vocabularies."""
+        where = f"graph {graph.id!r}" if graph.id else "graph"
+        for level in ("node", "edge"):
+            ids: IntArray = getattr(graph, f"{level}_categories")
+            sizes: tuple[int, ...] = getattr(self, f"{level}_categories")
+            if ids.shape[1] != len(sizes):
+                raise GraphError(
+                    f"{where}: {level}_categories has {ids.shape[1]} columns, the model reads {len(sizes)}"
+                )
+            over = np.argwhere(ids >= np.asarray(sizes, dtype=np.int64).reshape(1, -1))
+            if len(over):
+                row, column = (int(k) for k in over[0])
+                raise GraphError(
+                    f"{where}: {level}_categories[{row}, {column}] is {ids[row, column]}; the vocabulary has ids "
+                    f"0..{sizes[column] - 1} (use {UNKNOWN} for a category that was never seen)"
+                )
+            given: int = getattr(graph, f"{level}_values").shape[1]
+            expected: int = getattr(self, f"num_{level}_values")
+            if given != expected:
+                raise GraphError(f"{where}: {level}_values has {given} columns, the model reads {expected}")
+
+
+def _pairs(given: ArrayLike, num_nodes: int, where: str) -> IntArray:
+    pairs = np.asarray(given)
+    if pairs.size == 0:
+        return np.zeros((2, 0), dtype=np.int64)
+    if pairs.ndim != 2 or pairs.shape[0] != 2:
+        raise GraphError(f"{where} has shape {pairs.shape}; it must be (2, E): row 0 sources, row 1 targets")
+    if not np.issubdtype(pairs.dtype, np.integer):
+        raise GraphError(f"{where} holds {pairs.dtype}; node numbers must be integers")
+    pairs = pairs.astype(np.int64)
+    if pairs.min() < 0 or pairs.max() >= num_nodes:
+        bad = int(pairs.min()) if pairs.min() < 0 else int(pairs.max())
+        raise GraphError(f"{where} names node {bad}, but nodes are numbered 0..{num_nodes - 1}")
+    return np.ascontiguousarray(pairs)
+
+
+def _refuse_parallel(edge_index: IntArray, num_nodes: int, where: str) -> None:
+    keys = np.sort(edge_index[0] * num_nodes + edge_index[1])
+    repeated = keys[1:][keys[1:] == keys[:-1]]
+    if len(repeated):
+        i, j = divmod(int(repeated[0]), num_nodes)
+        raise GraphError(f"{where}: edge {i} -> {j} is given more than once; merge parallel edges first")
+
+
+def _rows(given: ArrayLike | None, num_rows: int, where: str) -> NDArray[Any]:
+    if given is None:
+        return np.zeros((num_rows, 0))
+    rows = np.asarray(given)
+    if rows.ndim == 1:
+        rows = rows.reshape(-1, 1)
+    if rows.ndim != 2 or rows.shape[0] != num_rows:
+        raise GraphError(f"{where} has shape {np.shape(given)}; it must be ({num_rows}, number of columns)")
+    return rows
+
+
+def _categories(given: ArrayLike | None, num_rows: int, where: str) -> IntArray:
+    rows = _rows(given, num_rows, where)
+    if rows.size and not np.issubdtype(rows.dtype, np.integer):
+        raise GraphError(f"{where} holds {rows.dtype}; category ids must be integers")
+    ids = np.ascontiguousarray(rows, dtype=np.int64)
+    if ids.size and ids.min() < UNKNOWN:
+        raise GraphError(f"{where} holds {int(ids.min())}; ids start at 0 ({UNKNOWN} marks an unknown category)")
+    return ids
+
+
+def _values(given: ArrayLike | None, num_rows: int, where: str) -> FloatArray:
+    rows = _rows(given, num_rows, where)
+    try:
+        values = np.ascontiguousarray(rows, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"{where} cannot be read as numbers: {error}") from error
+    if not np.isfinite(values).all():
+        row, column = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
+        raise GraphError(f"{where}[{row}, {column}] is {values[row, column]}; features must be finite, fill it in first")
+    return values
+
+
+def _weight(given: ArrayLike | None, num_edges: int, where: str) -> FloatArray | None:
+    if given is None:
+        return None
+    weight = np.asarray(given)
+    if weight.shape != (num_edges,):
+        raise GraphError(f"{where} has shape {weight.shape}; it must be ({num_edges},), one weight per edge")
+    return _values(weight, num_edges, where).reshape(-1)
+
+
+def _targets(given: ArrayLike | None, num_rows: int | None, where: str) -> TargetArray | None:
+    if given is None:
+        return None
+    try:
+        targets = np.ascontiguousarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"{where} cannot be read as numbers: {error}") from error
+    if num_rows is None:
+        targets = targets.reshape(-1) if targets.ndim <= 1 else targets
+        if targets.ndim != 1:
+            raise GraphError(f"{where} has shape {targets.shape}; it must be (T,), one number per target")
+    else:
+        targets = np.ascontiguousarray(_rows(targets, num_rows, where), dtype=np.float64)
+    if np.isinf(targets).any():
+        raise GraphError(f"{where} holds an infinite number; targets must be finite, or NaN where a label is missing")
+    return targets
