@@ -1,0 +1,1 @@
+"""Samples -> GraphBatch: the layouts of the channels, collation and size-aware sampling."""

@@ -1,0 +1,117 @@
+"""The packed layout: graphs one after the other, (sum N, d_h) and (sum N^2, d_e), no padding at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from egt.batching.layout import Indices, masked_softmax
+
+
+class Packed:
+    """Pair (i, j) of graph b is row `pair_start[b] + i * N_b + j`; runs of graphs of equal size are computed together.
+
+    Any order of graphs is right; a batch sorted by size has the fewest runs and is the fastest.
+
+    Args:
+        sizes: nodes of each graph, virtual ones included.
+        num_virtual: q.
+        device: where the index tensors live.
+    """
+
+    def __init__(self, sizes: Sequence[int], num_virtual: int = 0, device: torch.device | None = None) -> None:
+        self.sizes = tuple(sizes)
+        self.num_virtual = num_virtual
+        self.device = device
+        self.num_graphs = len(self.sizes)
+        self.num_nodes = sum(self.sizes)
+        self.num_pairs = sum(size * size for size in self.sizes)
+        self.pair_shape = (self.num_pairs,)
+        self.real_nodes: Tensor | None = None
+        self.real_pairs: Tensor | None = None
+        self.runs = [(len(list(run)), size) for size, run in groupby(self.sizes)]
+
+    @cached_property
+    def size_tensor(self) -> Tensor:
+        """(B,) nodes of each graph."""
+        return torch.tensor(self.sizes, dtype=torch.int64, device=self.device)
+
+    @cached_property
+    def pair_start(self) -> Tensor:
+        """(B,) the first row of each graph in the edge channel."""
+        squares = self.size_tensor.square()
+        return squares.cumsum(0) - squares
+
+    @cached_property
+    def node_indices(self) -> Indices:
+        sizes = self.size_tensor
+        graph = torch.repeat_interleave(sizes, output_size=self.num_nodes)
+        start = sizes.cumsum(0) - sizes
+        i = torch.arange(self.num_nodes, device=self.device) - start[graph]
+        return Indices(graph, i, torch.zeros_like(i))
+
+    @cached_property
+    def pair_indices(self) -> Indices:
+        graph = torch.repeat_interleave(self.size_tensor.square(), output_size=self.num_pairs)
+        local = torch.arange(self.num_pairs, device=self.device) - self.pair_start[graph]
+        size = self.size_tensor[graph]
+        return Indices(graph, local // size, local % size)
+
+    @property
+    def pair_nodes(self) -> tuple[Tensor, Tensor]:
+        index = self.pair_indices
+        start = (self.size_tensor.cumsum(0) - self.size_tensor)[index.graph]
+        return start + index.i, start + index.j
+
+    def to(self, device: torch.device) -> Packed:
+        return Packed(self.sizes, self.num_virtual, device)
+
+    def with_virtual(self, num_virtual: int) -> tuple[Packed, Tensor, Tensor]:
+        wide = Packed([size + num_virtual for size in self.sizes], num_virtual, self.device)
+        node, pair = self.node_indices, self.pair_indices
+        nodes = torch.arange(self.num_nodes, device=self.device) + (node.graph + 1) * num_virtual
+        width = wide.size_tensor[pair.graph]
+        pairs = wide.pair_start[pair.graph] + (pair.i + num_virtual) * width + pair.j + num_virtual
+        return wide, nodes, pairs
+
+    def _nodes(self, x: Tensor) -> list[Tensor]:
+        """The runs of a node tensor, each (graphs, n, ...). `split` keeps the backward free of zero-filled buffers."""
+        parts = x.split([count * size for count, size in self.runs])
+        return [part.unflatten(0, run) for part, run in zip(parts, self.runs, strict=True)]
+
+    def _pairs(self, x: Tensor) -> list[Tensor]:
+        """The runs of a pair tensor, each (graphs, n, n, ...)."""
+        parts = x.split([count * size * size for count, size in self.runs])
+        return [part.unflatten(0, (count, size, size)) for part, (count, size) in zip(parts, self.runs, strict=True)]
+
+    def dot(self, Q: Tensor, K: Tensor) -> Tensor:
+        runs = zip(self._nodes(Q), self._nodes(K), strict=True)
+        return torch.cat([torch.einsum("bihc,bjhc->bijh", q, k).flatten(0, 2) for q, k in runs])
+
+    def softmax(self, logits: Tensor, allowed: Tensor | None) -> Tensor:
+        masks = [None] * len(self.runs) if allowed is None else self._pairs(allowed)
+        runs = zip(self._pairs(logits), masks, strict=True)
+        return torch.cat([masked_softmax(x, mask, dim=2).flatten(0, 2) for x, mask in runs])
+
+    def sum_keys(self, x: Tensor) -> Tensor:
+        return torch.cat([run.sum(2).flatten(0, 1) for run in self._pairs(x)])
+
+    def aggregate(self, A: Tensor, V: Tensor) -> Tensor:
+        runs = zip(self._pairs(A), self._nodes(V), strict=True)
+        return torch.cat([torch.einsum("bijh,bjhc->bihc", a, v).flatten(0, 1) for a, v in runs])
+
+    def per_node(self, x: Tensor) -> Tensor:
+        return x[self.node_indices.graph]
+
+    def mean_nodes(self, h: Tensor) -> Tensor:
+        return torch.cat([run[:, self.num_virtual :].mean(1) for run in self._nodes(h)])
+
+    def virtual_nodes(self, h: Tensor) -> Tensor:
+        return torch.cat([run[:, : self.num_virtual] for run in self._nodes(h)])
+
+    def node_rows(self, h: Tensor) -> Tensor:
+        return torch.cat([run[:, self.num_virtual :].flatten(0, 1) for run in self._nodes(h)])

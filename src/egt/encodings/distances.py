@@ -1,0 +1,51 @@
+"""How many steps it takes from one node to another: the structural matrix of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.errors import ConfigError
+from egt.graph import Graph
+
+LARGEST_MAX_HOPS = 254
+"""Distances are kept in one byte, and one value is needed for farther nodes."""
+
+
+@dataclass(frozen=True)
+class ShortestPaths:
+    """Hop distances of directed walks; self-loops do not count.
+
+    Args:
+        max_hops: distances up to this one are exact; `max_hops + 1` stands for farther or unreachable.
+    """
+
+    max_hops: int = 16
+
+    name: ClassVar[str] = "distance"
+    level: ClassVar[Literal["pair"]] = "pair"
+    stored: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_hops <= LARGEST_MAX_HOPS:
+            raise ConfigError(f"ShortestPaths: max_hops is {self.max_hops}; it must be 1..{LARGEST_MAX_HOPS}")
+
+    def __call__(self, graph: Graph) -> NDArray[np.uint8]:
+        """The distances (N, N): entry [i, j] is the length of the shortest walk from i to j, 0 on the diagonal."""
+        if self.max_hops == 1:
+            return _adjacent(graph)
+        from egt.encodings.reach import hop_distances  # imports numba, which takes longer than the rest of the package
+
+        sources, targets = graph.edge_index
+        return np.asarray(hop_distances(graph.num_nodes, sources, targets, self.max_hops))
+
+
+def _adjacent(graph: Graph) -> NDArray[np.uint8]:
+    """Distances up to one hop: the adjacency matrix says it all."""
+    distances = np.full((graph.num_nodes, graph.num_nodes), 2, np.uint8)
+    distances[graph.edge_index[0], graph.edge_index[1]] = 1
+    np.fill_diagonal(distances, 0)
+    return distances

@@ -1,0 +1,60 @@
+"""Breadth-first search from all nodes at once, on sets of nodes held as bits. Compiled by numba when imported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+
+def _hop_distances(
+    num_nodes: int, sources: NDArray[np.int64], targets: NDArray[np.int64], max_hops: int
+) -> NDArray[np.uint8]:
+    """The hop distances (N, N) of the graph with edges `sources[e] -> targets[e]`; `max_hops + 1` if farther.
+
+    `reach[i]` is the set of nodes within k steps of i. One more step gives
+    `reach'[i] = reach[i] | union of reach[j] over edges i -> j`, and what is new in it is at distance k + 1.
+    64 nodes are handled by one machine word: the cost is E N / 64 for each hop.
+    """
+    num_words = (num_nodes + 63) // 64
+    distances = np.full((num_nodes, num_nodes), max_hops + 1, np.uint8)
+    reach = np.zeros((num_nodes, num_words), np.uint64)
+    for i in range(num_nodes):
+        reach[i, i // 64] = np.uint64(1) << np.uint64(i % 64)
+        distances[i, i] = 0
+    for hop in range(1, max_hops + 1):
+        farther = reach.copy()
+        for e in range(len(sources)):
+            i, j = sources[e], targets[e]
+            for word in range(num_words):
+                farther[i, word] |= reach[j, word]
+        grown = False
+        for i in range(num_nodes):
+            for word in range(num_words):
+                new = farther[i, word] & ~reach[i, word]
+                node = word * 64
+                while new != np.uint64(0):
+                    grown = True
+                    if new & np.uint64(1):
+                        distances[i, node] = hop
+                    new >>= np.uint64(1)
+                    node += 1
+        if not grown:
+            break
+        reach = farther
+    return distances
+
+
+def _compile(function: Any) -> Any:
+    """The machine code, kept on disk between runs where there is a folder for it (written whole or not at all)."""
+    nodes = numba.types.Array(numba.int64, 1, "C", readonly=True)
+    signature = numba.uint8[:, ::1](numba.int64, nodes, nodes, numba.int64)
+    try:
+        return numba.njit(signature, cache=True)(function)
+    except RuntimeError:  # neither the package folder nor a user folder is writable
+        return numba.njit(signature)(function)
+
+
+hop_distances = _compile(_hop_distances)

@@ -1,0 +1,120 @@
+"""The singular vectors of the adjacency matrix: the positional encoding of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.encodings.signs import canonical_signs
+from egt.errors import ConfigError
+from egt.graph import Graph
+
+Matrix = NDArray[np.float64]
+Decomposition = tuple[Matrix, Matrix, Matrix]
+"""u: (N, K), singular values: (K,) from large to small, v: (N, K)."""
+
+DENSE_LIMIT = 1500
+"""Above this many nodes only the leading vectors are computed, from the sparse matrix."""
+
+
+@dataclass(frozen=True)
+class SvdEncoding:
+    """`[U sqrt(S), V sqrt(S)]` of the leading singular triplets of the adjacency matrix `A = U S V^T` with self-loops.
+
+    U V^T of the result is the best approximation of A of this rank. The joint sign of u_k and v_k follows
+    `canonical_signs`, so where singular values are distinct the result does not depend on the node numbering.
+
+    Args:
+        rank: number of triplets; columns beyond the number of nodes are zero.
+        weighted: decompose the edge weights instead of zeros and ones.
+    """
+
+    rank: int = 8
+    weighted: bool = False
+
+    name: ClassVar[str] = "svd"
+    level: ClassVar[Literal["node"]] = "node"
+    stored: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.rank < 1:
+            raise ConfigError(f"SvdEncoding: rank is {self.rank}; it must be at least 1")
+
+    def __call__(self, graph: Graph) -> NDArray[np.float32]:
+        """The encoding (N, 2 rank): all U columns, then all V columns."""
+        num_nodes = graph.num_nodes
+        A: Any
+        if num_nodes > DENSE_LIMIT and 4 * self.rank < num_nodes:
+            A = _sparse_adjacency(graph, self.weighted)
+            symmetric = (A != A.T).nnz == 0
+            u, s, v = _sparse_symmetric(A, self.rank) if symmetric else _sparse_general(A, self.rank)
+        else:
+            A = graph.adjacency(weighted=self.weighted, self_loops=True)
+            symmetric = np.array_equal(A, A.T)
+            u, s, v = _dense_symmetric(A, self.rank) if symmetric else _dense_general(A, self.rank)
+        s = np.where(s > num_nodes * np.finfo(np.float64).eps * s[0], s, 0.0)  # no noise from the null space
+        out_degree, in_degree = A @ np.ones(num_nodes), A.T @ np.ones(num_nodes)
+        signs = canonical_signs(u, v, np.column_stack([out_degree, in_degree, A @ out_degree, A.T @ in_degree]))
+        scale = signs * np.sqrt(s)
+        encoding = np.zeros((num_nodes, 2, self.rank), np.float32)
+        encoding[:, 0, : len(s)] = u * scale
+        encoding[:, 1, : len(s)] = v * scale
+        return encoding.reshape(num_nodes, 2 * self.rank)
+
+
+def _dense_symmetric(A: Matrix, rank: int) -> Decomposition:
+    values, vectors = np.linalg.eigh(A)
+    return _from_eigen(values, vectors, rank)
+
+
+def _dense_general(A: Matrix, rank: int) -> Decomposition:
+    u, s, vt = np.linalg.svd(A)
+    return u[:, :rank], s[:rank], vt[:rank].T
+
+
+def _sparse_symmetric(A: Any, rank: int) -> Decomposition:
+    from scipy.sparse.linalg import eigsh
+
+    values, vectors = eigsh(A, k=rank, which="LM", v0=_start(A.shape[0]))
+    return _from_eigen(values, vectors, rank)
+
+
+def _sparse_general(A: Any, rank: int) -> Decomposition:
+    from scipy.sparse.linalg import svds
+
+    u, s, vt = svds(A, k=rank, v0=_start(A.shape[0]), solver="arpack")
+    order = np.argsort(-s, kind="stable")
+    return u[:, order], s[order], vt[order].T
+
+
+def _from_eigen(values: Matrix, vectors: Matrix, rank: int) -> Decomposition:
+    """The singular triplets behind A = sum of lambda x x^T: s = |lambda|, u = x, v = sign(lambda) x.
+
+    Rounded first, so that of lambda and -lambda the positive one always comes first.
+    """
+    magnitudes = np.abs(values)
+    rounded = np.round(magnitudes / max(magnitudes.max(), np.finfo(np.float64).tiny), 10)
+    order = np.lexsort((-values, -rounded))[:rank]
+    u = vectors[:, order]
+    return u, magnitudes[order], u * np.where(values[order] < 0, -1.0, 1.0)
+
+
+def _start(num_nodes: int) -> Matrix:
+    """A fixed start vector with a part along every eigenvector, so that ARPACK gives the same digits every time."""
+    return np.random.default_rng(0).standard_normal(num_nodes)
+
+
+def _sparse_adjacency(graph: Graph, weighted: bool) -> Any:
+    """The matrix of `graph.adjacency(weighted=weighted, self_loops=True)` in sparse form."""
+    from scipy.sparse import csr_array
+
+    i, j = graph.edge_index
+    weight = graph.edge_weight if weighted and graph.edge_weight is not None else np.ones(graph.num_edges)
+    proper = i != j
+    nodes = np.arange(graph.num_nodes)
+    entries = np.concatenate([weight[proper].astype(np.float64), np.ones(graph.num_nodes)])
+    places = np.concatenate([i[proper], nodes]), np.concatenate([j[proper], nodes])
+    return csr_array((entries, places), shape=(graph.num_nodes, graph.num_nodes))

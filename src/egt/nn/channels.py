@@ -1,0 +1,67 @@
+"""The two residual channels of EGT and the scope in which they attend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from egt.batching.layout import Layout
+from egt.batching.padded import Padded
+from egt.nn.randomness import fresh_keys
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """Who may attend whom in a batch, and from which keys random numbers are drawn.
+
+    Fields:
+        layout: where each node and pair is stored.
+        allowed: (pairs..., 1) True where i may attend j; None when everyone attends everyone.
+        noise: (B, 2) keys of the graphs (`egt.nn.randomness.graph_keys`); None draws fresh ones when they are needed.
+    """
+
+    layout: Layout
+    allowed: Tensor | None = None
+    noise: Tensor | None = None
+
+    @cached_property
+    def keys(self) -> Tensor:
+        """(B, 2) the keys of the graphs, given or fresh."""
+        return fresh_keys(self.layout.num_graphs) if self.noise is None else self.noise
+
+    @classmethod
+    def dense(cls, h: Tensor, sizes: Tensor | None = None) -> Scope:
+        """The scope of plain dense tensors: everyone attends every real node.
+
+        Args:
+            h: (B, N, d_h) node channel.
+            sizes: (B,) nodes of each graph, the rest is padding; None when there is none.
+        """
+        if sizes is None:
+            return cls(Padded(torch.full(h.shape[:1], h.shape[1], device=h.device), h.shape[1]))
+        layout = Padded(sizes, h.shape[1])
+        return cls(layout, layout.real_pairs.unsqueeze(-1))
+
+
+@dataclass(frozen=True, eq=False)
+class Channels:
+    """Node and edge channels on their way through the layers.
+
+    Fields:
+        h: (nodes..., d_h) node channel.
+        e: (pairs..., d_e) edge channel.
+        scope: who attends whom.
+        queries: (R,) flat pair rows that the task asks about.
+    """
+
+    h: Tensor
+    e: Tensor
+    scope: Scope
+    queries: Tensor
+
+    def updated(self, h: Tensor, e: Tensor) -> Channels:
+        """The channels after a layer."""
+        return replace(self, h=h, e=e)

@@ -1,0 +1,40 @@
+"""GraphBatch -> Channels: the sum of all node terms, the sum of all pair terms, and the scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
+
+from torch import Tensor, nn
+
+from egt.batching.batch import GraphBatch
+from egt.nn.channels import Channels, Scope
+from egt.nn.scope import everyone
+
+
+class Embed(nn.Module):
+    """h0 = sum of node terms, e0 = sum of pair terms.
+
+    Args:
+        node_terms: each gives (nodes..., d_h).
+        pair_terms: each gives (pairs..., d_e).
+        scope: who may attend whom, `everyone` or `neighbors`.
+    """
+
+    def __init__(
+        self,
+        node_terms: Sequence[nn.Module],
+        pair_terms: Sequence[nn.Module],
+        scope: Callable[[GraphBatch], Tensor | None] = everyone,
+    ) -> None:
+        super().__init__()
+        self.node_terms = nn.ModuleList(node_terms)
+        self.pair_terms = nn.ModuleList(pair_terms)
+        self.scope = scope
+
+    def forward(self, batch: GraphBatch) -> Channels:
+        """Returns the channels entering the first layer."""
+        h = reduce(add, (term(batch) for term in self.node_terms))
+        e = reduce(add, (term(batch) for term in self.pair_terms))
+        return Channels(h, e, Scope(batch.layout, self.scope(batch), batch.noise), batch.queries)

@@ -1,0 +1,117 @@
+"""One layer of EGT: pre-norm attention over all pairs, and a feed-forward block for each channel."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from egt.errors import ConfigError
+from egt.nn.channels import Scope
+from egt.nn.dropout import Dropout, RandomMasking
+from egt.nn.edges import ResidualEdges
+from egt.nn.feedforward import FeedForward
+from egt.nn.gate import SigmoidGate
+from egt.nn.logits import Logits
+from egt.nn.pair_pass import EdgePass, PairPass
+from egt.nn.randomness import Stream
+
+
+class EGTLayer(nn.Module):
+    """A full layer: nodes attend to each other under the eyes of the edge channel, and the edge channel follows.
+
+    h' = h + O_h ||_k out^k,  h'' = h' + FFN_h(LN(h'));  e'' likewise inside the pair pass.
+
+    With widths alone it is the paper's layer (gated, residual edges, no dropout) and works on dense tensors:
+    `h, e = EGTLayer(64, 8, 8)(h, e)`.
+
+    Args:
+        node_width: d_h, a multiple of num_heads.
+        edge_width: d_e.
+        num_heads: H.
+        norm_h: LN of the node channel.
+        pairs: the pair pass; its parts make the variants of the paper.
+        dropout: of O_h's output.
+        ffn: feed-forward block of the node channel.
+    """
+
+    def __init__(
+        self,
+        node_width: int,
+        edge_width: int,
+        num_heads: int,
+        *,
+        norm_h: nn.Module | None = None,
+        pairs: PairPass | None = None,
+        dropout: Dropout | None = None,
+        ffn: FeedForward | None = None,
+    ) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.norm_h = norm_h or nn.LayerNorm(node_width)
+        self.qkv = nn.Linear(node_width, 3 * node_width)
+        self.pairs = pairs or _paper_pair_pass(edge_width, num_heads, head_width(node_width, num_heads))
+        self.O_h = nn.Linear(node_width, node_width)
+        self.dropout = dropout or Dropout(0.0, Stream.NODE_DROPOUT, 0, "node")
+        self.ffn = ffn or _paper_ffn(node_width, Dropout(0.0, Stream.NODE_FFN_DROPOUT, 0, "node"))
+
+    def forward(self, h: Tensor, e: Tensor, scope: Scope | None = None) -> tuple[Tensor, Tensor]:
+        """Update both channels.
+
+        Args:
+            h: (nodes..., d_h) node channel.
+            e: (pairs..., d_e) edge channel.
+            scope: who attends whom; without it h is (B, N, d_h), e is (B, N, N, d_e) and everyone attends everyone.
+        """
+        scope = scope or Scope.dense(h)
+        Q, K, V = self.qkv(self.norm_h(h)).unflatten(-1, (3, self.num_heads, -1)).unbind(-3)  # (nodes..., H, d_k)
+        out, e = self.pairs(Q, K, V, e, scope)  # (nodes..., H, d_k), (pairs..., d_e)
+        h = h + self.dropout(self.O_h(out.flatten(-2)), scope)
+        return self.ffn(h, scope), e
+
+
+class EdgeOnlyLayer(nn.Module):
+    """The last layer of a model that reads only edges: queries and keys still form H_hat, nothing else moves nodes.
+
+    Args:
+        node_width: d_h.
+        num_heads: H.
+        norm_h: LN of the node channel.
+        pairs: logits and edge update.
+    """
+
+    def __init__(self, node_width: int, num_heads: int, norm_h: nn.Module, pairs: EdgePass) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.norm_h = norm_h
+        self.qk = nn.Linear(node_width, 2 * node_width)
+        self.pairs = pairs
+
+    def forward(self, h: Tensor, e: Tensor, scope: Scope | None = None) -> tuple[Tensor, Tensor]:
+        """See `EGTLayer.forward`; h is returned as it came."""
+        scope = scope or Scope.dense(h)
+        Q, K = self.qk(self.norm_h(h)).unflatten(-1, (2, self.num_heads, -1)).unbind(-3)  # (nodes..., H, d_k)
+        return h, self.pairs(Q, K, e, scope)
+
+
+def head_width(node_width: int, num_heads: int) -> int:
+    """d_k; the node width must be a multiple of the number of heads."""
+    if num_heads < 1 or node_width % num_heads:
+        raise ConfigError(
+            f"node_width {node_width} is not a multiple of num_heads {num_heads}; "
+            "each head takes an equal share of the node channel"
+        )
+    return node_width // num_heads
+
+
+def _paper_ffn(width: int, dropout: Dropout) -> FeedForward:
+    return FeedForward(width, 2 * width, nn.ELU, nn.LayerNorm(width), dropout)
+
+
+def _paper_pair_pass(edge_width: int, num_heads: int, d_k: int) -> PairPass:
+    edge_ffn = _paper_ffn(edge_width, Dropout(0.0, Stream.EDGE_FFN_DROPOUT, 0, "pair"))
+    return PairPass(
+        Logits(edge_width, num_heads, d_k**-0.5, (-5.0, 5.0), nn.LayerNorm(edge_width)),
+        RandomMasking(0.0, num_heads, 0, gates=False),
+        SigmoidGate(edge_width, num_heads),
+        Dropout(0.0, Stream.ATTENTION_DROPOUT, 0, "pair"),
+        ResidualEdges(edge_width, num_heads, Dropout(0.0, Stream.EDGE_DROPOUT, 0, "pair"), edge_ffn),
+    )

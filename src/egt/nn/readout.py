@@ -1,0 +1,158 @@
+"""Readouts: how the channels become one row per graph, node or asked pair.
+
+A readout first prepares the channels that enter the layers (virtual nodes add themselves), then reads what comes out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from egt.batching.layout import Layout
+from egt.batching.padded import Padded
+from egt.errors import ConfigError
+from egt.nn.channels import Channels
+
+
+class Readout(nn.Module):
+    """A readout that leaves the channels as they are before the layers."""
+
+    def prepare(self, x: Channels) -> Channels:
+        """The channels that enter the layers."""
+        return x
+
+
+class MeanPool(Readout):
+    """Global average pooling: the mean of the final node embeddings of each graph.
+
+    Args:
+        norm: final LN of the node channel.
+    """
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x: Channels) -> Tensor:
+        """Returns (B, d_h)."""
+        return x.scope.layout.mean_nodes(self.norm(x.h))
+
+
+class VirtualNodes(Readout):
+    """q learned nodes that join every graph; their final embeddings, side by side, are the graph's.
+
+    e_ij = e~_i between virtual node i and any node j, (e~_i + e~_j) / 2 between two virtual nodes.
+
+    DISCREPANCY: the authors' PyTorch code lets virtual nodes attend padding, so an answer depends on the other graphs
+    of its batch; here padding is never attended (`PaddingVirtualNodes` repeats what they did).
+    DISCREPANCY: the paper numbers virtual nodes N+1..N+q; here, as in both codes, they come first.
+
+    Args:
+        num_virtual: q.
+        node_width: d_h.
+        edge_width: d_e.
+        norm: final LN of the node channel.
+    """
+
+    def __init__(self, num_virtual: int, node_width: int, edge_width: int, norm: nn.Module) -> None:
+        super().__init__()
+        self.num_virtual = num_virtual
+        self.nodes = nn.Parameter(torch.randn(num_virtual, node_width))
+        self.edges = nn.Parameter(torch.randn(num_virtual, edge_width))
+        self.norm = norm
+
+    def prepare(self, x: Channels) -> Channels:
+        """Put the virtual nodes in front of each graph."""
+        layout, node_rows, pair_rows = x.scope.layout.with_virtual(self.num_virtual)
+        node = layout.node_indices
+        h = functional.embedding(node.i.clamp(max=self.num_virtual - 1) + 0 * node.graph, self.nodes)
+        h = h.flatten(0, -2).index_copy(0, node_rows, x.h.flatten(0, -2)).view(*h.shape[:-1], -1)
+        e = self.virtual_edges(layout).flatten(0, -2).index_copy(0, pair_rows, x.e.flatten(0, -2))
+        scope = replace(x.scope, layout=layout, allowed=self.allowed(x.scope.allowed, layout, pair_rows))
+        return Channels(h, e.unflatten(0, layout.pair_shape), scope, pair_rows[x.queries])
+
+    def virtual_edges(self, layout: Layout) -> Tensor:
+        """The embeddings of all pairs with a virtual node, zeros elsewhere. Returns (pairs..., d_e)."""
+        q, pair = self.num_virtual, layout.pair_indices
+        between = (self.edges.unsqueeze(0) + self.edges.unsqueeze(1)).flatten(0, 1) / 2
+        table = torch.cat([torch.zeros_like(self.edges[:1]), self.edges, between])  # (1 + q + q^2, d_e)
+        with_real = torch.where(pair.i < q, 1 + pair.i, torch.where(pair.j < q, 1 + pair.j, 0))
+        row = torch.where((pair.i < q) & (pair.j < q), 1 + q + pair.i * q + pair.j, with_real)
+        return functional.embedding(row.expand(layout.pair_shape), table)
+
+    def allowed(self, allowed: Tensor | None, layout: Layout, pair_rows: Tensor) -> Tensor | None:
+        """The scope with virtual nodes: they attend, and are attended by, every real node. (pairs..., 1) boolean."""
+        if allowed is None:
+            return None
+        wide = allowed.new_ones(layout.num_pairs).index_copy(0, pair_rows, allowed.flatten())
+        wide = wide.view(*layout.pair_shape, 1)
+        return wide if layout.real_pairs is None else wide & layout.real_pairs.unsqueeze(-1)
+
+    def forward(self, x: Channels) -> Tensor:
+        """Returns (B, q d_h)."""
+        return self.norm(x.scope.layout.virtual_nodes(x.h)).flatten(1)
+
+
+class PaddingVirtualNodes(VirtualNodes):
+    """Virtual nodes that attend padding, bit for bit as the authors' PyTorch code; only on the padded layout."""
+
+    def allowed(self, allowed: Tensor | None, layout: Layout, pair_rows: Tensor) -> Tensor | None:
+        """As in `VirtualNodes`, but pairs of a virtual node and padding stay open."""
+        if not isinstance(layout, Padded) or allowed is None:
+            raise ConfigError("virtual nodes can attend padding only on the padded layout; use layout 'padded'")
+        return allowed.new_ones(layout.num_pairs).index_copy(0, pair_rows, allowed.flatten()).view(*layout.pair_shape, 1)
+
+
+class PerNode(Readout):
+    """One row per node: the final node embeddings of all graphs in order.
+
+    Args:
+        norm: final LN of the node channel.
+    """
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x: Channels) -> Tensor:
+        """Returns (M, d_h)."""
+        return x.scope.layout.node_rows(self.norm(x.h))
+
+
+class PerEdge(Readout):
+    """One row per asked pair, from the edge channel.
+
+    Args:
+        norm: final LN of the edge channel.
+    """
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x: Channels) -> Tensor:
+        """Returns (R, d_e)."""
+        out: Tensor = self.norm(x.e.flatten(0, -2)[x.queries])
+        return out
+
+
+class PerEdgeOfNodes(Readout):
+    """One row per asked pair without an edge channel to read (EGT-Simple): [h_i, h_j, e0_ij].
+
+    Args:
+        norm: final LN of the node channel.
+    """
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x: Channels) -> Tensor:
+        """Returns (R, 2 d_h + d_e)."""
+        layout = x.scope.layout
+        i, j = (rows.flatten()[x.queries] for rows in layout.pair_nodes)
+        h = self.norm(x.h).flatten(0, -2)
+        return torch.cat([h[i], h[j], x.e.flatten(0, -2)[x.queries]], dim=-1)

@@ -1,0 +1,23 @@
+"""Who may attend whom: everyone, or (EGT-Constrained) neighbors only."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from egt.batching.batch import GraphBatch
+
+
+def everyone(batch: GraphBatch) -> Tensor | None:
+    """Every real node attends every real node. Returns (pairs..., 1) boolean, None when nothing is masked."""
+    real = batch.layout.real_pairs
+    return None if real is None else real.unsqueeze(-1)
+
+
+def neighbors(batch: GraphBatch) -> Tensor | None:
+    """Node i attends j where the edge i -> j exists, and itself. Returns (pairs..., 1) boolean."""
+    index = batch.layout.pair_indices
+    allowed = (index.i == index.j).expand(batch.layout.pair_shape).flatten()
+    allowed = allowed.index_fill(0, batch.edge_pairs, True).unflatten(0, batch.layout.pair_shape).unsqueeze(-1)
+    real = everyone(batch)
+    return allowed if real is None else torch.logical_and(allowed, real)

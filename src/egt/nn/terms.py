@@ -1,0 +1,245 @@
+"""The learned half of each input: terms that are summed into the node and the edge embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from egt.batching.batch import GraphBatch
+from egt.batching.layout import Indices
+from egt.nn.randomness import MASK32, Stream, derive, fresh_keys, random_bits
+
+Absent = Literal["zero", "learned"]
+
+
+class CategoryTable(nn.Module):
+    """One embedding table for several categorical features; their embeddings are summed.
+
+    Row 0 stands for "no edge"; id c of feature f is row 1 + (sizes before f) + c. An unknown id (-1) adds nothing.
+
+    Args:
+        sizes: number of categories of each feature.
+        width: of the embedding.
+        absent: "zero" keeps row 0 at zero, "learned" trains it.
+    """
+
+    offset: Tensor
+
+    def __init__(self, sizes: Sequence[int], width: int, absent: Absent = "zero") -> None:
+        super().__init__()
+        self.table = nn.Embedding(1 + sum(sizes), width, padding_idx=0 if absent == "zero" else None)
+        self.register_buffer("offset", 1 + torch.tensor([0, *sizes[:-1]]).cumsum(0), persistent=False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """ids: (..., F). Returns (..., width)."""
+        known = (ids >= 0).unsqueeze(-1)
+        return (self.table((ids + self.offset) * (ids >= 0)) * known).sum(-2)
+
+
+class NodeCategories(nn.Module):
+    """Categorical node features.
+
+    Args:
+        sizes: number of categories of each feature.
+        width: d_h.
+    """
+
+    def __init__(self, sizes: Sequence[int], width: int) -> None:
+        super().__init__()
+        self.categories = CategoryTable(sizes, width)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Returns (nodes..., d_h)."""
+        out: Tensor = self.categories(batch.node_categories)
+        return out
+
+
+class NodeValues(nn.Module):
+    """Continuous node features, W x + b.
+
+    Args:
+        num_values: number of features.
+        width: d_h.
+    """
+
+    def __init__(self, num_values: int, width: int) -> None:
+        super().__init__()
+        self.W = nn.Linear(num_values, width)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Returns (nodes..., d_h)."""
+        out: Tensor = self.W(batch.node_values)
+        return out
+
+
+class SignedEncoding(nn.Module):
+    """A projection of encodings whose columns have an arbitrary sign, flipped at random per graph during training.
+
+    The sign of column k of every block is drawn once per graph, so that u_k and v_k of an SVD flip together.
+
+    DISCREPANCY: the paper flips "the signs of gamma_i", which reads as one sign per node; both codes flip per graph
+    and singular pair, as here.
+
+    Args:
+        name: the encoding to read, "svd" or "laplacian".
+        rank: number of columns of a block.
+        num_blocks: 2 for an SVD (U and V), 1 for eigenvectors.
+        width: d_h.
+    """
+
+    def __init__(self, name: str, rank: int, num_blocks: int, width: int) -> None:
+        super().__init__()
+        self.name, self.rank, self.num_blocks = name, rank, num_blocks
+        self.W_enc = nn.Linear(num_blocks * rank, width)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Returns (nodes..., d_h)."""
+        encoding = batch.node[self.name]
+        if self.training:
+            encoding = encoding * batch.layout.per_node(self.signs(batch).repeat(1, self.num_blocks))
+        out: Tensor = self.W_enc(encoding)
+        return out
+
+    def signs(self, batch: GraphBatch) -> Tensor:
+        """(B, rank) of -1 and 1."""
+        keys = fresh_keys(batch.num_graphs) if batch.noise is None else batch.noise
+        graphs = torch.arange(batch.num_graphs, device=batch.graph_ids.device)
+        zero = torch.zeros_like(graphs)
+        bits = random_bits(derive(keys, 0, Stream.SIGNS), Indices(graphs, zero, zero), self.rank)
+        return torch.where(bits > MASK32 // 2, 1.0, -1.0)
+
+
+class Degrees(nn.Module):
+    """In- and out-degree of each node, from two tables.
+
+    Args:
+        max_degree: larger degrees share the last row.
+        width: d_h.
+    """
+
+    def __init__(self, max_degree: int, width: int) -> None:
+        super().__init__()
+        self.max_degree = max_degree
+        self.outgoing = nn.Embedding(max_degree + 1, width)
+        self.incoming = nn.Embedding(max_degree + 1, width)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Returns (nodes..., d_h)."""
+        outgoing, incoming = batch.node["degree"].clamp(max=self.max_degree).unbind(-1)
+        out: Tensor = self.outgoing(outgoing) + self.incoming(incoming)
+        return out
+
+
+def spread(rows: Tensor, absent: Tensor, batch: GraphBatch) -> Tensor:
+    """Edge embeddings at their pairs, and the value for non-edges at all others.
+
+    rows: (E, d_e), absent: (d_e,). Returns (pairs..., d_e).
+    """
+    everywhere = absent.expand(batch.layout.num_pairs, -1)
+    return everywhere.index_copy(0, batch.edge_pairs, rows).unflatten(0, batch.layout.pair_shape)
+
+
+class EdgeCategories(nn.Module):
+    """Categorical edge features; non-edges get row 0.
+
+    DISCREPANCY: non-edges get a fixed zero vector in the PyTorch code and a learned row in the TensorFlow code;
+    `absent` chooses.
+
+    Args:
+        sizes: number of categories of each feature.
+        width: d_e.
+        absent: what a non-edge gets.
+    """
+
+    def __init__(self, sizes: Sequence[int], width: int, absent: Absent = "zero") -> None:
+        super().__init__()
+        self.categories = CategoryTable(sizes, width, absent)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Returns (pairs..., d_e)."""
+        return spread(self.categories(batch.edge_categories), self.categories.table.weight[0], batch)
+
+
+class EdgeValues(nn.Module):
+    """Continuous edge features, W x + b; a non-edge gets the bias b ("learned", as x = 0) or nothing ("zero").
+
+    Args:
+        num_values: number of features.
+        width: d_e.
+        absent: what a non-edge gets.
+    """
+
+    def __init__(self, num_values: int, width: int, absent: Absent = "zero") -> None:
+        super().__init__()
+        self.W = nn.Linear(num_values, width)
+        self.absent = absent
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Returns (pairs..., d_e)."""
+        absent = self.W.bias if self.absent == "learned" else torch.zeros_like(self.W.bias)
+        return spread(self.W(batch.edge_values), absent, batch)
+
+
+class DistanceTable(nn.Module):
+    """Shortest-path distance, one row for each of 0..k and one for "farther than k or unreachable".
+
+    Args:
+        max_hops: k.
+        width: d_e.
+    """
+
+    def __init__(self, max_hops: int, width: int) -> None:
+        super().__init__()
+        self.max_hops = max_hops
+        self.table = nn.Embedding(max_hops + 2, width)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Returns (pairs..., d_e)."""
+        out: Tensor = self.table(batch.pair["distance"].clamp(max=self.max_hops + 1).to(torch.int64))
+        return out
+
+
+class Reachability(nn.Module):
+    """K stacked 0/1 matrices, the k-th being "reachable in at most k steps", and one affine map. K = 1 is adjacency.
+
+    DISCREPANCY: the paper embeds the clipped distance; this is what the TensorFlow code does. A node and its
+    neighbors look alike (distance 0 and 1), and a self-loop of the data counts once (the code would add it up).
+
+    Args:
+        num_hops: K.
+        width: d_e.
+    """
+
+    def __init__(self, num_hops: int, width: int) -> None:
+        super().__init__()
+        self.num_hops = num_hops
+        self.W = nn.Linear(num_hops, width)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Returns (pairs..., d_e)."""
+        distance = batch.pair["distance"].clamp(1, self.num_hops + 1).to(torch.int64)
+        # Distance t has ones in the slots t..K: W times that is a sum over the last columns, one row for each t.
+        rows = self.W.weight.T.flip(0).cumsum(0).flip(0) + self.W.bias
+        return functional.embedding(distance - 1, torch.cat([rows, self.W.bias.unsqueeze(0)]))
+
+
+class RandomWalks(nn.Module):
+    """Relative random-walk probabilities of each pair, W p + b.
+
+    Args:
+        num_steps: K, the powers 0..K-1.
+        width: d_e.
+    """
+
+    def __init__(self, num_steps: int, width: int) -> None:
+        super().__init__()
+        self.W = nn.Linear(num_steps, width)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Returns (pairs..., d_e)."""
+        out: Tensor = self.W(batch.pair["random_walk"])
+        return out
