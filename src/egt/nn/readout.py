@@ -67,9 +67,9 @@ class VirtualNodes(Readout):
     def prepare(self, x: Channels) -> Channels:
         """Put the virtual nodes in front of each graph."""
         layout, node_rows, pair_rows = x.scope.layout.with_virtual(self.num_virtual)
-        node = layout.node_indices
-        h = functional.embedding(node.i.clamp(max=self.num_virtual - 1) + 0 * node.graph, self.nodes)
-        h = h.flatten(0, -2).index_copy(0, node_rows, x.h.flatten(0, -2)).view(*h.shape[:-1], -1)
+        _, i = torch.broadcast_tensors(layout.node_indices.graph, layout.node_indices.i)  # (nodes...)
+        h = functional.embedding(i.clamp(max=self.num_virtual - 1), self.nodes)
+        h = h.flatten(0, -2).index_copy(0, node_rows, x.h.flatten(0, -2)).view(*i.shape, -1)
         e = self.virtual_edges(layout).flatten(0, -2).index_copy(0, pair_rows, x.e.flatten(0, -2))
         scope = replace(x.scope, layout=layout, allowed=self.allowed(x.scope.allowed, layout, pair_rows))
         return Channels(h, e.unflatten(0, layout.pair_shape), scope, pair_rows[x.queries])

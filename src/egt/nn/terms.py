@@ -243,3 +243,19 @@ class RandomWalks(nn.Module):
         """Returns (pairs..., d_e)."""
         out: Tensor = self.W(batch.pair["random_walk"])
         return out
+
+
+class Constant(nn.Module):
+    """One learned vector for every node, for graphs whose nodes have no features.
+
+    Args:
+        width: d_h.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.vector = nn.Parameter(torch.randn(width))
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Returns (nodes..., d_h)."""
+        return self.vector.expand(*batch.node_categories.shape[:-1], -1)

@@ -77,8 +77,9 @@ def graph_from_smiles(
     """
     molecule, warning = _parse(smiles)
     if vocabulary == "ogb":
-        atoms = _ogb_atoms(molecule)
-        edge_index, bonds = _ogb_bonds(molecule)
+        plain = _is_plain(smiles) is not None
+        atoms = _ogb_atoms(molecule, plain)
+        edge_index, bonds = _ogb_bonds(molecule, plain)
     else:
         atoms, unknown = _zinc_atoms(molecule)
         edge_index, bonds = _zinc_bonds(molecule)
@@ -189,7 +190,7 @@ class _Codes:
 
     def __call__(self, raw: IntArray) -> IntArray:
         """The ids of (rows, columns) raw values."""
-        ids: IntArray = self.table[np.clip(raw, self.low, self.high) + self.offset]
+        ids: IntArray = self.table[np.minimum(np.maximum(raw, self.low), self.high) + self.offset]
         return ids
 
 
@@ -205,37 +206,75 @@ _OGB_ATOM_CODES = _Codes(
     (0, 1),
     (0, 1),
 )
+_TYPE_OF_ORDER = {1.0: 1, 2.0: 2, 3.0: 3, 1.5: 12}
 _OGB_BOND_CODES = _Codes((1, 2, 3, 12, None), (0, 2, 3, 4, 5, 1), (0, 1))
 
 
-def _ogb_atoms(molecule: Any) -> IntArray:
+# A SMILES of these characters has no bracket atom and no stereo mark. Then charge, radicals, chirality and bond stereo
+# are 0 and a bond's order tells its type, so the slow calls (RDKit's enumerations) can be left out.
+_is_plain = re.compile(r"[A-Za-z0-9()=#%.:-]+").fullmatch
+
+
+def _ogb_atoms(molecule: Any, plain: bool) -> IntArray:
     """(N, 9) category ids of the atoms."""
-    rows = [
-        (
-            atom.GetAtomicNum(),
-            atom.GetChiralTag(),
-            atom.GetTotalDegree(),
-            atom.GetFormalCharge(),
-            atom.GetTotalNumHs(),
-            atom.GetNumRadicalElectrons(),
-            atom.GetHybridization(),
-            atom.GetIsAromatic(),
-            atom.IsInRing(),
-        )
-        # By number: RDKit's own iterators cost twice as much.
-        for atom in map(molecule.GetAtomWithIdx, range(molecule.GetNumAtoms()))
-    ]
+    # By number: RDKit's own iterators cost twice as much.
+    atoms = map(molecule.GetAtomWithIdx, range(molecule.GetNumAtoms()))
+    rows: list[tuple[int, ...]]
+    if plain:
+        rows = [
+            (
+                atom.GetAtomicNum(),
+                0,
+                atom.GetTotalDegree(),
+                0,
+                atom.GetTotalNumHs(),
+                0,
+                atom.GetHybridization(),
+                atom.GetIsAromatic(),
+                atom.IsInRing(),
+            )
+            for atom in atoms
+        ]
+    else:
+        rows = [
+            (
+                atom.GetAtomicNum(),
+                atom.GetChiralTag(),
+                atom.GetTotalDegree(),
+                atom.GetFormalCharge(),
+                atom.GetTotalNumHs(),
+                atom.GetNumRadicalElectrons(),
+                atom.GetHybridization(),
+                atom.GetIsAromatic(),
+                atom.IsInRing(),
+            )
+            for atom in atoms
+        ]
     return _OGB_ATOM_CODES(_table(rows, 9))
 
 
-def _ogb_bonds(molecule: Any) -> tuple[IntArray, IntArray]:
+def _ogb_bonds(molecule: Any, plain: bool) -> tuple[IntArray, IntArray]:
     """(2, 2 * bonds) edges and their (2 * bonds, 3) category ids."""
-    rows = [
-        (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondType(), bond.GetStereo(), bond.GetIsConjugated())
-        for bond in map(molecule.GetBondWithIdx, range(molecule.GetNumBonds()))
-    ]
+    bonds = map(molecule.GetBondWithIdx, range(molecule.GetNumBonds()))
+    rows: list[tuple[int, ...]]
+    if plain:
+        rows = [
+            (
+                bond.GetBeginAtomIdx(),
+                bond.GetEndAtomIdx(),
+                _TYPE_OF_ORDER[bond.GetBondTypeAsDouble()],
+                0,
+                bond.GetIsConjugated(),
+            )
+            for bond in bonds
+        ]
+    else:
+        rows = [
+            (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondType(), bond.GetStereo(), bond.GetIsConjugated())
+            for bond in bonds
+        ]
     table = _table(rows, 5)
-    return _both_directions(table), np.repeat(_OGB_BOND_CODES(table[:, 2:]), 2, axis=0)
+    return _both_directions(table), _OGB_BOND_CODES(table[:, 2:]).repeat(2, axis=0)
 
 
 def _table(rows: Sequence[tuple[int, ...]], width: int) -> IntArray:
@@ -271,4 +310,4 @@ def _zinc_bonds(molecule: Any) -> tuple[IntArray, IntArray]:
     ]
     table = _table(rows, 3)
     types = np.where(table[:, 2:] < len(ZINC_BONDS), table[:, 2:], UNKNOWN)
-    return _both_directions(table), np.repeat(types, 2, axis=0)
+    return _both_directions(table), types.repeat(2, axis=0)

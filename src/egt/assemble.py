@@ -1,0 +1,221 @@
+"""Config -> objects: the only place that matches on kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch import nn
+
+from egt.config import inputs
+from egt.config.model import ModelConfig
+from egt.config.run import RunConfig
+from egt.encodings.degrees import Degrees as DegreeEncoding
+from egt.encodings.distances import ShortestPaths
+from egt.encodings.encoding import Encoding, Preparation
+from egt.encodings.laplacian import LaplacianEigenvectors
+from egt.encodings.random_walks import RandomWalks as RandomWalkEncoding
+from egt.encodings.svd import SvdEncoding
+from egt.graph import FeatureSchema
+from egt.model import EGT
+from egt.nn import terms
+from egt.nn.dropout import Dropout, RandomMasking
+from egt.nn.edges import FrozenEdges, ResidualEdges
+from egt.nn.embed import Embed
+from egt.nn.feedforward import FeedForward
+from egt.nn.gate import CentralityGate, NoGate, SigmoidGate
+from egt.nn.head import MLP, PairHead
+from egt.nn.initialization import initialize_like_keras
+from egt.nn.layer import EdgeOnlyLayer, EGTLayer, head_width
+from egt.nn.logits import Logits
+from egt.nn.pair_pass import EdgePass, PairPass
+from egt.nn.randomness import Stream
+from egt.nn.readout import MeanPool, PaddingVirtualNodes, PerEdge, PerEdgeOfNodes, PerNode, Readout, VirtualNodes
+from egt.nn.scope import everyone, neighbors
+
+_ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"elu": nn.ELU, "gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU}
+_SCOPES = {"everyone": everyone, "neighbors": neighbors}
+
+
+def feature_schema(config: ModelConfig) -> FeatureSchema:
+    """The features that the model reads."""
+    categories: dict[str, tuple[int, ...]] = {"node_categories": (), "edge_categories": ()}
+    values = {"node_values": 0, "edge_values": 0}
+    for term in (*config.node_inputs, *config.pair_inputs):
+        if isinstance(term, inputs.NodeCategories | inputs.EdgeCategories):
+            categories[term.kind] = term.sizes
+        elif isinstance(term, inputs.NodeValues | inputs.EdgeValues):
+            values[term.kind] = term.num_values
+    return FeatureSchema(
+        node_categories=categories["node_categories"],
+        num_node_values=values["node_values"],
+        edge_categories=categories["edge_categories"],
+        num_edge_values=values["edge_values"],
+    )
+
+
+def preparation(config: RunConfig) -> Preparation:
+    """What has to be computed for each graph before the model can read it."""
+    encodings: list[Encoding] = []
+    hops = [objective.max_hops for objective in config.task.auxiliary]
+    for term in (*config.model.node_inputs, *config.model.pair_inputs):
+        match term:
+            case inputs.Svd():
+                encodings.append(SvdEncoding(rank=term.rank, weighted=term.weighted))
+            case inputs.Laplacian():
+                encodings.append(LaplacianEigenvectors(rank=term.rank))
+            case inputs.Degree():
+                encodings.append(DegreeEncoding(max_degree=term.max_degree))
+            case inputs.RandomWalk():
+                encodings.append(RandomWalkEncoding(num_steps=term.num_steps))
+            case inputs.Distance():
+                hops.append(term.max_hops)
+            case inputs.Reachability():
+                hops.append(term.num_hops)
+            case _:
+                pass
+    if hops:
+        encodings.append(ShortestPaths(max_hops=max(hops)))
+    return Preparation(feature_schema(config.model), tuple(encodings))
+
+
+def build_model(config: RunConfig) -> EGT:
+    """The model of a run, with fresh parameters (seed torch's generator first for a given start)."""
+    model = config.model
+    auxiliary = {
+        objective.kind: PairHead(
+            nn.LayerNorm(model.edge_width, eps=model.norm_eps),
+            MLP([model.edge_width, *_hidden(model, (0.5, 0.25)), objective.max_hops + 1], _ACTIVATIONS["elu"]),
+        )
+        for objective in config.task.auxiliary
+    }
+    readout, width = _readout(model)
+    head = MLP([width, *_hidden(model, model.head_ratios), config.task.num_outputs], _ACTIVATIONS[model.activation])
+    egt = EGT(_embed(model), _layers(model, edges_are_read=bool(auxiliary)), readout, head, auxiliary)
+    if model.initialization == "keras":
+        initialize_like_keras(egt)
+    return egt
+
+
+def _hidden(model: ModelConfig, ratios: Sequence[float]) -> list[int]:
+    return [round(model.node_width * ratio) for ratio in ratios]
+
+
+def _embed(model: ModelConfig) -> Embed:
+    return Embed(
+        [_node_term(term, model.node_width) for term in model.node_inputs],
+        [_pair_term(term, model.edge_width) for term in model.pair_inputs],
+        _SCOPES[model.scope],
+    )
+
+
+def _node_term(term: inputs.NodeTerm, width: int) -> nn.Module:
+    match term:
+        case inputs.NodeCategories():
+            return terms.NodeCategories(term.sizes, width)
+        case inputs.NodeValues():
+            return terms.NodeValues(term.num_values, width)
+        case inputs.Constant():
+            return terms.Constant(width)
+        case inputs.Svd():
+            return terms.SignedEncoding("svd", term.rank, 2, width)
+        case inputs.Laplacian():
+            return terms.SignedEncoding("laplacian", term.rank, 1, width)
+        case inputs.Degree():
+            return terms.Degrees(term.max_degree, width)
+
+
+def _pair_term(term: inputs.PairTerm, width: int) -> nn.Module:
+    match term:
+        case inputs.EdgeCategories():
+            return terms.EdgeCategories(term.sizes, width, term.absent)
+        case inputs.EdgeValues():
+            return terms.EdgeValues(term.num_values, width, term.absent)
+        case inputs.Distance():
+            return terms.DistanceTable(term.max_hops, width)
+        case inputs.Reachability():
+            return terms.Reachability(term.num_hops, width)
+        case inputs.RandomWalk():
+            return terms.RandomWalks(term.num_steps, width)
+
+
+def _readout(model: ModelConfig) -> tuple[Readout, int]:
+    """The readout and the width of a row it gives."""
+    d_h, d_e = model.node_width, model.edge_width
+    readout = model.readout
+    match readout.kind:
+        case "mean":
+            return MeanPool(_norm(d_h, model)), d_h
+        case "virtual_nodes":
+            nodes = PaddingVirtualNodes if readout.attend_padding else VirtualNodes
+            return nodes(readout.num_virtual, d_h, d_e, _norm(d_h, model)), readout.num_virtual * d_h
+        case "node":
+            return PerNode(_norm(d_h, model)), d_h
+        case "edge" if model.edges.kind == "frozen":
+            return PerEdgeOfNodes(_norm(d_h, model)), 2 * d_h + d_e
+        case "edge":
+            return PerEdge(_norm(d_e, model)), d_e
+
+
+def _layers(model: ModelConfig, *, edges_are_read: bool) -> list[nn.Module]:
+    """All layers alike, but the last: what nobody reads behind it is left out (parameter counts depend on it)."""
+    layers: list[nn.Module] = [_layer(model, k, frozen=model.edges.kind == "frozen") for k in range(model.num_layers - 1)]
+    last = model.num_layers - 1
+    if model.readout.kind == "edge" and model.edges.kind == "residual":
+        layers.append(_edge_only_layer(model, last))
+    else:
+        layers.append(_layer(model, last, frozen=model.edges.kind == "frozen" or not edges_are_read))
+    return layers
+
+
+def _layer(model: ModelConfig, k: int, *, frozen: bool) -> EGTLayer:
+    d_h, d_e, heads = model.node_width, model.edge_width, model.num_heads
+    gate: NoGate | SigmoidGate
+    match model.gate:
+        case "none":
+            gate = NoGate()
+        case "sigmoid":
+            gate = SigmoidGate(d_e, heads)
+        case "centrality":
+            gate = CentralityGate(d_e, heads)
+    pairs = PairPass(
+        _logits(model),
+        RandomMasking(model.masking.probability, heads, k, gates=model.masking.gates),
+        gate,
+        Dropout(model.attention_dropout, Stream.ATTENTION_DROPOUT, k, "pair"),
+        FrozenEdges() if frozen else _residual_edges(model, k),
+    )
+    hidden = round(d_h * model.node_ffn_multiplier)
+    ffn_dropout = Dropout(model.node_ffn_dropout, Stream.NODE_FFN_DROPOUT, k, "node")
+    return EGTLayer(
+        d_h,
+        d_e,
+        heads,
+        norm_h=_norm(d_h, model),
+        pairs=pairs,
+        dropout=Dropout(model.node_dropout, Stream.NODE_DROPOUT, k, "node"),
+        ffn=FeedForward(d_h, hidden, _ACTIVATIONS[model.activation], _norm(d_h, model), ffn_dropout),
+    )
+
+
+def _edge_only_layer(model: ModelConfig, k: int) -> EdgeOnlyLayer:
+    pairs = EdgePass(_logits(model), _residual_edges(model, k))
+    return EdgeOnlyLayer(model.node_width, model.num_heads, _norm(model.node_width, model), pairs)
+
+
+def _logits(model: ModelConfig) -> Logits:
+    normalize = model.edges.kind == "residual" or model.edges.normalize
+    norm_e = _norm(model.edge_width, model) if normalize else nn.Identity()
+    scale = head_width(model.node_width, model.num_heads) ** -0.5 if model.scale_dot else 1.0
+    return Logits(model.edge_width, model.num_heads, scale, model.clip, norm_e)
+
+
+def _residual_edges(model: ModelConfig, k: int) -> ResidualEdges:
+    d_e = model.edge_width
+    ffn_dropout = Dropout(model.edge_ffn_dropout, Stream.EDGE_FFN_DROPOUT, k, "pair")
+    hidden = round(d_e * model.edge_ffn_multiplier)
+    ffn = FeedForward(d_e, hidden, _ACTIVATIONS[model.activation], _norm(d_e, model), ffn_dropout)
+    return ResidualEdges(d_e, model.num_heads, Dropout(model.edge_dropout, Stream.EDGE_DROPOUT, k, "pair"), ffn)
+
+
+def _norm(width: int, model: ModelConfig) -> nn.LayerNorm:
+    return nn.LayerNorm(width, eps=model.norm_eps)

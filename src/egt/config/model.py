@@ -1,0 +1,113 @@
+"""The model's settings; every variant of the paper is a choice of parts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from egt.config.inputs import NodeTerm, PairTerm
+from egt.config.strict import Section
+
+Probability = Annotated[float, Field(ge=0, lt=1)]
+
+
+class ResidualEdges(Section):
+    """EGT: the edge channel is updated by every layer."""
+
+    kind: Literal["residual"] = "residual"
+
+
+class FrozenEdges(Section):
+    """EGT-Simple: the edge embeddings stay as they are; `normalize` puts a LayerNorm before E and G in each layer."""
+
+    kind: Literal["frozen"] = "frozen"
+    normalize: bool = False
+
+
+class MeanPool(Section):
+    """One output per graph, from the mean of its nodes."""
+
+    kind: Literal["mean"] = "mean"
+
+
+class VirtualNodes(Section):
+    """One output per graph, from virtual nodes; `attend_padding` repeats the authors' PyTorch code (padded layout)."""
+
+    kind: Literal["virtual_nodes"] = "virtual_nodes"
+    num_virtual: PositiveInt = 4
+    attend_padding: bool = False
+
+
+class PerNode(Section):
+    """One output per node."""
+
+    kind: Literal["node"] = "node"
+
+
+class PerEdge(Section):
+    """One output per edge, or per asked pair in link prediction."""
+
+    kind: Literal["edge"] = "edge"
+
+
+class RandomMasking(Section):
+    """Random attention masking; `gates` masks the gates as well as the logits."""
+
+    probability: Probability = 0.0
+    gates: bool = False
+
+
+class ModelConfig(Section):
+    """Sizes and parts of an EGT."""
+
+    num_layers: PositiveInt
+    node_width: PositiveInt
+    edge_width: PositiveInt
+    num_heads: PositiveInt = 8
+    node_inputs: tuple[NodeTerm, ...]
+    pair_inputs: tuple[PairTerm, ...]
+    edges: Annotated[ResidualEdges | FrozenEdges, Field(discriminator="kind")] = ResidualEdges()
+    gate: Literal["sigmoid", "centrality", "none"] = "sigmoid"
+    scope: Literal["everyone", "neighbors"] = "everyone"
+    readout: Annotated[MeanPool | VirtualNodes | PerNode | PerEdge, Field(discriminator="kind")] = MeanPool()
+    head_ratios: tuple[PositiveFloat, ...] = (0.5, 0.25)
+    node_ffn_multiplier: PositiveFloat = 2.0
+    edge_ffn_multiplier: PositiveFloat = 2.0
+    activation: Literal["elu", "gelu", "relu", "silu"] = "elu"
+    clip: tuple[float, float] | None = (-5.0, 5.0)
+    scale_dot: bool = True
+    norm_eps: PositiveFloat = 1e-5
+    masking: RandomMasking = RandomMasking()
+    attention_dropout: Probability = 0.0
+    node_dropout: Probability = 0.0
+    edge_dropout: Probability = 0.0
+    node_ffn_dropout: Probability = 0.0
+    edge_ffn_dropout: Probability = 0.0
+    initialization: Literal["torch", "keras"] = "torch"
+
+    @property
+    def level(self) -> Literal["graph", "node", "edge"]:
+        """What there is one prediction for."""
+        levels: dict[str, Literal["node", "edge"]] = {"node": "node", "edge": "edge"}
+        return levels.get(self.readout.kind, "graph")
+
+    @model_validator(mode="after")
+    def _sensible(self) -> ModelConfig:
+        if self.node_width % self.num_heads:
+            raise ValueError(
+                f"node_width {self.node_width} is not a multiple of num_heads {self.num_heads}; "
+                "each head takes an equal share of the node channel"
+            )
+        if not self.node_inputs:
+            raise ValueError("node_inputs is empty; give a graph without node features the input {kind: constant}")
+        if not self.pair_inputs:
+            raise ValueError("pair_inputs is empty; a graph without edge features still has {kind: distance}")
+        for name in ("node_inputs", "pair_inputs"):
+            kinds = [term.kind for term in getattr(self, name)]
+            if len(set(kinds)) < len(kinds):
+                raise ValueError(f"{name} holds a kind twice ({', '.join(kinds)}); list several features in one entry")
+        if self.clip is not None and self.clip[0] >= self.clip[1]:
+            raise ValueError(f"clip {list(self.clip)} is empty; give [low, high], or null for no clip")
+        return self
+

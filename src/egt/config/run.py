@@ -1,0 +1,120 @@
+"""A whole run: data, model, task and how it is trained."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+
+from egt.config.model import ModelConfig
+from egt.config.strict import Section
+from egt.config.task import TaskConfig
+
+
+class LinkSplit(Section):
+    """Link prediction: which share of the edges is held out and how many non-edges are asked for each."""
+
+    holdout: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    negatives: PositiveFloat = 1.0
+
+
+class DataConfig(Section):
+    """Where the graphs come from and how they are batched.
+
+    `batching`: "exact" takes the paper's random batches and splits them into groups of like size without changing the
+    gradient; "buckets" batches graphs of like size. `pair_budget` caps the sum of N^2 of what is computed at once.
+    `schema` is the inferred description of own data, written by `egt train`.
+    """
+
+    source: str
+    batch_size: PositiveInt = 128
+    num_workers: NonNegativeInt = 0
+    layout: Literal["auto", "packed", "padded"] = "auto"
+    batching: Literal["exact", "buckets"] = "exact"
+    pair_budget: PositiveInt | None = None
+    options: dict[str, Any] = Field(default_factory=dict)
+    own_schema: dict[str, Any] | None = None
+    link: LinkSplit | None = None
+
+
+class OptimizerConfig(Section):
+    """Adam; `eps` 1e-7 as in the paper (DISCREPANCY: the authors' PyTorch code runs torch's 1e-8)."""
+
+    lr: PositiveFloat = 5e-4
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: PositiveFloat = 1e-7
+    weight_decay: NonNegativeFloat = 0.0
+
+
+class Plateau(Section):
+    """Multiply the learning rate by `factor` after `patience` epochs without a strictly better validation loss."""
+
+    kind: Literal["plateau"] = "plateau"
+    factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    patience: PositiveInt = 10
+    min_lr: PositiveFloat = 5e-6
+
+
+class WarmupCosine(Section):
+    """Linear from `min_lr` to the optimizer's rate over `warmup_steps`, then half a cosine down until `total_steps`."""
+
+    kind: Literal["warmup_cosine"] = "warmup_cosine"
+    warmup_steps: NonNegativeInt
+    total_steps: PositiveInt
+    min_lr: PositiveFloat = 1e-6
+
+    @model_validator(mode="after")
+    def _sensible(self) -> WarmupCosine:
+        if self.warmup_steps >= self.total_steps:
+            raise ValueError(f"warmup_steps {self.warmup_steps} must be below total_steps {self.total_steps}")
+        return self
+
+
+class Constant(Section):
+    """The same learning rate throughout."""
+
+    kind: Literal["constant"] = "constant"
+
+
+class TrainerConfig(Section):
+    """How long, where and how carefully. `select` decides which weights a run leaves."""
+
+    max_epochs: PositiveInt | None = None
+    max_steps: PositiveInt | None = None
+    select: Literal["best", "last"] = "best"
+    accelerator: str = "auto"
+    devices: PositiveInt | Literal["auto"] = 1
+    num_nodes: PositiveInt = 1
+    precision: Literal["32", "bf16", "16"] = "32"
+    gradient_clip: PositiveFloat | None = None
+    accumulate: PositiveInt = 1
+    ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
+    compile: bool = False
+    checkpoint_minutes: PositiveFloat = 10.0
+
+
+class RunConfig(Section):
+    """Everything that decides a run's result."""
+
+    name: str
+    seed: NonNegativeInt = 0
+    data: DataConfig
+    model: ModelConfig
+    task: TaskConfig
+    optimizer: OptimizerConfig = OptimizerConfig()
+    schedule: Annotated[Plateau | WarmupCosine | Constant, Field(discriminator="kind")] = Plateau()
+    trainer: TrainerConfig
+
+    @model_validator(mode="after")
+    def _sensible(self) -> RunConfig:
+        if self.task.auxiliary and self.model.edges.kind == "frozen":
+            raise ValueError(
+                "the distance objective reads the edge channel, which EGT-Simple (edges: frozen) does not update; "
+                "drop task.auxiliary or use edges: residual"
+            )
+        if self.trainer.max_epochs is None and self.trainer.max_steps is None:
+            raise ValueError("the run has no end; set trainer.max_epochs or trainer.max_steps")
+        readout = self.model.readout
+        if readout.kind == "virtual_nodes" and readout.attend_padding and self.data.layout != "padded":
+            raise ValueError("readout.attend_padding exists only on the padded layout; set data.layout to padded")
+        return self

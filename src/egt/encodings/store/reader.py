@@ -1,0 +1,100 @@
+"""`Store`: the prepared graphs of one split, read from disk as views of memory-mapped files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.encodings.encoding import Preparation, Sample
+from egt.encodings.store.files import describe, map_array, read_index
+from egt.encodings.store.layout import GRAPH_FIELDS, field_names, put_together
+from egt.errors import DataError
+from egt.sources.source import Reading
+
+
+class Store(Sequence[Sample]):
+    """The samples of a folder written by `prepare`, in the order of the source.
+
+    Arrays of a sample are read-only views of the files; encodings that are not stored are computed on access.
+    A pickled store is only its path: it opens the files again where it is unpickled.
+
+    Attributes:
+        path: the folder.
+        preparation: what was done to each graph.
+        sizes: (number of graphs,) number of nodes of each graph.
+        rows: (number of graphs,) row of the source that each graph came from.
+        problems: the rows with an error (they have no graph here) or a warning (they have one), without their graphs.
+    """
+
+    def __init__(self, path: Path, preparation: Preparation) -> None:
+        self.path, self.preparation = path, preparation
+        self._index = read_index(path)
+        self._stored = [encoding for encoding in preparation.encodings if encoding.stored]
+        self._computed = [encoding for encoding in preparation.encodings if not encoding.stored]
+        fields = self._index["fields"]
+        missing = set(field_names(self._stored)) - set(fields)
+        if missing:
+            raise DataError(f"{path}: holds no {', '.join(sorted(missing))}; it was prepared with other encodings")
+        self.sizes: NDArray[np.int64] = map_array(path / "num_nodes.npy")
+        self.rows: NDArray[np.int64] = map_array(path / "rows.npy")
+        self._present: NDArray[np.uint8] = map_array(path / "present.npy")
+        self._offsets: NDArray[np.int64] = map_array(path / "offsets.npy")
+        self._columns = {name: column for column, name in enumerate(fields)}
+        self._trailing = {"edge_targets": (0,)}  # of graphs that all have no edges
+        self._trailing |= {name: tuple(shape) for name, shape in self._index["trailing"].items()}
+        self._data: dict[str, NDArray[Any]] = {
+            name: map_array(path / f"{name}.npy")
+            if f"{name}.npy" in self._index["files"]
+            else np.empty(0, GRAPH_FIELDS.get(name, np.float32))
+            for name in fields
+        }
+
+    @property
+    def problems(self) -> list[Reading]:
+        """The rows that could not be read or prepared, or only with reservations."""
+        return [Reading(**problem) for problem in self._index["problems"]]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Sample]: ...
+    def __getitem__(self, index: int | slice) -> Sample | list[Sample]:
+        """The sample of one graph, or a list of them."""
+        if isinstance(index, slice):
+            return [self._sample(k) for k in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"{self.path} holds {len(self)} graphs; there is no graph {index}")
+        return self._sample(index % len(self))
+
+    def _sample(self, k: int) -> Sample:
+        starts, ends = self._offsets[k : k + 2].tolist()
+
+        def part(name: str) -> NDArray[Any]:
+            column = self._columns[name]
+            return self._data[name][starts[column] : ends[column]]
+
+        sample = put_together(int(self.sizes[k]), int(self._present[k]), part, self._trailing, self._stored)
+        if not self._computed:
+            return sample
+        rest = Preparation(self.preparation.schema, self._computed)(sample.graph)
+        return Sample(sample.graph, node={**sample.node, **rest.node}, pair={**sample.pair, **rest.pair})
+
+    def verify(self) -> None:
+        """Read every file and raise a `DataError` that names those whose content is not what was written."""
+        expected = self._index["files"]
+        damaged = [name for name in expected if describe(self.path / name) != expected[name]]
+        if damaged:
+            raise DataError(
+                f"{self.path}: {', '.join(damaged)} changed after being written (checksum differs); "
+                "delete the folder, it will be prepared again"
+            )
+
+    def __reduce__(self) -> tuple[type[Store], tuple[Path, Preparation]]:
+        return Store, (self.path, self.preparation)

@@ -1,0 +1,105 @@
+"""Chunks of a source in order, prepared by this process or by several."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
+from multiprocessing.connection import wait
+from typing import Any
+
+from egt.encodings.encoding import Preparation
+from egt.encodings.store.chunk import Chunk, make_chunk
+from egt.errors import RunError
+from egt.sources.source import Source
+
+CHUNK_RECORDS = 64
+CHUNKS_AHEAD = 3
+"""How many chunks per worker may be in the making or waiting to be written: it bounds the memory."""
+
+
+def chunks(
+    source: Source, preparation: Preparation, records: Sequence[Any], num_workers: int | None
+) -> Generator[Chunk]:
+    """The chunks of all records, in order; the same numbers for every number of workers."""
+    slices = [range(start, min(start + CHUNK_RECORDS, len(records))) for start in range(0, len(records), CHUNK_RECORDS)]
+    parts = ([records[k] for k in part] for part in slices)
+    num_workers = min(_num_processors() if num_workers is None else num_workers, len(slices))
+    if num_workers <= 1:
+        return _here(source, preparation, parts)
+    return _in_workers(source, preparation, parts, num_workers)
+
+
+def _here(source: Source, preparation: Preparation, parts: Iterator[list[Any]]) -> Generator[Chunk]:
+    for part in parts:
+        with _one_blas_thread():
+            chunk = make_chunk(source, preparation, part)
+        yield chunk
+
+
+def _in_workers(
+    source: Source, preparation: Preparation, parts: Iterator[list[Any]], num_workers: int
+) -> Generator[Chunk]:
+    # A forked worker starts at once and needs no importable main module; elsewhere than on Linux fork is not safe.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    pool = ProcessPoolExecutor(num_workers, context, _start_worker, (source, preparation))
+    pending: deque[Future[Chunk]] = deque()
+    try:
+        for part in parts:
+            pending.append(pool.submit(_work, part))
+            if len(pending) >= CHUNKS_AHEAD * num_workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    except BrokenProcessPool as error:
+        raise RunError(
+            "preparing graphs: a worker process was ended from outside, most often for lack of memory; "
+            "try fewer workers (num_workers=1)"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_job: tuple[Source, Preparation]
+"""In a worker process: what it works on."""
+
+
+def _start_worker(source: Source, preparation: Preparation) -> None:
+    global _job
+    _job = source, preparation
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends its workers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _one_blas_thread()
+
+
+def _work(records: list[Any]) -> Chunk:
+    return make_chunk(*_job, records)
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait forever for more work, and keep its locks."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
+
+
+def _one_blas_thread() -> AbstractContextManager[Any]:
+    """Limit BLAS to one thread: matrices are small, workers fill the processors, and digits must not vary."""
+    import scipy.linalg  # noqa: F401  (a library that is loaded later would not be limited)
+    from threadpoolctl import threadpool_limits
+
+    limit: AbstractContextManager[Any] = threadpool_limits(limits=1)
+    return limit
+
+
+def _num_processors() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1

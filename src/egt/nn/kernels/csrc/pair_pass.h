@@ -1,0 +1,57 @@
+// The C interface of the fused pair pass: plain structs of 8-byte fields, so that ctypes mirrors them one to one.
+//
+// Packed layout: graph b has N_b nodes (virtual nodes first); node rows are concatenated over graphs, and the pair
+// (i, j) of graph b is row pair_start[b] + i * N_b + j of every pair tensor. All tensors are contiguous float32.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+
+// Weights and biases of the pass, or the gradients of the same. A null weight switches its part off.
+struct EgtPairParameters {
+    float *norm_weight, *norm_bias;          // (d_e) LayerNorm of e; null: E and G read e itself
+    float *E_weight, *E_bias;                // (H, d_e), (H)
+    float *G_weight, *G_bias;                // (H, d_e), (H); null: ungated
+    float *O_weight, *O_bias;                // (d_e, H), (d_e); null: e is not updated (frozen edges)
+    float *ffn_norm_weight, *ffn_norm_bias;  // (d_e)
+    float *W1_weight, *W1_bias;              // (m, d_e), (m)
+    float *W2_weight, *W2_bias;              // (d_e, m), (d_e)
+};
+
+struct EgtPairPass {
+    int64_t num_graphs, num_nodes, num_pairs;
+    int64_t node_width, edge_width, num_heads, hidden_width;  // d, d_e, H, m
+    int64_t attends;            // 0: edges only (qkv holds Q|K, no values, no gate, no node output)
+    int64_t centrality;         // 1: scale row i by ln(1 + sum_j g_ij)
+    int64_t num_virtual_nodes;  // rows of virtual nodes are not scaled
+    int64_t query_rows;         // only the first rows of each graph are computed; 0: all (frozen edges only)
+    int64_t masks_gates;        // random masking: 1 on logits and gates, 0 on logits only
+    int64_t mask_threshold;     // random masking drops where bits < threshold; 0: never
+    int64_t dropout_threshold;  // the same for attention dropout
+    int64_t num_threads;
+    int64_t portable;  // 1: do not use AVX2
+    double norm_eps, ffn_norm_eps;
+    double clip_low, clip_high, scale;
+    double dropout_scale;         // 1 / (1 - p)
+    const int64_t *sizes;         // (B) N_b
+    const float *qkv;             // (M, 3 d) as Q|K|V, head-major channels; (M, 2 d) without values
+    const float *e;               // (P, d_e)
+    const uint8_t *allowed;       // (P) nonzero where i may attend j; null: everyone
+    const int64_t *mask_keys;     // (B, 2) 32-bit keys of the masking stream
+    const int64_t *dropout_keys;  // (B, 2) 32-bit keys of the dropout stream
+    const void *run_parallel;     // GOMP_parallel of the process's OpenMP runtime; null: own threads
+    EgtPairParameters parameters;
+};
+
+// Writes out (M, d) unless edges only, and e_new (P, d_e) unless frozen. Returns 0, or 1 if sizes do not add up.
+int egt_pair_pass_forward(const EgtPairPass *pass, float *out, float *e_new);
+
+// Reads d_out and d_e_new (null: that output was not used); adds to d_qkv, d_parameters (zeroed by the caller) and
+// writes d_e. Everything between input and output is computed again. Returns as the forward.
+int egt_pair_pass_backward(const EgtPairPass *pass, const float *d_out, const float *d_e_new, float *d_qkv,
+                           float *d_e, const EgtPairParameters *d_parameters);
+
+// 1 if this machine runs the AVX2 path.
+int egt_pair_pass_has_avx2(void);
+}

@@ -1,0 +1,137 @@
+// What a call will do: offsets of the graphs, packed weights, tile sizes, and the share of each thread.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "pair_pass.h"
+#include "weights.h"
+
+namespace egt {
+
+inline int round_up(int64_t n, int multiple) { return static_cast<int>((n + multiple - 1) / multiple * multiple); }
+
+// The smallest odd number of cache lines that holds n floats: rows of such a stride spread over all cache sets.
+inline int spread_stride(int64_t n) {
+    const int lines = round_up(n, 16) / 16;
+    return 16 * (lines + 1 - lines % 2);
+}
+
+// Query rows [first_row, last_row) of one graph.
+struct RowRange {
+    int64_t graph;
+    int first_row, last_row;
+};
+
+struct Plan {
+    const EgtPairPass &pass;
+    int node_width, edge_width, num_heads, head_width, hidden_width, qkv_width;
+    bool has_norm, gated;
+    bool attends;  // node outputs (or their gradients) are wanted
+    bool updates;  // edge outputs (or their gradients) are wanted
+    bool noisy;    // some pairs may be masked or dropped
+    std::vector<int64_t> node_start, pair_start;
+    int64_t max_nodes = 0;
+    FoldedLinear bias_and_gate, first;            // [E; G] behind the norm of e; W1 behind the norm of the FFN
+    PackedMatrix EG, O, W1, W2;                   // forward maps
+    PackedMatrix EG_back, O_back, W1_back, W2_back;  // their transposes
+    int tile_pairs, chunk_pairs;                  // aims: pairs of a tile of query rows; pairs of a chunk of a tile
+    int tile_stride, chunk_stride, key_stride;    // floats between two channels in the buffers of a tile, chunk, graph
+    std::vector<std::vector<RowRange>> parts;     // the rows of each thread
+
+    Plan(const EgtPairPass &pass, bool attends, bool updates, bool backward);
+
+    // False if sizes contradict the number of nodes or pairs.
+    bool sizes_match() const {
+        return node_start.back() == pass.num_nodes && pair_start.back() == pass.num_pairs;
+    }
+    int size(int64_t graph) const { return static_cast<int>(pass.sizes[graph]); }
+    int rows_per_tile(int num_nodes) const { return std::max(1, tile_pairs / num_nodes); }
+    // Rows of a graph that are computed.
+    int num_rows(int64_t graph) const {
+        return pass.query_rows > 0 ? static_cast<int>(std::min(pass.query_rows, pass.sizes[graph])) : size(graph);
+    }
+
+  private:
+    void pack_weights(bool backward);
+    void share_rows();
+};
+
+inline Plan::Plan(const EgtPairPass &pass, bool attends, bool updates, bool backward)
+    : pass(pass), attends(attends), updates(updates) {
+    node_width = static_cast<int>(pass.node_width);
+    edge_width = static_cast<int>(pass.edge_width);
+    num_heads = static_cast<int>(pass.num_heads);
+    head_width = node_width / num_heads;
+    hidden_width = static_cast<int>(pass.hidden_width);
+    qkv_width = node_width * (pass.attends ? 3 : 2);
+    has_norm = pass.parameters.norm_weight != nullptr;
+    gated = attends && pass.parameters.G_weight != nullptr;
+    noisy = attends && (pass.allowed != nullptr || pass.mask_threshold > 0 || pass.dropout_threshold > 0);
+    node_start.assign(1, 0);
+    pair_start.assign(1, 0);
+    for (int64_t graph = 0; graph < pass.num_graphs; ++graph) {
+        const int64_t n = std::max<int64_t>(pass.sizes[graph], 0);
+        node_start.push_back(node_start.back() + n);
+        pair_start.push_back(pair_start.back() + n * n);
+        max_nodes = std::max(max_nodes, n);
+    }
+    // Wide edges: a tile fills part of the L2 cache. Narrow ones: larger tiles spread the cost of starting a row.
+    tile_pairs = std::clamp(16384 / (edge_width + num_heads), 128, 1024);
+    chunk_pairs = backward ? 128 : 64;
+    const int64_t longest_tile = std::max<int64_t>(tile_pairs, max_nodes);
+    chunk_pairs = std::min(chunk_pairs, round_up(longest_tile, 16));
+    tile_stride = spread_stride(longest_tile + 16);
+    chunk_stride = spread_stride(chunk_pairs);
+    key_stride = spread_stride(max_nodes + 8);
+    if (!sizes_match()) return;
+    pack_weights(backward);
+    share_rows();
+}
+
+inline void Plan::pack_weights(bool backward) {
+    const EgtPairParameters &p = pass.parameters;
+    append_folded(bias_and_gate, p.E_weight, p.E_bias, num_heads, edge_width, p.norm_weight, p.norm_bias);
+    if (gated) append_folded(bias_and_gate, p.G_weight, p.G_bias, num_heads, edge_width, p.norm_weight, p.norm_bias);
+    EG = pack(bias_and_gate);
+    if (backward) EG_back = pack_transposed(bias_and_gate);
+    if (!updates) return;
+    FoldedLinear out, second;
+    append_folded(out, p.O_weight, p.O_bias, edge_width, num_heads, nullptr, nullptr);
+    append_folded(first, p.W1_weight, p.W1_bias, hidden_width, edge_width, p.ffn_norm_weight, p.ffn_norm_bias);
+    append_folded(second, p.W2_weight, p.W2_bias, edge_width, hidden_width, nullptr, nullptr);
+    O = pack(out);
+    W1 = pack(first);
+    if (!backward) {
+        W2 = pack(second);
+        return;
+    }
+    O_back = pack_transposed(out);
+    W1_back = pack_transposed(first);
+    W2_back = pack_transposed(second);
+}
+
+// Cuts the rows of all graphs, in order, into one run per thread with nearly equal numbers of pairs.
+inline void Plan::share_rows() {
+    int64_t total = 0;
+    for (int64_t graph = 0; graph < pass.num_graphs; ++graph) total += int64_t{num_rows(graph)} * size(graph);
+    constexpr int64_t kFewestPairs = 512;  // less is not worth waking a thread
+    const int64_t num_parts = std::max<int64_t>(1, std::min(pass.num_threads, total / kFewestPairs));
+    parts.resize(num_parts);
+    int64_t done = 0, part = 0;
+    for (int64_t graph = 0; graph < pass.num_graphs; ++graph) {
+        const int n = size(graph), rows = num_rows(graph);
+        for (int row = 0; row < rows;) {
+            // The row whose middle passes the end of the part belongs to the next one.
+            const int64_t left = total * (part + 1) / num_parts - done;
+            int64_t take = part + 1 == num_parts ? rows - row : std::min<int64_t>((left + n / 2) / n, rows - row);
+            if (take > 0) parts[part].push_back({graph, row, static_cast<int>(row + take)});
+            row += static_cast<int>(take);
+            done += take * n;
+            if (row < rows) ++part;
+        }
+    }
+}
+
+}  // namespace egt

@@ -1,0 +1,131 @@
+"""CSV (also gzipped) and Parquet files as named columns; a line that does not fit is kept as a problem, in place."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from egt.errors import DataError
+from egt.sources.own.raw import Column, Columns, RawData, column_of_numbers, column_of_texts, digest_of_files
+
+TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+csv.field_size_limit(2**31 - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A file of rows: its columns (missing values in bad rows), and the bad rows with their reasons."""
+
+    columns: Columns
+    num_rows: int
+    problems: Mapping[int, str]
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[IO[str]]:
+    """Open a plain or gzipped UTF-8 file; whatever goes wrong while it is read is a `DataError`."""
+    try:
+        opener = gzip.open if path.suffix == ".gz" else open
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+            yield file  # type: ignore[misc]
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text ({error}); save the file as UTF-8") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: damaged gzip file ({error}); copy it again") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def read_table(path: Path) -> Table:
+    """Read a CSV, TSV or Parquet file."""
+    return _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+
+
+def read_molecules(path: Path) -> RawData:
+    """A table in which each row is a molecule; which column holds the SMILES is decided later."""
+    table = read_table(path)
+    return RawData(
+        where=str(path),
+        format="molecules",
+        num_rows=table.num_rows,
+        table=table.columns,
+        problems=table.problems,
+        digest=digest_of_files([path]),
+    )
+
+
+def _read_csv(path: Path) -> Table:
+    problems: dict[int, str] = {}
+    rows: list[list[str]] = []
+    with open_text(path) as file:
+        delimiter = _delimiter(file.readline())
+        file.seek(0)
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        try:
+            header = [name.strip() for name in next(reader, [])]
+            _check_header(header, path)
+            for cells in reader:
+                if not cells:
+                    continue
+                if len(cells) != len(header):
+                    problems[len(rows)] = (
+                        f"{path.name} line {reader.line_num}: {len(cells)} fields, the header has {len(header)}"
+                    )
+                    cells = [""] * len(header)
+                rows.append(cells)
+        except csv.Error as error:
+            raise DataError(f"{path} line {reader.line_num}: {error}; is a quote left open?") from error
+    if not rows:
+        raise DataError(f"{path}: there is no row below the header")
+    columns = {name: column_of_texts(cells) for name, cells in zip(header, zip(*rows, strict=True), strict=True)}
+    return Table(columns, len(rows), problems)
+
+
+def _delimiter(header: str) -> str:
+    return max(",;\t", key=header.count)
+
+
+def _check_header(header: list[str], path: Path) -> None:
+    if not header:
+        raise DataError(f"{path}: the file is empty; its first line must name the columns")
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise DataError(f"{path} line 1: column names {twice} appear more than once; name each column differently")
+
+
+def _read_parquet(path: Path) -> Table:
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: not a Parquet file that can be read: {error}") from error
+    _check_header(table.column_names, path)
+    if not table.num_rows:
+        raise DataError(f"{path}: the table has no rows")
+    columns = {name: _arrow_column(table[name], f"{path}: column {name!r}") for name in table.column_names}
+    return Table({name: column for name, column in columns.items() if column is not None}, table.num_rows, {})
+
+
+def _arrow_column(array: pa.ChunkedArray, where: str) -> Column | None:
+    """A column, or None for a type that cannot be one (images, nested records): such columns are left out."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _arrow_column(array.cast(kind.value_type), where)
+    if pa.types.is_null(kind):
+        return np.full(len(array), np.nan)
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return column_of_numbers(array.cast(pa.float64(), safe=False))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        column = np.empty(len(array), dtype=object)
+        column[:] = array.to_pylist()
+        return column
+    return None
