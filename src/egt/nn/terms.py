@@ -39,6 +39,11 @@ class CategoryTable(nn.Module):
         known = (ids >= 0).unsqueeze(-1)
         return (self.table((ids + self.offset) * (ids >= 0)) * known).sum(-2)
 
+    def absent(self) -> Tensor:
+        """(width,) row 0; it gets a gradient only when it is learned."""
+        row: Tensor = self.table(torch.zeros_like(self.offset[0]))
+        return row
+
 
 class NodeCategories(nn.Module):
     """Categorical node features.
@@ -161,7 +166,7 @@ class EdgeCategories(nn.Module):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Returns (pairs..., d_e)."""
-        return spread(self.categories(batch.edge_categories), self.categories.table.weight[0], batch)
+        return spread(self.categories(batch.edge_categories), self.categories.absent(), batch)
 
 
 class EdgeValues(nn.Module):

@@ -66,7 +66,7 @@ def write_index(folder: Path, content: Mapping[str, Any]) -> None:
     files = {path.name: describe(path) for path in sorted(folder.glob("*.npy"))}
     full = {**content, "files": files}
     with open(folder / INDEX, "w") as file:
-        json.dump({"sha256": _checksum(full), "content": full}, file)
+        json.dump({"sha256": _checksum(full), "content": full}, file, sort_keys=True)
         file.flush()
         os.fsync(file.fileno())
     sync_folder(folder)

@@ -44,10 +44,9 @@ def split_links(
     pairs = _pairs(graph)
     codes = link_codes(pairs, graph.num_nodes, fractions, seed)
     train = codes == 0
-    fold = np.full(len(codes), -1)
-    fold[train] = np.arange(train.sum()) % folds  # the training pairs in random order: see link_codes
-    fold[train] = np.random.default_rng([seed, 1]).permutation(fold[train])
-    hidden = {"train": [(fold == k, train & (fold != k)) for k in range(folds)]}
+    group, num_groups = _groups(pairs, graph.num_nodes)
+    fold = (np.random.default_rng([seed, 1]).permutation(num_groups) % folds)[group]
+    hidden = {"train": [(train & (fold == k), train & (fold != k)) for k in range(folds)]}
     hidden |= {split: [(codes == code, train)] for code, split in enumerate(SPLITS) if code}
     return {
         split: [
@@ -64,17 +63,22 @@ def hide_links(graph: Graph, *, share: float = HIDDEN_SHARE, negatives: float = 
     if not 0 < share < 1:
         raise DataError(f"share is {share}; it must be between 0 and 1")
     pairs = _pairs(graph)
+    group, num_groups = _groups(pairs, graph.num_nodes)
     generator = np.random.default_rng([seed, 3])
-    asked = np.zeros(pairs.shape[1], dtype=bool)
-    asked[generator.permutation(len(asked))[: max(1, round(share * len(asked)))]] = True
+    asked = (generator.permutation(num_groups) < max(1, round(share * num_groups)))[group]
     return _ask(graph, pairs, asked, ~asked, negatives, generator)
 
 
 def link_codes(edges: IntArray, num_nodes: int, fractions: Fractions, seed: int) -> Codes:
     """(E,) the split of each edge; both directions of a pair are in the same one, whatever the order of the list."""
-    keys = np.minimum(*edges) * num_nodes + np.maximum(*edges)
-    distinct, group = np.unique(keys, return_inverse=True)
-    return random_split(len(distinct), fractions, seed)[group]
+    group, num_groups = _groups(edges, num_nodes)
+    return random_split(num_groups, fractions, seed)[group]
+
+
+def _groups(edges: IntArray, num_nodes: int) -> tuple[IntArray, int]:
+    """(E,) the number of the unordered pair of each edge, and how many there are: i -> j would give j -> i away."""
+    distinct, group = np.unique(np.minimum(*edges) * num_nodes + np.maximum(*edges), return_inverse=True)
+    return group, len(distinct)
 
 
 def _pairs(graph: Graph) -> IntArray:

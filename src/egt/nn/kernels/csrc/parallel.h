@@ -19,7 +19,7 @@ void for_each_part(int num_parts, const void *run_parallel, Body body) {
     struct Job {
         Body &body;
         int num_parts;
-        std::atomic<int> next{0};
+        std::atomic<int> next;
         std::mutex mutex;
         std::exception_ptr error;
 
@@ -35,7 +35,7 @@ void for_each_part(int num_parts, const void *run_parallel, Body body) {
             }
         }
     };
-    Job job{body, num_parts};
+    Job job{body, num_parts, {0}, {}, {}};
     if (num_parts == 1) {
         Job::work(&job);
     } else if (run_parallel != nullptr) {

@@ -1,0 +1,1 @@
+"""What a run leaves: a folder without pickles that reproduces its number."""

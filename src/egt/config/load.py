@@ -1,0 +1,151 @@
+"""YAML <-> RunConfig, with errors that say which key is wrong and what was meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from egt.config.presets import preset
+from egt.config.run import RunConfig
+from egt.config.strict import Section
+from egt.errors import ConfigError
+
+
+def read_config(path: Path) -> RunConfig:
+    """The run described by a YAML file."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: no such file; `egt presets show NAME` prints a configuration to start from") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read ({error})") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: holds {type(content).__name__}; a configuration is a mapping of sections")
+    return parse_config(content, str(path))
+
+
+def parse_config(content: Mapping[str, Any], where: str) -> RunConfig:
+    """A checked run; all errors at once, each with its path in the configuration."""
+    try:
+        return RunConfig.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(f"{where}: {_explain(error)}") from error
+
+
+def write_config(config: RunConfig) -> str:
+    """The whole configuration as YAML; `read_config` gives it back unchanged."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def find_config(name_or_path: str) -> RunConfig:
+    """A preset by its name, or a YAML file by its path."""
+    path = Path(name_or_path)
+    if path.suffix in {".yaml", ".yml"} or path.is_file():
+        return read_config(path)
+    return preset(name_or_path)
+
+
+def override(config: RunConfig, settings: Sequence[str]) -> RunConfig:
+    """The run with some settings replaced, each given as `path=value` (`optimizer.lr=1e-3`)."""
+    content = config.model_dump(mode="json")
+    for setting in settings:
+        path, sign, text = setting.partition("=")
+        if not sign or not path:
+            raise ConfigError(f"--set {setting}: write it as path=value, e.g. --set optimizer.lr=1e-3")
+        *sections, key = path.split(".")
+        target: Any = content
+        for k, section in enumerate(sections):
+            target = _step_into(target, section, ".".join(sections[: k + 1]), setting)
+        if isinstance(target, dict) and key not in target:
+            raise ConfigError(f"--set {setting}: there is no setting {path!r}{_did_you_mean(key, list(target))}")
+        slot: Any = _index(key, target, path, setting) if isinstance(target, list) else key
+        if not isinstance(target, dict | list):
+            raise ConfigError(f"--set {setting}: {'.'.join(sections)} is a single value, not a section")
+        target[slot] = _parse_value(text)
+    return parse_config(content, "--set")
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--set: {text!r} is not a value: {' '.join(str(error).split())}") from error
+    if isinstance(value, str):  # YAML 1.1 reads 1e-3 as a string
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _step_into(target: Any, section: str, path: str, setting: str) -> Any:
+    if isinstance(target, list):
+        return target[_index(section, target, path, setting)]
+    if not isinstance(target, dict) or section not in target:
+        names = list(target) if isinstance(target, dict) else []
+        raise ConfigError(f"--set {setting}: there is no section {path!r}{_did_you_mean(section, names)}")
+    return target[section]
+
+
+def _index(text: str, target: list[Any], path: str, setting: str) -> int:
+    if not text.isdigit() or int(text) >= len(target):
+        raise ConfigError(f"--set {setting}: {path!r} must name one of the entries 0..{len(target) - 1}")
+    return int(text)
+
+
+def _did_you_mean(word: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, names, n=2)
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    return f"; there are: {', '.join(names)}" if names else ""
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for problem in error.errors():
+        location = [str(part) for part in problem["loc"]]
+        path = ".".join(location) or "configuration"
+        if problem["type"] == "extra_forbidden":
+            lines.append(f"{path}: unknown setting{_did_you_mean(location[-1], _names_beside(location))}")
+        elif problem["type"] == "missing":
+            lines.append(f"{path}: is missing")
+        else:
+            message = problem["msg"].removeprefix("Value error, ")
+            given = problem["input"]
+            shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
+            lines.append(f"{path}: {message}{shown}")
+    return "; ".join(lines) if len(lines) == 1 else "\n  " + "\n  ".join(lines)
+
+
+def _names_beside(location: Sequence[str]) -> list[str]:
+    """The settings of the section that holds the last part of `location`."""
+    section: type[Section] = RunConfig
+    for part in location[:-1]:
+        inner = _sections(section.model_fields[part]) if part in section.model_fields else []
+        match = [found for found in inner if "kind" not in found.model_fields] or inner
+        kind = [found for found in inner if part and _kind(found) in location]
+        if not match:
+            continue
+        section = (kind or match)[0]
+    return list(section.model_fields)
+
+
+def _sections(field: FieldInfo) -> list[type[Section]]:
+    def walk(annotation: Any) -> list[type[Section]]:
+        if isinstance(annotation, type) and issubclass(annotation, Section):
+            return [annotation]
+        return [found for inner in getattr(annotation, "__args__", ()) for found in walk(inner)]
+
+    return walk(field.annotation)
+
+
+def _kind(section: type[Section]) -> str:
+    return str(section.model_fields["kind"].default) if "kind" in section.model_fields else ""

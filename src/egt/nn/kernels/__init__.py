@@ -1,0 +1,1 @@
+"""Fast paths of the equations in `egt.nn`: the plain PyTorch parts stay the specification."""

@@ -1,0 +1,88 @@
+"""The compiled kernel seen from Python: the structs of `csrc/pair_pass.h`, and the loaded library."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from egt.nn.kernels.build import build
+
+PARAMETER_NAMES = (
+    *("norm_weight", "norm_bias"),
+    *("E_weight", "E_bias"),
+    *("G_weight", "G_bias"),
+    *("O_weight", "O_bias"),
+    *("ffn_norm_weight", "ffn_norm_bias"),
+    *("W1_weight", "W1_bias"),
+    *("W2_weight", "W2_bias"),
+)
+
+
+class PairParameters(ctypes.Structure):
+    """Pointers to the parameters of the pass, or to their gradients (EgtPairParameters)."""
+
+    _fields_ = tuple((name, ctypes.c_void_p) for name in PARAMETER_NAMES)
+
+
+_INTEGERS = (
+    *("num_graphs", "num_nodes", "num_pairs", "node_width", "edge_width", "num_heads", "hidden_width"),
+    *("attends", "centrality", "num_virtual_nodes", "query_rows"),
+    *("masks_gates", "mask_threshold", "dropout_threshold", "num_threads", "portable"),
+)
+_NUMBERS = ("norm_eps", "ffn_norm_eps", "clip_low", "clip_high", "scale", "dropout_scale")
+_POINTERS = ("sizes", "qkv", "e", "allowed", "mask_keys", "dropout_keys", "run_parallel")
+
+
+class PairPass(ctypes.Structure):
+    """One call of the pass (EgtPairPass); csrc/pair_pass.h says what each field means."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in _INTEGERS),
+        *((name, ctypes.c_double) for name in _NUMBERS),
+        *((name, ctypes.c_void_p) for name in _POINTERS),
+        ("parameters", PairParameters),
+    )
+
+
+def pointer(tensor: Tensor | None) -> int | None:
+    """The address of a tensor's data; None for no tensor."""
+    return None if tensor is None else tensor.data_ptr()
+
+
+def open_library(path: Path) -> ctypes.CDLL:
+    """Loads a compiled kernel and declares its functions."""
+    library = ctypes.CDLL(str(path))
+    address = ctypes.c_void_p
+    library.egt_pair_pass_forward.argtypes = [ctypes.POINTER(PairPass), address, address]
+    library.egt_pair_pass_backward.argtypes = [
+        *(ctypes.POINTER(PairPass), address, address, address, address),
+        ctypes.POINTER(PairParameters),
+    ]
+    return library
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """The kernel, compiled if need be; None where it cannot be."""
+    path = build()
+    return None if path is None else open_library(path)
+
+
+@functools.cache
+def run_parallel() -> int | None:
+    """GOMP_parallel of the OpenMP runtime that torch itself uses: its threads do our work too.
+
+    A second runtime, or threads of our own, would compete with torch's workers, which spin for a while after each of
+    its operations. None if torch was built without OpenMP; the kernel then starts threads for each call.
+    """
+    for name in ("libtorch_cpu.so", "libtorch_cpu.dylib"):
+        path = Path(torch.__file__).parent / "lib" / name
+        if path.exists():
+            runtime = ctypes.CDLL(str(path))  # already loaded: the search covers what it is linked with
+            if hasattr(runtime, "GOMP_parallel"):
+                return ctypes.cast(runtime.GOMP_parallel, ctypes.c_void_p).value
+    return None

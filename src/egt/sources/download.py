@@ -1,0 +1,135 @@
+"""Downloads that survive a bad network: resumed, repeated, verified, and put in place only when complete."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import logging
+import os
+import tarfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from egt.errors import DataError
+
+Progress = Callable[[int, int | None], None]
+"""Called with the number of bytes at hand and the total, which is None when the server does not tell."""
+
+_log = logging.getLogger(__name__)
+_BLOCK = 1 << 16
+_NETWORK_ERRORS = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
+
+
+def download(
+    url: str,
+    path: Path,
+    *,
+    checksum: str = "",
+    progress: Progress | None = None,
+    attempts: int = 4,
+    timeout: float = 30.0,
+    pause: float = 1.0,
+) -> Path:
+    """Fetch a file unless it is already there.
+
+    The bytes go to `<path>.part`, which a later call continues, and are renamed to `path` when complete and verified.
+
+    Args:
+        url: address of the file.
+        path: where the file shall be.
+        checksum: "sha256:..." or "md5:..."; empty if none is published.
+        progress: is told about the bytes so far.
+        attempts: how often to try before giving up.
+        timeout: seconds without a byte after which an attempt counts as failed.
+        pause: seconds before the second attempt; doubled for each further one.
+
+    Raises:
+        DataError: without a network, or if the file is not what the checksum says; it names the file to place by hand.
+    """
+    if path.is_file():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    for attempt in range(attempts):
+        try:
+            _continue(url, part, progress, timeout)
+            break
+        except _NETWORK_ERRORS as error:
+            final = isinstance(error, urllib.error.HTTPError) and 400 <= error.code < 500
+            if final or attempt == attempts - 1:
+                raise DataError(
+                    f"cannot download {url} ({error}); fetch it on a machine with a network and place it at {path}"
+                ) from error
+            _log.info("attempt %d for %s failed (%s), trying again", attempt + 1, url, error)
+            time.sleep(pause * 2**attempt)
+    _verify(part, checksum, url)
+    os.replace(part, path)
+    return path
+
+
+def extract(archive: Path, folder: Path) -> None:
+    """Unpack a .zip or .tar.gz; members that point outside the folder are refused.
+
+    Raises:
+        DataError: if the archive is damaged or unsafe.
+    """
+    try:
+        if archive.suffix == ".zip":
+            with zipfile.ZipFile(archive) as bundle:
+                root = folder.resolve()
+                for name in bundle.namelist():
+                    if not (root / name).resolve().is_relative_to(root):
+                        raise DataError(f"{archive} holds the unsafe path {name!r}; do not use this file")
+                bundle.extractall(folder)
+        else:
+            with tarfile.open(archive) as bundle:
+                bundle.extractall(folder, filter="data")
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
+        raise DataError(f"{archive} cannot be unpacked ({error}); delete it and download it again") from error
+
+
+def _continue(url: str, part: Path, progress: Progress | None, timeout: float) -> None:
+    """Fetch the bytes that `part` does not have yet."""
+    done = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={done}-"} if done else {})
+    try:
+        response = urllib.request.urlopen(request, timeout=timeout)
+    except urllib.error.HTTPError as error:
+        if error.code == 416 and done:  # nothing is left to send: the part was complete, or is not a part of this file
+            return
+        raise
+    with response:
+        if done and response.status != 206:  # the server ignores ranges and starts from the first byte
+            done = 0
+        length = response.headers.get("Content-Length")
+        total = None if length is None else done + int(length)
+        with part.open("ab" if done else "wb") as out:
+            while block := response.read(_BLOCK):
+                out.write(block)
+                done += len(block)
+                if progress is not None:
+                    progress(done, total)
+            out.flush()
+            os.fsync(out.fileno())
+    if total is not None and done < total:
+        raise ConnectionError(f"the connection ended after {done} of {total} bytes")
+
+
+def _verify(part: Path, checksum: str, url: str) -> None:
+    """Raise, and remove the part, unless it has the checksum."""
+    if not checksum:
+        _log.warning("no checksum is published for %s; the download is used unverified", url)
+        return
+    algorithm, _, expected = checksum.partition(":")
+    with part.open("rb") as stream:
+        found = hashlib.file_digest(stream, algorithm).hexdigest()
+    if found != expected:
+        part.unlink()
+        raise DataError(
+            f"{url} has the {algorithm} {found}, but {expected} is expected; the download was removed: try again, "
+            "or check whether the publisher has replaced the file"
+        )

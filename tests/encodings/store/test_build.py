@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import dataclasses
+import errno
+import logging
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from egt.encodings.encoding import Preparation
+from egt.encodings.store import Store, prepare
+from egt.errors import DataError, RunError
+from egt.sources.source import Reading
+
+fork = multiprocessing.get_context("fork")
+
+
+def wait_until(true: Any, seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.01)
+
+
+def test_second_call_opens_what_the_first_built(source: Any, preparation: Preparation, tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+    prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=1, progress=lambda *c: calls.append(c))
+    assert calls == [(64, 300), (128, 300), (192, 300), (256, 300), (300, 300)]
+    broken = dataclasses.replace(source)
+    object.__setattr__(broken, "records", None)
+    assert len(prepare(broken, "train", preparation, cache_dir=tmp_path)) == 298
+
+
+def test_parallel_equals_serial_bit_for_bit(source: Any, preparation: Preparation, tmp_path: Path, toys: Any) -> None:
+    serial = prepare(source, "train", preparation, cache_dir=tmp_path / "one", num_workers=0)
+    parallel = prepare(source, "train", preparation, cache_dir=tmp_path / "two", num_workers=2)
+    assert toys.folder_bytes(serial.path) == toys.folder_bytes(parallel.path)
+
+
+def test_cache_folder_from_the_environment(
+    source: Any, preparation: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+    assert prepare(source, "train", preparation, num_workers=1).path.parent == tmp_path / "cache"
+
+
+def test_killed_build_leaves_nothing_that_opens_and_blocks_nobody(
+    source: Any, preparation: Preparation, tmp_path: Path, toys: Any
+) -> None:
+    slow = dataclasses.replace(source, seconds_per_row=0.01)
+    builder = fork.Process(
+        target=prepare, args=(slow, "train", preparation), kwargs={"cache_dir": tmp_path, "num_workers": 2}
+    )
+    builder.start()
+    wait_until(lambda: any(tmp_path.glob(".*.building/edge_index.npy")))
+    assert builder.pid is not None
+    os.kill(builder.pid, signal.SIGKILL)
+    builder.join()
+    assert not [path for path in tmp_path.iterdir() if not path.name.startswith(".")]
+
+    rebuilt = prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=2)
+    rebuilt.verify()
+    reference = prepare(source, "train", preparation, cache_dir=tmp_path / "reference", num_workers=1)
+    assert toys.folder_bytes(rebuilt.path) == toys.folder_bytes(reference.path)
+    assert not list(tmp_path.glob("*.building"))
+
+
+@pytest.mark.parametrize("locks", [True, False])
+def test_racing_builders_make_one_valid_store(
+    source: Any, preparation: Preparation, tmp_path: Path, locks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not locks:
+        monkeypatch.setattr("egt.encodings.store.place._lock", lambda handle, path: False)
+    slow = dataclasses.replace(source, seconds_per_row=0.001)
+    arguments = {"cache_dir": tmp_path, "num_workers": 1}
+    builders = [fork.Process(target=prepare, args=(slow, "train", preparation), kwargs=arguments) for _ in range(2)]
+    for builder in builders:
+        builder.start()
+    for builder in builders:
+        builder.join()
+    assert [builder.exitcode for builder in builders] == [0, 0]
+    (path,) = [path for path in tmp_path.iterdir() if not path.name.startswith(".")]
+    Store(path, preparation).verify()
+    assert not list(tmp_path.glob("*.building"))
+
+
+def test_waiting_builder_uses_the_result_of_the_first(
+    source: Any, preparation: Preparation, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow = dataclasses.replace(source, seconds_per_row=0.005)
+    first = fork.Process(
+        target=prepare, args=(slow, "train", preparation), kwargs={"cache_dir": tmp_path, "num_workers": 1}
+    )
+    first.start()
+    wait_until(lambda: any(tmp_path.glob(".*.building")))
+    calls: list[int] = []
+    with caplog.at_level(logging.INFO):
+        prepare(source, "train", preparation, cache_dir=tmp_path, progress=lambda done, total: calls.append(done))
+    first.join()
+    assert calls == []
+    assert "another process is preparing these graphs" in caplog.text
+
+
+def test_damaged_store_is_prepared_again(
+    source: Any, preparation: Preparation, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=1).path
+    (path / "offsets.npy").unlink()
+    prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=1).verify()
+    assert "offsets.npy: is missing" in caplog.text
+    assert "prepared again" in caplog.text
+
+
+def test_unwritable_folder_is_a_clear_error(source: Any, preparation: Preparation, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(DataError, match=r"cannot be written there \(Not a directory\); .*EGT_CACHE_DIR"):
+        prepare(source, "train", preparation, cache_dir=tmp_path / "file" / "cache")
+
+
+def test_full_disk_is_a_clear_error_and_leaves_nothing(
+    source: Any, preparation: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DataError, match="No space left on device"):
+        prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=1)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_error_of_a_source_is_not_blamed_on_the_cache(source: Any, preparation: Preparation, tmp_path: Path) -> None:
+    class Broken(type(source)):  # type: ignore[misc]
+        def read(self, record: Any) -> Reading:
+            raise FileNotFoundError("raw.csv")
+
+    with pytest.raises(FileNotFoundError, match=r"raw\.csv"):
+        prepare(Broken(), "train", preparation, cache_dir=tmp_path, num_workers=1)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_death_of_a_worker_is_a_clear_error(source: Any, preparation: Preparation, tmp_path: Path) -> None:
+    class Deadly(type(source)):  # type: ignore[misc]
+        def read(self, record: Any) -> Reading:
+            os._exit(9)
+
+    with pytest.raises(RunError, match="a worker process was ended from outside"):
+        prepare(Deadly(), "train", preparation, cache_dir=tmp_path, num_workers=2)
+
+
+def test_graphs_of_different_widths_are_refused(preparation: Preparation, tmp_path: Path, source: Any) -> None:
+    class Uneven(type(source)):  # type: ignore[misc]
+        def read(self, record: Any) -> Reading:
+            graph = super().read(0).graph
+            targets = [[1.0] * (1 + record)] * graph.num_nodes
+            fields = {f.name: getattr(graph, f.name) for f in dataclasses.fields(graph)}
+            return Reading(record, "", graph=type(graph)(**{**fields, "node_targets": targets}))
+
+    with pytest.raises(DataError, match=r"node_targets: rows of shape \(1,\) in one graph and \(2,\) in another"):
+        prepare(Uneven(), "train", preparation, cache_dir=tmp_path, num_workers=1)
+
+
+def test_all_rows_bad_or_no_rows(preparation: Preparation, tmp_path: Path, source: Any) -> None:
+    class Bad(type(source)):  # type: ignore[misc]
+        def read(self, record: Any) -> Reading:
+            return Reading(record, f"row-{record}", error="unreadable")
+
+    store = prepare(Bad(num_rows=3), "train", preparation, cache_dir=tmp_path / "bad", num_workers=1)
+    assert (len(store), [problem.row for problem in store.problems]) == (0, [0, 1, 2])
+    empty = prepare(dataclasses.replace(source, num_rows=0), "train", preparation, cache_dir=tmp_path)
+    assert (len(empty), empty.problems) == (0, [])
