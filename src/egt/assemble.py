@@ -9,6 +9,7 @@ from torch import nn
 from egt.config import inputs
 from egt.config.model import ModelConfig
 from egt.config.run import RunConfig
+from egt.config.task import Binary, Multiclass, Regression
 from egt.encodings.degrees import Degrees as DegreeEncoding
 from egt.encodings.distances import ShortestPaths
 from egt.encodings.encoding import Encoding, Preparation
@@ -31,6 +32,12 @@ from egt.nn.pair_pass import EdgePass, PairPass
 from egt.nn.randomness import Stream
 from egt.nn.readout import MeanPool, PaddingVirtualNodes, PerEdge, PerEdgeOfNodes, PerNode, Readout, VirtualNodes
 from egt.nn.scope import everyone, neighbors
+from egt.tasks.binary import BinaryTask
+from egt.tasks.distance import DistanceObjective
+from egt.tasks.multiclass import MulticlassTask
+from egt.tasks.regression import RegressionTask
+from egt.tasks.scale import TargetScale
+from egt.tasks.task import Task
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"elu": nn.ELU, "gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU}
 _SCOPES = {"everyone": everyone, "neighbors": neighbors}
@@ -94,6 +101,24 @@ def build_model(config: RunConfig) -> EGT:
     if model.initialization == "keras":
         initialize_like_keras(egt)
     return egt
+
+
+def build_task(config: RunConfig, scale: TargetScale | None = None) -> Task:
+    """The task of a run: loss, metrics and decoding.
+
+    Args:
+        config: the run.
+        scale: mean and std of the training targets where regression standardizes them; None leaves them as they are.
+    """
+    task, level = config.task, config.model.level
+    auxiliary = [DistanceObjective(objective.max_hops, objective.weight) for objective in task.auxiliary]
+    match task:
+        case Regression():
+            return RegressionTask(level, task.loss, scale or TargetScale.identity(task.num_outputs), auxiliary)
+        case Binary():
+            return BinaryTask(level, task.metric, auxiliary)
+        case Multiclass():
+            return MulticlassTask(level, task.num_classes, task.metric, task.class_weights, auxiliary)
 
 
 def _hidden(model: ModelConfig, ratios: Sequence[float]) -> list[int]:

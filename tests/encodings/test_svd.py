@@ -115,14 +115,17 @@ def test_sparse_path_equals_dense_path(
 
 
 @pytest.mark.parametrize("directed", [False, True])
-def test_large_sparse_graph(directed: bool) -> None:
-    nodes = np.arange(3000)
-    ring = np.stack([nodes, (nodes + 1) % 3000])
-    graph = Graph(num_nodes=3000, edge_index=ring) if directed else Graph.undirected(num_nodes=3000, edge_index=ring)
+def test_large_sparse_graph(random_graph: MakeGraph, directed: bool) -> None:
+    graph = random_graph(1600, 0.003, seed=6, directed=directed)
+    A = graph.adjacency()
     u, v = halves(SvdEncoding(rank=4)(graph))
-    degree = 2 if directed else 3
-    np.testing.assert_allclose(u[:, 0], np.sqrt(degree / 3000), rtol=1e-4)
-    np.testing.assert_allclose((u * v).sum(axis=0), degree, rtol=1e-4)
+    s = (u * u).sum(axis=0)
+    assert np.all(np.diff(s) < 0)
+    np.testing.assert_allclose(A @ v, u * s, atol=1e-4)
+    np.testing.assert_allclose(A.T @ u, v * s, atol=1e-4)
+
+
+def test_large_graph_without_edges() -> None:
     edgeless = Graph(num_nodes=3000, edge_index=[[], []])
     np.testing.assert_allclose((SvdEncoding(rank=4)(edgeless) ** 2).sum(axis=0), 1.0, rtol=1e-4)
 

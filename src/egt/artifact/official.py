@@ -80,10 +80,7 @@ def import_official(
     """
     file = _find_file(checkpoint)
     weights = read_weights(file)
-    if settings is None:
-        beside = next((found for found in _config_places(file) if found.is_file()), None)
-        settings = OfficialSettings() if beside is None else OfficialSettings.read(beside)
-    config = official_config(weights, settings, task=task, names=names, new_head=new_head)
+    config = official_config(weights, settings or find_settings(checkpoint), task=task, names=names, new_head=new_head)
     if attend_padding:
         config = with_padding_attended(config)
     model = build_model(config)
@@ -93,6 +90,14 @@ def import_official(
         converted |= {name: tensor for name, tensor in model.state_dict().items() if name.startswith(last)}
     load_weights(model, converted, str(file))
     return Artifact(config, model.eval(), notes=f"weights imported from the authors' PyTorch checkpoint {file.name}")
+
+
+def find_settings(checkpoint: Path) -> OfficialSettings:
+    """The settings of the `config_input.yaml` beside a checkpoint or one folder above it; the defaults without one."""
+    file = _find_file(checkpoint)
+    places = [folder / "config_input.yaml" for folder in (file.parent, file.parent.parent)]
+    found = next((place for place in places if place.is_file()), None)
+    return OfficialSettings() if found is None else OfficialSettings.read(found)
 
 
 def with_padding_attended(config: RunConfig) -> RunConfig:
@@ -274,6 +279,3 @@ def _find_file(checkpoint: Path) -> Path:
             return place
     raise ArtifactError(f"{checkpoint}: no checkpoint there; give the authors' `model_state` file or its folder")
 
-
-def _config_places(file: Path) -> list[Path]:
-    return [folder / "config_input.yaml" for folder in (file.parent, file.parent.parent)]

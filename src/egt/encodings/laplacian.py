@@ -48,7 +48,8 @@ class LaplacianEigenvectors:
         L = np.diag(connected.astype(np.float64)) - scale[:, None] * A * scale
         values, vectors = np.linalg.eigh(L)
         vectors = vectors[:, values > TRIVIAL][:, : self.rank]
-        signs = canonical_signs(vectors, vectors, np.column_stack([degree, A @ degree]))
         encoding = np.zeros((graph.num_nodes, self.rank), np.float32)
-        encoding[:, : vectors.shape[1]] = vectors * signs
+        if vectors.shape[1]:
+            signs = canonical_signs(np.stack([np.ones_like(degree), degree, A @ degree]), vectors)
+            encoding[:, : vectors.shape[1]] = vectors * signs
         return encoding

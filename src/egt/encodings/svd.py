@@ -56,13 +56,24 @@ class SvdEncoding:
             symmetric = np.array_equal(A, A.T)
             u, s, v = _dense_symmetric(A, self.rank) if symmetric else _dense_general(A, self.rank)
         s = np.where(s > num_nodes * np.finfo(np.float64).eps * s[0], s, 0.0)  # no noise from the null space
-        out_degree, in_degree = A @ np.ones(num_nodes), A.T @ np.ones(num_nodes)
-        signs = canonical_signs(u, v, np.column_stack([out_degree, in_degree, A @ out_degree, A.T @ in_degree]))
+        signs = _signs_of_symmetric(A, u) if symmetric else _signs_of_general(A, u, v)
         scale = signs * np.sqrt(s)
         encoding = np.zeros((num_nodes, 2, self.rank), np.float32)
         encoding[:, 0, : len(s)] = u * scale
         encoding[:, 1, : len(s)] = v * scale
         return encoding.reshape(num_nodes, 2 * self.rank)
+
+
+def _signs_of_symmetric(A: Any, u: Matrix) -> Matrix:
+    ones = np.ones(len(u))
+    degree = A @ ones
+    return canonical_signs(np.stack([ones, degree, A @ degree]), u)
+
+
+def _signs_of_general(A: Any, u: Matrix, v: Matrix) -> Matrix:
+    ones = np.ones(len(u))
+    out_degree, in_degree = A @ ones, A.T @ ones
+    return canonical_signs(np.stack([ones, out_degree, in_degree, A @ out_degree, A.T @ in_degree]), u, v)
 
 
 def _dense_symmetric(A: Matrix, rank: int) -> Decomposition:
@@ -78,16 +89,22 @@ def _dense_general(A: Matrix, rank: int) -> Decomposition:
 def _sparse_symmetric(A: Any, rank: int) -> Decomposition:
     from scipy.sparse.linalg import eigsh
 
-    values, vectors = eigsh(A, k=rank, which="LM", v0=_start(A.shape[0]))
+    values, vectors = eigsh(A, k=rank, which="LM", **_arpack_settings(A, rank))
     return _from_eigen(values, vectors, rank)
 
 
 def _sparse_general(A: Any, rank: int) -> Decomposition:
     from scipy.sparse.linalg import svds
 
-    u, s, vt = svds(A, k=rank, v0=_start(A.shape[0]), solver="arpack")
+    u, s, vt = svds(A, k=rank, solver="arpack", **_arpack_settings(A, rank))
     order = np.argsort(-s, kind="stable")
     return u[:, order], s[order], vt[order].T
+
+
+def _arpack_settings(A: Any, rank: int) -> dict[str, Any]:
+    """A fixed start vector, for the same digits every time, and a basis wide enough for close eigenvalues."""
+    num_nodes = A.shape[0]
+    return {"v0": np.random.default_rng(0).standard_normal(num_nodes), "ncv": min(num_nodes - 1, max(64, 4 * rank))}
 
 
 def _from_eigen(values: Matrix, vectors: Matrix, rank: int) -> Decomposition:
@@ -96,15 +113,10 @@ def _from_eigen(values: Matrix, vectors: Matrix, rank: int) -> Decomposition:
     Rounded first, so that of lambda and -lambda the positive one always comes first.
     """
     magnitudes = np.abs(values)
-    rounded = np.round(magnitudes / max(magnitudes.max(), np.finfo(np.float64).tiny), 10)
+    rounded = np.round(magnitudes / magnitudes.max(), 10)
     order = np.lexsort((-values, -rounded))[:rank]
     u = vectors[:, order]
     return u, magnitudes[order], u * np.where(values[order] < 0, -1.0, 1.0)
-
-
-def _start(num_nodes: int) -> Matrix:
-    """A fixed start vector with a part along every eigenvector, so that ARPACK gives the same digits every time."""
-    return np.random.default_rng(0).standard_normal(num_nodes)
 
 
 def _sparse_adjacency(graph: Graph, weighted: bool) -> Any:

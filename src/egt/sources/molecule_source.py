@@ -69,7 +69,7 @@ class MoleculeSource:
         splits = self.load(*self.files).splits
         if split not in splits:
             raise DataError(f"{self.base_card.name} has no split {split!r}; it has {', '.join(splits)}")
-        return splits[split].tolist()
+        return list(map(int, splits[split]))
 
     def read(self, record: int) -> Reading:
         """The molecule of a row."""
@@ -139,4 +139,7 @@ def rows_by_split(table: Any, path: Path) -> dict[str, IntArray]:
     unknown = sorted(set(labels.tolist()) - set(names))
     if unknown:
         raise DataError(f"{path}: column 'split' holds {unknown[0]!r}; allowed are train, valid, val and test")
-    return {name: np.flatnonzero(np.isin(labels, [k for k in names if names[k] == name])) for name in dict.fromkeys(names.values())}
+    return {
+        name: np.flatnonzero(np.isin(labels, [k for k in names if names[k] == name]))
+        for name in dict.fromkeys(names.values())
+    }

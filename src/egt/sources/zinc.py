@@ -41,7 +41,7 @@ class ZincGraphs:
         splits = _load_graphs(self.path)[1]
         if split not in splits:
             raise DataError(f"zinc has no split {split!r}; it has {', '.join(splits)}")
-        return splits[split].tolist()
+        return list(map(int, splits[split]))
 
     def read(self, record: int) -> Reading:
         """The stored graph of a row."""

@@ -59,7 +59,9 @@ def make_chunk(source: Source, preparation: Preparation, records: Sequence[Any])
             problems.append(replace(reading, graph=None))
     trailing: dict[str, Shape] = {}
     for sample in samples:
-        told = {name: array for name, array in sample.items() if len(array) or name != "edge_targets"}  # [] has no width
+        told = {
+            name: array for name, array in sample.items() if len(array) or name != "edge_targets"
+        }  # [] has no width
         merge_trailing(trailing, {name: trailing_shape(name, array) for name, array in told.items()})
     parts = {name: [sample[name] for sample in samples if name in sample] for name in fields}
     return Chunk(

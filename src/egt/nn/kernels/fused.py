@@ -7,47 +7,43 @@ For each pair (i, j) of a graph and each head t:
     A_tilde = softmax_j(H_hat) * sigmoid(G);  out_i = s_i sum_j A_tilde_ij V_j
     e1 = e_ij + W_O H_hat + b_O;  e_new = e1 + W2 ELU(W1 LN(e1) + b1) + b2
 
-`torch.compile` and `torch.export` see the two operators `egt::pair_pass` and `egt::pair_pass_backward`.
+`torch.compile` and `torch.export` see it as one operator, `egt::pair_pass` (see `operator.py`).
 """
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from egt.nn.kernels import binding
+from egt.nn.kernels.operator import Numbers, Switches, run
 
 
 class PairWeights(NamedTuple):
-    """The parameters of a pass; those of a part that is left out are None.
+    """The parameters of a pass as (weight, bias); None leaves the part out.
 
-    norm: of e, before E and G (d_e); without it they read e itself. E, G: (H, d_e) and (H). O: (d_e, H) and (d_e);
-    without it the edges are frozen, and the FFN must be left out too. ffn_norm: (d_e). W1: (m, d_e) and (m).
-    W2: (d_e, m) and (d_e).
+    Attributes:
+        E: (H, d_e), (H).
+        norm: (d_e), (d_e) LayerNorm of e before E and G; None: they read e itself.
+        G: (H, d_e), (H); None: ungated.
+        O: (d_e, H), (d_e); None: frozen edges. The three parts after it come with it.
+        ffn_norm: (d_e), (d_e).
+        W1: (m, d_e), (m).
+        W2: (d_e, m), (d_e).
     """
 
-    norm_weight: Tensor | None
-    norm_bias: Tensor | None
-    E_weight: Tensor
-    E_bias: Tensor
-    G_weight: Tensor | None
-    G_bias: Tensor | None
-    O_weight: Tensor | None
-    O_bias: Tensor | None
-    ffn_norm_weight: Tensor | None
-    ffn_norm_bias: Tensor | None
-    W1_weight: Tensor | None
-    W1_bias: Tensor | None
-    W2_weight: Tensor | None
-    W2_bias: Tensor | None
+    E: tuple[Tensor, Tensor]
+    norm: tuple[Tensor, Tensor] | None = None
+    G: tuple[Tensor, Tensor] | None = None
+    O: tuple[Tensor, Tensor] | None = None  # noqa: E741 (the paper's letter)
+    ffn_norm: tuple[Tensor, Tensor] | None = None
+    W1: tuple[Tensor, Tensor] | None = None
+    W2: tuple[Tensor, Tensor] | None = None
 
 
 def available() -> bool:
-    """True if the kernel is compiled or can be; compiles it at the first call."""
+    """True if the kernel is there; compiles it at the first call. Says why not in one line of the log."""
     return binding.library() is not None
 
 
@@ -71,6 +67,7 @@ def pair_pass(
     masks_gates: bool = False,
     dropout_keys: Tensor | None = None,
     dropout_probability: float = 0.0,
+    portable: bool = False,
 ) -> tuple[Tensor | None, Tensor | None]:
     """All pair work of a layer on the packed layout (float32, CPU).
 
@@ -81,42 +78,43 @@ def pair_pass(
         weights: parameters of the parts.
         scale: of the dot product, 1 / sqrt(d_k).
         clip: range of the scaled dot product.
-        allowed: (P,) bool or uint8, True where i may attend j; None: everyone.
+        allowed: (P,) bool, True where i may attend j; None: everyone.
         edges_only: no attention, only H_hat and the edge update.
         centrality: scale row i by ln(1 + sum_j g_ij), but for virtual nodes.
         num_virtual_nodes: per graph.
         query_rows: compute only the first rows of each graph, the others are zero; 0: all. Only with frozen edges.
         norm_eps: of the norm before E and G.
         ffn_norm_eps: of the norm before the edge FFN.
-        mask_keys: (B, 2) keys of random masking.
-        mask_probability: of a pair and head to be masked.
+        mask_keys: (B, 2) int64 keys of random masking, 32 bits each.
+        mask_probability: of a pair and head to be masked, below 1.
         masks_gates: random masking closes the gates too, not only the logits.
-        dropout_keys: (B, 2) keys of attention dropout.
-        dropout_probability: of an entry of A_tilde.
+        dropout_keys: (B, 2) int64 keys of attention dropout, 32 bits each.
+        dropout_probability: of an entry of A_tilde, below 1.
+        portable: do not use the AVX2 path.
 
     Returns:
         out: (M, d), None if `edges_only`.
         e_new: (P, d_e), None if edges are frozen.
     """
-    out, e_new = _pair_pass(
-        qkv,
-        e,
-        sizes,
-        allowed,
-        mask_keys,
-        dropout_keys,
-        *weights,
-        edges_only,
-        centrality,
-        num_virtual_nodes,
-        query_rows,
-        masks_gates,
-        mask_probability,
-        dropout_probability,
-        norm_eps,
-        ffn_norm_eps,
-        clip[0],
-        clip[1],
-        scale,
+    has_edge_update = weights.O is not None
+    assert has_edge_update or not edges_only, "a pass without attention and without edge update does nothing"
+    assert not (query_rows and has_edge_update), "an edge update needs all rows"
+    assert not centrality or weights.G is not None, "centrality sums gates"
+    pairs = (weights.norm, weights.E, None if edges_only else weights.G, *weights[3:])
+    switches = Switches(
+        has_norm=weights.norm is not None,
+        is_gated=weights.G is not None and not edges_only,
+        updates=has_edge_update,
+        attends=not edges_only,
+        centrality=centrality,
+        num_virtual_nodes=num_virtual_nodes,
+        query_rows=query_rows,
+        masks_gates=masks_gates,
+        mask_threshold=int(mask_probability * 2**32),
+        dropout_threshold=int(dropout_probability * 2**32),
+        portable=portable,
     )
-    return None if edges_only else out, None if weights.O_weight is None else e_new
+    numbers = Numbers(norm_eps, ffn_norm_eps, *clip, scale, 1.0 / (1.0 - dropout_probability))
+    present = [tensor for pair in pairs if pair is not None for tensor in pair]
+    out, e_new = run(qkv, e, sizes, allowed, mask_keys, dropout_keys, present, switches, numbers)
+    return None if edges_only else out, e_new if has_edge_update else None

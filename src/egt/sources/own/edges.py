@@ -28,9 +28,7 @@ class MergedEdges:
     num_merged: int
 
 
-def merge_edges(
-    edges: IntArray, weight: NDArray[np.float64] | None, num_nodes: int, *, directed: bool
-) -> MergedEdges:
+def merge_edges(edges: IntArray, weight: NDArray[np.float64] | None, num_nodes: int, *, directed: bool) -> MergedEdges:
     """Merge parallel edges (weights are summed, the first one's features kept) and add missing opposite directions.
 
     Args:
@@ -43,7 +41,9 @@ def merge_edges(
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rows = first[order]
-    total = None if weight is None else np.bincount(group, weights=weight, minlength=len(first))[order]
+    total: NDArray[np.float64] | None = None
+    if weight is not None:
+        total = np.bincount(group, weights=weight, minlength=len(first))[order].astype(np.float64)
     index = edges[:, rows]
     if not directed:
         opposite = index[1] * num_nodes + index[0]

@@ -166,9 +166,7 @@ def _shape(
     num_nodes = len(nodes[row].rows)
     if not num_nodes:
         raise DataError("it has no nodes")
-    names = (
-        [str(k) for k in range(num_nodes)] if node_names is None else _texts(node_names[nodes[row].rows], "node")
-    )
+    names = [str(k) for k in range(num_nodes)] if node_names is None else _texts(node_names[nodes[row].rows], "node")
     number_of = {name: number for number, name in enumerate(names)}
     if len(number_of) < num_nodes:
         raise DataError("two nodes have the same name")
@@ -194,6 +192,8 @@ def _pairs(table: Table, rows: IntArray, number_of: Mapping[str, int], what: str
         texts = _texts(column[rows], role)
         strange = next((k for k, end in enumerate(texts) if end not in number_of), None)
         if strange is not None:
-            raise DataError(f"{what} line {int(rows[strange]) + 2} names node {texts[strange]!r}, which is not in nodes")
+            raise DataError(
+                f"{what} line {int(rows[strange]) + 2} names node {texts[strange]!r}, which is not in nodes"
+            )
         ends.append(np.array([number_of[end] for end in texts], dtype=np.int64))
     return np.stack(ends)

@@ -3,8 +3,8 @@
 A line is a JSON object with these keys; only `edges` and one of `nodes` and `num_nodes` are needed:
 
     nodes         columns {"element": ["C", "O"], "charge": [0.1, null]} or rows [{"element": "C", "charge": 0.1}, ...];
-                  a value is a number, a text, null (missing) or a list of numbers (a vector). With an "id" column, edges
-                  name the nodes by it; otherwise nodes are numbered from 0
+                  a value is a number, a text, null (missing) or a list of numbers (a vector). With an "id" column,
+                  edges name the nodes by it; otherwise nodes are numbered from 0
     num_nodes     for a graph whose nodes have no columns
     edges         pairs [[0, 1], ...], columns {"source": [0], "target": [1], "weight": [2.5]}, or rows
                   [{"source": 0, "target": 1, "weight": 2.5}, ...]
@@ -64,8 +64,8 @@ def read_jsonl(path: Path) -> RawData:
                 content = _parse(line)
                 head = _head(content)
                 shape = _shape(content)
-                for level, names in _declared(content).items():
-                    declared[level].update(dict.fromkeys(names))
+                for level, targets in _declared(content).items():
+                    declared[level].update(dict.fromkeys(targets))
             except DataError as error:
                 problems[len(shapes)] = f"{path.name} line {number}: {error}"
             shapes.append(shape)
@@ -83,7 +83,7 @@ def read_jsonl(path: Path) -> RawData:
         table=table,
         shapes=shapes,
         problems=problems,
-        declared={level: tuple(names) for level, names in declared.items() if names},
+        declared={level: tuple(targets) for level, targets in declared.items() if targets},
         digest=digest_of_files([path]),
     )
 
@@ -108,7 +108,9 @@ def _head(content: dict[str, Any]) -> dict[str, Any]:
         raise DataError("id and split must be texts or numbers")
     for name, value in _object(content, "targets").items():
         cells = expanded(name, column_of_values([value], f"target {name!r}"))
-        head.update({part: None if (cell := column[0]) is None or cell != cell else cell for part, column in cells.items()})
+        head.update(
+            {part: None if (cell := column[0]) is None or cell != cell else cell for part, column in cells.items()}
+        )
     return head
 
 
@@ -127,7 +129,7 @@ def _declared(content: dict[str, Any]) -> dict[str, list[str]]:
 def _object(content: dict[str, Any], key: str) -> dict[str, Any]:
     value = content.get(key)
     if value is not None and not isinstance(value, dict):
-        raise DataError(f"{key} must be an object of columns like {{\"name\": ...}}, not {value!r:.60}")
+        raise DataError(f'{key} must be an object of columns like {{"name": ...}}, not {value!r:.60}')
     return value or {}
 
 

@@ -161,7 +161,7 @@ def _check_classes(columns: Columns, num_classes: int, where: str) -> None:
     (name, column) = next(iter(columns.items()))
     present = int((~missing_in(column)).sum())
     strange = as_numbers(column)[1]
-    if len(strange) < present / 2:
+    if strange and len(strange) < present / 2:
         raise DataError(
             f"{where}: target {name!r} holds numbers, but also {strange[0]!r}; say overrides kind=regression to treat "
             "such labels as missing, or kind=multiclass if its values are names"

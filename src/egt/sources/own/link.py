@@ -44,18 +44,25 @@ def split_links(
     pairs = _pairs(graph)
     codes = link_codes(pairs, graph.num_nodes, fractions, seed)
     train = codes == 0
-    group, num_groups = _groups(pairs, graph.num_nodes)
-    fold = (np.random.default_rng([seed, 1]).permutation(num_groups) % folds)[group]
-    hidden = {"train": [(train & (fold == k), train & (fold != k)) for k in range(folds)]}
-    hidden |= {split: [(codes == code, train)] for code, split in enumerate(SPLITS) if code}
+    group, num_groups = _groups(pairs[:, train], graph.num_nodes)
+    fold = np.full(len(codes), -1)
+    fold[train] = (np.random.default_rng([seed, 1]).permutation(num_groups) % folds)[group]
+    hidden = {"train": [(fold == k, train & (fold != k)) for k in range(min(folds, num_groups))]}
+    hidden |= {split: [(codes == code, train)] for code, split in enumerate(SPLITS) if code and (codes == code).any()}
     return {
         split: [
             _ask(graph, pairs, asked, shown, negatives, np.random.default_rng([seed, 2, code, k]))
-            for k, (asked, shown) in enumerate(parts)
-            if asked.any()
+            for k, (asked, shown) in enumerate(hidden.get(split, ()))
         ]
-        for code, (split, parts) in enumerate(hidden.items())
+        for code, split in enumerate(SPLITS)
     }
+
+
+def count_links(edges: IntArray, codes: Codes, num_nodes: int, *, folds: int = FOLDS) -> dict[str, int]:
+    """How many graphs `split_links` makes of a graph for each split, from the split of its edges."""
+    between = edges[0] != edges[1]
+    num_pairs = [_groups(edges[:, between & (codes == code)], num_nodes)[1] for code in range(len(SPLITS))]
+    return {split: min(folds if code == 0 else 1, num_pairs[code]) for code, split in enumerate(SPLITS)}
 
 
 def hide_links(graph: Graph, *, share: float = HIDDEN_SHARE, negatives: float = 1.0, seed: int = 0) -> Graph:
@@ -70,9 +77,15 @@ def hide_links(graph: Graph, *, share: float = HIDDEN_SHARE, negatives: float = 
 
 
 def link_codes(edges: IntArray, num_nodes: int, fractions: Fractions, seed: int) -> Codes:
-    """(E,) the split of each edge; both directions of a pair are in the same one, whatever the order of the list."""
-    group, num_groups = _groups(edges, num_nodes)
-    return random_split(num_groups, fractions, seed)[group]
+    """(E,) the split of each edge; both directions of a pair are in the same one, whatever the order of the list.
+
+    Self-loops are never held out: they belong to training.
+    """
+    codes = np.zeros(edges.shape[1], dtype=np.int8)
+    between = edges[0] != edges[1]
+    group, num_groups = _groups(edges[:, between], num_nodes)
+    codes[between] = random_split(num_groups, fractions, seed)[group]
+    return codes
 
 
 def _groups(edges: IntArray, num_nodes: int) -> tuple[IntArray, int]:

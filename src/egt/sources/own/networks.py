@@ -92,7 +92,7 @@ def from_networkx(
         node_values=_numeric(shape.nodes, node_values, "node", shape.num_nodes),
         edge_categories=_ids(shape.edge_columns, edge_categories or {}, shape.edges.shape[1], "edge")[rows],
         edge_values=_numeric(shape.edge_columns, edge_values, "edge", shape.edges.shape[1])[rows],
-        edge_weight=merged.weight,
+        edge_weight=None if merged.weight is None else merged.weight.astype(np.float32),
         graph_targets=np.array([graph.graph[name] for name in graph_targets]) if graph_targets else None,
         node_targets=_numeric(shape.nodes, node_targets, "node") if node_targets else None,
         edge_targets=_numeric(shape.edge_columns, edge_targets, "edge")[rows] if edge_targets else None,

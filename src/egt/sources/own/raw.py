@@ -145,8 +145,8 @@ def missing_in(column: Column) -> NDArray[np.bool_]:
     """(n,) True where a value is missing; a vector is missing where any part of it is."""
     if column.dtype == object:
         return np.array([value is None for value in column], dtype=bool)
-    absent = np.isnan(column)
-    return absent if column.ndim == 1 else absent.any(axis=1)
+    absent: NDArray[np.bool_] = np.isnan(column)
+    return absent if column.ndim == 1 else np.logical_or.reduce(absent, axis=1)
 
 
 def expanded(name: str, column: Column) -> dict[str, Column]:

@@ -122,7 +122,7 @@ class OwnSchema:
         for name in ("node_features", "edge_features"):
             values[name] = tuple(_made(Feature, feature, f"schema.{name}") for feature in values.get(name, ()))
         values["split"] = _made(SplitPlan, values.get("split", {}), "schema.split")
-        schema = _made(cls, values, "schema")
+        schema: OwnSchema = _made(cls, values, "schema")
         _check_choice("level", schema.level, get_args(Level))
         _check_choice("kind", schema.kind, get_args(TargetKind))
         _check_choice("vocabulary", schema.vocabulary, get_args(MoleculeVocabulary))

@@ -115,5 +115,5 @@ def _scaffolds(smiles: Sequence[str | None]) -> list[str | None]:
     with rdBase.BlockLogs():
         for text in smiles:
             molecule = None if text is None else Chem.MolFromSmiles(text)
-            scaffolds.append(None if molecule is None else MurckoScaffoldSmiles(mol=molecule))
+            scaffolds.append(None if molecule is None else MurckoScaffoldSmiles(mol=molecule))  # type: ignore[no-untyped-call]
     return scaffolds

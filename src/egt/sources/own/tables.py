@@ -37,7 +37,7 @@ def open_text(path: Path) -> Iterator[IO[str]]:
     try:
         opener = gzip.open if path.suffix == ".gz" else open
         with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-            yield file  # type: ignore[misc]
+            yield file
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 text ({error}); save the file as UTF-8") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -122,7 +122,12 @@ def _arrow_column(array: pa.ChunkedArray, where: str) -> Column | None:
         return _arrow_column(array.cast(kind.value_type), where)
     if pa.types.is_null(kind):
         return np.full(len(array), np.nan)
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if (
+        pa.types.is_boolean(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+    ):
         return column_of_numbers(array.cast(pa.float64(), safe=False))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         column = np.empty(len(array), dtype=object)

@@ -1,0 +1,39 @@
+"""The entry point of `egt`: finds the verb, and turns errors into one readable message and an exit code."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+
+from egt import __version__
+from egt.errors import EgtError, RunError
+
+app = App(
+    name="egt",
+    help="Edge-augmented Graph Transformer: learn on nodes, edges and whole graphs with global self-attention.",
+    version=__version__,
+    help_epilogue="Every command takes --debug to show where an error comes from.",
+)
+app.command("egt.cli.presets:presets", name="presets", help="List the models of the paper, or show one.")
+app.command("egt.cli.import_official:import_official", name="import-official", help="Import the authors' weights.")
+app.command("egt.cli.doctor:doctor", name="doctor", help="Tell what is installed and run the self-checks.")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; exits with 0 (done), 1 (the run failed) or 2 (wrong input or usage)."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    try:
+        app(words, exit_on_error=False, print_error=False)
+    except (EgtError, CycloptsError) as error:
+        if debug:
+            traceback.print_exc()
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1 if isinstance(error, RunError) else 2)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(1)

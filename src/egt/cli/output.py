@@ -1,0 +1,31 @@
+"""How commands print: tables for people on standard output, or one JSON object as its last line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """One JSON object on one line of standard output."""
+    sys.stdout.write(json.dumps(content) + "\n")
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table for a person to read."""
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def say(message: str) -> None:
+    """A remark beside the result, on standard error."""
+    print(message, file=sys.stderr)

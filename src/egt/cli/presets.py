@@ -1,0 +1,43 @@
+"""`egt presets`: what models there are."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from egt.cli.output import print_json, print_table
+from egt.config.load import write_config
+from egt.config.presets import forms, names, preset
+from egt.errors import ConfigError
+
+
+def presets(
+    action: str = "list", name: str | None = None, *, json: Annotated[bool, Parameter(negative="")] = False
+) -> None:
+    """List the models of the paper, or show one as the YAML that `egt train` reads.
+
+    Args:
+        action: `list`, or `show` followed by a name.
+        name: A preset, e.g. zinc-500k or pattern-500k-simple.
+        json: Print one JSON object instead.
+    """
+    if action == "show" and name is not None:
+        run = preset(name)
+        if json:
+            print_json(run.model_dump(mode="json"))
+        else:
+            sys.stdout.write(write_config(run))
+    elif action == "list" and name is None:
+        if json:
+            print_json({"presets": names(), "forms": forms()})
+            return
+        rows = []
+        for each in names():
+            model = preset(each).model
+            rows.append((each, str(model.num_layers), f"{model.node_width}/{model.edge_width}", str(model.num_heads)))
+        print_table("Presets", ("name", "layers", "widths d_h/d_e", "heads"), rows)
+        print_table("Forms of any preset", ("added to the name", "change"), [(f"-{k}", v) for k, v in forms().items()])
+    else:
+        raise ConfigError("use `egt presets`, or `egt presets show NAME`")

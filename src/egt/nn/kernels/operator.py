@@ -1,0 +1,240 @@
+"""`egt::pair_pass` and `egt::pair_pass_backward`: the kernel as operators with shapes and gradients."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from egt.nn.kernels import binding
+
+
+class Switches(NamedTuple):
+    """Whole-number settings of a pass, in the order of the operator's `switches`."""
+
+    has_norm: int
+    is_gated: int
+    updates: int
+    attends: int
+    centrality: int
+    num_virtual_nodes: int
+    query_rows: int
+    masks_gates: int
+    mask_threshold: int
+    dropout_threshold: int
+    portable: int
+
+    def parameter_names(self) -> list[str]:
+        """Which parameters come with a pass, in the order of the operator's `weights`."""
+        parts = (self.has_norm, 1, self.is_gated, *(4 * [self.updates]))
+        return [name for index, name in enumerate(binding.PARAMETER_NAMES) if parts[index // 2]]
+
+
+class Numbers(NamedTuple):
+    """Real-valued settings of a pass, in the order of the operator's `numbers`."""
+
+    norm_eps: float
+    ffn_norm_eps: float
+    clip_low: float
+    clip_high: float
+    scale: float
+    dropout_scale: float
+
+
+def _node_width(qkv: Tensor, switches: Sequence[int]) -> int:
+    return qkv.shape[1] // (3 if Switches(*switches).attends else 2)
+
+
+def _output_shapes(qkv: Tensor, e: Tensor, switches: Sequence[int]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Shapes of out and e_new; one that is not computed has no rows."""
+    s = Switches(*switches)
+    rows = qkv.shape[0] if s.attends else 0
+    pairs = e.shape[0] if s.updates else 0
+    return (rows, _node_width(qkv, switches)), (pairs, e.shape[1])
+
+
+class _Inputs:
+    """The inputs of a call, checked (a wrong shape would be read as wrong memory), and the C struct of them."""
+
+    def __init__(
+        self,
+        qkv: Tensor,
+        e: Tensor,
+        sizes: Tensor,
+        allowed: Tensor | None,
+        mask_keys: Tensor | None,
+        dropout_keys: Tensor | None,
+        weights: Sequence[Tensor],
+        switches: Sequence[int],
+        numbers: Sequence[float],
+    ) -> None:
+        s = Switches(*switches)
+        named = dict(zip(s.parameter_names(), weights, strict=True))
+        num_graphs, d, d_e, H = sizes.shape[0], _node_width(qkv, switches), e.shape[1], named["E_weight"].shape[0]
+        m = named["W1_weight"].shape[0] if s.updates else 0
+        if d % H:
+            raise ValueError(f"pair_pass: node width {d} is not a multiple of {H} heads")
+        float_shapes = {"qkv": (qkv.shape[0], d * (3 if s.attends else 2)), "e": (e.shape[0], d_e)}
+        shapes = {"E": (H, d_e), "G": (H, d_e), "O": (d_e, H), "W1": (m, d_e), "W2": (d_e, m)}
+        for name in named:
+            part, _, kind = name.rpartition("_")
+            shape = shapes.get(part, (d_e,))
+            float_shapes[name] = shape if kind == "weight" else shape[:1]
+        self.tensors = {
+            name: _checked(name, tensor, torch.float32, float_shapes[name])
+            for name, tensor in {"qkv": qkv, "e": e, **named}.items()
+        }
+        self.tensors["sizes"] = _checked("sizes", sizes, torch.int64, (num_graphs,))
+        if allowed is not None:
+            bits = allowed.view(torch.uint8) if allowed.dtype == torch.bool else allowed
+            self.tensors["allowed"] = _checked("allowed", bits, torch.uint8, (e.shape[0],))
+        for name, keys, threshold in (
+            ("mask_keys", mask_keys, s.mask_threshold),
+            ("dropout_keys", dropout_keys, s.dropout_threshold),
+        ):
+            if threshold:
+                if keys is None:
+                    raise ValueError(f"pair_pass: a probability above zero needs {name}")
+                self.tensors[name] = _checked(name, keys, torch.int64, (num_graphs, 2))
+        addresses = {name: tensor.data_ptr() for name, tensor in self.tensors.items()}
+        parameters = binding.PairParameters(**{name: addresses.pop(name) for name in named})
+        settings = s._asdict()
+        for name in ("has_norm", "is_gated", "updates"):  # the kernel sees them from its pointers
+            del settings[name]
+        self.struct = binding.PairPass(
+            num_graphs=num_graphs,
+            num_nodes=qkv.shape[0],
+            num_pairs=e.shape[0],
+            node_width=d,
+            edge_width=d_e,
+            num_heads=H,
+            hidden_width=m,
+            num_threads=torch.get_num_threads(),
+            run_parallel=binding.run_parallel(),
+            parameters=parameters,
+            **addresses,
+            **settings,
+            **Numbers(*numbers)._asdict(),
+        )
+        self.names = list(named)
+
+
+def _checked(name: str, tensor: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
+    if tensor.dtype != dtype or tensor.device.type != "cpu" or tuple(tensor.shape) != shape:
+        given = f"{tuple(tensor.shape)} {tensor.dtype} on {tensor.device}"
+        raise ValueError(f"pair_pass: {name} is {given}; it must be {shape} {dtype} on cpu")
+    return tensor.contiguous()
+
+
+def _library() -> ctypes.CDLL:
+    library = binding.library()
+    if library is None:
+        raise RuntimeError("pair_pass: the fused kernel is not available here; ask available() first")
+    return library
+
+
+def _raise_for(status: int, inputs: _Inputs) -> None:
+    if status == 1:
+        s = inputs.struct
+        raise ValueError(f"pair_pass: sizes do not add up to {s.num_nodes} nodes and {s.num_pairs} pairs")
+    if status:
+        raise MemoryError("pair_pass: no memory for working buffers")
+
+
+@torch.library.custom_op("egt::pair_pass", mutates_args=(), device_types="cpu")
+def run(
+    qkv: Tensor,
+    e: Tensor,
+    sizes: Tensor,
+    allowed: Tensor | None,
+    mask_keys: Tensor | None,
+    dropout_keys: Tensor | None,
+    weights: Sequence[Tensor],
+    switches: Sequence[int],
+    numbers: Sequence[float],
+) -> tuple[Tensor, Tensor]:
+    """The forward pass; `egt.nn.kernels.fused.pair_pass` says what the arguments mean."""
+    inputs = _Inputs(qkv, e, sizes, allowed, mask_keys, dropout_keys, weights, switches, numbers)
+    s = Switches(*switches)
+    out_shape, e_shape = _output_shapes(qkv, e, switches)
+    out = qkv.new_zeros(out_shape) if s.query_rows else qkv.new_empty(out_shape)
+    e_new = e.new_empty(e_shape)
+    status = _library().egt_pair_pass_forward(
+        inputs.struct, out.data_ptr() if s.attends else None, e_new.data_ptr() if s.updates else None
+    )
+    _raise_for(status, inputs)
+    return out, e_new
+
+
+@run.register_fake
+def _(
+    qkv: Tensor, e: Tensor, sizes: Tensor, allowed: Any, mask_keys: Any, dropout_keys: Any,
+    weights: Any, switches: Sequence[int], numbers: Any,
+) -> tuple[Tensor, Tensor]:
+    out_shape, e_shape = _output_shapes(qkv, e, switches)
+    return qkv.new_empty(out_shape), e.new_empty(e_shape)
+
+
+@torch.library.custom_op("egt::pair_pass_backward", mutates_args=(), device_types="cpu")
+def run_backward(
+    d_out: Tensor | None,
+    d_e_new: Tensor | None,
+    qkv: Tensor,
+    e: Tensor,
+    sizes: Tensor,
+    allowed: Tensor | None,
+    mask_keys: Tensor | None,
+    dropout_keys: Tensor | None,
+    weights: Sequence[Tensor],
+    switches: Sequence[int],
+    numbers: Sequence[float],
+) -> list[Tensor]:
+    """Gradients of qkv, e and the weights, from those of the outputs (None: the output was not used)."""
+    inputs = _Inputs(qkv, e, sizes, allowed, mask_keys, dropout_keys, weights, switches, numbers)
+    s = Switches(*switches)
+    out_shape, e_shape = _output_shapes(qkv, e, switches)
+    d_out = None if d_out is None or not s.attends else _checked("d_out", d_out, torch.float32, out_shape)
+    d_e_new = None if d_e_new is None or not s.updates else _checked("d_e_new", d_e_new, torch.float32, e_shape)
+    d_qkv = torch.zeros(qkv.shape)
+    d_weights = [torch.zeros(weight.shape) for weight in weights]
+    if d_out is None and d_e_new is None:
+        return [d_qkv, torch.zeros(e.shape), *d_weights]
+    d_e = torch.zeros(e.shape) if s.query_rows else torch.empty(e.shape)
+    named = zip(inputs.names, d_weights, strict=True)
+    d_parameters = binding.PairParameters(**{name: tensor.data_ptr() for name, tensor in named})
+    status = _library().egt_pair_pass_backward(
+        inputs.struct,
+        binding.pointer(d_out),
+        binding.pointer(d_e_new),
+        d_qkv.data_ptr(),
+        d_e.data_ptr(),
+        d_parameters,
+    )
+    _raise_for(status, inputs)
+    return [d_qkv, d_e, *d_weights]
+
+
+@run_backward.register_fake
+def _(
+    d_out: Any, d_e_new: Any, qkv: Tensor, e: Tensor, sizes: Tensor, allowed: Any, mask_keys: Any, dropout_keys: Any,
+    weights: Sequence[Tensor], switches: Any, numbers: Any,
+) -> list[Tensor]:
+    return [torch.empty_like(t, memory_format=torch.contiguous_format) for t in (qkv, e, *weights)]
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    qkv, e, sizes, allowed, mask_keys, dropout_keys, weights, ctx.switches, ctx.numbers = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(qkv, e, sizes, allowed, mask_keys, dropout_keys, *weights)
+
+
+def _backward(ctx: Any, d_out: Tensor | None, d_e_new: Tensor | None) -> tuple[Any, ...]:
+    first, weights = ctx.saved_tensors[:6], list(ctx.saved_tensors[6:])
+    d_qkv, d_e, *d_weights = run_backward(d_out, d_e_new, *first, weights, ctx.switches, ctx.numbers)
+    return d_qkv, d_e, None, None, None, None, d_weights, None, None
+
+
+run.register_autograd(_backward, setup_context=_setup_context)

@@ -1,0 +1,99 @@
+"""What is learned from the training split, and from nothing else: vocabularies, and means and deviations.
+
+When a graph is divided within (node masks), the whole graph is the training input, so its features are learned from
+all its nodes; its targets only from the training nodes. For links, held-out edges are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.sources.own.division import Division, level_columns, target_matrix
+from egt.sources.own.kinds import as_numbers, sorted_texts
+from egt.sources.own.raw import Column, RawData, Shape, missing_in, text_of
+from egt.sources.own.schema import Feature, OwnSchema
+
+
+def learn(raw: RawData, schema: OwnSchema, division: Division) -> OwnSchema:
+    """The schema with what the training split teaches."""
+    rows = [row for row, shape in enumerate(raw.shapes) if shape is not None]
+    if not division.within:
+        rows = [row for row in rows if division.rows[row] == 0]
+    training = {row: shape for row, shape in enumerate(raw.shapes) if shape is not None and row in set(rows)}
+    mean, std = _target_moments(raw, schema, division, training)
+    return replace(
+        schema,
+        target_mean=mean,
+        target_std=std,
+        node_features=tuple(
+            _learned(feature, [shape.nodes[feature.name] for shape in training.values() if feature.name in shape.nodes])
+            for feature in schema.node_features
+        ),
+        edge_features=tuple(
+            _learned(
+                feature,
+                [
+                    _training_edges(shape.edge_columns[feature.name], row, schema, division)
+                    for row, shape in training.items()
+                    if feature.name in shape.edge_columns
+                ],
+            )
+            for feature in schema.edge_features
+        ),
+    )
+
+
+def _training_edges(column: Column, row: int, schema: OwnSchema, division: Division) -> Column:
+    held_out = schema.level == "link" and division.within
+    return column[division.parts[row] == 0] if held_out else column
+
+
+def _learned(feature: Feature, columns: list[Column]) -> Feature:
+    match feature.kind:
+        case "categorical":
+            seen = {text_of(value) for column in columns for value in column[~missing_in(column)]}
+            return replace(feature, vocabulary=tuple(sorted_texts(seen)))
+        case "continuous":
+            numbers = [as_numbers(column)[0].reshape(len(column), -1) for column in columns]
+            alike = [part for part in numbers if part.shape[1] == feature.width]
+            return _scaled(feature, np.concatenate(alike) if alike else np.zeros((0, feature.width)))
+        case "ignored":
+            return feature
+
+
+def _scaled(feature: Feature, values: NDArray[np.float64]) -> Feature:
+    """Mean and deviation of each part; a vector of zeros and ones (a bag of words, one-hot) is taken as it is."""
+    finite = np.where(np.isfinite(values), values, np.nan)
+    known = ~np.isnan(finite)
+    if feature.width > 1 and np.isin(finite[known], (0, 1)).all():
+        return feature
+    mean, std = _moments(finite)
+    return replace(feature, mean=mean, std=std)
+
+
+def _moments(values: NDArray[np.float64]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each column, missing values left out; 0 and 1 where there is nothing to learn."""
+    known = ~np.isnan(values)
+    count = np.maximum(known.sum(axis=0), 1)
+    mean = np.where(known, values, 0.0).sum(axis=0) / count
+    std = np.sqrt((np.where(known, values - mean, 0.0) ** 2).sum(axis=0) / count)
+    std = np.where(std > 1e-12 * np.maximum(np.abs(mean), 1.0), std, 1.0)
+    return tuple(float(x) for x in mean), tuple(float(x) for x in std)
+
+
+def _target_moments(
+    raw: RawData, schema: OwnSchema, division: Division, training: dict[int, Shape]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    if schema.kind != "regression":
+        return (), ()
+    if schema.level == "graph":
+        return _moments(target_matrix(raw.table, schema, raw.num_rows)[division.rows == 0])
+    parts = []
+    for row, shape in training.items():
+        count = shape.num_nodes if schema.level == "node" else shape.edges.shape[1]
+        targets = target_matrix(level_columns(shape, schema.level), schema, count)
+        parts.append(targets[division.parts[row] == 0] if division.within else targets)
+    return _moments(np.concatenate(parts) if parts else np.zeros((0, len(schema.targets))))

@@ -1,0 +1,93 @@
+"""PCQM4M and PCQM4Mv2 from `raw/data.csv.gz` and `split_dict.pt`, and a sample of 1,999 molecules for tests."""
+
+from __future__ import annotations
+
+import pickle
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from egt.errors import DataError
+from egt.graph import IntArray
+from egt.sources.cards import PCQM4MV2_2K
+from egt.sources.molecule_source import MoleculeSource, MoleculeTable, column, numbers, read_csv
+from egt.sources.source import DataCard
+
+_SPLIT_NAMES = {
+    "train": "train",
+    "valid": "val",
+    "test": "test",
+    "test-dev": "test",
+    "test-challenge": "test-challenge",
+}
+
+
+def pcqm_folder(card: DataCard, raw: Path) -> MoleculeSource:
+    """A data set in the layout of OGB-LSC.
+
+    Args:
+        card: the card of the data set.
+        raw: the path of `raw/data.csv.gz` with the columns idx, smiles and homolumogap; `split_dict.pt` lies beside
+            the folder `raw`.
+    """
+    split_file = raw.parents[1] / "split_dict.pt"
+    if not split_file.is_file():
+        raise DataError(f"{card.name}: {split_file} is missing; it belongs to the download, beside the folder raw")
+    return MoleculeSource(card, (raw, split_file), _load_folder)
+
+
+def pcqm_sample(path: Path) -> MoleculeSource:
+    """The first molecules of PCQM4Mv2 from a CSV table with the columns smiles and homolumogap_ev."""
+    return MoleculeSource(PCQM4MV2_2K, (path,), _load_sample)
+
+
+def read_split_dict(path: Path) -> dict[str, IntArray]:
+    """The row numbers of each split in OGB's `split_dict.pt`.
+
+    The file is a pickle inside. It is read by torch's weights-only loader, which builds nothing but numbers, strings,
+    containers and arrays, and refuses everything else; so it cannot run code.
+
+    Raises:
+        DataError: if the file holds anything else, or other names than OGB's splits.
+    """
+    import torch
+
+    reconstruct = np.zeros(0).__reduce__()[0]
+    arrays: list[Any] = [
+        (reconstruct, "numpy.core.multiarray._reconstruct"),
+        (reconstruct, "numpy._core.multiarray._reconstruct"),
+        np.ndarray,
+        np.dtype,
+        type(np.dtype(np.int64)),
+    ]
+    try:
+        with torch.serialization.safe_globals(arrays):
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(f"{path}: not a file of row numbers that can be read safely ({reason})") from error
+    if not isinstance(content, dict) or not content or not set(content) <= set(_SPLIT_NAMES):
+        raise DataError(f"{path}: expected the splits {', '.join(_SPLIT_NAMES)}")
+    return {_SPLIT_NAMES[name]: np.asarray(rows, dtype=np.int64) for name, rows in content.items()}
+
+
+@lru_cache(maxsize=2)
+def _load_folder(raw: Path, split_file: Path) -> MoleculeTable:
+    table = read_csv(raw)
+    smiles = column(table, "smiles", raw)
+    splits = read_split_dict(split_file)
+    for name, rows in splits.items():
+        if len(rows) and not 0 <= rows.min() <= rows.max() < len(smiles):
+            raise DataError(f"{split_file}: split {name} names a row that {raw} does not have (0..{len(smiles) - 1})")
+    return MoleculeTable(smiles, numbers(table, ["homolumogap"], raw), splits)
+
+
+@lru_cache(maxsize=1)
+def _load_sample(path: Path) -> MoleculeTable:
+    table = read_csv(path, ["smiles", "cxsmiles_3d"])
+    smiles = column(table, "smiles", path)
+    rows = np.arange(len(smiles))
+    splits = {"train": rows[rows % 10 < 8], "val": rows[rows % 10 == 8], "test": rows[rows % 10 == 9]}
+    return MoleculeTable(smiles, numbers(table, ["homolumogap_ev"], path), splits)

@@ -1,0 +1,208 @@
+"""MNIST and CIFAR10 as graphs of superpixels: SLIC segments, each joined to the 8 most similar in place."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.errors import DataError
+from egt.graph import FloatArray, Graph, IntArray
+from egt.sources.cards import CIFAR10, MNIST
+from egt.sources.data_folder import fingerprint
+from egt.sources.source import DataCard, Reading
+
+_NUM_NEIGHBORS = 8
+_NUM_VALIDATION = 5_000
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """How images are cut: at most `max_segments`; the first query of SLIC is larger and is lowered until that fits."""
+
+    max_segments: int
+    first_query: int
+    compactness: float
+
+
+@dataclass(frozen=True)
+class Images:
+    """The images of a data set: image(k) is (height, width) or (height, width, 3) of 0..255, labels is (images,)."""
+
+    image: Callable[[int], NDArray[np.uint8]]
+    labels: IntArray
+    splits: Mapping[str, IntArray]
+
+
+@dataclass(frozen=True)
+class SuperpixelSource:
+    """Graphs of superpixels, made from images. A record is the number of an image."""
+
+    base_card: DataCard
+    files: tuple[Path, ...]
+    load: Callable[..., Images]
+    segmentation: Segmentation
+
+    def __post_init__(self) -> None:
+        require_slic()
+
+    @cached_property
+    def card(self) -> DataCard:
+        """The description of the data; its notes say that the superpixels were made here."""
+        made = f"Superpixels made with scikit-image {version('scikit-image')}, not the published files."
+        sizes = {name: len(rows) for name, rows in self.load(*self.files).splits.items()}
+        return replace(self.base_card, split_sizes=sizes, notes=f"{made} {self.base_card.notes}".strip())
+
+    def fingerprint(self) -> str:
+        """A hash of the images, the recipe and the version of scikit-image."""
+        return fingerprint(self.files, self.base_card.name, self.segmentation, version("scikit-image"))
+
+    def records(self, split: str) -> Sequence[int]:
+        """The numbers of the images of a split."""
+        splits = self.load(*self.files).splits
+        if split not in splits:
+            raise DataError(f"{self.base_card.name} has no split {split!r}; it has {', '.join(splits)}")
+        return list(map(int, splits[split]))
+
+    def read(self, record: int) -> Reading:
+        """The graph of one image."""
+        images = self.load(*self.files)
+        graph = superpixel_graph(images.image(record), self.segmentation, int(images.labels[record]), str(record))
+        return Reading(record, str(record), graph=graph)
+
+
+def superpixel_graph(image: NDArray[np.uint8], segmentation: Segmentation, label: int, name: str = "") -> Graph:
+    """The graph of an image: node values are mean color and place (0..1), edge values the similarity of place."""
+    pixels = image.astype(np.float64) / 255
+    segment = _segments(pixels, segmentation)
+    count = np.bincount(segment.reshape(-1))
+    rows, columns = np.indices(segment.shape)
+    place = np.stack([_mean(rows, segment, count), _mean(columns, segment, count)], axis=1) / len(image)
+    channels = pixels.reshape(*segment.shape, -1)
+    color = np.stack([_mean(channels[..., c], segment, count) for c in range(channels.shape[-1])], axis=1)
+    edge_index, similarity = _most_similar(place)
+    return Graph(
+        num_nodes=len(count),
+        edge_index=edge_index,
+        node_values=np.concatenate([color, place], axis=1),
+        edge_values=similarity,
+        graph_targets=np.array([label], dtype=np.float64),
+        id=name,
+    )
+
+
+def mnist_superpixels(train: Path, test: Path) -> SuperpixelSource:
+    """MNIST from two .npz files with `x` (images, 28, 28) and `y`; the validation split is the first 5,000 of train."""
+    return SuperpixelSource(MNIST, (train, test), _load_mnist, Segmentation(75, 95, 0.25))
+
+
+def cifar10_superpixels(path: Path) -> SuperpixelSource:
+    """CIFAR10 from a Parquet table of JPEG files with the columns split, label, num and jpg."""
+    card = replace(
+        CIFAR10,
+        title="CIFAR10 from JPEG: superpixels of recompressed photographs",
+        notes="The images are lossy JPEG files in another order than the original: results are those of 'CIFAR10 from "
+        "JPEG' and not comparable as equal. The validation split is the first 500 training images of each class.",
+    )
+    return SuperpixelSource(card, (path,), _load_cifar10_jpeg, Segmentation(150, 200, 10.0))
+
+
+def require_slic() -> Any:
+    """The function `skimage.segmentation.slic`.
+
+    Raises:
+        DataError: if scikit-image is not installed.
+    """
+    try:
+        from skimage.segmentation import slic
+    except ImportError as error:
+        raise DataError(
+            'making superpixels needs scikit-image; install it with: pip install "egt-graph[gen]"'
+        ) from error
+    return slic
+
+
+def _segments(pixels: NDArray[np.float64], how: Segmentation) -> IntArray:
+    """(height, width) the segment of each pixel, numbered from 0 without gaps."""
+    slic = require_slic()
+    channel_axis = -1 if pixels.ndim == 3 else None
+    for query in range(how.first_query, 0, -1):
+        segment = slic(pixels, n_segments=query, compactness=how.compactness, channel_axis=channel_axis, start_label=0)
+        names, numbered = np.unique(segment, return_inverse=True)
+        if len(names) <= how.max_segments:
+            return numbered.reshape(segment.shape)
+    raise AssertionError("one segment always fits")
+
+
+def _mean(values: NDArray[Any], segment: IntArray, count: IntArray) -> NDArray[np.float64]:
+    return np.bincount(segment.reshape(-1), weights=values.reshape(-1).astype(np.float64)) / count
+
+
+def _most_similar(place: NDArray[np.float64]) -> tuple[IntArray, FloatArray]:
+    """Edges from each node to its 8 most similar, with A_ij = exp(-(d_ij / sigma_i)^2), made symmetric by averaging.
+
+    sigma_i is the mean distance of node i to its 8 nearest nodes.
+    """
+    distance = np.linalg.norm(place[:, None] - place[None], axis=-1)
+    count = min(_NUM_NEIGHBORS, len(place) - 1)
+    sigma = np.sort(distance, axis=1)[:, 1 : count + 1].mean(axis=1, keepdims=True) + 1e-8 if count else 1.0
+    similarity = np.exp(-((distance / sigma) ** 2))
+    similarity = (similarity + similarity.T) / 2
+    np.fill_diagonal(similarity, -1.0)
+    neighbors = np.argsort(-similarity, axis=1, kind="stable")[:, :count]
+    source = np.repeat(np.arange(len(place)), count)
+    target = neighbors.reshape(-1)
+    return np.stack([source, target]), similarity[source, target].astype(np.float32)
+
+
+@lru_cache(maxsize=2)
+def _load_mnist(train: Path, test: Path) -> Images:
+    parts = []
+    for path in (train, test):
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                parts.append((file["x"], file["y"]))
+        except (KeyError, ValueError, OSError) as error:
+            raise DataError(f"{path}: expected an .npz file with the arrays x and y ({error})") from error
+    pixels = np.concatenate([x for x, _ in parts])
+    labels = np.concatenate([y for _, y in parts]).astype(np.int64)
+    num_train = len(parts[0][1])
+    num_validation = min(_NUM_VALIDATION, num_train)
+    rows = np.arange(len(labels))
+    splits = {"train": rows[num_validation:num_train], "val": rows[:num_validation], "test": rows[num_train:]}
+    return Images(pixels.__getitem__, labels, splits)
+
+
+@lru_cache(maxsize=2)
+def _load_cifar10_jpeg(path: Path) -> Images:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(path, columns=["split", "label", "num", "jpg"])
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path}: expected a Parquet table with split, label, num and jpg ({error})") from error
+    jpegs = table.column("jpg").combine_chunks()
+    split, number = np.array(table["split"].to_pylist()), table["num"].to_numpy()
+    labels = np.array([CIFAR10.target.class_names.index(name) for name in table["label"].to_pylist()], dtype=np.int64)
+    validation = (split == "train") & (number < _NUM_VALIDATION // 10)
+    splits = {
+        "train": np.flatnonzero((split == "train") & ~validation),
+        "val": np.flatnonzero(validation),
+        "test": np.flatnonzero(split == "test"),
+    }
+    return Images(lambda row: _decode(jpegs[row].as_py()), labels, splits)
+
+
+def _decode(jpeg: bytes) -> NDArray[np.uint8]:
+    """(height, width, 3) of 0..255. Pillow comes with scikit-image."""
+    from PIL import Image
+
+    return np.asarray(Image.open(io.BytesIO(jpeg)).convert("RGB"))

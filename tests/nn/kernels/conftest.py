@@ -1,0 +1,186 @@
+"""A pass to compute, and the slow obvious float64 computation of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from egt.nn.kernels.build import compiler
+from egt.nn.kernels.fused import PairWeights, available, pair_pass
+
+MASK32 = 0xFFFFFFFF
+
+
+def _mix(x: int) -> int:
+    x ^= x >> 16
+    x = x * 0x7FEB352D & MASK32
+    x ^= x >> 15
+    x = x * 0x846CA68B & MASK32
+    return x ^ x >> 16
+
+
+def _kept(keys: Sequence[int], n: int, heads: int, probability: float) -> Tensor:
+    """(n, n, H) boolean, from the definition, one number at a time."""
+    k0, k1 = keys
+    result = torch.empty(n, n, heads, dtype=torch.bool)
+    for i in range(n):
+        for j in range(n):
+            pair = _mix(_mix(k0 ^ (i * 0x9E3779B1 & MASK32)) ^ (j * 0x85EBCA77 & MASK32))
+            for t in range(heads):
+                result[i, j, t] = _mix(pair ^ k1 ^ (t * 0xC2B2AE3D & MASK32)) >= int(probability * 2**32)
+    return result
+
+
+@dataclass
+class Case:
+    """Inputs of a pass. `settings` are keyword arguments of `pair_pass`."""
+
+    sizes: list[int]
+    heads: int = 8
+    head_width: int = 8
+    edge_width: int = 8
+    hidden_width: int = 16
+    norm: bool = True
+    gate: bool = True
+    edges: bool = True
+    allowed_share: float | None = None
+    logit_size: float = 3.0
+    seed: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        random = torch.Generator().manual_seed(self.seed)
+
+        def normal(*shape: int, size: float = 1.0) -> Tensor:
+            return (torch.randn(*shape, generator=random) * size).requires_grad_()
+
+        def linear(rows: int, cols: int) -> tuple[Tensor, Tensor]:
+            return normal(rows, cols, size=cols**-0.5), normal(rows, size=0.3)
+
+        H, d_e, m = self.heads, self.edge_width, self.hidden_width
+        nodes, pairs = sum(self.sizes), sum(n * n for n in self.sizes)
+        d = H * self.head_width
+        qkv = torch.randn(nodes, d * (2 if self.settings.get("edges_only") else 3), generator=random)
+        qkv[:, : 2 * d] *= self.logit_size**0.5
+        self.qkv = qkv.requires_grad_()
+        self.e = normal(pairs, d_e)
+        self.weights = PairWeights(
+            norm=(normal(d_e), normal(d_e, size=0.3)) if self.norm else None,
+            E=linear(H, d_e),
+            G=linear(H, d_e) if self.gate else None,
+            O=linear(d_e, H) if self.edges else None,
+            ffn_norm=(normal(d_e), normal(d_e, size=0.3)) if self.edges else None,
+            W1=linear(m, d_e) if self.edges else None,
+            W2=linear(d_e, m) if self.edges else None,
+        )
+        self.num_nodes, self.num_pairs = nodes, pairs
+        keys = torch.randint(2**32, (2, len(self.sizes), 2), generator=random)
+        self.settings = {
+            **{"scale": self.head_width**-0.5, "clip": (-5.0, 5.0)},
+            **{"mask_keys": keys[0], "dropout_keys": keys[1]},
+            **self.settings,
+        }
+        if self.allowed_share is not None:
+            self.settings["allowed"] = torch.rand(pairs, generator=random) < self.allowed_share
+        self.d_out = torch.randn(nodes, d, generator=random)
+        self.d_e_new = torch.randn(pairs, d_e, generator=random)
+
+    def inputs(self) -> dict[str, Tensor]:
+        """All differentiable inputs by name."""
+        named = {"qkv": self.qkv, "e": self.e}
+        for name, pair in self.weights._asdict().items():
+            if pair is not None:
+                named |= {f"{name}_weight": pair[0], f"{name}_bias": pair[1]}
+        return named
+
+    def fused(self, **settings: Any) -> tuple[Tensor | None, Tensor | None]:
+        """The outputs of the kernel."""
+        sizes = torch.tensor(self.sizes, dtype=torch.int64)
+        return pair_pass(self.qkv, self.e, sizes, self.weights, **{**self.settings, **settings})
+
+    def gradients(self, outputs: tuple[Tensor | None, Tensor | None]) -> dict[str, Tensor]:
+        """Gradients of all inputs for a fixed random direction of the outputs."""
+        loss = sum(
+            (output * d.to(output.dtype)).sum()
+            for output, d in zip(outputs, (self.d_out, self.d_e_new), strict=True)
+            if output is not None
+        )
+        inputs = self.inputs()
+        assert isinstance(loss, Tensor)
+        found = torch.autograd.grad(loss, list(inputs.values()), allow_unused=True)
+        return {
+            name: torch.zeros_like(t) if g is None else g
+            for (name, t), g in zip(inputs.items(), found, strict=True)
+        }
+
+    def reference(self) -> tuple[Tensor | None, Tensor | None]:
+        """The outputs in float64, one graph at a time. Logits must stay away from the edge of the clip range."""
+        s = self.settings
+        H, d_k, d_e = self.heads, self.head_width, self.edge_width
+        low, high = s["clip"]
+        q = s.get("num_virtual_nodes", 0)
+        norm, E, G, O, ffn_norm, W1, W2 = (  # noqa: E741
+            None if pair is None else tuple(t.double() for t in pair)
+            for pair in (self.weights[1], self.weights[0], *self.weights[2:])
+        )
+        assert E is not None
+        node_rows = self.qkv.double().split(self.sizes)
+        pair_rows = self.e.double().split([n * n for n in self.sizes])
+        allowed = s.get("allowed", torch.ones(self.num_pairs, dtype=torch.bool)).split([n * n for n in self.sizes])
+        outs, edges = [], []
+        for b, n in enumerate(self.sizes):
+            Q, K, *V = node_rows[b].view(n, -1, H, d_k).unbind(1)
+            e = pair_rows[b].view(n, n, d_e)
+            e_hat = F.layer_norm(e, (d_e,), *norm, s.get("norm_eps", 1e-5)) if norm else e
+            logits = s["scale"] * torch.einsum("itc,jtc->ijt", Q, K)
+            assert min((logits - low).abs().min(), (logits - high).abs().min()) > 1e-5, "at the clip edge: other seed"
+            H_hat = logits.clamp(low, high) + F.linear(e_hat, *E)
+            if O is not None:
+                assert ffn_norm is not None
+                assert W1 is not None
+                assert W2 is not None
+                e1 = e + F.linear(H_hat, *O)
+                hidden = F.elu(F.linear(F.layer_norm(e1, (d_e,), *ffn_norm, s.get("ffn_norm_eps", 1e-5)), *W1))
+                edges.append((e1 + F.linear(hidden, *W2)).reshape(n * n, d_e))
+            if not V:
+                continue
+            open_ = allowed[b].view(n, n, 1).expand(n, n, H)
+            attended = open_
+            if s.get("mask_probability", 0.0) > 0.0:
+                attended = open_ & _kept(s["mask_keys"][b].tolist(), n, H, s["mask_probability"])
+            S = H_hat.masked_fill(~attended, -torch.inf).softmax(1).nan_to_num(0.0)
+            A, scaler = S, torch.ones(n, H, dtype=torch.float64)
+            if G is not None:
+                g = F.linear(e_hat, *G).sigmoid() * (attended if s.get("masks_gates") else open_)
+                A = S * g
+                if s.get("centrality"):
+                    scaler = torch.cat([scaler[:q], (1.0 + g.sum(1)).log()[q:]])
+            if (p := s.get("dropout_probability", 0.0)) > 0.0:
+                A = A * _kept(s["dropout_keys"][b].tolist(), n, H, p) / (1.0 - p)
+            out = scaler.unsqueeze(-1) * torch.einsum("ijt,jtc->itc", A, V[0])
+            rows = s.get("query_rows") or n
+            outs.append(torch.cat([out[:rows], torch.zeros_like(out[rows:])]).reshape(n, H * d_k))
+        return torch.cat(outs) if outs else None, torch.cat(edges) if edges else None
+
+
+@pytest.fixture(scope="session")
+def make_case() -> Callable[..., Case]:
+    if compiler() is None:
+        pytest.skip("no C++ compiler: the fused kernel is not tested")
+    assert available(), "there is a compiler, so the kernel must build"
+    return Case
+
+
+@pytest.fixture
+def num_threads() -> Any:
+    """A function that sets torch's number of threads until the end of the test."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)

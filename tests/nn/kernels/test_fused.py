@@ -1,0 +1,129 @@
+"""The fused pass equals the float64 computation in every variant, and is a pure function of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+MIXED = [9, 1, 23, 2, 16, 8, 37]
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "gated": {},
+    "ungated": {"gate": False},
+    "centrality": {"settings": {"centrality": True}},
+    "centrality, virtual nodes": {"sizes": [9, 5, 23], "settings": {"centrality": True, "num_virtual_nodes": 4}},
+    "frozen edges": {"edges": False},
+    "simple without norm": {"edges": False, "norm": False},
+    "update without norm": {"norm": False},
+    "edges only": {"gate": False, "settings": {"edges_only": True}},
+    "constrained": {"allowed_share": 0.15},
+    "constrained ungated": {"allowed_share": 0.15, "gate": False},
+    "masked logits": {"settings": {"mask_probability": 0.3}},
+    "masked logits, centrality": {"settings": {"mask_probability": 0.3, "centrality": True}},
+    "masked logits and gates": {"settings": {"mask_probability": 0.3, "masks_gates": True, "centrality": True}},
+    "all masked": {"sizes": [5, 1], "settings": {"mask_probability": 0.95, "masks_gates": True}},
+    "dropout": {"settings": {"dropout_probability": 0.4}},
+    "everything": {
+        "allowed_share": 0.6,
+        "settings": {"mask_probability": 0.1, "dropout_probability": 0.2, "centrality": True, "num_virtual_nodes": 1},
+    },
+    "first rows": {"edges": False, "sizes": [9, 5, 23], "settings": {"query_rows": 4}},
+    "odd widths": {"heads": 3, "head_width": 7, "edge_width": 5, "hidden_width": 11},
+    "one of everything": {"heads": 1, "head_width": 1, "edge_width": 1, "hidden_width": 1},
+    "zinc": {"edge_width": 48, "head_width": 6, "hidden_width": 96},
+    "small": {"heads": 32, "head_width": 16, "edge_width": 64, "hidden_width": 64, "sizes": [25, 14]},
+    "many rows of one graph": {"sizes": [180]},
+    "tight clip": {"settings": {"clip": (-0.5, 1.5)}},
+    "other eps": {"settings": {"norm_eps": 0.1, "ffn_norm_eps": 0.03}},
+}
+
+
+def assert_near(found: torch.Tensor, expected: torch.Tensor, tolerance: float, what: str) -> None:
+    size = max(1.0, expected.abs().max().item())
+    error = (found.double() - expected.double()).abs().max().item() / size
+    assert error <= tolerance, f"{what}: {error:.2e} above {tolerance:.0e} (largest entry {size:.3g})"
+
+
+def check(case: Any, **settings: Any) -> None:
+    outputs, expected = case.fused(**settings), case.reference()
+    for name, found, right in zip(("out", "e_new"), outputs, expected, strict=True):
+        assert (found is None) == (right is None), name
+        if found is not None:
+            assert_near(found, right, 2e-5, name)
+    right = case.gradients(expected)
+    for name, found in case.gradients(outputs).items():
+        assert_near(found, right[name], 5e-5, f"gradient of {name}")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_equals_float64(make_case: Any, num_threads: Callable[[int], None], variant: str, threads: int) -> None:
+    num_threads(threads)
+    check(make_case(**{"sizes": MIXED, **VARIANTS[variant]}))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_portable_path_equals_float64(make_case: Any, variant: str) -> None:
+    check(make_case(**{"sizes": MIXED, **VARIANTS[variant]}), portable=True)
+
+
+def test_large_graph(make_case: Any, num_threads: Callable[[int], None]) -> None:
+    num_threads(2)
+    check(make_case(sizes=[1000, 3], heads=2, head_width=4, edge_width=8, logit_size=0.3))
+
+
+def test_wide_edges_on_a_long_row(make_case: Any) -> None:
+    check(make_case(sizes=[300], heads=2, head_width=3, edge_width=64, hidden_width=20, logit_size=0.3))
+
+
+def test_clip_acts_in_these_tests(make_case: Any) -> None:
+    case = make_case(sizes=MIXED)
+    wide = case.fused(clip=(-1e9, 1e9))[0]
+    assert (case.fused()[0] - wide).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_same_bits_again(make_case: Any, num_threads: Callable[[int], None], threads: int) -> None:
+    num_threads(threads)
+    case = make_case(sizes=[60, 7, 41], settings={"dropout_probability": 0.1, "mask_probability": 0.1})
+    first, again = case.fused(), case.fused()
+    for a, b in zip(first, again, strict=True):
+        assert torch.equal(a, b)
+    gradients = case.gradients(first)
+    for name, gradient in case.gradients(again).items():
+        assert torch.equal(gradient, gradients[name]), name
+
+
+def test_forward_does_not_depend_on_threads(make_case: Any, num_threads: Callable[[int], None]) -> None:
+    case = make_case(sizes=[60, 7, 41])
+    num_threads(1)
+    one = case.fused()
+    num_threads(2)
+    for a, b in zip(one, case.fused(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_row_with_nothing_to_attend_gives_zero(make_case: Any) -> None:
+    case = make_case(sizes=[5], settings={"allowed": torch.arange(25) >= 5})
+    out, _ = case.fused()
+    assert torch.equal(out[0], torch.zeros_like(out[0]))
+    assert (out[1:] != 0).all()
+    assert all(torch.isfinite(g).all() for g in case.gradients(case.fused()).values())
+
+
+def test_nan_is_not_hidden(make_case: Any) -> None:
+    case = make_case(sizes=[5, 6])
+    with torch.no_grad():
+        case.e[3, 0] = torch.nan
+    out, e_new = case.fused()
+    assert out[0].isnan().all()
+    assert e_new[3].isnan().all()
+    assert not out[1:].isnan().any()
+
+
+def test_large_logits_do_not_overflow(make_case: Any) -> None:
+    case = make_case(sizes=[9], settings={"clip": (-1e4, 1e4)}, logit_size=3000.0)
+    check(case)
