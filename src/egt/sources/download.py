@@ -71,6 +71,12 @@ def download(
     return path
 
 
+def file_checksum(path: Path, algorithm: str) -> str:
+    """The checksum of a file, as "sha256:..." or "md5:..."."""
+    with path.open("rb") as stream:
+        return f"{algorithm}:{hashlib.file_digest(stream, algorithm).hexdigest()}"
+
+
 def extract(archive: Path, folder: Path) -> None:
     """Unpack a .zip or .tar.gz; members that point outside the folder are refused.
 
@@ -124,12 +130,10 @@ def _verify(part: Path, checksum: str, url: str) -> None:
     if not checksum:
         _log.warning("no checksum is published for %s; the download is used unverified", url)
         return
-    algorithm, _, expected = checksum.partition(":")
-    with part.open("rb") as stream:
-        found = hashlib.file_digest(stream, algorithm).hexdigest()
-    if found != expected:
+    found = file_checksum(part, checksum.partition(":")[0])
+    if found != checksum:
         part.unlink()
         raise DataError(
-            f"{url} has the {algorithm} {found}, but {expected} is expected; the download was removed: try again, "
+            f"{url} has the checksum {found}, but {checksum} is expected; the download was removed: try again, "
             "or check whether the publisher has replaced the file"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,7 +14,7 @@ from egt.sources import cards
 from egt.sources.authors_hdf5 import AuthorsHdf5, hdf5_candidates
 from egt.sources.block_models import CLUSTER_SEED, PATTERN_SEED, cluster_graph, pattern_graph
 from egt.sources.data_folder import data_folder, find_file, missing_files
-from egt.sources.download import Progress, download, extract
+from egt.sources.download import Progress, download, extract, file_checksum
 from egt.sources.generated import GeneratedSource, Recipe
 from egt.sources.ogb_molecules import molhiv_table, ogb_folder
 from egt.sources.pcqm import pcqm_folder, pcqm_sample
@@ -23,6 +24,8 @@ from egt.sources.tsp import SOLVER, TSP_SEED, require_elkai, tsp_graph
 from egt.sources.zinc import ZincGraphs, zinc_full
 
 Options = Mapping[str, Any]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,13 @@ def _benchmark(name: str) -> Benchmark:
 
 def _open_file(benchmark: Benchmark, folder: Path) -> Source | None:
     path = find_file(folder, list(benchmark.layouts))
-    return None if path is None else benchmark.layouts[path.relative_to(folder).as_posix()](path)
+    if path is None:
+        return None
+    layout = path.relative_to(folder).as_posix()
+    checksum = benchmark.card.checksums.get(layout)
+    if checksum is not None and checksum != file_checksum(path, "sha256"):
+        _log.warning("%s is not the known file (its checksum differs): results may not be comparable", path)
+    return benchmark.layouts[layout](path)
 
 
 def _generate(benchmark: Benchmark, options: Options) -> Source:

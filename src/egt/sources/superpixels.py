@@ -83,8 +83,8 @@ def superpixel_graph(image: NDArray[np.uint8], segmentation: Segmentation, label
     pixels = image.astype(np.float64) / 255
     segment = _segments(pixels, segmentation)
     count = np.bincount(segment.reshape(-1))
-    rows, columns = np.indices(segment.shape)
-    place = np.stack([_mean(rows, segment, count), _mean(columns, segment, count)], axis=1) / len(image)
+    rows_and_columns: list[NDArray[Any]] = list(np.indices(segment.shape))
+    place = np.stack([_mean(axis, segment, count) for axis in rows_and_columns], axis=1) / len(image)
     channels = pixels.reshape(*segment.shape, -1)
     color = np.stack([_mean(channels[..., c], segment, count) for c in range(channels.shape[-1])], axis=1)
     edge_index, similarity = _most_similar(place)

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from egt.encodings.distances import ShortestPaths
 from egt.encodings.encoding import Preparation
 from egt.encodings.laplacian import LaplacianEigenvectors
 from egt.encodings.random_walks import RandomWalks
 from egt.encodings.store import Store, prepare
+from egt.encodings.svd import SvdEncoding
 from egt.errors import DataError
 
 GOOD_ROWS = [row for row in range(300) if row not in (5, 11)]
@@ -79,8 +81,11 @@ def test_encodings_that_are_not_stored_need_no_new_store(
 
 def test_refuses_a_store_of_other_encodings(store: Store, preparation: Preparation) -> None:
     other = Preparation(preparation.schema, [LaplacianEigenvectors(2)])
-    with pytest.raises(DataError, match=r"holds no node\.laplacian"):
+    with pytest.raises(DataError, match=r"was prepared with .*SvdEncoding.*, not with .*LaplacianEigenvectors"):
         Store(store.path, other)
+    other_rank = Preparation(preparation.schema, [SvdEncoding(2), ShortestPaths(4)])
+    with pytest.raises(DataError, match=r"was prepared with .*'rank': 3.*, not with .*'rank': 2"):
+        Store(store.path, other_rank)
 
 
 def test_verify_finds_every_flipped_bit(store: Store) -> None:

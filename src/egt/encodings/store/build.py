@@ -10,7 +10,7 @@ from pathlib import Path
 
 from egt.encodings.encoding import Preparation
 from egt.encodings.store.files import writing_in
-from egt.encodings.store.layout import FORMAT_VERSION, field_names
+from egt.encodings.store.layout import FORMAT_VERSION, field_names, stored_settings
 from egt.encodings.store.place import building_folder, cache_folder, discard, publish, sole_builder, store_name
 from egt.encodings.store.reader import Store
 from egt.encodings.store.workers import chunks
@@ -103,5 +103,11 @@ def _build(
                 progress(num_done, len(records))
         with writing_in(folder.parent):
             writer.finish(
-                {"format": FORMAT_VERSION, "source": source.card.name, "split": split, "num_records": len(records)}
+                {
+                    "format": FORMAT_VERSION,
+                    "source": source.card.name,
+                    "split": split,
+                    "preparation": stored_settings(preparation),
+                    "num_records": len(records),
+                }
             )

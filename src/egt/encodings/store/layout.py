@@ -6,13 +6,16 @@ nodes and edges of the graph and from the trailing shape of the field, which is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.encodings.encoding import Encoding, Sample
+from egt.encodings.encoding import Encoding, Preparation, Sample
+from egt.errors import ConfigError
 from egt.graph import Graph
 
 Array = NDArray[Any]
@@ -43,6 +46,24 @@ def field_names(encodings: Sequence[Encoding]) -> tuple[str, ...]:
     return (*GRAPH_FIELDS, *(f"{encoding.level}.{encoding.name}" for encoding in encodings if encoding.stored))
 
 
+def stored_settings(preparation: Preparation) -> dict[str, Any]:
+    """Everything about a preparation that decides what is stored, as plain JSON values."""
+    encodings = [_settings(encoding) for encoding in preparation.encodings if encoding.stored]
+    settings = {"schema": dataclasses.asdict(preparation.schema), "encodings": encodings}
+    plain: dict[str, Any] = json.loads(json.dumps(settings))
+    return plain
+
+
+def _settings(encoding: Encoding) -> dict[str, Any]:
+    kind: type[Any] = type(encoding)
+    if not dataclasses.is_dataclass(kind):
+        raise ConfigError(
+            f"encoding {encoding.name!r}: {kind.__name__} must be a dataclass, whose fields are its settings"
+        )
+    fields = {field.name: getattr(encoding, field.name) for field in dataclasses.fields(kind)}
+    return {"kind": f"{kind.__module__}.{kind.__qualname__}", **fields}
+
+
 def take_apart(sample: Sample) -> dict[str, Array]:
     """The fields of a sample that are not None, by name."""
     graph = sample.graph
@@ -66,36 +87,39 @@ def trailing_shape(name: str, array: Array) -> Shape:
 
 
 def put_together(
-    num_nodes: int,
-    present: int,
-    part: Callable[[str], Array],
-    trailing: Mapping[str, Shape],
-    stored: Sequence[Encoding],
+    num_nodes: int, present: int, parts: dict[str, Any], trailing: Mapping[str, Shape], stored: Sequence[Encoding]
 ) -> Sample:
-    """The sample whose flat fields are `part(name)`; the opposite of `take_apart`."""
-    edge_index = part("edge_index").reshape(2, -1)
-    rows = {"node": num_nodes, "edge": edge_index.shape[1]}
-    optional: dict[str, Array | None] = {
-        name: part(name) if present >> bit & 1 else None for bit, name in enumerate(OPTIONAL)
-    }
-    if optional["query_index"] is not None:
-        optional["query_index"] = optional["query_index"].reshape(2, -1)
-    for name in ("node_targets", "edge_targets"):
-        array = optional[name]
-        if array is not None:
-            asked = optional["query_index"] if name == "edge_targets" else None
-            num_rows = rows[name[:4]] if asked is None else asked.shape[1]
-            optional[name] = array.reshape(num_rows, *trailing[name])
-    features = {
-        name: part(name).reshape(rows[name[:4]], *trailing[name])
-        for name in ("node_categories", "node_values", "edge_categories", "edge_values")
-    }
-    graph = Graph.trusted(
-        num_nodes=num_nodes, edge_index=edge_index, id=part("id").tobytes().decode(), **features, **optional
-    )
-    sides: dict[str, Shape] = {"node": (num_nodes,), "pair": (num_nodes, num_nodes)}
-    encodings: dict[str, dict[str, Array]] = {"node": {}, "pair": {}}
+    """The opposite of `take_apart`.
+
+    Args:
+        num_nodes: N.
+        present: the `present` byte.
+        parts: the flat array of each field, which become views in the shape of the field.
+        trailing: the trailing shape of each field.
+        stored: the encodings among the fields.
+    """
+    node: dict[str, Array] = {}
+    pair: dict[str, Array] = {}
     for encoding in stored:
         name = f"{encoding.level}.{encoding.name}"
-        encodings[encoding.level][encoding.name] = part(name).reshape(*sides[encoding.level], *trailing[name])
-    return Sample(graph, **encodings)
+        if encoding.level == "node":
+            node[encoding.name] = parts.pop(name).reshape(num_nodes, *trailing[name])
+        else:
+            pair[encoding.name] = parts.pop(name).reshape(num_nodes, num_nodes, *trailing[name])
+
+    for bit, name in enumerate(OPTIONAL):
+        if not present >> bit & 1:
+            parts[name] = None
+    num_rows = {"node": num_nodes, "edge": len(parts["edge_index"]) // 2}
+    for name in ("node_categories", "node_values", "edge_categories", "edge_values", "node_targets"):
+        if parts[name] is not None:
+            parts[name] = parts[name].reshape(num_rows[name[:4]], *trailing[name])
+    num_asked = num_rows["edge"]
+    parts["edge_index"] = parts["edge_index"].reshape(2, -1)
+    if parts["query_index"] is not None:
+        num_asked = len(parts["query_index"]) // 2
+        parts["query_index"] = parts["query_index"].reshape(2, -1)
+    if parts["edge_targets"] is not None:
+        parts["edge_targets"] = parts["edge_targets"].reshape(num_asked, *trailing["edge_targets"])
+    parts["id"] = parts["id"].tobytes().decode()
+    return Sample(Graph.trusted(num_nodes=num_nodes, **parts), node, pair)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import logging
@@ -13,12 +12,10 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from egt.encodings.encoding import Encoding, Preparation
+from egt.encodings.encoding import Preparation
 from egt.encodings.store.files import sync_folder
-from egt.encodings.store.layout import FORMAT_VERSION
-from egt.errors import ConfigError
+from egt.encodings.store.layout import FORMAT_VERSION, stored_settings
 from egt.sources.source import Source
 
 log = logging.getLogger(__name__)
@@ -35,22 +32,11 @@ def store_name(source: Source, split: str, preparation: Preparation) -> str:
         "format": FORMAT_VERSION,
         "source": source.fingerprint(),
         "split": split,
-        "schema": dataclasses.asdict(preparation.schema),
-        "encodings": [_settings(encoding) for encoding in preparation.encodings if encoding.stored],
+        "preparation": stored_settings(preparation),
     }
     key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     words = re.sub(r"[^A-Za-z0-9_.]+", "-", f"{source.card.name}-{split}").strip("-.")
     return f"{words[:80]}-{key[:32]}"
-
-
-def _settings(encoding: Encoding) -> dict[str, Any]:
-    kind: type[Any] = type(encoding)
-    if not dataclasses.is_dataclass(kind):
-        raise ConfigError(
-            f"encoding {encoding.name!r}: {kind.__name__} must be a dataclass, whose fields are its settings"
-        )
-    settings = {field.name: getattr(encoding, field.name) for field in dataclasses.fields(kind)}
-    return {"kind": f"{kind.__module__}.{kind.__qualname__}", "settings": settings}
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from egt.encodings.encoding import Preparation, Sample
 from egt.encodings.store.files import describe, map_array, read_index
-from egt.encodings.store.layout import GRAPH_FIELDS, field_names, put_together
+from egt.encodings.store.layout import GRAPH_FIELDS, field_names, put_together, stored_settings
 from egt.errors import DataError
 from egt.sources.source import Reading
 
@@ -35,22 +35,22 @@ class Store(Sequence[Sample]):
         self._index = read_index(path)
         self._stored = [encoding for encoding in preparation.encodings if encoding.stored]
         self._computed = [encoding for encoding in preparation.encodings if not encoding.stored]
-        fields = self._index["fields"]
-        missing = set(field_names(self._stored)) - set(fields)
-        if missing:
-            raise DataError(f"{path}: holds no {', '.join(sorted(missing))}; it was prepared with other encodings")
+        if self._index["preparation"] != stored_settings(preparation):
+            raise DataError(
+                f"{path}: was prepared with {self._index['preparation']}, not with {stored_settings(preparation)}; "
+                "let `prepare` find the folder that fits"
+            )
         self.sizes: NDArray[np.int64] = map_array(path / "num_nodes.npy")
         self.rows: NDArray[np.int64] = map_array(path / "rows.npy")
         self._present: NDArray[np.uint8] = map_array(path / "present.npy")
         self._offsets: NDArray[np.int64] = map_array(path / "offsets.npy")
-        self._columns = {name: column for column, name in enumerate(fields)}
         self._trailing = {"edge_targets": (0,)}  # of graphs that all have no edges
         self._trailing |= {name: tuple(shape) for name, shape in self._index["trailing"].items()}
         self._data: dict[str, NDArray[Any]] = {
             name: map_array(path / f"{name}.npy")
             if f"{name}.npy" in self._index["files"]
             else np.empty(0, GRAPH_FIELDS.get(name, np.float32))
-            for name in fields
+            for name in field_names(self._stored)
         }
 
     @property
@@ -75,12 +75,10 @@ class Store(Sequence[Sample]):
 
     def _sample(self, k: int) -> Sample:
         starts, ends = self._offsets[k : k + 2].tolist()
-
-        def part(name: str) -> NDArray[Any]:
-            column = self._columns[name]
-            return self._data[name][starts[column] : ends[column]]
-
-        sample = put_together(int(self.sizes[k]), int(self._present[k]), part, self._trailing, self._stored)
+        parts = {
+            name: data[start:end] for (name, data), start, end in zip(self._data.items(), starts, ends, strict=True)
+        }
+        sample = put_together(int(self.sizes[k]), int(self._present[k]), parts, self._trailing, self._stored)
         if not self._computed:
             return sample
         rest = Preparation(self.preparation.schema, self._computed)(sample.graph)

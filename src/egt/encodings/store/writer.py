@@ -23,7 +23,7 @@ class StoreWriter:
     """
 
     def __init__(self, folder: Path, fields: tuple[str, ...]) -> None:
-        self.folder, self.fields = folder, fields
+        self.folder = folder
         self._arrays: dict[str, GrowingArray] = {}
         self._trailing: dict[str, Shape] = {}
         self._problems: list[Reading] = []
@@ -54,7 +54,7 @@ class StoreWriter:
             {f.name: getattr(problem, f.name) for f in dataclasses.fields(problem) if f.name != "graph"}
             for problem in self._problems
         ]
-        index = {"fields": self.fields, "trailing": self._trailing, "problems": problems}
+        index = {"trailing": self._trailing, "problems": problems}
         write_index(self.folder, {**about, **index})
 
     def close(self) -> None:

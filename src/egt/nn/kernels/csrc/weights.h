@@ -13,11 +13,11 @@ constexpr int kMaxBlockRows = 6;
 // A (rows, cols) matrix stored as blocks of rows, each block column by column, with a bias per row.
 struct PackedMatrix {
     int rows = 0, cols = 0;
+    std::vector<int> block_start;  // the first row of each block, and the number of rows at the end
     std::vector<float> data;
     std::vector<float> bias;
 
-    int num_blocks() const { return (rows + kMaxBlockRows - 1) / kMaxBlockRows; }
-    int block_start(int block) const { return static_cast<int>(static_cast<long>(rows) * block / num_blocks()); }
+    int num_blocks() const { return static_cast<int>(block_start.size()) - 1; }
 };
 
 // Packs entry(row, col); `bias` may be null.
@@ -26,10 +26,12 @@ PackedMatrix pack(int rows, int cols, Entry entry, const float *bias = nullptr) 
     PackedMatrix packed;
     packed.rows = rows;
     packed.cols = cols;
+    const int num_blocks = (rows + kMaxBlockRows - 1) / kMaxBlockRows;
+    for (int block = 0; block <= num_blocks; ++block) packed.block_start.push_back(rows * block / num_blocks);
     packed.data.reserve(static_cast<size_t>(rows) * cols);
-    for (int block = 0; block < packed.num_blocks(); ++block)
+    for (int block = 0; block < num_blocks; ++block)
         for (int col = 0; col < cols; ++col)
-            for (int row = packed.block_start(block); row < packed.block_start(block + 1); ++row)
+            for (int row = packed.block_start[block]; row < packed.block_start[block + 1]; ++row)
                 packed.data.push_back(entry(row, col));
     packed.bias.assign(rows, 0.0f);
     if (bias != nullptr) packed.bias.assign(bias, bias + rows);

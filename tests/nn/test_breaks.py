@@ -1,0 +1,170 @@
+"""Break each term of the maths in turn and see a named test fail: the list of breaks and of the tests that catch them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from egt.batching.layout import Layout
+from egt.nn import terms
+from egt.nn.channels import Scope
+from egt.nn.dropout import RandomMasking
+from egt.nn.edges import ResidualEdges
+from egt.nn.gate import CentralityGate
+from egt.nn.logits import Logits
+from egt.nn.pair_pass import PairPass
+from egt.nn.readout import VirtualNodes
+from tests.nn import test_layer_against_reference as reference_test
+from tests.nn import test_terms as terms_test
+from tests.parity import test_pytorch as pytorch_test
+
+Patch = pytest.MonkeyPatch
+_logits, _gate, _masking = Logits.forward, CentralityGate.forward, RandomMasking.forward
+
+
+def no_scaling(patch: Patch) -> None:
+    def forward(self: Logits, *args: Any) -> Any:
+        patch.setattr(self, "scale", 1.0)
+        return _logits(self, *args)
+
+    patch.setattr(Logits, "forward", forward)
+
+
+def no_clip(patch: Patch) -> None:
+    def forward(self: Logits, *args: Any) -> Any:
+        patch.setattr(self, "clip", None)
+        return _logits(self, *args)
+
+    patch.setattr(Logits, "forward", forward)
+
+
+def no_edge_norm(patch: Patch) -> None:
+    def forward(self: Logits, Q: Tensor, K: Tensor, e: Tensor, layout: Layout) -> Any:
+        H_hat, _ = _logits(self, Q, K, e, layout)
+        return H_hat - self.E(self.norm_e(e)) + self.E(e), e
+
+    patch.setattr(Logits, "forward", forward)
+
+
+def no_bias_of_E(patch: Patch) -> None:
+    def forward(self: Logits, *args: Any) -> Any:
+        H_hat, e_hat = _logits(self, *args)
+        return H_hat - self.E.bias, e_hat
+
+    patch.setattr(Logits, "forward", forward)
+
+
+def gates_of_masked_keys_counted(patch: Patch) -> None:
+    def forward(self: CentralityGate, S: Tensor, e_hat: Tensor, counted: Tensor | None, layout: Layout) -> Any:
+        return _gate(self, S, e_hat, None, layout)
+
+    patch.setattr(CentralityGate, "forward", forward)
+
+
+def virtual_nodes_scaled(patch: Patch) -> None:
+    def forward(self: CentralityGate, S: Tensor, e_hat: Tensor, counted: Tensor | None, layout: Layout) -> Any:
+        A_tilde, _ = _gate(self, S, e_hat, counted, layout)
+        gates = torch.sigmoid(self.G(e_hat))
+        return A_tilde, torch.log1p(layout.sum_keys(gates if counted is None else gates * counted))
+
+    patch.setattr(CentralityGate, "forward", forward)
+
+
+def masked_logits_into_the_edge_update(patch: Patch) -> None:
+    plain = ResidualEdges.forward
+
+    def forward(self: ResidualEdges, e: Tensor, H_hat: Tensor, scope: Scope) -> Tensor:
+        return plain(self, e, H_hat if scope.allowed is None else H_hat.masked_fill(~scope.allowed, -1e4), scope)
+
+    patch.setattr(ResidualEdges, "forward", forward)
+
+
+def keys_not_masked(patch: Patch) -> None:
+    patch.setattr(RandomMasking, "forward", lambda self, scope: (None, _masking(self, scope)[1]))
+
+
+def gates_masked_where_only_logits_are(patch: Patch) -> None:
+    def forward(self: RandomMasking, scope: Scope) -> Any:
+        attended, _ = _masking(self, scope)
+        return attended, attended
+
+    patch.setattr(RandomMasking, "forward", forward)
+
+
+def gate_forgotten(patch: Patch) -> None:
+    plain = PairPass.forward
+
+    def forward(self: PairPass, *args: Any) -> Any:
+        kept, self.gate = self.gate, _Open()  # type: ignore[assignment]
+        try:
+            return plain(self, *args)
+        finally:
+            self.gate = kept
+
+    patch.setattr(PairPass, "forward", forward)
+
+
+class _Open(nn.Module):
+    def forward(self, S: Tensor, *args: Any) -> tuple[Tensor, Tensor]:
+        return S, S.new_ones(())
+
+
+def signs_of_u_and_v_drawn_apart(patch: Patch) -> None:
+    plain = terms.SignedEncoding.signs
+
+    class Apart(Tensor):
+        def repeat(self, *sizes: Any) -> Tensor:
+            once = self.as_subclass(Tensor)
+            return torch.cat([once, once.roll(1, 1)], 1)
+
+    patch.setattr(terms.SignedEncoding, "signs", lambda self, batch: plain(self, batch).as_subclass(Apart))
+
+
+def virtual_edges_not_averaged(patch: Patch) -> None:
+    plain = VirtualNodes.virtual_edges
+
+    def virtual_edges(self: VirtualNodes, layout: Layout) -> Tensor:
+        e = plain(self, layout)
+        pair = layout.pair_indices
+        between = ((pair.i < self.num_virtual) & (pair.j < self.num_virtual) & (pair.i != pair.j)).unsqueeze(-1)
+        return torch.where(between, 2 * e, e)
+
+    patch.setattr(VirtualNodes, "virtual_edges", virtual_edges)
+
+
+BREAKS: dict[str, tuple[Callable[[Patch], None], Callable[[], None]]] = {
+    "scaling": (no_scaling, lambda: reference_test.check("plain", "packed")),
+    "clip": (no_clip, lambda: reference_test.check("plain", "packed")),
+    "edge norm": (no_edge_norm, lambda: reference_test.check("plain", "packed")),
+    "bias of E": (no_bias_of_E, lambda: reference_test.check("plain", "packed")),
+    "gate": (gate_forgotten, lambda: reference_test.check("plain", "packed")),
+    "gate mask": (gates_of_masked_keys_counted, lambda: reference_test.check("constrained centrality", "packed")),
+    "virtual-node exemption": (virtual_nodes_scaled, lambda: reference_test.check("virtual nodes centrality", "packed")),
+    "masked logits into the edge update": (
+        masked_logits_into_the_edge_update,
+        lambda: reference_test.check("constrained", "packed"),
+    ),
+    "key mask": (keys_not_masked, lambda: reference_test.check("constrained", "packed")),
+    "random masking of gates": (
+        gates_masked_where_only_logits_are,
+        lambda: reference_test.check("masking of logits", "packed"),
+    ),
+    "sign coupling of u and v": (signs_of_u_and_v_drawn_apart, terms_test.test_signs_flip_u_and_v_together),
+    "averaged virtual edges": (
+        virtual_edges_not_averaged,
+        lambda: pytorch_test.test_output_with_correct_masking(pytorch_test.CASES[0], "packed"),
+    ),
+}
+
+
+@pytest.mark.parametrize("term", BREAKS)
+def test_a_broken_term_is_noticed(term: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    breaks, check = BREAKS[term]
+    check()
+    breaks(monkeypatch)
+    with pytest.raises(AssertionError):
+        check()

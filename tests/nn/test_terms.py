@@ -1,0 +1,132 @@
+"""The learned inputs: each term against its definition."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from egt.assemble import preparation
+from egt.batching.batch import GraphBatch, LayoutName, collate
+from egt.encodings.encoding import Preparation, Sample
+from egt.graph import FeatureSchema, Graph
+from egt.nn import terms
+from egt.nn.randomness import graph_keys
+from tests.graphs import graphs_of_every_kind, tiny_config
+
+SCHEMA = FeatureSchema(node_categories=(3, 4), num_node_values=1, edge_categories=(2,), num_edge_values=2)
+
+
+def small_graph() -> Graph:
+    return Graph(
+        num_nodes=3,
+        edge_index=[[0, 1], [1, 2]],
+        node_categories=[[0, 3], [2, -1], [1, 1]],
+        node_values=[[0.5], [1.0], [-2.0]],
+        edge_categories=[[1], [-1]],
+        edge_values=[[1.0, 2.0], [3.0, 4.0]],
+    )
+
+
+def batch_of(graph: Graph, layout: LayoutName = "padded") -> GraphBatch:
+    return collate([Preparation(SCHEMA)(graph)], layout)
+
+
+def test_categories_are_summed_and_an_unknown_one_adds_nothing() -> None:
+    term = terms.NodeCategories((3, 4), 6)
+    table = term.categories.table.weight
+    h = term(batch_of(small_graph()))[0]
+    torch.testing.assert_close(h[0], table[1 + 0] + table[1 + 3 + 3])
+    torch.testing.assert_close(h[1], table[1 + 2])
+    torch.testing.assert_close(h[2], table[1 + 1] + table[1 + 3 + 1])
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+@pytest.mark.parametrize("absent", ["zero", "learned"])
+def test_edge_categories_and_the_value_of_non_edges(absent: terms.Absent, layout: LayoutName) -> None:
+    term = terms.EdgeCategories((2,), 5, absent)
+    table = term.categories.table.weight
+    assert bool(table[0].any()) == (absent == "learned")
+    e = term(batch_of(small_graph(), layout)).view(3, 3, 5)
+    torch.testing.assert_close(e[0, 1], table[1 + 1])
+    torch.testing.assert_close(e[1, 2], torch.zeros(5))  # an edge of unknown category
+    torch.testing.assert_close(e[1, 0], table[0])
+    torch.testing.assert_close(e[2, 2], table[0])
+
+
+def test_edge_values_of_non_edges() -> None:
+    batch = batch_of(small_graph())
+    learned, zero = terms.EdgeValues(2, 5, "learned"), terms.EdgeValues(2, 5, "zero")
+    torch.testing.assert_close(learned(batch)[0, 0, 1], learned.W(torch.tensor([1.0, 2.0])))
+    torch.testing.assert_close(learned(batch)[0, 1, 0], learned.W.bias)
+    torch.testing.assert_close(zero(batch)[0, 1, 0], torch.zeros(5))
+
+
+def test_zero_row_is_not_trained_and_the_learned_one_is() -> None:
+    for absent, trained in (("zero", False), ("learned", True)):
+        term = terms.EdgeCategories((2,), 5, absent)  # type: ignore[arg-type]
+        term(batch_of(small_graph())).sum().backward()
+        gradient = term.categories.table.weight.grad
+        assert gradient is not None
+        assert bool(gradient[0].any()) is trained
+
+
+def test_distance_table_has_a_row_for_farther() -> None:
+    graph = Graph(num_nodes=6, edge_index=[[0, 1, 2, 3], [1, 2, 3, 4]])
+    term = terms.DistanceTable(2, 4)
+    distance = np.array([[0, 1, 2, 3, 4, 9]] * 6, np.uint8)
+    e = term(collate([Sample(graph, {}, {"distance": distance})], "padded"))[0, 0]
+    table = term.table.weight
+    assert table.shape == (4, 4)
+    torch.testing.assert_close(e, table[[0, 1, 2, 3, 3, 3]])
+
+
+def test_reachability_is_the_affine_map_of_stacked_matrices() -> None:
+    graph = Graph(num_nodes=5, edge_index=[[0, 1, 2], [1, 2, 3]])
+    hops = 3
+    A = graph.adjacency()
+    stack = np.stack([(np.linalg.matrix_power(A, k) > 0) for k in range(1, hops + 1)], -1)
+    distance = np.minimum(hops + 1, [[abs(j - i) if i <= j < 4 or i == j else 9 for j in range(5)] for i in range(5)])
+    term = terms.Reachability(hops, 4)
+    e = term(collate([Sample(graph, {}, {"distance": distance.astype(np.uint8)})], "padded"))[0]
+    torch.testing.assert_close(e, term.W(torch.from_numpy(stack).float()))
+
+
+def svd_batch(training_step: int | None) -> GraphBatch:
+    config = tiny_config()
+    batch = collate([preparation(config)(graph) for graph in graphs_of_every_kind(0, 3)])
+    return batch if training_step is None else replace(batch, noise=graph_keys(1, training_step, batch.graph_ids))
+
+
+def test_signs_flip_u_and_v_together() -> None:
+    """The products u_ik v_jk, and so the approximated adjacency matrix, survive the flips; single entries do not."""
+    rank = 4
+    term = terms.SignedEncoding("svd", rank, 2, 2 * rank)
+    with torch.no_grad():
+        term.W_enc.weight.copy_(torch.eye(2 * rank))
+        term.W_enc.bias.zero_()
+    batch = svd_batch(training_step=0)
+    flipped, plain = term.train()(batch), term.eval()(batch)
+    assert torch.equal(plain, batch.node["svd"])
+    assert not torch.equal(flipped, plain)
+    torch.testing.assert_close(flipped.abs(), plain.abs())
+    assert torch.equal(flipped[:, :rank] * flipped[:, rank:], plain[:, :rank] * plain[:, rank:])
+
+
+def test_one_sign_per_graph_and_column_fair_and_new_every_step() -> None:
+    term = terms.SignedEncoding("svd", 4, 2, 8)
+    steps = torch.stack([term.signs(svd_batch(step)) for step in range(200)])  # (steps, graphs, rank)
+    assert set(steps.unique().tolist()) == {-1.0, 1.0}
+    assert steps.mean(0).abs().max() < 0.3  # 4 standard deviations
+    assert abs(float(steps.mean())) < 0.03
+    assert torch.equal(steps[0], term.signs(svd_batch(0)))
+    assert not torch.equal(steps[0], steps[1])
+    flat = steps.flatten(1)
+    assert ((flat.T @ flat / 200 - torch.eye(flat.shape[1])).abs().max()) < 0.35  # independent of each other
+
+
+def test_signs_are_canonical_at_inference() -> None:
+    term = terms.SignedEncoding("svd", 4, 2, 8).eval()
+    assert torch.equal(term(svd_batch(0)), term(svd_batch(1)))

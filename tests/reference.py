@@ -1,0 +1,166 @@
+"""An independent float64 EGT: plain loops over i, j and head, straight from the paper's equations.
+
+It shares no code with the package: parameters come in as arrays by name, random numbers from integer arithmetic here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+M32 = 0xFFFFFFFF
+
+
+def mix(x: int) -> int:
+    x &= M32
+    x ^= x >> 16
+    x = x * 0x7FEB352D & M32
+    x ^= x >> 15
+    x = x * 0x846CA68B & M32
+    return x ^ (x >> 16)
+
+
+def bits(keys: tuple[int, int], i: int, j: int, t: int) -> int:
+    inner = mix(mix(keys[0] ^ (i * 0x9E3779B1 & M32)) ^ (j * 0x85EBCA77 & M32))
+    return mix(inner ^ keys[1] ^ (t * 0xC2B2AE3D & M32))
+
+
+def stream_keys(keys: tuple[int, int], layer: int, stream: int) -> tuple[int, int]:
+    salt = layer * 16 + stream
+    return mix(keys[0] ^ mix(salt)), mix(keys[1] ^ mix(salt ^ 0x5BD1E995))
+
+
+def dropped(keys: tuple[int, int], i: int, j: int, t: int, p: float) -> bool:
+    return bits(keys, i, j, t) < int(p * 2**32)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a layer of one graph does."""
+
+    heads: int
+    gate: str = "sigmoid"
+    edges: str = "residual"
+    clip: tuple[float, float] | None = (-5.0, 5.0)
+    eps: float = 1e-5
+    normalize_e: bool = True
+    num_virtual: int = 0
+    scale: bool = True
+    keys: tuple[int, int] | None = None
+    layer: int = 0
+    mask_probability: float = 0.0
+    mask_gates: bool = False
+    attention_dropout: float = 0.0
+    node_dropout: float = 0.0
+    edge_dropout: float = 0.0
+    node_ffn_dropout: float = 0.0
+    edge_ffn_dropout: float = 0.0
+
+
+def layer_norm(x: Array, weight: Array, bias: Array, eps: float) -> Array:
+    return (x - x.mean()) / math.sqrt(x.var() + eps) * weight + bias
+
+
+def elu(x: float) -> float:
+    return x if x > 0 else math.expm1(x)
+
+
+def drop_row(x: Array, variant: Variant, stream: int, i: int, j: int, p: float) -> Array:
+    if variant.keys is None or p == 0:
+        return x
+    keys = stream_keys(variant.keys, variant.layer, stream)
+    return np.array([0.0 if dropped(keys, i, j, c, p) else value / (1 - p) for c, value in enumerate(x)])
+
+
+def feed_forward(x: Array, params: Mapping[str, Array], prefix: str, eps: float) -> Array:
+    inside = layer_norm(x, params[f"{prefix}norm.weight"], params[f"{prefix}norm.bias"], eps)
+    hidden = np.array([elu(v) for v in params[f"{prefix}W1.weight"] @ inside + params[f"{prefix}W1.bias"]])
+    return params[f"{prefix}W2.weight"] @ hidden + params[f"{prefix}W2.bias"]
+
+
+def layer(h: Array, e: Array, allowed: NDArray[np.bool_], params: Mapping[str, Array], variant: Variant) -> tuple[Array, Array]:
+    """One layer on one graph. h: (N, d_h), e: (N, N, d_e), allowed: (N, N)."""
+    n, width = h.shape
+    heads, d_k = variant.heads, width // variant.heads
+    h_hat = np.array([layer_norm(h[i], params["norm_h.weight"], params["norm_h.bias"], variant.eps) for i in range(n)])
+    qkv = h_hat @ params["qkv.weight"].T + params["qkv.bias"]
+    Q, K, V = qkv[:, :width], qkv[:, width : 2 * width], qkv[:, 2 * width :]
+    H_hat = np.zeros((n, n, heads))
+    gates = np.ones((n, n, heads))
+    for i in range(n):
+        for j in range(n):
+            e_hat = e[i, j]
+            if variant.normalize_e:
+                norm = "pairs.logits.norm_e."
+                e_hat = layer_norm(e_hat, params[f"{norm}weight"], params[f"{norm}bias"], variant.eps)
+            for t in range(heads):
+                head = slice(t * d_k, (t + 1) * d_k)
+                score = float(Q[i, head] @ K[j, head]) / (math.sqrt(d_k) if variant.scale else 1.0)
+                if variant.clip is not None:
+                    score = min(max(score, variant.clip[0]), variant.clip[1])
+                H_hat[i, j, t] = score + float(params["pairs.logits.E.weight"][t] @ e_hat + params["pairs.logits.E.bias"][t])
+                if variant.gate != "none":
+                    G = float(params["pairs.gate.G.weight"][t] @ e_hat + params["pairs.gate.G.bias"][t])
+                    gates[i, j, t] = 1 / (1 + math.exp(-G))
+    return _nodes(h, V, H_hat, gates, allowed, params, variant), _edges(e, H_hat, params, variant)
+
+
+def _nodes(
+    h: Array, V: Array, H_hat: Array, gates: Array, allowed: NDArray[np.bool_], params: Mapping[str, Array], variant: Variant
+) -> Array:
+    n, width = h.shape
+    d_k = width // variant.heads
+    out = np.zeros((n, width))
+    for i in range(n):
+        for t in range(variant.heads):
+            open_keys = [j for j in range(n) if allowed[i, j]]
+            withheld: set[int] = set()
+            if variant.keys is not None and variant.mask_probability:
+                keys = stream_keys(variant.keys, variant.layer, 1)
+                withheld = {j for j in open_keys if dropped(keys, i, j, t, variant.mask_probability)}
+            attended = [j for j in open_keys if j not in withheld]
+            if not attended:
+                continue
+            top = max(H_hat[i, j, t] for j in attended)
+            total = sum(math.exp(H_hat[i, j, t] - top) for j in attended)
+            counted = attended if variant.mask_gates else open_keys
+            s = math.log(1 + sum(gates[i, j, t] for j in counted)) if variant.gate == "centrality" else 1.0
+            if i < variant.num_virtual:
+                s = 1.0
+            for j in attended:
+                a = math.exp(H_hat[i, j, t] - top) / total * gates[i, j, t]
+                if variant.keys is not None and variant.attention_dropout:
+                    keys = stream_keys(variant.keys, variant.layer, 2)
+                    a = 0.0 if dropped(keys, i, j, t, variant.attention_dropout) else a / (1 - variant.attention_dropout)
+                out[i, t * d_k : (t + 1) * d_k] += s * a * V[j, t * d_k : (t + 1) * d_k]
+    result = np.zeros_like(h)
+    for i in range(n):
+        update = params["O_h.weight"] @ out[i] + params["O_h.bias"]
+        row = h[i] + drop_row(update, variant, 3, i, 0, variant.node_dropout)
+        update = feed_forward(row, params, "ffn.", variant.eps)
+        result[i] = row + drop_row(update, variant, 5, i, 0, variant.node_ffn_dropout)
+    return result
+
+
+def _edges(e: Array, H_hat: Array, params: Mapping[str, Array], variant: Variant) -> Array:
+    if variant.edges == "frozen":
+        return e
+    result = np.zeros_like(e)
+    for i in range(len(e)):
+        for j in range(len(e)):
+            update = params["pairs.edges.O_e.weight"] @ H_hat[i, j] + params["pairs.edges.O_e.bias"]
+            row = e[i, j] + drop_row(update, variant, 4, i, j, variant.edge_dropout)
+            update = feed_forward(row, params, "pairs.edges.ffn.", variant.eps)
+            result[i, j] = row + drop_row(update, variant, 6, i, j, variant.edge_ffn_dropout)
+    return result
+
+
+def numbers(module: Any) -> dict[str, Array]:
+    """The parameters of a torch module as float64 arrays by name."""
+    return {name: tensor.detach().double().numpy() for name, tensor in module.state_dict().items()}

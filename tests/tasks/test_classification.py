@@ -1,0 +1,96 @@
+"""Binary and multi-class tasks: losses by hand, metrics against scikit-learn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from egt.batching.batch import GraphBatch
+from egt.tasks.binary import BinaryTask
+from egt.tasks.multiclass import MulticlassTask
+from egt.tasks.scores import ClassScores, RankingScores, average_precision, roc_auc
+
+NAN = float("nan")
+Build = Callable[[Sequence[Sequence[float]]], GraphBatch]
+
+
+def test_binary_loss_is_cross_entropy_of_known_labels(graph_batch: Build) -> None:
+    batch = graph_batch([[1.0, NAN], [0.0, 0.0]])
+    logits = torch.tensor([[2.0, 50.0], [-1.0, 0.0]])
+    total, count = BinaryTask("graph", "roc_auc").loss(logits, batch)
+    expected = math.log1p(math.exp(-2)) + math.log1p(math.exp(-1)) + math.log(2)
+    assert total.item() == pytest.approx(expected)
+    assert count.item() == 3
+
+
+def test_class_weights_weigh_each_label_and_the_count_stays_that_of_labels(graph_batch: Build) -> None:
+    batch = graph_batch([[0.0], [1.0], [NAN]])
+    task = MulticlassTask("graph", 2, "accuracy", class_weights=(0.25, 0.75))
+    total, count = task.loss(torch.tensor([[0.0, 0.0], [0.0, math.log(3)], [9.0, 9.0]]), batch)
+    assert total.item() == pytest.approx(0.25 * math.log(2) + 0.75 * math.log(4 / 3))
+    assert count.item() == 2
+
+
+def test_decoded_classes_and_labels_are_probabilities() -> None:
+    logits = torch.tensor([[0.0, math.log(3)]])
+    assert MulticlassTask("graph", 2, "accuracy").decode(logits).tolist() == [pytest.approx([0.25, 0.75])]
+    assert BinaryTask("graph", "roc_auc").decode(logits).tolist() == [pytest.approx([0.5, 0.75])]
+
+
+def test_class_scores_are_pooled_over_the_split() -> None:
+    # Targets 0 0 0 1 | 1 0, answers 0 0 1 1 | 0 0; one label is missing.
+    scores = ClassScores(2)
+    answers = torch.eye(2)[[0, 0, 1, 1, 1]]
+    scores.update(answers, torch.tensor([[0.0], [0.0], [0.0], [1.0], [NAN]]))
+    scores.update(torch.eye(2)[[0, 0]], torch.tensor([[1.0], [0.0]]))
+    assert scores.compute() == {
+        "accuracy": pytest.approx(4 / 6),
+        "weighted_accuracy": pytest.approx((3 / 4 + 1 / 2) / 2),
+        "f1": pytest.approx(2 * 1 / (2 + 1 + 1)),
+        "num_labels": 6,
+    }
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ranking_equals_scikit_learn_with_ties(seed: int) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(seed)
+    score = rng.integers(0, 12, 200).astype(np.float32)
+    positive = rng.random(200) < 0.2 + 0.03 * score
+    assert roc_auc(score, positive) == pytest.approx(metrics.roc_auc_score(positive, score), abs=1e-12)
+    assert average_precision(score, positive) == pytest.approx(
+        metrics.average_precision_score(positive, score), abs=1e-12
+    )
+
+
+def test_ranking_averages_the_targets_with_both_classes_and_counts_labels() -> None:
+    scores = RankingScores()
+    target = torch.tensor([[1.0, 1.0, NAN], [0.0, 1.0, 0.0], [NAN, 1.0, 1.0]])
+    scores.update(torch.tensor([[2.0, 0.0, 9.0], [1.0, 0.0, 5.0], [9.0, 0.0, 4.0]]), target)
+    assert scores.compute() == {"roc_auc": 0.5, "average_precision": 0.75, "num_targets": 2, "num_labels": 7}
+
+
+def test_scores_do_not_depend_on_how_a_split_was_divided() -> None:
+    generator = torch.Generator().manual_seed(3)
+    logits = torch.randn(40, 3, generator=generator)
+    classes = torch.randint(0, 3, (40, 1), generator=generator).float()
+    for make, target in ((lambda: ClassScores(3), classes), (RankingScores, (classes == 1).float().expand(-1, 3))):
+        whole, first, second = make(), make(), make()
+        whole.update(logits, target)
+        first.update(logits[:13], target[:13])
+        second.update(logits[13:], target[13:])
+        first.absorb(second)  # type: ignore[arg-type]
+        assert first.compute() == whole.compute()
+
+
+def test_a_split_without_labels_has_no_score() -> None:
+    scores = ClassScores(2)
+    scores.update(torch.zeros(1, 2), torch.tensor([[NAN]]))
+    result = scores.compute()
+    assert math.isnan(result["accuracy"])
+    assert result["num_labels"] == 0
+    assert math.isnan(RankingScores().compute()["roc_auc"])

@@ -1,0 +1,89 @@
+"""The distance objective against the authors' TensorFlow code and a slow loop."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from egt.batching.batch import GraphBatch, LayoutName, collate
+from egt.encodings.distances import ShortestPaths
+from egt.encodings.encoding import Preparation
+from egt.graph import FeatureSchema, Graph
+from egt.tasks.distance import IGNORED, distance_loss, distance_targets
+
+PARITY = Path(__file__).resolve().parents[1] / "parity"
+
+
+def path_graphs(sizes: list[int], layout: LayoutName) -> GraphBatch:
+    prepare = Preparation(FeatureSchema(), (ShortestPaths(max_hops=16),))
+    graphs = [
+        Graph.undirected(num_nodes=size, edge_index=np.stack([np.arange(size - 1), np.arange(1, size)]))
+        for size in sizes
+    ]
+    return collate([prepare(graph) for graph in graphs], layout)
+
+
+def slow_loss(logits: list[torch.Tensor], sizes: list[int], nu: int) -> float:
+    """The definition, pair by pair, for path graphs (distance |i - j|). logits: one (N, N, nu + 1) per graph."""
+    total = 0.0
+    for table, size in zip(logits, sizes, strict=True):
+        for i in range(size):
+            for j in range(size):
+                classes = {0: nu, **{t: nu + 1 - t for t in range(1, nu + 1)}}
+                if abs(i - j) in classes:
+                    total -= table[i, j].double().log_softmax(-1)[classes[abs(i - j)]].item()
+    return total
+
+
+def test_targets_share_a_class_for_self_and_neighbors_and_ignore_what_is_far() -> None:
+    distance = torch.tensor([0, 1, 2, 3, 4, 17, 255], dtype=torch.uint8)
+    assert distance_targets(distance, 3).tolist() == [3, 3, 2, 1, IGNORED, IGNORED, IGNORED]
+    assert distance_targets(distance, 1).tolist() == [1, 1, *[IGNORED] * 5]
+
+
+def test_loss_equals_the_authors_code() -> None:
+    facts = json.loads((PARITY / "tf_zinc_do.json").read_text())
+    tensors = load_file(PARITY / "tf_zinc_do.safetensors")
+    nu, kappa = facts["config"]["distance_target"], facts["config"]["distance_loss"]
+    adjacency = tensors["input/graph_matrix"]
+    prepare = Preparation(FeatureSchema(), (ShortestPaths(max_hops=nu),))
+    samples = []
+    for matrix, size in zip(adjacency.numpy(), facts["sizes"], strict=True):
+        edges = np.stack(np.nonzero(matrix[:size, :size] - np.eye(size)))
+        samples.append(prepare(Graph(num_nodes=size, edge_index=edges)))
+    batch = collate(samples, "padded")
+    loss = kappa * distance_loss(tensors["layer/distance_target"], batch, nu) / batch.num_graphs
+    expected = facts["distance_loss_term(kappa*mean_over_batch(sum_over_pairs))"]
+    assert loss.item() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+@pytest.mark.parametrize("num_virtual", [0, 2])
+def test_loss_counts_each_real_pair_once_whatever_the_layout(layout: LayoutName, num_virtual: int) -> None:
+    sizes, nu = [6, 2, 4], 3
+    batch = path_graphs(sizes, layout)
+    wide, _, rows = batch.layout.with_virtual(num_virtual)
+    generator = torch.Generator().manual_seed(0)
+    tables = [torch.randn(size, size, nu + 1, generator=generator) for size in sizes]
+    # Huge values wherever no real pair is: they would show.
+    logits = torch.full((wide.num_pairs, nu + 1), 1e6)
+    real = torch.arange(batch.layout.num_pairs)
+    if batch.layout.real_pairs is not None:
+        real = batch.layout.real_pairs.flatten().nonzero().flatten()
+    logits[rows[real]] = torch.cat([table.flatten(0, 1) for table in tables])
+    logits = logits.view(*wide.pair_shape, -1).requires_grad_()
+    loss = distance_loss(logits, batch, nu, num_virtual)
+    assert loss.item() == pytest.approx(slow_loss(tables, sizes, nu), rel=1e-5)
+    touched = torch.autograd.grad(loss, logits)[0].flatten(0, -2).abs().sum(-1) > 0
+    assert touched.sum().item() == sum(sum(abs(i - j) <= nu for i in range(n) for j in range(n)) for n in sizes)
+
+
+def test_uniform_logits_cost_log_of_the_number_of_classes() -> None:
+    batch = path_graphs([3], "packed")
+    assert distance_loss(torch.zeros(9, 4), batch, 3).item() == pytest.approx(9 * math.log(4), rel=1e-6)
