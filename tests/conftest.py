@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
+
+# Tiny tensors gain nothing from threads, and several test processes share the cores.
+torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,9 @@ from egt.model import EGT
 KINDS = ("plain", "one_node", "no_edges", "self_loops", "directed", "weighted", "disconnected", "large")
 
 
-def random_graph(rng: np.random.Generator, kind: str = "plain", *, sizes: tuple[int, ...] = (5,), bonds: tuple[int, ...] = (3,)) -> Graph:
+def random_graph(
+    rng: np.random.Generator, kind: str = "plain", *, sizes: tuple[int, ...] = (5,), bonds: tuple[int, ...] = (3,)
+) -> Graph:
     """A graph with categorical and continuous features on nodes and edges."""
     n = {"one_node": 1, "large": int(rng.integers(15, 24))}.get(kind, int(rng.integers(2, 9)))
     matrix = rng.random((n, n)) < 0.4

@@ -84,7 +84,9 @@ def feed_forward(x: Array, params: Mapping[str, Array], prefix: str, eps: float)
     return params[f"{prefix}W2.weight"] @ hidden + params[f"{prefix}W2.bias"]
 
 
-def layer(h: Array, e: Array, allowed: NDArray[np.bool_], params: Mapping[str, Array], variant: Variant) -> tuple[Array, Array]:
+def layer(
+    h: Array, e: Array, allowed: NDArray[np.bool_], params: Mapping[str, Array], variant: Variant
+) -> tuple[Array, Array]:
     """One layer on one graph. h: (N, d_h), e: (N, N, d_e), allowed: (N, N)."""
     n, width = h.shape
     heads, d_k = variant.heads, width // variant.heads
@@ -104,7 +106,9 @@ def layer(h: Array, e: Array, allowed: NDArray[np.bool_], params: Mapping[str, A
                 score = float(Q[i, head] @ K[j, head]) / (math.sqrt(d_k) if variant.scale else 1.0)
                 if variant.clip is not None:
                     score = min(max(score, variant.clip[0]), variant.clip[1])
-                H_hat[i, j, t] = score + float(params["pairs.logits.E.weight"][t] @ e_hat + params["pairs.logits.E.bias"][t])
+                H_hat[i, j, t] = score + float(
+                    params["pairs.logits.E.weight"][t] @ e_hat + params["pairs.logits.E.bias"][t]
+                )
                 if variant.gate != "none":
                     G = float(params["pairs.gate.G.weight"][t] @ e_hat + params["pairs.gate.G.bias"][t])
                     gates[i, j, t] = 1 / (1 + math.exp(-G))
@@ -112,7 +116,13 @@ def layer(h: Array, e: Array, allowed: NDArray[np.bool_], params: Mapping[str, A
 
 
 def _nodes(
-    h: Array, V: Array, H_hat: Array, gates: Array, allowed: NDArray[np.bool_], params: Mapping[str, Array], variant: Variant
+    h: Array,
+    V: Array,
+    H_hat: Array,
+    gates: Array,
+    allowed: NDArray[np.bool_],
+    params: Mapping[str, Array],
+    variant: Variant,
 ) -> Array:
     n, width = h.shape
     d_k = width // variant.heads
@@ -137,7 +147,11 @@ def _nodes(
                 a = math.exp(H_hat[i, j, t] - top) / total * gates[i, j, t]
                 if variant.keys is not None and variant.attention_dropout:
                     keys = stream_keys(variant.keys, variant.layer, 2)
-                    a = 0.0 if dropped(keys, i, j, t, variant.attention_dropout) else a / (1 - variant.attention_dropout)
+                    a = (
+                        0.0
+                        if dropped(keys, i, j, t, variant.attention_dropout)
+                        else a / (1 - variant.attention_dropout)
+                    )
                 out[i, t * d_k : (t + 1) * d_k] += s * a * V[j, t * d_k : (t + 1) * d_k]
     result = np.zeros_like(h)
     for i in range(n):

@@ -88,7 +88,7 @@ def preparation(config: RunConfig) -> Preparation:
 def build_model(config: RunConfig) -> EGT:
     """The model of a run, with fresh parameters (seed torch's generator first for a given start)."""
     model = config.model
-    auxiliary = {
+    auxiliary: dict[str, PairHead] = {
         objective.kind: PairHead(
             nn.LayerNorm(model.edge_width, eps=model.norm_eps),
             MLP([model.edge_width, *_hidden(model, (0.5, 0.25)), objective.max_hops + 1], _ACTIVATIONS["elu"]),
@@ -183,7 +183,9 @@ def _readout(model: ModelConfig) -> tuple[Readout, int]:
 
 def _layers(model: ModelConfig, *, edges_are_read: bool) -> list[nn.Module]:
     """All layers alike, but the last: what nobody reads behind it is left out (parameter counts depend on it)."""
-    layers: list[nn.Module] = [_layer(model, k, frozen=model.edges.kind == "frozen") for k in range(model.num_layers - 1)]
+    layers: list[nn.Module] = [
+        _layer(model, k, frozen=model.edges.kind == "frozen") for k in range(model.num_layers - 1)
+    ]
     last = model.num_layers - 1
     if model.readout.kind == "edge" and model.edges.kind == "residual":
         layers.append(_edge_only_layer(model, last))

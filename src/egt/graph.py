@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,16 +42,35 @@ class Graph:
 
     num_nodes: int
     edge_index: IntArray
-    node_categories: IntArray = field(default=None)  # type: ignore[assignment]
-    node_values: FloatArray = field(default=None)  # type: ignore[assignment]
-    edge_categories: IntArray = field(default=None)  # type: ignore[assignment]
-    edge_values: FloatArray = field(default=None)  # type: ignore[assignment]
+    node_categories: IntArray = None  # type: ignore[assignment]
+    node_values: FloatArray = None  # type: ignore[assignment]
+    edge_categories: IntArray = None  # type: ignore[assignment]
+    edge_values: FloatArray = None  # type: ignore[assignment]
     edge_weight: FloatArray | None = None
     graph_targets: TargetArray | None = None
     node_targets: TargetArray | None = None
     edge_targets: TargetArray | None = None
     query_index: IntArray | None = None
     id: str = ""
+
+    if TYPE_CHECKING:  # what may be given is wider than what is kept: anything that `__post_init__` can turn into it
+
+        def __init__(
+            self,
+            *,
+            num_nodes: int,
+            edge_index: ArrayLike,
+            node_categories: ArrayLike | None = None,
+            node_values: ArrayLike | None = None,
+            edge_categories: ArrayLike | None = None,
+            edge_values: ArrayLike | None = None,
+            edge_weight: ArrayLike | None = None,
+            graph_targets: ArrayLike | None = None,
+            node_targets: ArrayLike | None = None,
+            edge_targets: ArrayLike | None = None,
+            query_index: ArrayLike | None = None,
+            id: str = "",
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         where = f"graph {self.id!r}" if self.id else "graph"

@@ -24,7 +24,7 @@ def floyd_warshall(graph: Graph, max_hops: int) -> np.ndarray:
     np.fill_diagonal(distances, 0)
     for middle in range(graph.num_nodes):
         distances = np.minimum(distances, distances[:, middle, None] + distances[None, middle, :])
-    return np.minimum(distances, max_hops + 1)
+    return np.asarray(np.minimum(distances, max_hops + 1))
 
 
 @pytest.mark.parametrize("directed", [False, True])

@@ -51,7 +51,8 @@ def test_result_and_settings() -> None:
     encoding: Encoding = RandomWalks(4)
     assert (encoding.name, encoding.level, encoding.stored) == ("random_walk", "pair", False)
     result = encoding(Graph(num_nodes=1, edge_index=[[], []]))
-    assert (result.shape, result.dtype) == ((1, 1, 4), np.float32)
+    assert result.shape == (1, 1, 4)
+    assert result.dtype == np.float32
     with pytest.raises(ConfigError, match="num_steps is 0"):
         RandomWalks(0)
     negative = Graph(num_nodes=2, edge_index=[[0], [1]], edge_weight=[-1.0], id="g")

@@ -1,4 +1,4 @@
-"""Break each term of the maths in turn and see a named test fail: the list of breaks and of the tests that catch them."""
+"""Break each term of the maths in turn and see a named test fail: the breaks and the tests that catch them."""
 
 from __future__ import annotations
 
@@ -143,7 +143,10 @@ BREAKS: dict[str, tuple[Callable[[Patch], None], Callable[[], None]]] = {
     "bias of E": (no_bias_of_E, lambda: reference_test.check("plain", "packed")),
     "gate": (gate_forgotten, lambda: reference_test.check("plain", "packed")),
     "gate mask": (gates_of_masked_keys_counted, lambda: reference_test.check("constrained centrality", "packed")),
-    "virtual-node exemption": (virtual_nodes_scaled, lambda: reference_test.check("virtual nodes centrality", "packed")),
+    "virtual-node exemption": (
+        virtual_nodes_scaled,
+        lambda: reference_test.check("virtual nodes centrality", "packed"),
+    ),
     "masked logits into the edge update": (
         masked_logits_into_the_edge_update,
         lambda: reference_test.check("constrained", "packed"),

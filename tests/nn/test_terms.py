@@ -66,7 +66,7 @@ def test_edge_values_of_non_edges() -> None:
 
 def test_zero_row_is_not_trained_and_the_learned_one_is() -> None:
     for absent, trained in (("zero", False), ("learned", True)):
-        term = terms.EdgeCategories((2,), 5, absent)  # type: ignore[arg-type]
+        term = terms.EdgeCategories((2,), 5, absent)
         term(batch_of(small_graph())).sum().backward()
         gradient = term.categories.table.weight.grad
         assert gradient is not None

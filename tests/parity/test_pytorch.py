@@ -56,9 +56,7 @@ def test_output_with_correct_masking(name: str, layout: LayoutName) -> None:
     torch.testing.assert_close(output, case.tensors["output_unpadded"], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("layout", "their_padding"), [("padded", True), ("padded", False), ("packed", False)], ids=str
-)
+@pytest.mark.parametrize(("layout", "their_padding"), [("padded", True), ("padded", False), ("packed", False)], ids=str)
 def test_gradients(layout: LayoutName, their_padding: bool) -> None:
     case = Golden.read(TRAINED)
     config = pytorch_config(case)
@@ -67,7 +65,7 @@ def test_gradients(layout: LayoutName, their_padding: bool) -> None:
     model = load(config, case)
     batch = collate(pytorch_samples(case, config), layout)
     loss = (model(batch) - case.tensors["target"]).abs().mean()
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     suffix = "" if their_padding else "_unpadded"
     torch.testing.assert_close(loss, case.tensors[f"loss{suffix}"][0], rtol=0, atol=1e-5)
     expected = convert(case.under(f"grad{suffix}/"), config)

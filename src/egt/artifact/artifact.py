@@ -141,7 +141,9 @@ def versions() -> dict[str, str]:
 
 def _read_card(path: Path) -> dict[str, Any]:
     if not path.is_dir():
-        raise ArtifactError(f"{path}: no such artifact; give the folder that `egt train` or `egt import-official` wrote")
+        raise ArtifactError(
+            f"{path}: no such artifact; give the folder that `egt train` or `egt import-official` wrote"
+        )
     try:
         card = json.loads((path / CARD).read_text(encoding="utf-8"))
     except FileNotFoundError as error:

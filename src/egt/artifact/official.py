@@ -143,7 +143,9 @@ def official_config(
     if len(names) != num_outputs:
         raise ConfigError(f"{len(names)} names were given for {num_outputs} outputs")
     simple = shape.num_layers > 1 and "EGT_layers.0.lin_O_e.weight" not in weights
-    edge_ffn = 1.0 if simple or shape.num_layers == 1 else shape.of("EGT_layers.0.lin_W_e_1.weight")[0] / shape.edge_width
+    edge_ffn = (
+        1.0 if simple or shape.num_layers == 1 else shape.of("EGT_layers.0.lin_W_e_1.weight")[0] / shape.edge_width
+    )
     svd = (Svd(rank=shape.of("svd_embed.weight")[1] // 2),) if "svd_embed.weight" in weights else ()
     virtual = shape.of("vn_layer.vn_node_embeddings")[0] if "vn_layer.vn_node_embeddings" in weights else 0
     hidden = [shape.of(f"mlp_layers.{k}.weight")[0] / shape.node_width for k in range(shape.num_linears - 1)]
@@ -239,7 +241,7 @@ def _our_name(name: str) -> str | None:
 
 def _reorder(ours: str, tensor: Tensor, head_major: Tensor) -> Tensor:
     if re.search(r"\.qkv\.", ours) and tensor.shape[0] == 3 * len(head_major):
-        return tensor.unflatten(0, (3, -1))[:, head_major].flatten(0, 1)
+        return tensor.view(3, len(head_major), *tensor.shape[1:])[:, head_major].flatten(0, 1)
     if ours.endswith(".O_h.weight") and tensor.shape[1] == len(head_major):
         return tensor[:, head_major]
     if ours.endswith(".W_enc.weight"):
@@ -278,4 +280,3 @@ def _find_file(checkpoint: Path) -> Path:
         if place.is_file():
             return place
     raise ArtifactError(f"{checkpoint}: no checkpoint there; give the authors' `model_state` file or its folder")
-

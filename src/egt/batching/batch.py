@@ -76,7 +76,9 @@ class GraphBatch:
         return replace(self, layout=self.layout.to(device), **moved)
 
 
-def collate(samples: Sequence[Sample], layout: LayoutName = "packed", graph_ids: Sequence[int] | None = None) -> GraphBatch:
+def collate(
+    samples: Sequence[Sample], layout: LayoutName = "packed", graph_ids: Sequence[int] | None = None
+) -> GraphBatch:
     """Put samples side by side in one layout, in the order given.
 
     Args:

@@ -16,16 +16,13 @@ MAX_PADDED_SHARE = 0.1
 """Groups for the padded layout are made so that at most this share of their pair cells is padding."""
 
 
-def split(
-    sizes: IntArray, layout: LayoutName, *, pair_budget: int | None = None, max_graphs: int | None = None
-) -> list[IntArray]:
-    """Groups of graphs, each sorted by size: as few as the layout, the pair budget and `max_graphs` allow.
+def split(sizes: IntArray, layout: LayoutName, pair_budget: int | None = None) -> list[IntArray]:
+    """Groups of graphs, each sorted by size: as few as the layout and the pair budget allow.
 
     Args:
         sizes: (B,) number of nodes of each graph.
         layout: "packed" has no padding and needs no groups; "padded" takes graphs of like size together.
         pair_budget: the most pair cells, padding included, that a group may have.
-        max_graphs: the most graphs that a group may have.
 
     Returns:
         Positions in `sizes`; each occurs in exactly one group.
@@ -33,7 +30,7 @@ def split(
     order = np.argsort(sizes, kind="stable")
     sorted_sizes = sizes[order]
     groups = [np.arange(len(sizes))] if layout == "packed" else _like_sizes(sorted_sizes)
-    parts = (part for group in groups for part in _within(sorted_sizes[group], layout, pair_budget, max_graphs, group))
+    parts = (part for group in groups for part in _within(sorted_sizes[group], layout, pair_budget, group))
     return [order[part] for part in parts if len(part)]
 
 
@@ -59,14 +56,12 @@ def _like_sizes(sorted_sizes: IntArray) -> list[IntArray]:
     return groups[::-1]
 
 
-def _within(
-    sizes: IntArray, layout: LayoutName, pair_budget: int | None, max_graphs: int | None, group: IntArray
-) -> Iterator[IntArray]:
-    """Cut a sorted group where it would exceed a limit."""
+def _within(sizes: IntArray, layout: LayoutName, pair_budget: int | None, group: IntArray) -> Iterator[IntArray]:
+    """Cut a sorted group where it would exceed the budget."""
     first, pairs = 0, 0
     for k, size in enumerate(sizes.tolist()):
         pairs = pairs + size**2 if layout == "packed" else (k + 1 - first) * size**2
-        if (pair_budget is not None and pairs > pair_budget) or (max_graphs is not None and k - first == max_graphs):
+        if pair_budget is not None and pairs > pair_budget and k > first:
             yield group[first:k]
             first, pairs = k, size**2
     yield group[first:]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Literal
+from typing import Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,33 +54,14 @@ class Sampling:
         num_batches = -(-len(self.sizes) // self.batch_size)
         return -(-num_batches // self.accumulate)
 
-    def batches(self, epoch: int, position: int) -> list[IntArray]:
-        """The batches of a step, each the numbers of its graphs, over all processes."""
-        epoch_batches = self._epochs(epoch)
-        return epoch_batches[position * self.accumulate : (position + 1) * self.accumulate]
-
-    def step(self, epoch: int, position: int) -> list[IntArray]:
-        """What this process computes for a step: micro-batches, each the numbers of its graphs sorted by size.
-
-        Graphs of a batch are dealt out in order of size, so that every process has like work.
-        """
-        micro = []
-        for batch in self.batches(epoch, position):
-            own = batch[np.argsort(self.sizes[batch], kind="stable")][self.rank :: self.num_ranks]
-            groups = split(self.sizes[own], self.layout, pair_budget=self.pair_budget)
-            micro += [own[group] for group in groups]
-        return micro
-
-    def steps(self, epoch: int, start: int = 0) -> Iterator[list[IntArray]]:
+    def epoch(self, epoch: int, start: int = 0) -> Epoch:
         """The steps of an epoch from position `start` on."""
-        return (self.step(epoch, position) for position in range(start, self.num_steps))
+        batches = self._batches(epoch)
+        steps = _cut(batches, self.accumulate)[start:]
+        return Epoch(self, steps)
 
-    @cached_property
-    def _epochs(self) -> lru_cache[list[IntArray]]:  # type: ignore[type-arg]
-        return lru_cache(maxsize=2)(self._epoch)
-
-    def _epoch(self, epoch: int) -> list[IntArray]:
-        """All batches of an epoch."""
+    def _batches(self, epoch: int) -> list[IntArray]:
+        """All batches of an epoch, over all processes."""
         order = permutation(len(self.sizes), self.seed, epoch)
         if self.mode == "exact":
             return _cut(order, self.batch_size)
@@ -89,6 +69,37 @@ class Sampling:
         for window in _cut(order, _WINDOW * self.batch_size):
             batches += _cut(window[np.argsort(self.sizes[window], kind="stable")], self.batch_size)
         return [batches[k] for k in permutation(len(batches), self.seed, epoch, 1)]
+
+
+class Epoch(Sequence[list[IntArray]]):
+    """The steps of an epoch; entry k is what this process computes for step k.
+
+    That is a list of micro-batches, each the numbers of its graphs sorted by size.
+
+    Attributes:
+        steps: for each step its batches, each the numbers of its graphs, over all processes.
+    """
+
+    def __init__(self, sampling: Sampling, steps: Sequence[Sequence[IntArray]]) -> None:
+        self.sampling, self.steps = sampling, steps
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @overload
+    def __getitem__(self, index: int) -> list[IntArray]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[list[IntArray]]: ...
+    def __getitem__(self, index: int | slice) -> list[IntArray] | list[list[IntArray]]:
+        """What this process computes for a step."""
+        if isinstance(index, slice):
+            return [self[k] for k in range(*index.indices(len(self)))]
+        how, micro_batches = self.sampling, []
+        for batch in self.steps[index]:
+            # Dealt out in order of size, so that every process has like work.
+            own = batch[np.argsort(how.sizes[batch], kind="stable")][how.rank :: how.num_ranks]
+            micro_batches += [own[group] for group in split(how.sizes[own], how.layout, how.pair_budget)]
+        return micro_batches
 
 
 def evaluation_batches(
@@ -106,11 +117,7 @@ def evaluation_batches(
     """
     check_budget(sizes, pair_budget)
     own = np.argsort(sizes, kind="stable")[rank::num_ranks]
-    return [
-        batch[group]
-        for batch in _cut(own, batch_size)
-        for group in split(sizes[batch], layout, pair_budget=pair_budget)
-    ]
+    return [batch[group] for batch in _cut(own, batch_size) for group in split(sizes[batch], layout, pair_budget)]
 
 
 def permutation(length: int, *key: int) -> IntArray:
@@ -119,5 +126,8 @@ def permutation(length: int, *key: int) -> IntArray:
     return np.argsort(bits, kind="stable")
 
 
-def _cut(array: IntArray, length: int) -> list[IntArray]:
-    return [array[start : start + length] for start in range(0, len(array), length)]
+_Rows = TypeVar("_Rows", IntArray, list[IntArray])
+
+
+def _cut(rows: _Rows, length: int) -> list[_Rows]:
+    return [rows[start : start + length] for start in range(0, len(rows), length)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -48,13 +48,15 @@ def import_official(
     from egt.artifact.official import import_official as convert
 
     settings = OfficialSettings.read(config) if config else find_settings(checkpoint)
-    given = {"activation": activation, "scale_dot_product": scale_dot, "scale_degree": scale_degree}
+    given: dict[str, Any] = {
+        "activation": activation,
+        "scale_dot_product": scale_dot,
+        "scale_degree": scale_degree,
+    }
     settings = replace(settings, **{key: value for key, value in given.items() if value is not None})
     if clip is not None:
         settings = replace(settings, clip_logits_value=_range(clip))
-    artifact = convert(
-        checkpoint, settings, task=task, names=names, new_head=new_head, attend_padding=attend_padding
-    )
+    artifact = convert(checkpoint, settings, task=task, names=names, new_head=new_head, attend_padding=attend_padding)
     save_artifact(artifact, output)
     parameters = artifact.model.num_parameters()
     if json:

@@ -92,9 +92,5 @@ class RandomWalk(Section):
     num_steps: PositiveInt = 16
 
 
-NodeTerm = Annotated[
-    NodeCategories | NodeValues | Constant | Svd | Laplacian | Degree, Field(discriminator="kind")
-]
-PairTerm = Annotated[
-    EdgeCategories | EdgeValues | Distance | Reachability | RandomWalk, Field(discriminator="kind")
-]
+NodeTerm = Annotated[NodeCategories | NodeValues | Constant | Svd | Laplacian | Degree, Field(discriminator="kind")]
+PairTerm = Annotated[EdgeCategories | EdgeValues | Distance | Reachability | RandomWalk, Field(discriminator="kind")]

@@ -22,7 +22,9 @@ def read_config(path: Path) -> RunConfig:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise ConfigError(f"{path}: no such file; `egt presets show NAME` prints a configuration to start from") from error
+        raise ConfigError(
+            f"{path}: no such file; `egt presets show NAME` prints a configuration to start from"
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read ({error})") from error
     except yaml.YAMLError as error:

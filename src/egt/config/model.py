@@ -110,4 +110,3 @@ class ModelConfig(Section):
         if self.clip is not None and self.clip[0] >= self.clip[1]:
             raise ValueError(f"clip {list(self.clip)} is empty; give [low, high], or null for no clip")
         return self
-

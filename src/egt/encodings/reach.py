@@ -53,7 +53,7 @@ def _compile(function: Any) -> Any:
     signature = numba.uint8[:, ::1](numba.int64, nodes, nodes, numba.int64)
     try:
         return numba.njit(signature, cache=True)(function)
-    except RuntimeError:  # neither the package folder nor a user folder is writable
+    except (RuntimeError, OSError):  # no folder to keep it in: read-only or full
         return numba.njit(signature)(function)
 
 

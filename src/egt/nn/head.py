@@ -34,7 +34,8 @@ class MLP(nn.Module):
         """x: (..., widths[0]). Returns (..., widths[-1])."""
         for linear in self.linears[:-1]:
             x = self.activation(linear(x))
-        return self.last(x)
+        out: Tensor = self.last(x)
+        return out
 
 
 class PairHead(nn.Module):

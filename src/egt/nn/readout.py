@@ -93,7 +93,8 @@ class VirtualNodes(Readout):
 
     def forward(self, x: Channels) -> Tensor:
         """Returns (B, q d_h)."""
-        return self.norm(x.scope.layout.virtual_nodes(x.h)).flatten(1)
+        final: Tensor = self.norm(x.scope.layout.virtual_nodes(x.h))
+        return final.flatten(1)
 
 
 class PaddingVirtualNodes(VirtualNodes):
@@ -103,7 +104,9 @@ class PaddingVirtualNodes(VirtualNodes):
         """As in `VirtualNodes`, but pairs of a virtual node and padding stay open."""
         if not isinstance(layout, Padded) or allowed is None:
             raise ConfigError("virtual nodes can attend padding only on the padded layout; use layout 'padded'")
-        return allowed.new_ones(layout.num_pairs).index_copy(0, pair_rows, allowed.flatten()).view(*layout.pair_shape, 1)
+        return (
+            allowed.new_ones(layout.num_pairs).index_copy(0, pair_rows, allowed.flatten()).view(*layout.pair_shape, 1)
+        )
 
 
 class PerNode(Readout):

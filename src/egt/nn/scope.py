@@ -18,6 +18,6 @@ def neighbors(batch: GraphBatch) -> Tensor | None:
     """Node i attends j where the edge i -> j exists, and itself. Returns (pairs..., 1) boolean."""
     index = batch.layout.pair_indices
     allowed = (index.i == index.j).expand(batch.layout.pair_shape).flatten()
-    allowed = allowed.index_fill(0, batch.edge_pairs, True).unflatten(0, batch.layout.pair_shape).unsqueeze(-1)
+    allowed = allowed.index_fill(0, batch.edge_pairs, True).view(*batch.layout.pair_shape, 1)
     real = everyone(batch)
     return allowed if real is None else torch.logical_and(allowed, real)

@@ -37,7 +37,8 @@ class CategoryTable(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         """ids: (..., F). Returns (..., width)."""
         known = (ids >= 0).unsqueeze(-1)
-        return (self.table((ids + self.offset) * (ids >= 0)) * known).sum(-2)
+        rows: Tensor = self.table((ids + self.offset) * (ids >= 0)) * known
+        return rows.sum(-2)
 
     def absent(self) -> Tensor:
         """(width,) row 0; it gets a gradient only when it is learned."""
@@ -145,7 +146,7 @@ def spread(rows: Tensor, absent: Tensor, batch: GraphBatch) -> Tensor:
     rows: (E, d_e), absent: (d_e,). Returns (pairs..., d_e).
     """
     everywhere = absent.expand(batch.layout.num_pairs, -1)
-    return everywhere.index_copy(0, batch.edge_pairs, rows).unflatten(0, batch.layout.pair_shape)
+    return everywhere.index_copy(0, batch.edge_pairs, rows).view(*batch.layout.pair_shape, -1)
 
 
 class EdgeCategories(nn.Module):

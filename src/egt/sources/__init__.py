@@ -1,0 +1,1 @@
+"""Raw data as graphs: benchmarks, molecules, tables of one's own, generators."""

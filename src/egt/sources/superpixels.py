@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,10 @@ from egt.errors import DataError
 from egt.graph import FloatArray, Graph, IntArray
 from egt.sources.cards import CIFAR10, MNIST
 from egt.sources.data_folder import fingerprint
+from egt.sources.images import Images, load_cifar10_jpeg, load_mnist
 from egt.sources.source import DataCard, Reading
 
 _NUM_NEIGHBORS = 8
-_NUM_VALIDATION = 5_000
 
 
 @dataclass(frozen=True)
@@ -30,15 +29,6 @@ class Segmentation:
     max_segments: int
     first_query: int
     compactness: float
-
-
-@dataclass(frozen=True)
-class Images:
-    """The images of a data set: image(k) is (height, width) or (height, width, 3) of 0..255, labels is (images,)."""
-
-    image: Callable[[int], NDArray[np.uint8]]
-    labels: IntArray
-    splits: Mapping[str, IntArray]
 
 
 @dataclass(frozen=True)
@@ -100,7 +90,7 @@ def superpixel_graph(image: NDArray[np.uint8], segmentation: Segmentation, label
 
 def mnist_superpixels(train: Path, test: Path) -> SuperpixelSource:
     """MNIST from two .npz files with `x` (images, 28, 28) and `y`; the validation split is the first 5,000 of train."""
-    return SuperpixelSource(MNIST, (train, test), _load_mnist, Segmentation(75, 95, 0.25))
+    return SuperpixelSource(MNIST, (train, test), load_mnist, Segmentation(75, 95, 0.25))
 
 
 def cifar10_superpixels(path: Path) -> SuperpixelSource:
@@ -111,7 +101,7 @@ def cifar10_superpixels(path: Path) -> SuperpixelSource:
         notes="The images are lossy JPEG files in another order than the original: results are those of 'CIFAR10 from "
         "JPEG' and not comparable as equal. The validation split is the first 500 training images of each class.",
     )
-    return SuperpixelSource(card, (path,), _load_cifar10_jpeg, Segmentation(150, 200, 10.0))
+    return SuperpixelSource(card, (path,), load_cifar10_jpeg, Segmentation(150, 200, 10.0))
 
 
 def require_slic() -> Any:
@@ -130,11 +120,33 @@ def require_slic() -> Any:
 
 
 def _segments(pixels: NDArray[np.float64], how: Segmentation) -> IntArray:
-    """(height, width) the segment of each pixel, numbered from 0 without gaps."""
+    """(height, width) the segment of each pixel, numbered from 0 without gaps.
+
+    DISCREPANCY: today's scikit-image stretches the colors of an image to 0..1 and measures the smallest and largest
+    segment against the seeds it placed; the version that made the benchmark took the colors as they are and the number
+    of segments that was asked for. The arguments below undo both; without them MNIST has 66.7 nodes in the mean
+    instead of 70.6.
+    """
     slic = require_slic()
-    channel_axis = -1 if pixels.ndim == 3 else None
+    from skimage.color import rgb2lab
+    from skimage.util import regular_grid
+
+    colors = rgb2lab(pixels) if pixels.ndim == 3 else pixels
+    spread = float(np.ptp(colors)) or 1.0
     for query in range(how.first_query, 0, -1):
-        segment = slic(pixels, n_segments=query, compactness=how.compactness, channel_axis=channel_axis, start_label=0)
+        seeds = np.zeros(pixels.shape[:2])
+        seeds[regular_grid(seeds.shape, query)] = 1
+        placed_per_asked = float(seeds.sum()) / query
+        segment = slic(
+            colors,
+            n_segments=query,
+            compactness=how.compactness / spread,
+            channel_axis=-1 if pixels.ndim == 3 else None,
+            convert2lab=False,
+            min_size_factor=0.5 * placed_per_asked,
+            max_size_factor=3.0 * placed_per_asked,
+            start_label=0,
+        )
         names, numbered = np.unique(segment, return_inverse=True)
         if len(names) <= how.max_segments:
             return numbered.reshape(segment.shape)
@@ -160,49 +172,3 @@ def _most_similar(place: NDArray[np.float64]) -> tuple[IntArray, FloatArray]:
     source = np.repeat(np.arange(len(place)), count)
     target = neighbors.reshape(-1)
     return np.stack([source, target]), similarity[source, target].astype(np.float32)
-
-
-@lru_cache(maxsize=2)
-def _load_mnist(train: Path, test: Path) -> Images:
-    parts = []
-    for path in (train, test):
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                parts.append((file["x"], file["y"]))
-        except (KeyError, ValueError, OSError) as error:
-            raise DataError(f"{path}: expected an .npz file with the arrays x and y ({error})") from error
-    pixels = np.concatenate([x for x, _ in parts])
-    labels = np.concatenate([y for _, y in parts]).astype(np.int64)
-    num_train = len(parts[0][1])
-    num_validation = min(_NUM_VALIDATION, num_train)
-    rows = np.arange(len(labels))
-    splits = {"train": rows[num_validation:num_train], "val": rows[:num_validation], "test": rows[num_train:]}
-    return Images(pixels.__getitem__, labels, splits)
-
-
-@lru_cache(maxsize=2)
-def _load_cifar10_jpeg(path: Path) -> Images:
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        table = parquet.read_table(path, columns=["split", "label", "num", "jpg"])
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path}: expected a Parquet table with split, label, num and jpg ({error})") from error
-    jpegs = table.column("jpg").combine_chunks()
-    split, number = np.array(table["split"].to_pylist()), table["num"].to_numpy()
-    labels = np.array([CIFAR10.target.class_names.index(name) for name in table["label"].to_pylist()], dtype=np.int64)
-    validation = (split == "train") & (number < _NUM_VALIDATION // 10)
-    splits = {
-        "train": np.flatnonzero((split == "train") & ~validation),
-        "val": np.flatnonzero(validation),
-        "test": np.flatnonzero(split == "test"),
-    }
-    return Images(lambda row: _decode(jpegs[row].as_py()), labels, splits)
-
-
-def _decode(jpeg: bytes) -> NDArray[np.uint8]:
-    """(height, width, 3) of 0..255. Pillow comes with scikit-image."""
-    from PIL import Image
-
-    return np.asarray(Image.open(io.BytesIO(jpeg)).convert("RGB"))

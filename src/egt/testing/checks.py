@@ -23,6 +23,7 @@ class CheckFailed(AssertionError):
     """A property that every EGT has does not hold."""
 
 
+@torch.no_grad()
 def check_permutation(
     model: Model, samples: Sequence[Sample], level: Level, layout: LayoutName = "packed", *, atol: float = 1e-5
 ) -> float:
@@ -37,10 +38,13 @@ def check_permutation(
     expected = model(collate(samples, layout))
     if level == "node":
         start = np.cumsum([0, *(len(order) for order in orders[:-1])])
-        expected = expected[torch.from_numpy(np.concatenate([s + order for s, order in zip(start, orders, strict=True)]))]
+        expected = expected[
+            torch.from_numpy(np.concatenate([s + order for s, order in zip(start, orders, strict=True)]))
+        ]
     return _compare(model(collate(renumbered, layout)), expected, atol, "the answers depend on the numbering of nodes")
 
 
+@torch.no_grad()
 def check_batch_independence(
     model: Model, samples: Sequence[Sample], layout: LayoutName = "packed", *, atol: float = 1e-5
 ) -> float:
@@ -49,12 +53,14 @@ def check_batch_independence(
     return _compare(model(collate(samples, layout)), alone, atol, "an answer depends on the other graphs of its batch")
 
 
+@torch.no_grad()
 def check_layouts_agree(model: Model, samples: Sequence[Sample], *, atol: float = 1e-5) -> float:
     """The packed and the padded layout give the same answers. Returns the largest deviation."""
     packed, padded = model(collate(samples, "packed")), model(collate(samples, "padded"))
     return _compare(padded, packed, atol, "the padded and the packed layout disagree")
 
 
+@torch.no_grad()
 def check_masked(model: Model, samples: Sequence[Sample], *, atol: float = 1e-5) -> float:
     """What lies in the padding is never read: garbage there changes nothing. Returns the largest deviation."""
     batch = collate(samples, "padded")
@@ -68,7 +74,7 @@ def check_finite_gradients(model: EGT, samples: Sequence[Sample], layout: Layout
     model.train().zero_grad()
     try:
         output = model(collate(samples, layout))
-        output.square().sum().backward()  # type: ignore[no-untyped-call]
+        output.square().sum().backward()
         bad = [name for name, p in model.named_parameters() if p.grad is not None and not p.grad.isfinite().all()]
         if not output.isfinite().all() or bad:
             raise CheckFailed(f"not finite: {'the answers' if not output.isfinite().all() else ', '.join(bad)}")
@@ -76,7 +82,9 @@ def check_finite_gradients(model: EGT, samples: Sequence[Sample], layout: Layout
         model.train(was_training).zero_grad()
 
 
-def reach(model: EGT, sample: Sample, node: int, layout: LayoutName = "packed") -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def reach(
+    model: EGT, sample: Sample, node: int, layout: LayoutName = "packed"
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which input nodes influence the final embedding of `node`: (N,) boolean, from the gradient."""
     x = model.embed(collate([sample], layout))
     h = x.h.detach().requires_grad_()

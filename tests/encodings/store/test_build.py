@@ -5,6 +5,7 @@ import errno
 import logging
 import multiprocessing
 import os
+import resource
 import signal
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from egt.encodings.encoding import Preparation
 from egt.encodings.store import Store, prepare
 from egt.errors import DataError, RunError
+from egt.graph import FeatureSchema, Graph
 from egt.sources.source import Reading
 
 fork = multiprocessing.get_context("fork")
@@ -37,8 +39,10 @@ def test_second_call_opens_what_the_first_built(source: Any, preparation: Prepar
 
 
 def test_parallel_equals_serial_bit_for_bit(source: Any, preparation: Preparation, tmp_path: Path, toys: Any) -> None:
-    serial = prepare(source, "train", preparation, cache_dir=tmp_path / "one", num_workers=0)
-    parallel = prepare(source, "train", preparation, cache_dir=tmp_path / "two", num_workers=2)
+    many = dataclasses.replace(source, num_rows=1000)  # more chunks than may wait to be written
+    serial = prepare(many, "train", preparation, cache_dir=tmp_path / "one", num_workers=0)
+    parallel = prepare(many, "train", preparation, cache_dir=tmp_path / "two", num_workers=2)
+    assert parallel.rows[-1] == 999
     assert toys.folder_bytes(serial.path) == toys.folder_bytes(parallel.path)
 
 
@@ -134,6 +138,26 @@ def test_full_disk_is_a_clear_error_and_leaves_nothing(
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
 
 
+def test_write_that_fails_halfway_is_a_clear_error_and_leaves_nothing(
+    source: Any, preparation: Preparation, tmp_path: Path
+) -> None:
+    def build_with_small_files(answer: Any) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))
+        try:
+            prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=1)
+        except DataError as error:
+            answer.send(str(error))
+
+    receiver, sender = fork.Pipe()
+    builder = fork.Process(target=build_with_small_files, args=(sender,))
+    builder.start()
+    builder.join()
+    assert builder.exitcode == 0
+    assert receiver.poll()
+    assert "prepared graphs cannot be written there (File too large)" in receiver.recv()
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+
+
 def test_error_of_a_source_is_not_blamed_on_the_cache(source: Any, preparation: Preparation, tmp_path: Path) -> None:
     class Broken(type(source)):  # type: ignore[misc]
         def read(self, record: Any) -> Reading:
@@ -163,6 +187,23 @@ def test_graphs_of_different_widths_are_refused(preparation: Preparation, tmp_pa
 
     with pytest.raises(DataError, match=r"node_targets: rows of shape \(1,\) in one graph and \(2,\) in another"):
         prepare(Uneven(), "train", preparation, cache_dir=tmp_path, num_workers=1)
+
+
+@pytest.mark.parametrize("first_with_edges", [0, 1, 100, 200])
+def test_graphs_without_edges_have_the_width_of_the_others(tmp_path: Path, source: Any, first_with_edges: int) -> None:
+    class Sparse(type(source)):  # type: ignore[misc]
+        def read(self, record: Any) -> Reading:
+            has_edges = record >= first_with_edges
+            edges, targets = ([[0], [1]], [[1.0, 2.0]]) if has_edges else ([[], []], [])
+            return Reading(record, "", graph=Graph(num_nodes=2, edge_index=edges, edge_targets=targets))
+
+    store = prepare(Sparse(150), "train", Preparation(FeatureSchema()), cache_dir=tmp_path, num_workers=1)
+    for k, sample in enumerate(store):
+        assert sample.graph.edge_targets is not None
+        width = 2 if first_with_edges < 150 else 1  # given as [], which is read as one column
+        assert sample.graph.edge_targets.shape == (int(k >= first_with_edges), width)
+        assert sample.graph.edge_index.shape == (2, int(k >= first_with_edges))
+        assert sample.graph.edge_values.shape == (int(k >= first_with_edges), 0)
 
 
 def test_all_rows_bad_or_no_rows(preparation: Preparation, tmp_path: Path, source: Any) -> None:

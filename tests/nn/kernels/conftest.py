@@ -116,8 +116,7 @@ class Case:
         assert isinstance(loss, Tensor)
         found = torch.autograd.grad(loss, list(inputs.values()), allow_unused=True)
         return {
-            name: torch.zeros_like(t) if g is None else g
-            for (name, t), g in zip(inputs.items(), found, strict=True)
+            name: torch.zeros_like(t) if g is None else g for (name, t), g in zip(inputs.items(), found, strict=True)
         }
 
     def reference(self) -> tuple[Tensor | None, Tensor | None]:

@@ -1,4 +1,4 @@
-"""Cora through the own-data path. Its public files are pickles, which the product never reads: they are converted here."""
+"""Cora through the own-data path. Its public files are pickles, which the product never reads: converted here."""
 
 from __future__ import annotations
 

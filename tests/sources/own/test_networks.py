@@ -56,6 +56,8 @@ def test_a_directed_multigraph_keeps_directions_and_sums_weights() -> None:
 def test_from_networkx_says_what_is_missing() -> None:
     with pytest.raises(DataError, match="no node attribute 'mass'; there are element, charge, y"):
         from_networkx(triangle(), node_values=["mass"])
+    with pytest.raises(DataError, match="no graph attribute 'mass'; there are none"):
+        from_networkx(triangle(), graph_targets=["mass"])
     with pytest.raises(DataError, match="'O' in row 1"):
         from_networkx(triangle(), node_categories={"element": ["C"]})
     with pytest.raises(DataError, match="holds text"):
@@ -68,11 +70,13 @@ def test_from_networkx_says_what_is_missing() -> None:
 
 def test_graphs_in_a_list_open_as_a_source() -> None:
     graphs = [triangle(energy=float(k) + 0.5) for k in range(10)]
-    source = open_own(graphs)
-    schema = source.own_schema
-    assert (schema.level, schema.kind, schema.targets) == ("graph", "regression", ("energy",)) or True
+    with pytest.raises(DataError, match=r"several levels: graph: energy; node: y\. Choose one with level="):
+        open_own(graphs)
+    schema = open_own(graphs, level="graph").own_schema
+    assert (schema.kind, schema.targets) == ("regression", ("energy",))
     assert schema.directed is False
     assert schema.weight == "weight"
+    assert [feature.name for feature in schema.edge_features] == ["weight", "bond"]
 
 
 def test_graphml_files_and_a_bad_one(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_without_labels_graph_attributes_are_the_targets(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"A": "1, x\n"}, "'x'"),
+        ({"A": "1, x\n"}, "string . ?x. to float"),
         ({"A": "1, 2, 3\n"}, "two node numbers"),
         ({"A": "1, 6\n"}, "line 1: nodes are numbered 1..5"),
         ({"A": "1, 2\n2, 3\n", "edge_labels": "7\n7\n"}, "line 2: an edge joins two graphs"),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.encodings.encoding import Preparation
-from egt.encodings.store.layout import Array, Shape, field_names, presence, take_apart, trailing_shape
+from egt.encodings.store.layout import Array, field_names, presence, take_apart
 from egt.errors import DataError, EgtError
 from egt.sources.source import Reading, Source
 
@@ -22,9 +22,8 @@ class Chunk:
     Fields:
         num_records: how many records were read.
         num_nodes, rows, present: (graphs,) one number for each graph.
-        lengths: (graphs, fields) number of entries of each field of each graph.
-        data: the entries of each field that has any, one graph after another.
-        trailing: the trailing shape of each field.
+        lengths: (graphs, fields) number of rows of each field of each graph.
+        data: the rows of each field that any of the graphs has, one graph after another.
         problems: readings with an error or a warning, without their graphs.
     """
 
@@ -34,7 +33,6 @@ class Chunk:
     present: NDArray[np.uint8]
     lengths: NDArray[np.int64]
     data: Mapping[str, Array]
-    trailing: Mapping[str, Shape]
     problems: Sequence[Reading]
 
 
@@ -57,32 +55,32 @@ def make_chunk(source: Source, preparation: Preparation, records: Sequence[Any])
                 reading = replace(reading, error=str(error))
         if reading.error or reading.warning:
             problems.append(replace(reading, graph=None))
-    trailing: dict[str, Shape] = {}
-    for sample in samples:
-        told = {
-            name: array for name, array in sample.items() if len(array) or name != "edge_targets"
-        }  # [] has no width
-        merge_trailing(trailing, {name: trailing_shape(name, array) for name, array in told.items()})
-    parts = {name: [sample[name] for sample in samples if name in sample] for name in fields}
     return Chunk(
         num_records=len(records),
         num_nodes=np.array(num_nodes, np.int64),
         rows=np.array(rows, np.int64),
         present=np.array([presence(sample) for sample in samples], np.uint8),
         lengths=np.array(
-            [[sample[name].size if name in sample else 0 for name in fields] for sample in samples], np.int64
+            [[len(sample[name]) if name in sample else 0 for name in fields] for sample in samples], np.int64
         ).reshape(len(samples), len(fields)),
-        data={name: np.concatenate([a.ravel() for a in arrays]) for name, arrays in parts.items() if arrays},
-        trailing=trailing,
+        data={name: join_rows(name, samples) for name in fields if any(name in sample for sample in samples)},
         problems=problems,
     )
 
 
-def merge_trailing(known: dict[str, Shape], more: Mapping[str, Shape]) -> None:
-    """Add the trailing shapes of more graphs to the known ones, which they must agree with."""
-    for name, shape in more.items():
-        if known.setdefault(name, shape) != shape:
-            raise DataError(
-                f"{name}: rows of shape {known[name]} in one graph and {shape} in another; "
-                "every graph of a data set needs the same number of columns"
-            )
+def join_rows(name: str, samples: Sequence[Mapping[str, Array]]) -> Array:
+    """The rows of one field, one graph after another. Graphs without rows (no edges) do not count for the width."""
+    arrays = [sample[name] for sample in samples if name in sample]
+    with_rows = [array for array in arrays if len(array)]
+    for array in with_rows[1:]:
+        check_width(name, with_rows[0].shape[1:], array.shape[1:])
+    return np.concatenate(with_rows) if with_rows else arrays[0]
+
+
+def check_width(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    """Raise a `DataError` unless the rows of two graphs have the same shape."""
+    if one != other:
+        raise DataError(
+            f"{name}: rows of shape {one} in one graph and {other} in another; "
+            "every graph of a data set needs the same number of columns"
+        )

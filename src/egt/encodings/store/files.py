@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,8 @@ class GrowingArray:
 
     def close(self) -> None:
         """Close the file; without `finish` it is of no use."""
-        self._file.close()
+        with suppress(OSError):  # closing tries again to write what could not be written, which was reported then
+            self._file.close()
 
     def _write_header(self) -> None:
         descr = np.lib.format.dtype_to_descr(self.dtype)
@@ -98,7 +99,9 @@ def describe(path: Path) -> dict[str, Any]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the disk knows the names in a folder."""
+    """Wait until the disk knows the names in a folder; elsewhere than on POSIX systems a folder cannot be opened."""
+    if os.name != "posix":
+        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

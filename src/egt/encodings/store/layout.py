@@ -1,7 +1,7 @@
-"""How a sample lies in flat arrays: one array per field, and for each graph where its part of each array begins.
+"""How samples lie in arrays: the rows of all graphs one after another, and for each graph where its rows begin.
 
-`data[f][offsets[k, f] : offsets[k + 1, f]]` holds field f of graph k in C order. Shapes follow from the numbers of
-nodes and edges of the graph and from the trailing shape of the field, which is the same for all graphs.
+`data[f][offsets[k, f] : offsets[k + 1, f]]` holds field f of graph k. Rows are nodes, edges or targets, as the shape of
+the field says; an edge index (2, E) lies there as 2 E numbers, and a pair encoding (N, N, ...) as N^2 rows.
 """
 
 from __future__ import annotations
@@ -19,24 +19,14 @@ from egt.errors import ConfigError
 from egt.graph import Graph
 
 Array = NDArray[Any]
-Shape = tuple[int, ...]
 
 FORMAT_VERSION: Final = 1
 """Part of every key: raise it when the layout or the numbers of a stored encoding change."""
 
-GRAPH_FIELDS: Final[Mapping[str, type[np.generic]]] = {
-    "id": np.uint8,
-    "edge_index": np.int64,
-    "node_categories": np.int64,
-    "node_values": np.float32,
-    "edge_categories": np.int64,
-    "edge_values": np.float32,
-    "edge_weight": np.float32,
-    "graph_targets": np.float64,
-    "node_targets": np.float64,
-    "edge_targets": np.float64,
-    "query_index": np.int64,
-}
+GRAPH_FIELDS: Final = (
+    *("id", "edge_index", "node_categories", "node_values", "edge_categories", "edge_values"),
+    *("edge_weight", "graph_targets", "node_targets", "edge_targets", "query_index"),
+)
 OPTIONAL: Final = ("edge_weight", "graph_targets", "node_targets", "edge_targets", "query_index")
 """Fields that may be None; bit k of a graph's `present` byte says whether the k-th is there."""
 
@@ -65,13 +55,18 @@ def _settings(encoding: Encoding) -> dict[str, Any]:
 
 
 def take_apart(sample: Sample) -> dict[str, Array]:
-    """The fields of a sample that are not None, by name."""
+    """The rows of each field of a sample that is not None."""
     graph = sample.graph
-    arrays: dict[str, Array] = {"id": np.frombuffer(graph.id.encode(), np.uint8)}
-    arrays |= {name: getattr(graph, name) for name in GRAPH_FIELDS if name != "id"}
-    arrays |= {f"node.{name}": array for name, array in sample.node.items()}
-    arrays |= {f"pair.{name}": array for name, array in sample.pair.items()}
-    return {name: array for name, array in arrays.items() if array is not None}
+    fields: dict[str, Array] = {name: getattr(graph, name) for name in GRAPH_FIELDS}
+    fields["id"] = np.frombuffer(graph.id.encode(), np.uint8)
+    fields["edge_index"] = graph.edge_index.reshape(-1)
+    if graph.query_index is not None:
+        fields["query_index"] = graph.query_index.reshape(-1)
+    for name, array in sample.node.items():
+        fields[f"node.{name}"] = array
+    for name, array in sample.pair.items():
+        fields[f"pair.{name}"] = array.reshape(graph.num_nodes**2, *array.shape[2:])
+    return {name: array for name, array in fields.items() if array is not None}
 
 
 def presence(arrays: Mapping[str, Array]) -> int:
@@ -79,47 +74,21 @@ def presence(arrays: Mapping[str, Array]) -> int:
     return sum(1 << bit for bit, name in enumerate(OPTIONAL) if name in arrays)
 
 
-def trailing_shape(name: str, array: Array) -> Shape:
-    """The part of a field's shape that does not depend on the numbers of nodes and edges."""
-    if name in ("id", "edge_index", "query_index", "graph_targets"):
-        return ()
-    return array.shape[2:] if name.startswith("pair.") else array.shape[1:]
-
-
-def put_together(
-    num_nodes: int, present: int, parts: dict[str, Any], trailing: Mapping[str, Shape], stored: Sequence[Encoding]
-) -> Sample:
-    """The opposite of `take_apart`.
-
-    Args:
-        num_nodes: N.
-        present: the `present` byte.
-        parts: the flat array of each field, which become views in the shape of the field.
-        trailing: the trailing shape of each field.
-        stored: the encodings among the fields.
-    """
+def put_together(num_nodes: int, present: int, rows: dict[str, Any], stored: Sequence[Encoding]) -> Sample:
+    """The opposite of `take_apart`; turns the rows of each field into a sample of views."""
     node: dict[str, Array] = {}
     pair: dict[str, Array] = {}
     for encoding in stored:
-        name = f"{encoding.level}.{encoding.name}"
+        array = rows.pop(f"{encoding.level}.{encoding.name}")
         if encoding.level == "node":
-            node[encoding.name] = parts.pop(name).reshape(num_nodes, *trailing[name])
+            node[encoding.name] = array
         else:
-            pair[encoding.name] = parts.pop(name).reshape(num_nodes, num_nodes, *trailing[name])
-
+            pair[encoding.name] = array.reshape(num_nodes, num_nodes, *array.shape[1:])
     for bit, name in enumerate(OPTIONAL):
         if not present >> bit & 1:
-            parts[name] = None
-    num_rows = {"node": num_nodes, "edge": len(parts["edge_index"]) // 2}
-    for name in ("node_categories", "node_values", "edge_categories", "edge_values", "node_targets"):
-        if parts[name] is not None:
-            parts[name] = parts[name].reshape(num_rows[name[:4]], *trailing[name])
-    num_asked = num_rows["edge"]
-    parts["edge_index"] = parts["edge_index"].reshape(2, -1)
-    if parts["query_index"] is not None:
-        num_asked = len(parts["query_index"]) // 2
-        parts["query_index"] = parts["query_index"].reshape(2, -1)
-    if parts["edge_targets"] is not None:
-        parts["edge_targets"] = parts["edge_targets"].reshape(num_asked, *trailing["edge_targets"])
-    parts["id"] = parts["id"].tobytes().decode()
-    return Sample(Graph.trusted(num_nodes=num_nodes, **parts), node, pair)
+            rows[name] = None
+    rows["id"] = rows["id"].tobytes().decode()
+    rows["edge_index"] = rows["edge_index"].reshape(2, -1)
+    if rows["query_index"] is not None:
+        rows["query_index"] = rows["query_index"].reshape(2, -1)
+    return Sample(Graph.trusted(num_nodes=num_nodes, **rows), node, pair)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from egt.encodings.encoding import Preparation, Sample
 from egt.encodings.store.files import describe, map_array, read_index
-from egt.encodings.store.layout import GRAPH_FIELDS, field_names, put_together, stored_settings
+from egt.encodings.store.layout import field_names, put_together, stored_settings
 from egt.errors import DataError
 from egt.sources.source import Reading
 
@@ -44,14 +44,11 @@ class Store(Sequence[Sample]):
         self.rows: NDArray[np.int64] = map_array(path / "rows.npy")
         self._present: NDArray[np.uint8] = map_array(path / "present.npy")
         self._offsets: NDArray[np.int64] = map_array(path / "offsets.npy")
-        self._trailing = {"edge_targets": (0,)}  # of graphs that all have no edges
-        self._trailing |= {name: tuple(shape) for name, shape in self._index["trailing"].items()}
-        self._data: dict[str, NDArray[Any]] = {
-            name: map_array(path / f"{name}.npy")
+        self._fields: list[tuple[int, str, NDArray[Any]]] = [
+            (column, name, map_array(path / f"{name}.npy"))
+            for column, name in enumerate(field_names(self._stored))
             if f"{name}.npy" in self._index["files"]
-            else np.empty(0, GRAPH_FIELDS.get(name, np.float32))
-            for name in field_names(self._stored)
-        }
+        ]
 
     @property
     def problems(self) -> list[Reading]:
@@ -69,24 +66,25 @@ class Store(Sequence[Sample]):
         """The sample of one graph, or a list of them."""
         if isinstance(index, slice):
             return [self._sample(k) for k in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"{self.path} holds {len(self)} graphs; there is no graph {index}")
-        return self._sample(index % len(self))
+        num_graphs = len(self.sizes)
+        if not -num_graphs <= index < num_graphs:
+            raise IndexError(f"{self.path} holds {num_graphs} graphs; there is no graph {index}")
+        return self._sample(index % num_graphs)
 
     def _sample(self, k: int) -> Sample:
         starts, ends = self._offsets[k : k + 2].tolist()
-        parts = {
-            name: data[start:end] for (name, data), start, end in zip(self._data.items(), starts, ends, strict=True)
-        }
-        sample = put_together(int(self.sizes[k]), int(self._present[k]), parts, self._trailing, self._stored)
+        rows = {name: data[starts[column] : ends[column]] for column, name, data in self._fields}
+        sample = put_together(int(self.sizes[k]), int(self._present[k]), rows, self._stored)
         if not self._computed:
             return sample
-        rest = Preparation(self.preparation.schema, self._computed)(sample.graph)
-        return Sample(sample.graph, node={**sample.node, **rest.node}, pair={**sample.pair, **rest.pair})
+        node, pair = dict(sample.node), dict(sample.pair)
+        for encoding in self._computed:
+            (node if encoding.level == "node" else pair)[encoding.name] = encoding(sample.graph)
+        return Sample(sample.graph, node, pair)
 
     def verify(self) -> None:
         """Read every file and raise a `DataError` that names those whose content is not what was written."""
-        expected = self._index["files"]
+        expected = read_index(self.path)["files"]
         damaged = [name for name in expected if describe(self.path / name) != expected[name]]
         if damaged:
             raise DataError(

@@ -171,8 +171,15 @@ def run(
 
 @run.register_fake
 def _(
-    qkv: Tensor, e: Tensor, sizes: Tensor, allowed: Any, mask_keys: Any, dropout_keys: Any,
-    weights: Any, switches: Sequence[int], numbers: Any,
+    qkv: Tensor,
+    e: Tensor,
+    sizes: Tensor,
+    allowed: Any,
+    mask_keys: Any,
+    dropout_keys: Any,
+    weights: Any,
+    switches: Sequence[int],
+    numbers: Any,
 ) -> tuple[Tensor, Tensor]:
     out_shape, e_shape = _output_shapes(qkv, e, switches)
     return qkv.new_empty(out_shape), e.new_empty(e_shape)
@@ -219,8 +226,17 @@ def run_backward(
 
 @run_backward.register_fake
 def _(
-    d_out: Any, d_e_new: Any, qkv: Tensor, e: Tensor, sizes: Tensor, allowed: Any, mask_keys: Any, dropout_keys: Any,
-    weights: Sequence[Tensor], switches: Any, numbers: Any,
+    d_out: Any,
+    d_e_new: Any,
+    qkv: Tensor,
+    e: Tensor,
+    sizes: Tensor,
+    allowed: Any,
+    mask_keys: Any,
+    dropout_keys: Any,
+    weights: Sequence[Tensor],
+    switches: Any,
+    numbers: Any,
 ) -> list[Tensor]:
     return [torch.empty_like(t, memory_format=torch.contiguous_format) for t in (qkv, e, *weights)]
 

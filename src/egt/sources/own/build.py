@@ -40,7 +40,7 @@ def build_graph(
     warnings: list[str] = []
     if shape.directed is not None and schema.directed is not None and shape.directed != schema.directed:
         warnings.append(f"the graph says directed={shape.directed}, read as directed={schema.directed}")
-    directed = bool(shape.directed) if schema.directed is None else schema.directed
+    directed = schema.is_directed(shape.directed)
     merged = merge_edges(shape.edges, _weights(shape, schema, warnings), shape.num_nodes, directed=directed)
     if merged.num_merged:
         warnings.append(f"{merged.num_merged} parallel edges merged (weights summed, first features kept)")

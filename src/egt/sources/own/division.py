@@ -104,7 +104,8 @@ def _rows(raw: RawData, schema: OwnSchema) -> Codes:
 def _parts(shape: Shape, schema: OwnSchema, where: str) -> Codes:
     plan = schema.split
     if schema.level == "link":
-        return link_codes(shape.edges, shape.num_nodes, plan.fractions, plan.seed)
+        directed = schema.is_directed(shape.directed)
+        return link_codes(shape.edges, shape.num_nodes, plan.fractions, plan.seed, directed=directed)
     columns = level_columns(shape, schema.level)
     count = shape.num_nodes if schema.level == "node" else shape.edges.shape[1]
     if plan.kind == "column":
@@ -117,7 +118,10 @@ def _parts(shape: Shape, schema: OwnSchema, where: str) -> Codes:
     if plan.kind == "stratified":
         codes[labeled] = _stratified(targets[labeled], schema, where)
     elif schema.level == "edge":
-        codes[labeled] = link_codes(shape.edges[:, labeled], shape.num_nodes, plan.fractions, plan.seed)
+        directed = schema.is_directed(shape.directed)
+        codes[labeled] = link_codes(
+            shape.edges[:, labeled], shape.num_nodes, plan.fractions, plan.seed, directed=directed
+        )
     else:
         codes[labeled] = random_split(int(labeled.sum()), plan.fractions, plan.seed)
     return codes

@@ -33,7 +33,7 @@ def read_raw(data: Any) -> RawData:
         return _read_path(Path(data))
     if is_networkx(data):
         return raw_networkx([data])
-    if is_pyg(data) and not isinstance(data, list | tuple) and not hasattr(data, "get"):
+    if is_pyg(data):
         return raw_pyg([data])
     if isinstance(data, Iterable):
         items = list(data)

@@ -19,10 +19,11 @@ from egt.sources.own.schema import Feature, OwnSchema
 
 def learn(raw: RawData, schema: OwnSchema, division: Division) -> OwnSchema:
     """The schema with what the training split teaches."""
-    rows = [row for row, shape in enumerate(raw.shapes) if shape is not None]
-    if not division.within:
-        rows = [row for row in rows if division.rows[row] == 0]
-    training = {row: shape for row, shape in enumerate(raw.shapes) if shape is not None and row in set(rows)}
+    training = {
+        row: shape
+        for row, shape in enumerate(raw.shapes)
+        if shape is not None and (division.within or division.rows[row] == 0)
+    }
     mean, std = _target_moments(raw, schema, division, training)
     return replace(
         schema,
@@ -66,20 +67,18 @@ def _learned(feature: Feature, columns: list[Column]) -> Feature:
 
 def _scaled(feature: Feature, values: NDArray[np.float64]) -> Feature:
     """Mean and deviation of each part; a vector of zeros and ones (a bag of words, one-hot) is taken as it is."""
-    finite = np.where(np.isfinite(values), values, np.nan)
-    known = ~np.isnan(finite)
-    if feature.width > 1 and np.isin(finite[known], (0, 1)).all():
+    if feature.width > 1 and np.isin(values[np.isfinite(values)], (0, 1)).all():
         return feature
-    mean, std = _moments(finite)
+    mean, std = _moments(values)
     return replace(feature, mean=mean, std=std)
 
 
 def _moments(values: NDArray[np.float64]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each column, missing values left out; 0 and 1 where there is nothing to learn."""
-    known = ~np.isnan(values)
+    """Mean and standard deviation of each column over its finite values; 0 and 1 where there is nothing to learn."""
+    known = np.isfinite(values)
     count = np.maximum(known.sum(axis=0), 1)
     mean = np.where(known, values, 0.0).sum(axis=0) / count
-    std = np.sqrt((np.where(known, values - mean, 0.0) ** 2).sum(axis=0) / count)
+    std = np.sqrt(((np.where(known, values, mean) - mean) ** 2).sum(axis=0) / count)
     std = np.where(std > 1e-12 * np.maximum(np.abs(mean), 1.0), std, 1.0)
     return tuple(float(x) for x in mean), tuple(float(x) for x in std)
 

@@ -93,11 +93,17 @@ def from_networkx(
         edge_categories=_ids(shape.edge_columns, edge_categories or {}, shape.edges.shape[1], "edge")[rows],
         edge_values=_numeric(shape.edge_columns, edge_values, "edge", shape.edges.shape[1])[rows],
         edge_weight=None if merged.weight is None else merged.weight.astype(np.float32),
-        graph_targets=np.array([graph.graph[name] for name in graph_targets]) if graph_targets else None,
+        graph_targets=_graph_targets(graph, graph_targets) if graph_targets else None,
         node_targets=_numeric(shape.nodes, node_targets, "node") if node_targets else None,
         edge_targets=_numeric(shape.edge_columns, edge_targets, "edge")[rows] if edge_targets else None,
         id=id,
     )
+
+
+def _graph_targets(graph: Any, names: Sequence[str]) -> Column:
+    columns = {str(name): column_of_values([value], f"graph attribute {name!r}") for name, value in graph.graph.items()}
+    targets: Column = _numeric(columns, names, "graph")[0]
+    return targets
 
 
 def _networkx() -> Any:

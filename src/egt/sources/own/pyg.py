@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +26,9 @@ STRUCTURE = ("edge_index", "y", "num_nodes", "ptr", "batch")
 
 def is_pyg(data: object) -> bool:
     """Whether an object is a PyG `Data` (found without importing PyG)."""
-    return hasattr(data, "edge_index") and hasattr(data, "to_dict") and hasattr(data, "num_nodes")
+    return any(
+        kind.__module__.startswith("torch_geometric.") and kind.__name__ == "BaseData" for kind in type(data).__mro__
+    )
 
 
 def read_pt(path: Path) -> RawData:
@@ -38,9 +39,10 @@ def read_pt(path: Path) -> RawData:
     torch, geometric = _libraries()
     try:
         content = torch.load(path, weights_only=True, map_location="cpu")
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+    except Exception as error:  # damaged files raise many kinds; each one is a file that cannot be read
+        reason = str(error).splitlines() or [type(error).__name__]
         raise DataError(
-            f"{path}: cannot be read safely ({str(error).splitlines()[0]:.120}). A file with whole objects would run "
+            f"{path}: cannot be read safely ({reason[0]:.120}). A file with whole objects would run "
             "code from the file. Save the data as torch.save([data.to_dict() for data in dataset], path), "
             "or with InMemoryDataset.save(list_of_data, path)"
         ) from error

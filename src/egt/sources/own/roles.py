@@ -38,10 +38,10 @@ def columns_at(raw: RawData, level: str) -> dict[str, Column]:
 
 
 def find_id(columns: Columns, given: str | None, where: str) -> str:
-    """The column that names the rows: unique and never empty; "" for none."""
+    """The column that names the rows, none twice and most of them; "" for none."""
     if given:
         if not _names_rows(_named(columns, given, where)):
-            raise DataError(f"{where}: id column {given!r} has empty or repeated values; choose another one")
+            raise DataError(f"{where}: id column {given!r} has repeated or too few values; choose another one")
         return given
     if given == "":
         return ""
@@ -165,7 +165,8 @@ def _is_name_like(column: Column) -> bool:
 
 
 def _names_rows(column: Column) -> bool:
-    return column.ndim == 1 and not missing_in(column).any() and len(set(column.tolist())) == len(column)
+    present = column[~missing_in(column)].tolist()
+    return column.ndim == 1 and 2 * len(present) > len(column) and len(set(present)) == len(present)
 
 
 def _is_number(column: Column) -> bool:

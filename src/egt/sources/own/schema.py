@@ -110,6 +110,10 @@ class OwnSchema:
             class_names=self.classes,
         )
 
+    def is_directed(self, said: bool | None) -> bool:
+        """Whether a graph is read as directed, given what it says about itself."""
+        return bool(said) if self.directed is None else self.directed
+
     def to_dict(self) -> dict[str, Any]:
         """Nested dicts and lists of plain values; `from_dict` reads them back."""
         plain: dict[str, Any] = _plain(asdict(self))

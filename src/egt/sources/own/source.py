@@ -66,7 +66,7 @@ class OwnSource:
         self.own_schema = schema
         self._raw = raw
         self._division = division
-        self._ids = _ids(raw, schema)
+        self._ids = _ids(raw, schema.id, is_new=division is None)
         self._smiles = _smiles(raw, schema)
         self._targets, self._strange = _graph_targets(raw, schema)
 
@@ -149,20 +149,23 @@ class OwnSource:
 
     def _linked(self, graph: Graph, record: OwnRecord) -> Graph:
         plan = self.own_schema.split
+        directed = self.own_schema.is_directed(None if record.shape is None else record.shape.directed)
         if record.link is not None:
             split, number = record.link
-            return split_links(graph, fractions=plan.fractions, seed=plan.seed)[split][number]
+            return split_links(graph, fractions=plan.fractions, directed=directed, seed=plan.seed)[split][number]
         if self._division is None:
             raise DataError("link prediction on new data needs the pairs to ask about: give queries (docs/data.md)")
-        return hide_links(graph, seed=plan.seed + record.row)
+        return hide_links(graph, directed=directed, seed=plan.seed + record.row)
 
     def _link_records(self, split: str, division: Division) -> list[OwnRecord]:
         """One record for each graph that `split_links` will make."""
         records = []
         for row, codes in division.parts.items():
             shape = self._raw.shapes[row]
-            count = 0 if shape is None else count_links(shape.edges, codes, shape.num_nodes)[split]
-            records += [self._record(row, link=(split, number)) for number in range(count)]
+            if shape is not None:
+                directed = self.own_schema.is_directed(shape.directed)
+                count = count_links(shape.edges, codes, shape.num_nodes, directed=directed)[split]
+                records += [self._record(row, link=(split, number)) for number in range(count)]
         return records
 
     def _record(
@@ -200,12 +203,14 @@ class OwnSource:
         return graphs, total
 
 
-def _ids(raw: RawData, schema: OwnSchema) -> list[str]:
-    name = schema.id if schema.id in raw.table else find_id(raw.table, None, raw.where) if schema.id else ""
+def _ids(raw: RawData, name: str, *, is_new: bool) -> list[str]:
+    """The names of the rows: from the id column (in new data any that looks like one), else their numbers from 0."""
+    if name not in raw.table:
+        name = find_id(raw.table, None, raw.where) if is_new else ""
     if not name:
         return [str(row) for row in range(raw.num_rows)]
     column: Column = raw.table[name]
-    return [str(row) if value is None or value != value else text_of(value) for row, value in enumerate(column)]
+    return [f"row {row + 1}" if value is None or value != value else text_of(value) for row, value in enumerate(column)]
 
 
 def _smiles(raw: RawData, schema: OwnSchema) -> str:

@@ -36,8 +36,7 @@ def read_tu(path: Path) -> RawData:
         raise DataError(f"{path}: {prefix}_graph_indicator.txt is missing")
     graph_of, num_graphs = _graph_of(content, path)
     starts = np.searchsorted(graph_of, np.arange(num_graphs + 1))
-    edges = content["A"].astype(np.int64) - 1
-    _check_edges(edges, content, graph_of, path)
+    edges = _edges(content["A"], graph_of, path)
     order = np.argsort(graph_of[edges[:, 0]], kind="stable")
     edge_starts = np.searchsorted(graph_of[edges[order, 0]], np.arange(num_graphs + 1))
     nodes = _columns(content, "node", len(graph_of), path)
@@ -97,7 +96,7 @@ def _numbers(path: Path) -> NDArray[np.float64]:
 def _graph_of(content: dict[str, NDArray[np.float64]], path: Path) -> tuple[NDArray[np.int64], int]:
     """(N,) the graph of each node, from 0, and the number of graphs."""
     given = content["graph_indicator"]
-    if given.shape[1] != 1 or not given.size or not np.isfinite(given).all() or given.min() < 1:
+    if given.shape[1] != 1 or not given.size or not _whole(given, 1, len(given) + 1e9).all():
         raise DataError(f"{path}: the graph indicator must hold one graph number 1, 2, ... per line")
     graph_of = given[:, 0].astype(np.int64) - 1
     if (np.diff(graph_of) < 0).any():
@@ -109,17 +108,25 @@ def _graph_of(content: dict[str, NDArray[np.float64]], path: Path) -> tuple[NDAr
     return graph_of, num_graphs
 
 
-def _check_edges(
-    edges: NDArray[np.int64], content: dict[str, NDArray[np.float64]], graph_of: NDArray[np.int64], path: Path
-) -> None:
-    if edges.size and (edges.shape[1] != 2 or not np.isfinite(content["A"]).all()):
+def _edges(given: NDArray[np.float64], graph_of: NDArray[np.int64], path: Path) -> NDArray[np.int64]:
+    """(E, 2) the two nodes of each line, from 0."""
+    if not given.size:
+        return np.zeros((0, 2), dtype=np.int64)
+    if given.shape[1] != 2:
         raise DataError(f"{path}: the adjacency file must hold two node numbers per line")
-    wrong = np.flatnonzero(((edges < 0) | (edges >= len(graph_of))).any(axis=1))
+    wrong = np.flatnonzero(~_whole(given, 1, len(graph_of)).all(axis=1))
     if len(wrong):
         raise DataError(f"{path}: the adjacency file, line {wrong[0] + 1}: nodes are numbered 1..{len(graph_of)}")
+    edges = given.astype(np.int64) - 1
     across = np.flatnonzero(graph_of[edges[:, 0]] != graph_of[edges[:, 1]])
     if len(across):
         raise DataError(f"{path}: the adjacency file, line {across[0] + 1}: an edge joins two graphs")
+    return edges
+
+
+def _whole(numbers: NDArray[np.float64], low: float, high: float) -> NDArray[np.bool_]:
+    inside: NDArray[np.bool_] = (numbers == np.rint(numbers)) & (numbers >= low) & (numbers <= high)
+    return inside
 
 
 def _columns(content: dict[str, NDArray[np.float64]], level: str, num_rows: int, path: Path) -> dict[str, Column]:

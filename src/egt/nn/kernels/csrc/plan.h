@@ -38,6 +38,7 @@ struct Plan {
     PackedMatrix EG_back, O_back, W1_back, W2_back;  // their transposes
     int tile_pairs, chunk_pairs;                  // aims: pairs of a tile of query rows; pairs of a chunk of a tile
     int tile_stride, chunk_stride, key_stride;    // floats between two channels in the buffers of a tile, chunk, graph
+    int pair_stride;                              // edge_width in whole vectors: floats of a pair in pair-major buffers
     std::vector<std::vector<RowRange>> parts;     // the rows of each thread
 
     Plan(const EgtPairPass &pass, bool attends, bool updates, bool backward);
@@ -78,12 +79,13 @@ inline Plan::Plan(const EgtPairPass &pass, bool attends, bool updates, bool back
         max_nodes = std::max(max_nodes, n);
     }
     // Wide edges: a tile fills part of the L2 cache. Narrow ones: larger tiles spread the cost of starting a row.
-    tile_pairs = std::clamp(16384 / (edge_width + num_heads), 128, 1024);
-    chunk_pairs = backward ? 128 : 64;
+    tile_pairs = std::clamp(32768 / (edge_width + num_heads), 128, 1024);
+    chunk_pairs = backward ? 192 : 128;
     const int64_t longest_tile = std::max<int64_t>(tile_pairs, max_nodes);
     chunk_pairs = std::min(chunk_pairs, round_up(longest_tile, 16));
     tile_stride = spread_stride(longest_tile + 16);
     chunk_stride = spread_stride(chunk_pairs);
+    pair_stride = round_up(edge_width, 8);
     key_stride = spread_stride(max_nodes + 8);
     if (!sizes_match()) return;
     pack_weights(backward);

@@ -30,8 +30,9 @@ class Scratch {
         return piece;
     }
 
-    // What one `take(floats)` uses up: pieces start on cache lines.
-    static size_t padded(size_t floats) { return (floats + kAlignment - 1) / kAlignment * kAlignment; }
+    // What one `take(floats)` uses up: pieces start on cache lines, and the gap behind each keeps equal places of two
+    // pieces from being a multiple of 4096 bytes apart (a load would seem to depend on the other's store).
+    static size_t padded(size_t floats) { return (floats + kAlignment - 1) / kAlignment * kAlignment + 5 * kAlignment; }
 
   private:
     static constexpr size_t kAlignment = 16;  // floats in a cache line

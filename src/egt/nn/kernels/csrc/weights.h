@@ -71,20 +71,22 @@ inline PackedMatrix pack_transposed(const FoldedLinear &linear) {
                 [&](int row, int col) { return linear.weight[static_cast<size_t>(col) * linear.cols + row]; });
 }
 
-// Turns the gradient of the folded map back into gradients of W, b, gamma and beta (all added to).
-inline void add_unfolded(const float *d_folded_weight, const float *d_folded_bias, const float *weight, int rows,
-                         int cols, const float *gamma, const float *beta, float *d_weight, float *d_bias,
-                         float *d_gamma, float *d_beta) {
+// Turns the gradient of a folded map, d_folded(row, col), back into gradients of W, b, gamma and beta (all added to).
+template <class Entry>
+void add_unfolded(Entry d_folded, const float *d_folded_bias, const float *weight, int rows, int cols,
+                  const float *gamma, const float *beta, float *d_weight, float *d_bias, float *d_gamma,
+                  float *d_beta) {
     for (int row = 0; row < rows; ++row) {
         d_bias[row] += d_folded_bias[row];
         for (int col = 0; col < cols; ++col) {
             const size_t at = static_cast<size_t>(row) * cols + col;
+            const float d = d_folded(row, col);
             if (gamma == nullptr) {
-                d_weight[at] += d_folded_weight[at];
+                d_weight[at] += d;
                 continue;
             }
-            d_weight[at] += d_folded_weight[at] * gamma[col] + d_folded_bias[row] * beta[col];
-            d_gamma[col] += d_folded_weight[at] * weight[at];
+            d_weight[at] += d * gamma[col] + d_folded_bias[row] * beta[col];
+            d_gamma[col] += d * weight[at];
             d_beta[col] += d_folded_bias[row] * weight[at];
         }
     }

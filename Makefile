@@ -1,0 +1,32 @@
+# The two commands of the README: `make run` and `make test`. Everything is installed into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+EXTRAS := mol,graph,gen,viz,track,dev
+
+.PHONY: run test test-full lint clean
+
+run: $(STAMP)
+	$(BIN)/python -m egt.cli.quickstart
+
+test: $(STAMP) lint
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-full: $(STAMP) lint
+	$(BIN)/python -m pytest -n 2
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# torch first and pinned: a looser request may fetch several gigabytes of GPU packages.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

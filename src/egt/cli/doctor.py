@@ -1,0 +1,107 @@
+"""`egt doctor`: what is installed here, and whether the model does what it must."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from egt.cli.output import print_json, print_table
+from egt.errors import RunError
+
+_NEEDED = ("torch", "lightning", "torchmetrics", "numpy", "scipy", "numba", "rustworkx", "pyarrow", "pydantic")
+_EXTRAS = {
+    "mol": ("rdkit",),
+    "graph": ("networkx", "torch_geometric", "h5py"),
+    "gen": ("skimage", "elkai"),
+    "viz": ("matplotlib",),
+    "track": ("tensorboard",),
+}
+_DISTRIBUTIONS = {"torch_geometric": "torch-geometric", "skimage": "scikit-image"}
+
+
+def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
+    """Tell what is installed and run the self-checks; exits with 1 when one fails.
+
+    Args:
+        json: Print one JSON object instead.
+    """
+    import torch
+
+    installed = {name: _version(name) for name in _NEEDED}
+    extras = {extra: {name: _version(name) for name in modules} for extra, modules in _EXTRAS.items()}
+    machine = {
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "threads": str(torch.get_num_threads()),
+        "gpus": str(torch.cuda.device_count()),
+    }
+    results = _run_checks()
+    failed = [name for name, result in results.items() if not result.startswith("ok")]
+    if json:
+        print_json({"machine": machine, "packages": installed, "extras": extras, "checks": results})
+    else:
+        print_table("Machine", ("what", "value"), list(machine.items()))
+        rows = [(name, found or "missing", "") for name, found in installed.items()]
+        rows += [
+            (n, f or "not installed", f'pip install "egt-graph[{x}]"') for x, m in extras.items() for n, f in m.items()
+        ]
+        print_table("Packages", ("name", "version", "extra"), rows)
+        print_table("Self-checks", ("check", "result"), list(results.items()))
+    if failed:
+        raise RunError(f"self-checks failed: {', '.join(failed)}; please report this with the output of egt doctor")
+
+
+def _version(name: str) -> str:
+    if find_spec(name) is None:
+        return ""
+    try:
+        return version(_DISTRIBUTIONS.get(name, name))
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _run_checks() -> dict[str, str]:
+    import numpy as np
+    import torch
+
+    from egt import testing
+    from egt.assemble import build_model, preparation
+    from egt.config.load import override
+    from egt.config.presets import preset
+    from egt.graph import Graph
+
+    config = override(
+        preset("pcqm4mv2-small"),
+        ["model.num_layers=2", "model.node_width=32", "model.edge_width=8", "model.num_heads=4"],
+    )
+    torch.manual_seed(0)
+    model = build_model(config).eval()
+    rng = np.random.default_rng(0)
+    samples = []
+    for num_nodes in (1, 4, 9, 17):
+        i, j = np.nonzero(np.triu(rng.random((num_nodes, num_nodes)) < 0.3, 1))
+        atoms, bonds = rng.integers(0, 20, (num_nodes, 9)), rng.integers(0, 4, (len(i), 3))
+        graph = Graph.undirected(
+            num_nodes=num_nodes, edge_index=np.stack([i, j]), node_categories=atoms, edge_categories=bonds
+        )
+        samples.append(preparation(config)(graph))
+    checks: dict[str, Callable[[], float | None]] = {
+        "numbering of nodes": lambda: testing.check_permutation(model, samples, "graph"),
+        "independence of the batch": lambda: testing.check_batch_independence(model, samples, "padded"),
+        "packed equals padded": lambda: testing.check_layouts_agree(model, samples),
+        "padding is never read": lambda: testing.check_masked(model, samples),
+        "finite gradients": lambda: testing.check_finite_gradients(model, samples),
+    }
+    results = {}
+    for name, check in checks.items():
+        try:
+            deviation = check()
+            results[name] = "ok" if deviation is None else f"ok (differs by {deviation:.0e})"
+        except testing.CheckFailed as failure:
+            results[name] = f"FAILED: {failure}"
+    return results

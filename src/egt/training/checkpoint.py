@@ -1,0 +1,163 @@
+"""Checkpoints on disk: one file each, written atomically, checksummed, without pickles.
+
+A file is a safetensors file whose header carries the run's state as JSON and a sha256 of everything. The last two
+generations are kept, so a full disk or a kill in the middle of writing never costs the run. Weights that may be
+selected in the end (`best-*.safetensors`) are files of their own, named by the checkpoints that refer to them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from egt.errors import ArtifactError, ConfigError, RunError
+
+FORMAT = "egt-checkpoint-1"
+_KEPT = 2
+_PATIENCE_SECONDS = 30.0
+"""How long a run waits for one that was killed a moment ago to be gone."""
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Args:
+        folder: where they are; made if it is not there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._referred: list[str | None] = []  # weight files of the kept generations
+
+    def open(self) -> None:
+        """Make the folder and see that it can be written, before hours of work depend on it."""
+        probe = self.folder / f".probe-{os.getpid()}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            probe.write_bytes(b"")
+            probe.unlink()
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write checkpoints to {self.folder}: {error.strerror}; give a folder that can be written"
+            ) from error
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep other runs out of the folder while this one writes there; ends with the process, however it ends."""
+        if os.name == "nt" or int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) > 0:
+            yield
+            return
+        import fcntl
+
+        with (self.folder / ".lock").open("w") as lock:
+            deadline = time.monotonic() + _PATIENCE_SECONDS
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError as error:
+                    if time.monotonic() > deadline:
+                        raise ConfigError(f"another run is writing to {self.folder}; wait for it or stop it") from error
+                    time.sleep(0.2)
+            yield
+
+    def generations(self) -> list[Path]:
+        """The checkpoints, oldest first."""
+        return sorted(self.folder.glob("step-*.safetensors"))
+
+    def write(
+        self, step: int, state: Mapping[str, Any], tensors: Mapping[str, Tensor], weights: str | None = None
+    ) -> None:
+        """Write the checkpoint of a step, then drop what is older than two generations.
+
+        Args:
+            step: optimizer steps so far.
+            state: everything but tensors, as JSON.
+            tensors: by name.
+            weights: name of the weight file that this checkpoint refers to.
+        """
+        write_tensors(self.folder / f"step-{step:012d}.safetensors", state, tensors)
+        self._referred = [*self._referred, weights][-_KEPT:]
+        for path in self.generations()[:-_KEPT]:
+            path.unlink()
+        for path in self.folder.glob("best-*.safetensors"):
+            if path.name not in self._referred:
+                path.unlink()
+
+    def latest(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+        """State and tensors of the newest checkpoint, None if there is none."""
+        generations = self.generations()
+        if not generations:
+            return None
+        try:
+            state, tensors = read_tensors(generations[-1])
+        except ArtifactError as error:
+            older = f"; delete it to continue from {generations[-2].name}" if len(generations) > 1 else ""
+            raise ArtifactError(f"{error}{older}") from error
+        self._referred = [(state.get("best") or {}).get("file")]
+        return state, tensors
+
+
+def write_tensors(path: Path, state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Write a file at once or not at all: temporary file in the same folder, fsync, rename, fsync of the folder."""
+    text = json.dumps(state)
+    on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    header = {"format": FORMAT, "state": text, "sha256": _digest(text, on_cpu)}
+    temporary = path.with_name(f"{path.name}.tmp")
+    try:
+        save_file(on_cpu, temporary, metadata=header)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    except (OSError, SafetensorError) as error:
+        temporary.unlink(missing_ok=True)
+        raise RunError(
+            f"could not write {path}: {error}; earlier checkpoints are intact: make room and continue with --resume"
+        ) from error
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """State and tensors of a file that `write_tensors` made; anything else is an `ArtifactError`."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise ArtifactError(f"{path} is no checkpoint, or only part of one: {error}") from error
+    if header.get("format") != FORMAT:
+        raise ArtifactError(f"{path} was not written by this version of egt (format {header.get('format')!r})")
+    if _digest(header["state"], tensors) != header.get("sha256"):
+        raise ArtifactError(f"{path} is damaged: its content does not match its checksum")
+    state: dict[str, Any] = json.loads(header["state"])
+    return state, tensors
+
+
+def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,39 @@
+"""Loading: the same batches from any number of workers, and the global generator left alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from egt.batching.loader import graph_sizes, step_loader
+from egt.batching.sampling import Sampling
+from egt.encodings.encoding import Sample
+from egt.graph import Graph
+
+SAMPLES = [
+    Sample(Graph(num_nodes=k % 5 + 1, edge_index=np.zeros((2, 0), np.int64), graph_targets=np.array([float(k)])))
+    for k in range(23)
+]
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_workers_do_not_change_what_is_loaded(num_workers: int) -> None:
+    epoch = Sampling(graph_sizes(SAMPLES), 6, pair_budget=40).epoch(2, start=1)
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    steps = list(step_loader(SAMPLES, epoch, "packed", num_workers))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert [[batch.graph_ids.tolist() for batch in step] for step in steps] == [[g.tolist() for g in s] for s in epoch]
+    for step in steps:
+        for batch in step:
+            assert batch.graph_targets is not None
+            assert batch.graph_targets.flatten().tolist() == batch.graph_ids.tolist()
+
+
+def test_sizes_come_from_a_store_that_knows_them() -> None:
+    class Known(list[Sample]):
+        sizes = np.array([7, 8])
+
+    assert graph_sizes(Known()).tolist() == [7, 8]
+    assert graph_sizes(SAMPLES[:3]).tolist() == [1, 2, 3]

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from egt.sources.molecule_features import OGB_ATOM_SIZES, OGB_BOND_SIZES, ZINC_ATOMS, ZINC_BONDS, is_plain
+from egt.sources.molecules import OGB_SCHEMA, graph_from_smiles
+from egt.sources.ogb_molecules import molhiv_table
+
+SMILES = [
+    "CC(=O)Oc1ccccc1C(=O)O",
+    "C",
+    "O=C=O",
+    "C#N",
+    "c1ccc2ccccc2c1",
+    "Cl[C@H](/C=C/C)Br",
+    "F/C=C\\F",
+    "C/C=N/O",
+    "[Na+].[Cl-]",
+    "[NH4+]",
+    "[O-][n+]1ccccc1",
+    "[CH3]",
+    "[CH2]C",
+    "O=S(=O)(O)O",
+    "FS(F)(F)(F)(F)F",
+    "FP(F)(F)(F)F",
+    "[Fe+2]",
+    "[2H]C",
+    "[H][H]",
+    "*C",
+    "[Au+3]",
+    "[U]",
+    "C1CC1.C1CCC1",
+    "[NH3]->[Cu]",
+    "[Re]$[Re]",
+    "C~C",
+    "O=[N+]([O-])c1ccccc1",
+    "C[P@](=O)(O)c1ccccc1",
+    "[Pt@SP1](F)(Cl)(Br)I",
+    "OC(=O)[C@@H](N)CC1=CNC2=CC=CC=C12",
+    "C%12CCCC%12",
+    "c1cc[nH]c1",
+    "B1OCCO1",
+    "[C-]#[O+]",
+    "[N-]=[N+]=NC",
+    "CC=CC |w:1.0|",
+]
+
+
+def _assert_equal(smiles: str) -> None:
+    from ogb.utils import smiles2graph
+
+    expected = smiles2graph(smiles)
+    graph, warning = graph_from_smiles(smiles)
+    assert warning == ""
+    np.testing.assert_array_equal(graph.node_categories, expected["node_feat"], err_msg=smiles)
+    np.testing.assert_array_equal(graph.edge_index, expected["edge_index"], err_msg=smiles)
+    np.testing.assert_array_equal(graph.edge_categories, expected["edge_feat"], err_msg=smiles)
+
+
+@pytest.mark.parametrize("smiles", SMILES)
+def test_features_equal_those_of_ogb(smiles: str) -> None:
+    _assert_equal(smiles)
+
+
+def test_plain_smiles_are_those_without_brackets_marks_and_unusual_bonds() -> None:
+    assert is_plain("CC(=O)Oc1ccccc1C#N.C%12CC%12")
+    for smiles in ("[NH4+]", "F/C=C/F", "F\\C=C/F", "N->C", "C~C", "C$C", "*C", "CC |w:1|", "C C"):
+        assert not is_plain(smiles), smiles
+
+
+def test_vocabularies_have_the_sizes_of_ogb_and_fit_the_tables_of_the_model() -> None:
+    from ogb.utils.features import get_atom_feature_dims, get_bond_feature_dims
+
+    assert list(OGB_ATOM_SIZES) == get_atom_feature_dims()
+    assert list(OGB_BOND_SIZES) == get_bond_feature_dims()
+    assert all(true <= table for true, table in zip(OGB_ATOM_SIZES, OGB_SCHEMA.node_categories, strict=True))
+    assert all(true <= table for true, table in zip(OGB_BOND_SIZES, OGB_SCHEMA.edge_categories, strict=True))
+
+
+def test_zinc_vocabulary_has_28_atom_and_4_bond_types() -> None:
+    assert len(set(ZINC_ATOMS)) == 28
+    assert len(set(ZINC_BONDS)) == 4
+
+
+def test_zinc_vocabulary_is_that_of_the_data(data_dir: Path) -> None:
+    import json
+
+    meta = json.loads((data_dir / "zinc" / "zinc_meta.json").read_text())
+    assert list(ZINC_ATOMS) == meta["atom_vocab"]
+    assert list(ZINC_BONDS) == meta["bond_vocab"]
+
+
+def test_molhiv_sample_equals_ogb(data_dir: Path) -> None:
+    source = molhiv_table(data_dir / "molhiv" / "molhiv.csv.gz")
+    smiles = source.load(*source.files).smiles
+    for row in source.records("train")[::40]:
+        if not source.read(row).warning:
+            _assert_equal(smiles[row].as_py())
+
+
+@pytest.mark.slow
+def test_every_molecule_of_molhiv_equals_ogb_but_the_seven_that_rdkit_refuses(data_dir: Path) -> None:
+    source = molhiv_table(data_dir / "molhiv" / "molhiv.csv.gz")
+    smiles = source.load(*source.files).smiles
+    relaxed = []
+    for row in range(len(smiles)):
+        reading = source.read(row)
+        assert reading.error == ""
+        if reading.warning:
+            relaxed.append(row)
+        else:
+            _assert_equal(smiles[row].as_py())
+    assert len(smiles) == 41_127
+    assert relaxed == [137, 987, 12882, 18293, 30784, 30785, 35728]

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from egt.errors import DataError
+from egt.sources.molecules import OGB_SCHEMA, ZINC_SCHEMA, graph_from_smiles
+from egt.sources.zinc import ZincGraphs
+
+
+def test_ethanol_has_three_atoms_and_each_bond_in_both_directions() -> None:
+    graph, warning = graph_from_smiles("CCO", id="ethanol", graph_targets=np.array([1.5]))
+    assert warning == ""
+    assert graph.id == "ethanol"
+    assert graph.num_nodes == 3
+    assert graph.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+    assert graph.node_categories[:, 0].tolist() == [5, 5, 7]  # atomic number - 1
+    assert graph.node_categories[:, 4].tolist() == [3, 2, 1]  # hydrogens
+    assert graph.graph_targets is not None
+    assert graph.graph_targets.tolist() == [1.5]
+    OGB_SCHEMA.check(graph)
+
+
+def test_a_single_atom_is_a_graph_without_edges() -> None:
+    for vocabulary in ("ogb", "zinc"):
+        graph, _ = graph_from_smiles("C", vocabulary=vocabulary)  # type: ignore[arg-type]
+        assert graph.num_nodes == 1
+        assert graph.num_edges == 0
+
+
+def test_impossible_valence_is_read_with_a_warning_and_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    graph, warning = graph_from_smiles("CC(C)(C)(C)C")
+    assert graph.num_nodes == 6
+    assert "relaxed sanitization" in warning
+    assert "valence for atom # 1 C, 5" in warning
+    assert capfd.readouterr() == ("", "")
+
+
+def test_relaxed_reading_removes_explicit_hydrogens_as_the_strict_one_does() -> None:
+    graph, warning = graph_from_smiles("[H]CC(C)(C)(C)C")
+    assert warning
+    assert graph.num_nodes == 6
+    assert graph.node_categories[0, 4] == 3
+
+
+@pytest.mark.parametrize(
+    ("smiles", "reason"),
+    [
+        ("C(", "syntax error"),
+        ("c1cccc1", "kekulize"),
+        ("not a molecule", "not a molecule"),
+        ("", "empty"),
+        ("  ", "empty"),
+    ],
+)
+def test_unreadable_smiles_gives_the_reason_in_one_line(
+    smiles: str, reason: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(DataError, match=reason) as raised:
+        graph_from_smiles(smiles)
+    assert "\n" not in str(raised.value)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_log_of_rdkit_is_as_before_after_a_failure() -> None:
+    logger = logging.getLogger("rdkit")
+    before = (logger.handlers[:], logger.propagate)
+    with pytest.raises(DataError):
+        graph_from_smiles("C(")
+    assert (logger.handlers, logger.propagate) == before
+
+
+def test_zinc_types_are_kekulized_and_name_charge_and_bracket_hydrogens() -> None:
+    graph, warning = graph_from_smiles("c1ccccc1[C@H](F)[NH3+]", vocabulary="zinc")
+    assert warning == ""
+    assert graph.node_categories[:, 0].tolist() == [0, 0, 0, 0, 0, 0, 4, 3, 10]  # C..., C H1, F, N H3 +
+    ring = (graph.edge_index < 6).all(axis=0)
+    assert sorted(graph.edge_categories[ring, 0].tolist()) == [1] * 6 + [2] * 6
+    ZINC_SCHEMA.check(graph)
+
+
+def test_aromatic_nitrogen_with_hydrogen_is_plain_nitrogen_in_zinc() -> None:
+    graph, _ = graph_from_smiles("c1cc[nH]c1", vocabulary="zinc")
+    assert sorted(graph.node_categories[:, 0].tolist()) == [0, 0, 0, 0, 2]
+
+
+def test_atom_outside_the_zinc_vocabulary_is_unknown_and_named() -> None:
+    graph, warning = graph_from_smiles("C[Si](C)(C)C", vocabulary="zinc")
+    assert graph.node_categories[:, 0].tolist() == [0, -1, 0, 0, 0]
+    assert warning == "atom type Si is not in the ZINC vocabulary"
+
+
+def _environments(types: np.ndarray, edges: np.ndarray, bonds: np.ndarray, rounds: int = 8) -> Counter[int]:
+    """A multiset of node environments that renumbering does not change (Weisfeiler-Leman)."""
+    colors = [hash((int(t),)) for t in types]
+    for _ in range(rounds):
+        around: list[list[tuple[int, int]]] = [[] for _ in colors]
+        for i, j, bond in zip(edges[0].tolist(), edges[1].tolist(), bonds.tolist(), strict=True):
+            around[i].append((bond, colors[j]))
+        colors = [hash((color, tuple(sorted(near)))) for color, near in zip(colors, around, strict=True)]
+    return Counter(colors)
+
+
+def test_zinc_smiles_give_the_stored_graphs_up_to_the_order_of_atoms(data_dir: Path) -> None:
+    from pyarrow import parquet
+
+    path = data_dir / "zinc" / "zinc12k.parquet"
+    source = ZincGraphs(path)
+    smiles = parquet.read_table(path, columns=["smiles"])["smiles"]
+    for row in source.records("train")[::50]:
+        stored = source.read(row).graph
+        assert stored is not None
+        made, warning = graph_from_smiles(smiles[row].as_py(), vocabulary="zinc")
+        assert warning == ""
+        assert _environments(made.node_categories[:, 0], made.edge_index, made.edge_categories[:, 0]) == _environments(
+            stored.node_categories[:, 0], stored.edge_index, stored.edge_categories[:, 0]
+        ), row

@@ -1,0 +1,104 @@
+"""Data flows one way: a folder imports only from folders above it in the design, and never in a circle."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import egt
+
+ROOT = Path(egt.__file__).parent
+ORDER = [
+    "errors",
+    "graph",
+    "sources",
+    "encodings",
+    "batching",
+    "nn",
+    "model",
+    "tasks",
+    "config",
+    "assemble",
+    "artifact",
+    "inference",
+    "training",
+    "analysis",
+    "reporting",
+    "testing",
+    "cli",
+]
+
+
+def station(module: str) -> str:
+    return module.split(".")[1] if "." in module else "egt"
+
+
+def imports(file: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "egt":
+            found |= {f"{node.module}.{alias.name}" if node.module == "egt" else node.module for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.split(".")[0] == "egt"}
+    return found
+
+
+def files() -> dict[str, Path]:
+    relative = {path: path.relative_to(ROOT) for path in ROOT.rglob("*.py")}
+    return {".".join(["egt", *short.with_suffix("").parts]): path for path, short in relative.items()}
+
+
+def test_a_folder_imports_only_from_folders_above_it() -> None:
+    wrong = []
+    for name, path in files().items():
+        here = station(name)
+        if here in {"__init__", "__main__"}:
+            continue
+        assert here in ORDER, f"{name}: a new station; say in ORDER where it stands"
+        for used in imports(path):
+            there = station(used)
+            if there in ORDER and ORDER.index(there) > ORDER.index(here):
+                wrong.append(f"{name} imports {used}")
+    assert not wrong, wrong
+
+
+def test_no_circles_inside_a_folder() -> None:
+    known = files()
+    graph = {name: {used for used in imports(path) if used in known} for name, path in known.items()}
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join((*trail, name))
+        if name not in done:
+            for used in graph[name]:
+                visit(used, (*trail, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def loaded_by(statement: str) -> set[str]:
+    code = f"import sys; {statement}; print(' '.join(m for m in sys.modules if '.' not in m))"
+    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_what_is_read_before_torch_does_not_import_it() -> None:
+    for module in ("egt", "egt.graph", "egt.sources.source", "egt.encodings.svd", "egt.config.presets", "egt.cli.main"):
+        assert not {"torch", "lightning"} & loaded_by(f"import {module}"), module
+
+
+def test_the_model_does_not_import_lightning() -> None:
+    assert "lightning" not in loaded_by("import egt.assemble, egt.artifact.artifact")
+
+
+def test_nn_reads_no_files_and_no_config() -> None:
+    for name, path in files().items():
+        if station(name) == "nn" and ".kernels" not in name:
+            assert not any(used.startswith("egt.config") for used in imports(path)), name
+            tree = ast.parse(path.read_text())
+            assert not [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "open"], (
+                name
+            )

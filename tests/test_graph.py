@@ -1,0 +1,129 @@
+"""The boundary: graphs that break a rule are refused with a message that says how to mend them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from egt.errors import EgtError, GraphError
+from egt.graph import FeatureSchema, Graph
+
+GOOD: dict[str, Any] = {
+    "num_nodes": 3,
+    "edge_index": [[0, 1], [1, 2]],
+    "node_categories": [[0], [1], [2]],
+    "node_values": [[0.1], [0.2], [0.3]],
+    "edge_values": [[1.0], [2.0]],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_nodes": 0}, "at least one node"),
+        ({"num_nodes": -2}, "at least one node"),
+        ({"num_nodes": True}, "at least one node"),
+        ({"edge_index": [[0, 3], [1, 1]]}, "names node 3, but nodes are numbered 0..2"),
+        ({"edge_index": [[0, -1], [1, 1]]}, "names node -1"),
+        ({"edge_index": [[0.5, 1], [1, 1]]}, "must be integers"),
+        ({"edge_index": [[0, 1, 2]]}, r"must be \(2, E\)"),
+        ({"edge_index": [[0, 0], [1, 1]]}, "0 -> 1 is given more than once"),
+        ({"node_values": [[np.nan], [0.0], [0.0]]}, r"node_values\[0, 0\] is nan; features must be finite"),
+        ({"edge_values": [[np.inf], [0.0]]}, r"edge_values\[0, 0\] is inf"),
+        ({"node_values": [["a"], ["b"], ["c"]]}, "cannot be read as numbers"),
+        ({"node_categories": [[0], [1]]}, r"has shape \(2, 1\); it must be \(3, number of columns\)"),
+        ({"node_categories": [[0.0], [1.0], [1.0]]}, "must be integers"),
+        ({"node_categories": [[-2], [0], [0]]}, "ids start at 0"),
+        ({"edge_values": [[1.0]]}, r"it must be \(2, number of columns\)"),
+        ({"edge_weight": [1.0]}, r"must be \(2,\)"),
+        ({"edge_weight": [1.0, np.nan]}, "must be finite"),
+        ({"graph_targets": [[1.0]]}, "one number per target"),
+        ({"graph_targets": [np.inf]}, "infinite"),
+        ({"node_targets": [1.0, 2.0]}, "node_targets"),
+        ({"query_index": [[0], [7]]}, "query_index names node 7"),
+    ],
+)
+def test_bad_graphs_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        Graph(**(GOOD | change))
+
+
+def test_the_graph_is_named_in_the_message() -> None:
+    with pytest.raises(EgtError, match="graph 'benzene'"):
+        Graph(num_nodes=0, edge_index=[], id="benzene")
+
+
+SCHEMA = FeatureSchema(node_categories=(3,), num_node_values=1, num_edge_values=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"node_categories": [[0], [1], [3]]}, r"node_categories\[2, 0\] is 3; the vocabulary has ids 0..2"),
+        ({"node_categories": [[0, 0]] * 3}, "node_categories has 2 columns, the model reads 1"),
+        ({"node_values": None}, "node_values has 0 columns, the model reads 1"),
+        ({"edge_categories": [[0], [0]]}, "edge_categories has 1 columns, the model reads 0"),
+        ({"edge_values": [[1.0, 2.0]] * 2}, "edge_values has 2 columns, the model reads 1"),
+    ],
+)
+def test_graphs_outside_the_schema_are_refused(change: dict[str, Any], message: str) -> None:
+    SCHEMA.check(Graph(**GOOD))
+    with pytest.raises(GraphError, match=message):
+        SCHEMA.check(Graph(**(GOOD | change)))
+
+
+def test_unknown_categories_and_missing_labels_are_fine() -> None:
+    graph = Graph(**(GOOD | {"node_categories": [[-1], [0], [2]], "graph_targets": [np.nan, 1.0]}))
+    SCHEMA.check(graph)
+
+
+def test_frozen() -> None:
+    graph = Graph(**GOOD)
+    with pytest.raises(AttributeError):
+        graph.num_nodes = 4  # type: ignore[misc]
+    with pytest.raises(ValueError, match="read-only"):
+        graph.node_values[0, 0] = 1.0
+
+
+def test_the_callers_arrays_stay_writable() -> None:
+    values = np.zeros((3, 1), np.float32)
+    Graph(**(GOOD | {"node_values": values}))
+    values[0] = 1.0
+
+
+def test_undirected_stores_both_directions_with_equal_features() -> None:
+    graph = Graph.undirected(num_nodes=3, edge_index=[[0, 1, 2], [1, 2, 2]], edge_values=[[1.0], [2.0], [3.0]])
+    pairs = {(int(i), int(j)): float(v) for (i, j), (v,) in zip(graph.edge_index.T, graph.edge_values, strict=True)}
+    assert pairs == {(0, 1): 1.0, (1, 0): 1.0, (1, 2): 2.0, (2, 1): 2.0, (2, 2): 3.0}
+    assert graph.is_symmetric
+
+
+def test_symmetry_looks_at_weights() -> None:
+    edges = [[0, 1], [1, 0]]
+    assert Graph(num_nodes=2, edge_index=edges).is_symmetric
+    assert Graph(num_nodes=2, edge_index=edges, edge_weight=[2.0, 2.0]).is_symmetric
+    assert not Graph(num_nodes=2, edge_index=edges, edge_weight=[2.0, 1.0]).is_symmetric
+    assert not Graph(num_nodes=3, edge_index=[[0], [1]]).is_symmetric
+
+
+def test_adjacency() -> None:
+    graph = Graph(num_nodes=2, edge_index=[[0, 0], [0, 1]], edge_weight=[5.0, 3.0])
+    np.testing.assert_array_equal(graph.adjacency(), [[1, 1], [0, 1]])
+    np.testing.assert_array_equal(graph.adjacency(weighted=True), [[1, 3], [0, 1]])
+    np.testing.assert_array_equal(graph.adjacency(self_loops=False), [[1, 1], [0, 0]])
+
+
+def test_permuted_renumbers_everything() -> None:
+    graph = Graph(
+        **(GOOD | {"node_targets": [[1.0], [2.0], [3.0]], "query_index": [[0], [2]], "edge_targets": [[1.0]]})
+    )
+    order = np.array([2, 0, 1])
+    moved = graph.permuted(order)
+    np.testing.assert_array_equal(moved.node_values, graph.node_values[order])
+    np.testing.assert_array_equal(moved.adjacency(), graph.adjacency()[order][:, order])
+    np.testing.assert_array_equal(moved.query_index, [[1], [0]])
+    np.testing.assert_array_equal(moved.node_targets, np.array([[3.0], [1.0], [2.0]]))
+    with pytest.raises(GraphError, match="each of"):
+        graph.permuted([0, 0, 1])
