@@ -38,7 +38,7 @@ ROWS: dict[str, tuple[Read, Any, Any]] = {
         (0.1, True),
         (0.0, False),
     ),
-    "B4 norm of e0 in EGT-Simple": (lambda r: preset(r.name + "-simple").model.edges.normalize, False, True),  # type: ignore[union-attr]
+    "B4 norm of e0 in EGT-Simple": (lambda r: preset(r.name + "-simple").model.edges.normalize, False, True),
     "B6 constrained: no masking, no objective": (
         lambda r: (
             preset(r.name + "-constrained").model.masking.probability,
@@ -105,9 +105,9 @@ def test_specific_rows() -> None:
     schedule = preset("pcqm4mv2-larger").schedule
     assert isinstance(schedule, WarmupCosine)
     assert (schedule.warmup_steps, schedule.total_steps) == (200_000, 1_000_000), "B19"
-    weights = preset("pattern-500k").task.class_weights  # type: ignore[union-attr]
+    weights = preset("pattern-500k").task.class_weights
     assert weights == pytest.approx((0.1765, 0.8235), abs=5e-5), "B23"
-    assert preset("tsp-500k").task.class_weights is None, "B23"  # type: ignore[union-attr]
+    assert preset("tsp-500k").task.class_weights is None, "B23"
 
 
 def test_every_row_is_decided() -> None:

@@ -9,7 +9,7 @@ import pytest
 from egt.encodings import svd
 from egt.encodings.encoding import Encoding
 from egt.encodings.svd import SvdEncoding
-from egt.errors import ConfigError
+from egt.errors import ConfigError, GraphError
 from egt.graph import Graph
 
 MakeGraph = Callable[..., Graph]
@@ -123,6 +123,15 @@ def test_large_sparse_graph(random_graph: MakeGraph, directed: bool) -> None:
     assert np.all(np.diff(s) < 0)
     np.testing.assert_allclose(A @ v, u * s, atol=1e-4)
     np.testing.assert_allclose(A.T @ u, v * s, atol=1e-4)
+
+
+def test_sparse_path_that_does_not_converge_is_an_error_of_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = svd._arpack_settings
+    monkeypatch.setattr(svd, "_arpack_settings", lambda A, rank: {**settings(A, rank), "maxiter": 1, "ncv": 9})
+    nodes = np.arange(2000)
+    ring = Graph.undirected(num_nodes=2000, edge_index=np.stack([nodes, (nodes + 1) % 2000]), id="ring")
+    with pytest.raises(GraphError, match=r"graph 'ring': SVD of 2000 nodes: .*converge.*; try a lower rank"):
+        SvdEncoding(rank=8)(ring)
 
 
 def test_large_graph_without_edges() -> None:

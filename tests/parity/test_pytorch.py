@@ -86,7 +86,7 @@ def test_our_preparation_gives_their_inputs(name: str) -> None:
     """Distances and, up to the joint sign of u_k and v_k and rotations of equal singular values, the SVD."""
     case = Golden.read(name)
     config = pytorch_config(case)
-    hops = config.model.pair_inputs[0].max_hops  # type: ignore[union-attr]
+    hops = config.model.pair_inputs[0].max_hops
     for k, sample in enumerate(pytorch_samples(case, config)):
         n = sample.graph.num_nodes
         theirs = np.minimum(case.array("input/distance_matrix")[k, :n, :n], hops + 1)

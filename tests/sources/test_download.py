@@ -53,7 +53,10 @@ class Handler(BaseHTTPRequestHandler):
             return
         start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and self.server.ranges else 0
         if start >= len(CONTENT):
-            self.send_error(416)
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{len(CONTENT)}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
             return
         body = CONTENT[start:]
         self.send_response(206 if start else 200)
@@ -110,6 +113,17 @@ def test_a_part_of_an_earlier_run_is_continued(server: Server, tmp_path: Path) -
 def test_a_part_that_was_complete_is_used(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file.part").write_bytes(CONTENT)
     assert _fetch(server, tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_a_part_that_is_longer_than_the_file_is_dropped(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "file.part").write_bytes(CONTENT + b"more")
+    assert _fetch(server, tmp_path / "file", "").read_bytes() == CONTENT
+
+
+def test_a_folder_that_cannot_be_written_is_reported(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "file.part").mkdir()
+    with pytest.raises(DataError, match="cannot write"):
+        _fetch(server, tmp_path / "file")
 
 
 def test_a_server_without_ranges_starts_again(server: Server, tmp_path: Path) -> None:

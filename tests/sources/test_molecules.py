@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from egt.errors import DataError
-from egt.sources.molecules import OGB_SCHEMA, ZINC_SCHEMA, graph_from_smiles
+from egt.sources.molecules import OGB_SCHEMA, ZINC_SCHEMA, MoleculeVocabulary, graph_from_smiles
 from egt.sources.zinc import ZincGraphs
 
 
@@ -26,8 +28,9 @@ def test_ethanol_has_three_atoms_and_each_bond_in_both_directions() -> None:
 
 
 def test_a_single_atom_is_a_graph_without_edges() -> None:
-    for vocabulary in ("ogb", "zinc"):
-        graph, _ = graph_from_smiles("C", vocabulary=vocabulary)  # type: ignore[arg-type]
+    vocabularies: list[MoleculeVocabulary] = ["ogb", "zinc"]
+    for vocabulary in vocabularies:
+        graph, _ = graph_from_smiles("C", vocabulary=vocabulary)
         assert graph.num_nodes == 1
         assert graph.num_edges == 0
 
@@ -92,6 +95,20 @@ def test_atom_outside_the_zinc_vocabulary_is_unknown_and_named() -> None:
     graph, warning = graph_from_smiles("C[Si](C)(C)C", vocabulary="zinc")
     assert graph.node_categories[:, 0].tolist() == [0, -1, 0, 0, 0]
     assert warning == "atom type Si is not in the ZINC vocabulary"
+
+
+PIECES = ["C", "c", "N", "n", "O", "(", ")", "=", "#", "1", "2", "%", "[", "]", "@", "H", "+", "-", "/", "\\", ".", "*",
+          "Cl", "[nH]", "[Fe]", ":", "$", "~", ">", "|", " ", "\x00", "é", "%99", "[13C@@H2+5]"]  # fmt: skip
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join), st.sampled_from(["ogb", "zinc"]))
+def test_any_text_gives_a_graph_of_the_schema_or_a_data_error(smiles: str, vocabulary: MoleculeVocabulary) -> None:
+    try:
+        graph, _ = graph_from_smiles(smiles, vocabulary=vocabulary)
+    except DataError:
+        return
+    (OGB_SCHEMA if vocabulary == "ogb" else ZINC_SCHEMA).check(graph)
 
 
 def _environments(types: np.ndarray, edges: np.ndarray, bonds: np.ndarray, rounds: int = 8) -> Counter[int]:

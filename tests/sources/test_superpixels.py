@@ -28,7 +28,8 @@ def _digit(seed: int = 0) -> np.ndarray:
     """A ring with noise, in the size of MNIST."""
     y, x = np.mgrid[:28, :28]
     ring = np.abs(np.hypot(y - 14, x - 14) - 8) < 2
-    return (ring * 200 + np.random.default_rng(seed).integers(0, 30, (28, 28))).astype(np.uint8)
+    noise = np.random.default_rng(seed).integers(0, 30, (28, 28))
+    return np.where(ring, 200 + noise, noise).astype(np.uint8)
 
 
 @pytest.fixture

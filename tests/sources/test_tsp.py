@@ -7,6 +7,7 @@ import numpy as np
 from egt.graph import Graph
 from egt.sources import tsp
 from egt.sources.cards import TSP
+from egt.sources.generated import graph_random
 from egt.sources.tsp import nearest_neighbors, solve_tour, tour_edges, tsp_graph
 
 
@@ -64,7 +65,7 @@ def test_an_edge_and_its_opposite_have_the_same_label() -> None:
 
 
 def test_the_number_of_cities_is_between_50_and_500() -> None:
-    numbers = [int(tsp.graph_random(0, "train", k).integers(*tsp._NUM_CITIES)) for k in range(2_000)]
+    numbers = [int(graph_random(0, "train", k).integers(*tsp._NUM_CITIES)) for k in range(2_000)]
     assert min(numbers) >= 50
     assert max(numbers) <= 500
     assert abs(np.mean(numbers) - 275) < 10
@@ -72,7 +73,7 @@ def test_the_number_of_cities_is_between_50_and_500() -> None:
 
 def _small_graph(seed: int, split: str) -> int:
     """The number of a graph with few cities: its tour is found in milliseconds."""
-    return next(k for k in range(1_000) if tsp.graph_random(seed, split, k).integers(*tsp._NUM_CITIES) < 60)
+    return next(k for k in range(1_000) if graph_random(seed, split, k).integers(*tsp._NUM_CITIES) < 60)
 
 
 def _labelled(graph: Graph) -> np.ndarray:

@@ -121,8 +121,9 @@ def read_weights(file: Path) -> dict[str, Tensor]:
             f"{file}: holds more than plain tensors, and running what is inside is not safe; "
             "give the authors' `model_state` file (a plain state_dict)"
         ) from error
-    except (OSError, RuntimeError, EOFError, ValueError, safetensors.SafetensorError) as error:
-        raise ArtifactError(f"{file}: is not a readable checkpoint ({str(error).splitlines()[0]})") from error
+    except (OSError, RuntimeError, EOFError, ValueError, LookupError, safetensors.SafetensorError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ArtifactError(f"{file}: is not a readable checkpoint ({reason})") from error
     if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
         raise ArtifactError(f"{file}: is not a state_dict (a mapping of names to tensors)")
     return {str(name).removeprefix("module."): tensor for name, tensor in content.items()}

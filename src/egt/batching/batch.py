@@ -97,7 +97,8 @@ def collate(
     start = np.cumsum(stride * stride) - stride * stride
 
     def flat(index: Array, k: int) -> Array:
-        return start[k] + index[0] * stride[k] + index[1]
+        rows: Array = start[k] + index[0] * stride[k] + index[1]
+        return rows
 
     def nodes(arrays: Sequence[Array], fill: int) -> Tensor:
         if packed:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.encodings.signs import canonical_signs
-from egt.errors import ConfigError
+from egt.errors import ConfigError, GraphError
 from egt.graph import Graph
 
 Matrix = NDArray[np.float64]
@@ -50,7 +50,10 @@ class SvdEncoding:
         if num_nodes > DENSE_LIMIT and 4 * self.rank < num_nodes:
             A = _sparse_adjacency(graph, self.weighted)
             symmetric = (A != A.T).nnz == 0
-            u, s, v = _sparse_symmetric(A, self.rank) if symmetric else _sparse_general(A, self.rank)
+            try:
+                u, s, v = _sparse_symmetric(A, self.rank) if symmetric else _sparse_general(A, self.rank)
+            except RuntimeError as error:  # ArpackNoConvergence
+                raise GraphError(f"graph {graph.id!r}: SVD of {num_nodes} nodes: {error}; try a lower rank") from error
         else:
             A = graph.adjacency(weighted=self.weighted, self_loops=True)
             symmetric = np.array_equal(A, A.T)

@@ -66,6 +66,8 @@ def download(
                 ) from error
             _log.info("attempt %d for %s failed (%s), trying again", attempt + 1, url, error)
             time.sleep(pause * 2**attempt)
+        except OSError as error:
+            raise DataError(f"cannot write {part} ({error}); free some space or choose another folder") from error
     _verify(part, checksum, url)
     os.replace(part, path)
     return path
@@ -105,9 +107,12 @@ def _continue(url: str, part: Path, progress: Progress | None, timeout: float) -
     try:
         response = urllib.request.urlopen(request, timeout=timeout)
     except urllib.error.HTTPError as error:
-        if error.code == 416 and done:  # nothing is left to send: the part was complete, or is not a part of this file
+        if error.code != 416 or not done:
+            raise
+        if error.headers.get("Content-Range", "").endswith(f"/{done}"):  # nothing is left to send
             return
-        raise
+        part.unlink()
+        raise ConnectionError("the part at hand is not of this file") from error
     with response:
         if done and response.status != 206:  # the server ignores ranges and starts from the first byte
             done = 0

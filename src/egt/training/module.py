@@ -170,6 +170,10 @@ class TrainingModule(lightning.LightningModule):
             logger.log_metrics(row, self.run.progress.step)
         self.trainer.should_stop = self.run.finished
 
+    def on_train_end(self) -> None:
+        """No process leaves before the last checkpoint is written."""
+        self.trainer.strategy.barrier()
+
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         """All micro-batches of a step, to the device that computes them."""
         return [part.to(device, non_blocking=True) for part in batch]

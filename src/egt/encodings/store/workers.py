@@ -55,7 +55,7 @@ def _in_workers(
         for part in parts:
             pending.append(pool.submit(_work, part))
             if len(pending) >= CHUNKS_AHEAD * num_workers:
-                yield pending.pop().result()
+                yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
     except BrokenProcessPool as error:

@@ -9,13 +9,14 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 log = logging.getLogger(__name__)
 
 SOURCES = Path(__file__).parent / "csrc"
 FLAGS = (
-    *("-std=c++17", "-O3", "-fPIC", "-shared", "-pthread"),
+    *("-std=c++17", "-O3", "-fPIC", "-pthread"),
     "-ffp-contract=fast",  # a * b + c becomes one fused instruction where the machine has it
     *("-Wno-psabi", "-Wno-ignored-attributes"),  # vector types never cross a function that is not inlined
 )
@@ -56,19 +57,35 @@ def build(flags: Sequence[str] = FLAGS, folder: Path | None = None) -> Path | No
     library = folder / f"pair_pass-{key}.so"
     if library.exists():
         return library
-    log.info("compiling the fused kernel (once, about 15 seconds) ...")
+    log.info("compiling the fused kernel (once, a few seconds) ...")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            unfinished = Path(scratch) / library.name
-            command = [cxx, *flags, str(SOURCES / "pair_pass.cpp"), "-o", str(unfinished)]
-            result = subprocess.run(command, capture_output=True, text=True, check=False)
-            if result.returncode != 0:
-                reason = next((line for line in result.stderr.splitlines() if "error" in line), result.stderr[:200])
-                log.warning("the fused kernel does not compile with %s (%s): using the PyTorch path", cxx, reason)
-                return None
+            unfinished = _compile(cxx, flags, Path(scratch))
             unfinished.replace(library)
     except OSError as error:
         log.warning("cannot write the fused kernel to %s (%s): using the PyTorch path", folder, error)
         return None
+    except subprocess.CalledProcessError as error:
+        reason = next((line for line in error.stderr.splitlines() if "error" in line), error.stderr[:200])
+        log.warning("the fused kernel does not compile with %s (%s): using the PyTorch path", cxx, reason)
+        return None
     return library
+
+
+def _compile(cxx: str, flags: Sequence[str], scratch: Path) -> Path:
+    """Compiles all sources at once, one process each, and links them in `scratch`."""
+    sources = sorted(SOURCES.glob("*.cpp"))
+    objects = [scratch / f"{source.stem}.o" for source in sources]
+    library = scratch / "pair_pass.so"
+    commands = [
+        [cxx, *flags, "-c", str(source), "-o", str(target)] for source, target in zip(sources, objects, strict=True)
+    ]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(_run, commands))
+    _run([cxx, *flags, "-shared", *map(str, objects), "-o", str(library)])
+    return library
+
+
+def _run(command: list[str]) -> None:
+    subprocess.run(command, capture_output=True, text=True, check=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from egt.assemble import preparation
 from egt.config.run import RunConfig
@@ -60,6 +59,4 @@ def tiny_samples(config: RunConfig, count: int, seed: int = 0) -> list[Sample]:
     return samples
 
 
-@pytest.fixture
-def config() -> RunConfig:
-    return tiny_config()
+

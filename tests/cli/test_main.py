@@ -1,0 +1,73 @@
+"""The command line: quick to help, clear when wrong."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from egt.cli.main import main
+
+
+def run(*words: str) -> int:
+    with pytest.raises(SystemExit) as done:
+        main(list(words))
+    code = done.value.code
+    assert isinstance(code, int)
+    return code
+
+
+def test_help_is_quick_and_imports_no_torch() -> None:
+    code = "import sys; sys.argv=['egt', '--help']\nfrom egt.cli.main import main\n"
+    code += "try: main()\nexcept SystemExit: pass\nassert 'torch' not in sys.modules"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # Processor time: what the clock shows depends on what else the machine does.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nonsense"], "Unknown command"),
+        (["presets", "show", "zink-500k"], "did you mean zinc-500k"),
+        (["presets", "sing"], "egt presets show NAME"),
+        (["import-official"], "requires an argument"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_one_message(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*words) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("presets", "show", "zink", "--debug") == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_presets_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("presets", "--json") == 0
+    listed = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert "zinc-500k" in listed["presets"]
+    assert run("presets", "show", "zinc-500k", "--json") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["model"]["num_layers"] == 10
+
+
+def test_doctor_passes_its_own_checks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("doctor", "--json") == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert all(result.startswith("ok") for result in found["checks"].values())
+    assert found["packages"]["torch"]
+
+
+def test_python_m_egt_is_egt() -> None:
+    result = subprocess.run([sys.executable, "-m", "egt", "--version"], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == __import__("egt").__version__

@@ -1,0 +1,115 @@
+"""Configurations: strict, complete round trips, and messages that help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from egt.config.load import find_config, override, parse_config, read_config, write_config
+from egt.config.presets import forms, names, preset
+from egt.errors import ConfigError
+
+
+@pytest.mark.parametrize("name", [*names(), "zinc-500k-simple-nope", "tsp-500k-constrained-ungated"])
+def test_every_preset_survives_a_round_trip(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(write_config(preset(name)))
+    assert read_config(path) == preset(name) == find_config(str(path))
+    assert preset(name).name == name
+
+
+def test_forms_compose_in_any_order() -> None:
+    one, other = preset("zinc-500k-simple-nope"), preset("zinc-500k-nope-simple")
+    assert one.model == other.model
+    assert set(forms()) == {"simple", "constrained", "ungated", "nope"}
+
+
+def test_each_form_changes_what_it_says() -> None:
+    base = preset("pattern-500k").model
+    assert preset("pattern-500k-simple").model.edges.kind == "frozen"
+    assert preset("pattern-500k-constrained").model.scope == "neighbors"
+    assert preset("pattern-500k-ungated").model == base.model_copy(update={"gate": "none"})
+    assert [t.kind for t in preset("pattern-500k-nope").model.node_inputs] == ["node_categories"]
+    zinc = preset("zinc-500k-simple").model
+    assert (zinc.node_width, zinc.edge_width) == (80, 8)
+
+
+def test_the_steps_of_the_ablation_add_up_to_egt_small() -> None:
+    steps = [preset(f"pcqm4mv2-small-step{k}").model for k in range(6)]
+    assert [step.gate for step in steps] == ["none", "sigmoid", "sigmoid", "sigmoid", "centrality", "centrality"]
+    assert [step.attention_dropout for step in steps] == [0, 0, 0.3, 0.3, 0.3, 0.3]
+    assert [step.readout.kind for step in steps] == ["mean"] * 3 + ["virtual_nodes"] * 3
+    assert [len(step.node_inputs) for step in steps] == [1, 1, 1, 1, 1, 2]
+    assert steps[5] == preset("pcqm4mv2-small").model
+
+
+@pytest.mark.parametrize("name", ["zinc", "zinc-500k-simple-simple", "zinc-500k-bigger", "", "-simple"])
+def test_unknown_presets(name: str) -> None:
+    with pytest.raises(ConfigError, match="no preset"):
+        preset(name)
+
+
+def test_a_close_name_is_suggested() -> None:
+    with pytest.raises(ConfigError, match="did you mean zinc-500k"):
+        preset("zink-500k")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("optimizer.learning_rate=1", "no setting 'optimizer.learning_rate'"),
+        ("optimiser.lr=1", "no section 'optimiser'; did you mean optimizer"),
+        ("model.num_layers=0", "model.num_layers: Input should be greater than 0"),
+        ("model.num_layers=two", "model.num_layers: Input should be a valid integer"),
+        ("model.num_heads=5", "not a multiple of num_heads 5"),
+        ("model.clip=[5,-5]", "clip .* is empty"),
+        ("model.masking.probability=1.5", "less than 1"),
+        ("model.gate=centrality_without_gates", "'sigmoid', 'centrality' or 'none'"),
+        ("model.node_inputs=[]", "node_inputs is empty"),
+        ("model.pair_inputs.7.num_hops=2", "one of the entries 0..1"),
+        ("seed", "path=value"),
+        ("name.first=1", "single value"),
+        ("data={", "not a value"),
+        ("trainer.max_epochs=null", "the run has no end"),
+    ],
+)
+def test_wrong_settings_say_what_is_right(setting: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        override(preset("zinc-100k"), [setting])
+
+
+def test_settings_are_applied_with_their_types() -> None:
+    run = override(preset("zinc-100k"), ["optimizer.lr=1e-3", "model.clip=null", "trainer.max_epochs=3", "seed=7"])
+    assert (run.optimizer.lr, run.model.clip, run.trainer.max_epochs, run.seed) == (1e-3, None, 3, 7)
+
+
+def test_senseless_combinations_are_refused_with_the_reason() -> None:
+    content = preset("zinc-100k").model_dump(mode="json")
+    content["model"]["edges"] = {"kind": "frozen"}
+    with pytest.raises(ConfigError, match="distance objective reads the edge channel"):
+        parse_config(content, "run.yaml")
+    content = preset("pcqm4mv2-small").model_dump(mode="json")
+    content["model"]["readout"]["attend_padding"] = True
+    with pytest.raises(ConfigError, match="only on the padded layout"):
+        parse_config(content, "run.yaml")
+
+
+def test_unknown_keys_are_all_named_with_a_suggestion() -> None:
+    content = preset("zinc-100k").model_dump(mode="json")
+    content["model"]["num_layer"] = 3
+    content["sead"] = 1
+    with pytest.raises(ConfigError) as error:
+        parse_config(content, "run.yaml")
+    assert "model.num_layer: unknown setting; did you mean num_layers" in str(error.value)
+    assert "sead: unknown setting; did you mean seed" in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["", "- 1", "a: [", "\x00"])
+def test_files_that_are_no_configuration(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="run.yaml"):
+        read_config(path)
+    with pytest.raises(ConfigError, match="no such file"):
+        read_config(tmp_path / "none.yaml")
