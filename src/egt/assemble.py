@@ -26,6 +26,7 @@ from egt.nn.feedforward import FeedForward
 from egt.nn.gate import CentralityGate, NoGate, SigmoidGate
 from egt.nn.head import MLP, PairHead
 from egt.nn.initialization import initialize_like_keras
+from egt.nn.kernels.passes import FusedEdgePass, FusedPairPass
 from egt.nn.layer import EdgeOnlyLayer, EGTLayer, head_width
 from egt.nn.logits import Logits
 from egt.nn.pair_pass import EdgePass, PairPass
@@ -41,6 +42,7 @@ from egt.tasks.task import Task
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"elu": nn.ELU, "gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU}
 _SCOPES = {"everyone": everyone, "neighbors": neighbors}
+Passes = tuple[type[PairPass], type[EdgePass]]
 
 
 def feature_schema(config: ModelConfig) -> FeatureSchema:
@@ -85,8 +87,13 @@ def preparation(config: RunConfig) -> Preparation:
     return Preparation(feature_schema(config.model), tuple(encodings))
 
 
-def build_model(config: RunConfig) -> EGT:
-    """The model of a run, with fresh parameters (seed torch's generator first for a given start)."""
+def build_model(config: RunConfig, *, fused: bool = True) -> EGT:
+    """The model of a run, with fresh parameters (seed torch's generator first for a given start).
+
+    Args:
+        config: the run.
+        fused: use the fused kernel where it can be used; False computes everything by the plain specification.
+    """
     model = config.model
     auxiliary: dict[str, PairHead] = {
         objective.kind: PairHead(
@@ -97,7 +104,9 @@ def build_model(config: RunConfig) -> EGT:
     }
     readout, width = _readout(model)
     head = MLP([width, *_hidden(model, model.head_ratios), config.task.num_outputs], _ACTIVATIONS[model.activation])
-    egt = EGT(_embed(model), _layers(model, edges_are_read=bool(auxiliary)), readout, head, auxiliary)
+    passes = (FusedPairPass, FusedEdgePass) if fused else (PairPass, EdgePass)
+    layers = _layers(model, passes, edges_are_read=bool(auxiliary))
+    egt = EGT(_embed(model), layers, readout, head, auxiliary)
     if model.initialization == "keras":
         initialize_like_keras(egt)
     return egt
@@ -181,20 +190,20 @@ def _readout(model: ModelConfig) -> tuple[Readout, int]:
             return PerEdge(_norm(d_e, model)), d_e
 
 
-def _layers(model: ModelConfig, *, edges_are_read: bool) -> list[nn.Module]:
+def _layers(model: ModelConfig, passes: Passes, *, edges_are_read: bool) -> list[nn.Module]:
     """All layers alike, but the last: what nobody reads behind it is left out (parameter counts depend on it)."""
     layers: list[nn.Module] = [
-        _layer(model, k, frozen=model.edges.kind == "frozen") for k in range(model.num_layers - 1)
+        _layer(model, passes, k, frozen=model.edges.kind == "frozen") for k in range(model.num_layers - 1)
     ]
     last = model.num_layers - 1
     if model.readout.kind == "edge" and model.edges.kind == "residual":
-        layers.append(_edge_only_layer(model, last))
+        layers.append(_edge_only_layer(model, passes, last))
     else:
-        layers.append(_layer(model, last, frozen=model.edges.kind == "frozen" or not edges_are_read))
+        layers.append(_layer(model, passes, last, frozen=model.edges.kind == "frozen" or not edges_are_read))
     return layers
 
 
-def _layer(model: ModelConfig, k: int, *, frozen: bool) -> EGTLayer:
+def _layer(model: ModelConfig, passes: Passes, k: int, *, frozen: bool) -> EGTLayer:
     d_h, d_e, heads = model.node_width, model.edge_width, model.num_heads
     gate: NoGate | SigmoidGate
     match model.gate:
@@ -204,7 +213,7 @@ def _layer(model: ModelConfig, k: int, *, frozen: bool) -> EGTLayer:
             gate = SigmoidGate(d_e, heads)
         case "centrality":
             gate = CentralityGate(d_e, heads)
-    pairs = PairPass(
+    pairs = passes[0](
         _logits(model),
         RandomMasking(model.masking.probability, heads, k, gates=model.masking.gates),
         gate,
@@ -224,8 +233,8 @@ def _layer(model: ModelConfig, k: int, *, frozen: bool) -> EGTLayer:
     )
 
 
-def _edge_only_layer(model: ModelConfig, k: int) -> EdgeOnlyLayer:
-    pairs = EdgePass(_logits(model), _residual_edges(model, k))
+def _edge_only_layer(model: ModelConfig, passes: Passes, k: int) -> EdgeOnlyLayer:
+    pairs = passes[1](_logits(model), _residual_edges(model, k))
     return EdgeOnlyLayer(model.node_width, model.num_heads, _norm(model.node_width, model), pairs)
 
 

@@ -174,11 +174,12 @@ def test_logits_attention_and_aggregation(name: str) -> None:
     compare = Comparison(case, batch)
     x = model.embed(batch)
     layer = model.layers[0]
-    Q, K, V = layer.qkv(layer.norm_h(x.h)).unflatten(-1, (3, layer.num_heads, -1)).unbind(-3)
+    qkv = layer.qkv(layer.norm_h(x.h)).unflatten(-1, (3, layer.num_heads, -1))
+    Q, K, _ = qkv.unbind(-3)
     H_hat, e_hat = layer.pairs.logits(Q, K, x.e, batch.layout)
     attended, counted = layer.pairs.masking(x.scope)
     A_tilde, _ = layer.pairs.gate(batch.layout.softmax(H_hat, attended), e_hat, counted, batch.layout)
-    out, _ = layer.pairs(Q, K, V, x.e, x.scope)
+    out, _ = layer.pairs(qkv, x.e, x.scope)
     compare.node(out.transpose(-1, -2).flatten(-2), "layer/mha_00/0")  # theirs: head is the fastest index
     compare.pair(H_hat, "layer/mha_00/1")
     compare.pair(A_tilde, "layer/mha_00/2")

@@ -17,6 +17,9 @@ app = App(
     version=__version__,
     help_epilogue="Every command takes --debug to show where an error comes from.",
 )
+app.command("egt.cli.train:train", name="train", help="Train a preset, a run.yaml or your own data.")
+app.command("egt.cli.evaluate:evaluate", name="evaluate", help="Measure a trained model.")
+app.command("egt.cli.predict:predict", name="predict", help="Predict for files or SMILES.")
 app.command("egt.cli.presets:presets", name="presets", help="List the models of the paper, or show one.")
 app.command("egt.cli.import_official:import_official", name="import-official", help="Import the authors' weights.")
 app.command("egt.cli.doctor:doctor", name="doctor", help="Tell what is installed and run the self-checks.")

@@ -62,8 +62,8 @@ class EGTLayer(nn.Module):
             scope: who attends whom; without it h is (B, N, d_h), e is (B, N, N, d_e) and everyone attends everyone.
         """
         scope = scope or Scope.dense(h)
-        Q, K, V = self.qkv(self.norm_h(h)).unflatten(-1, (3, self.num_heads, -1)).unbind(-3)  # (nodes..., H, d_k)
-        out, e = self.pairs(Q, K, V, e, scope)  # (nodes..., H, d_k), (pairs..., d_e)
+        qkv = self.qkv(self.norm_h(h)).unflatten(-1, (3, self.num_heads, -1))  # (nodes..., 3, H, d_k)
+        out, e = self.pairs(qkv, e, scope)  # (nodes..., H, d_k), (pairs..., d_e)
         h = h + self.dropout(self.O_h(out.flatten(-2)), scope)
         return self.ffn(h, scope), e
 
@@ -88,8 +88,8 @@ class EdgeOnlyLayer(nn.Module):
     def forward(self, h: Tensor, e: Tensor, scope: Scope | None = None) -> tuple[Tensor, Tensor]:
         """See `EGTLayer.forward`; h is returned as it came."""
         scope = scope or Scope.dense(h)
-        Q, K = self.qk(self.norm_h(h)).unflatten(-1, (2, self.num_heads, -1)).unbind(-3)  # (nodes..., H, d_k)
-        return h, self.pairs(Q, K, e, scope)
+        qk = self.qk(self.norm_h(h)).unflatten(-1, (2, self.num_heads, -1))  # (nodes..., 2, H, d_k)
+        return h, self.pairs(qk, e, scope)
 
 
 def head_width(node_width: int, num_heads: int) -> int:

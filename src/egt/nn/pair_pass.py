@@ -39,12 +39,13 @@ class PairPass(nn.Module):
         self.dropout = dropout
         self.edges = edges
 
-    def forward(self, Q: Tensor, K: Tensor, V: Tensor, e: Tensor, scope: Scope) -> tuple[Tensor, Tensor]:
-        """Q, K, V: (nodes..., H, d_k), e: (pairs..., d_e).
+    def forward(self, qkv: Tensor, e: Tensor, scope: Scope) -> tuple[Tensor, Tensor]:
+        """qkv: (nodes..., 3, H, d_k) queries, keys and values, e: (pairs..., d_e).
 
         Returns:
             The aggregated values (nodes..., H, d_k), and the edge channel (pairs..., d_e).
         """
+        Q, K, V = qkv.unbind(-3)  # (nodes..., H, d_k)
         H_hat, e_hat = self.logits(Q, K, e, scope.layout)  # (pairs..., H), (pairs..., d_e)
         attended, counted = self.masking(scope)  # (pairs..., 1 or H)
         S = scope.layout.softmax(H_hat, attended)  # (pairs..., H)
@@ -67,8 +68,9 @@ class EdgePass(nn.Module):
         self.logits = logits
         self.edges = edges
 
-    def forward(self, Q: Tensor, K: Tensor, e: Tensor, scope: Scope) -> Tensor:
-        """Q, K: (nodes..., H, d_k), e: (pairs..., d_e). Returns the edge channel (pairs..., d_e)."""
+    def forward(self, qk: Tensor, e: Tensor, scope: Scope) -> Tensor:
+        """qk: (nodes..., 2, H, d_k) queries and keys, e: (pairs..., d_e). Returns the edge channel (pairs..., d_e)."""
+        Q, K = qk.unbind(-3)  # (nodes..., H, d_k)
         H_hat, _ = self.logits(Q, K, e, scope.layout)
         updated: Tensor = self.edges(e, H_hat, scope)
         return updated

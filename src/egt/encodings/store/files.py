@@ -32,6 +32,7 @@ class GrowingArray:
         self.dtype, self.row_shape, self.length = dtype, row_shape, 0
         self._file = open(path, "wb", buffering=1 << 20)  # noqa: SIM115 (open from the first to the last chunk)
         self._write_header()
+        self._begin = self._file.tell()
 
     def append(self, rows: Array) -> None:
         """Write more rows (n, *row_shape)."""
@@ -42,6 +43,7 @@ class GrowingArray:
         """Write the final length and wait until the disk has everything."""
         self._file.seek(0)
         self._write_header()
+        assert self._file.tell() == self._begin, "the header grew into the data"
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -38,8 +37,9 @@ def chunks(
 
 
 def _here(source: Source, preparation: Preparation, parts: Iterator[list[Any]]) -> Generator[Chunk]:
+    libraries = _blas_libraries()
     for part in parts:
-        with _one_blas_thread():
+        with libraries.limit(limits=1):
             chunk = make_chunk(source, preparation, part)
         yield chunk
 
@@ -76,7 +76,7 @@ def _start_worker(source: Source, preparation: Preparation) -> None:
     _job = source, preparation
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _one_blas_thread()
+    _blas_libraries().limit(limits=1)
 
 
 def _work(records: list[Any]) -> Chunk:
@@ -91,13 +91,12 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _one_blas_thread() -> AbstractContextManager[Any]:
-    """Limit BLAS to one thread: matrices are small, workers fill the processors, and digits must not vary."""
+def _blas_libraries() -> Any:
+    """The libraries to limit to one thread: matrices are small, workers fill the processors, digits must not vary."""
     import scipy.linalg  # noqa: F401  (a library that is loaded later would not be limited)
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import ThreadpoolController
 
-    limit: AbstractContextManager[Any] = threadpool_limits(limits=1)
-    return limit
+    return ThreadpoolController().select(user_api="blas")
 
 
 def _num_processors() -> int:

@@ -1,0 +1,38 @@
+"""Progress bars of the commands, on standard error; silent when it is not a terminal."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+
+class Bars:
+    """One bar per thing that is worked on; each appears when it is first told about.
+
+    Used as `with Bars() as bars: work(watch=bars)`.
+    """
+
+    def __init__(self, verb: str = "preparing") -> None:
+        self.verb = verb
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Bars:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Show that `done` of `total` are done."""
+        if what not in self._tasks:
+            self._bar.start()
+            self._tasks[what] = self._bar.add_task(f"{self.verb} {what}".strip(), total=total)
+        self._bar.update(self._tasks[what], completed=done, total=total)
+        if all(task.finished for task in self._bar.tasks):
+            self._bar.stop()

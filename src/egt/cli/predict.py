@@ -1,0 +1,118 @@
+"""`egt predict`: predictions for files or SMILES, row by row."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+from cyclopts import Parameter
+
+from egt.cli.bars import Bars
+from egt.cli.output import print_json, say
+from egt.errors import DataError
+
+if TYPE_CHECKING:
+    from egt.inference.predictor import Prediction, Predictor
+
+
+def predict(
+    artifact: str,
+    *inputs: str,
+    split: str | None = None,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Predict for files or SMILES: one row for each row of the input, in order, bad rows in place with the reason.
+
+    Args:
+        artifact: The folder that `egt train` wrote.
+        inputs: Files or folders in the format of the training data, or SMILES.
+        split: Predict this split of the model's own data instead of inputs.
+        output: The CSV file to write; standard output by default. A .npz file gets the array `y_pred`, as the
+            evaluator of OGB's PCQM4Mv2 takes it (`--split test -o y_pred_pcqm4m-v2_test-dev.npz`).
+        json: Print one JSON object as the last line.
+    """
+    from egt.inference.predictor import load
+
+    if bool(inputs) == (split is not None):
+        raise DataError("give either inputs (files or SMILES) or --split")
+    if output is not None and not output.parent.is_dir():
+        raise DataError(f"{output}: there is no folder {output.parent}")
+    predictor = load(artifact)
+    with Bars("predicting") as bars:
+        parts = list(_parts(predictor, inputs, split, bars))
+    predictions = [prediction for _, part in parts for prediction in part]
+    if output is not None and output.suffix == ".npz":
+        from egt.inference.submission import save_submission
+
+        save_submission(predictor.config, predictions, output)
+        columns, rows = list[str](), list[dict[str, Any]]()
+    else:
+        columns, rows = _tables(predictor, parts)
+        if output is not None:
+            with output.open("w", newline="", encoding="utf-8") as file:
+                _write(file, columns, rows)
+        elif not json:
+            _write(sys.stdout, columns, rows)
+    bad = sum(1 for prediction in predictions if prediction.error)
+    warned = sum(1 for prediction in predictions if prediction.warning)
+    if json:
+        summary = {"rows": len(predictions), "errors": bad, "warnings": warned}
+        where = {"predictions": rows} if output is None else {"output": str(output)}
+        print_json({**summary, **where})
+        return
+    say(f"{len(predictions)} rows, {bad} with an error, {warned} with a warning" + (f": {output}" if output else ""))
+
+
+def _parts(
+    predictor: Predictor, inputs: Sequence[str], split: str | None, bars: Bars
+) -> Iterator[tuple[list[str] | None, list[Prediction]]]:
+    """SMILES of the rows, and their predictions, for each input; SMILES that follow each other are one input."""
+    from egt.inference.data import ALL, open_new, open_source, smiles_of
+
+    if split is not None:
+        yield None, predictor.predict_source(open_source(predictor.config), split, progress=_told(bars, split))
+        return
+    for data in _grouped(inputs):
+        source = open_new(predictor.config, data)
+        name = data if isinstance(data, str) else "SMILES"
+        yield smiles_of(source), predictor.predict_source(source, ALL, progress=_told(bars, name))
+
+
+def _told(bars: Bars, name: str) -> Any:
+    return lambda done, total: bars(name, done, total)
+
+
+def _grouped(inputs: Iterable[str]) -> list[str | list[str]]:
+    groups: list[str | list[str]] = []
+    for text in inputs:
+        if Path(text).exists() or Path(text).suffix.lower() in (".csv", ".tsv", ".parquet", ".jsonl", ".gz", ".graphml"):
+            groups.append(text)
+        elif groups and isinstance(groups[-1], list):
+            groups[-1].append(text)
+        else:
+            groups.append([text])
+    return groups
+
+
+def _tables(
+    predictor: Predictor, parts: Iterable[tuple[list[str] | None, list[Prediction]]]
+) -> tuple[list[str], list[dict[str, Any]]]:
+    from egt.inference.table import table
+
+    columns: dict[str, None] = {}
+    rows: list[dict[str, Any]] = []
+    for smiles, predictions in parts:
+        names, found = table(predictor.config, predictions, smiles)
+        columns |= dict.fromkeys(names)
+        rows += found
+    return list(columns), rows
+
+
+def _write(file: TextIO, columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
+    writer = csv.DictWriter(file, columns, restval="")
+    writer.writeheader()
+    writer.writerows(rows)

@@ -1,0 +1,132 @@
+"""The data of a run and new data for its model, as sources and prepared samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from egt.assemble import feature_schema, preparation
+from egt.config.run import RunConfig
+from egt.encodings.store import Store, prepare
+from egt.encodings.store.build import Progress
+from egt.errors import DataError
+from egt.graph import Graph
+from egt.sources.own import Feature, GraphsSource, OwnSchema, OwnSource, open_own, open_smiles
+from egt.sources.own.schema import MOLECULE_SCHEMAS
+from egt.sources.registry import BENCHMARKS, open_benchmark
+from egt.sources.source import DataCard, Source, TargetSchema
+
+ALL = "all"
+"""The split of new data: every row, in order."""
+
+
+def open_source(config: RunConfig) -> Source:
+    """The data that a run is trained and evaluated on, divided as its configuration says."""
+    if config.data.own_schema is None:
+        return open_benchmark(config.data.source, options=config.data.options)
+    schema = OwnSchema.from_dict(config.data.own_schema)
+    if not Path(config.data.source).exists():
+        raise DataError(
+            f"{config.data.source}: the data of this run is not there; put it back, or give new data (--data FILE)"
+        )
+    return open_own(config.data.source, schema=schema, split=schema.split)
+
+
+def open_new(config: RunConfig, data: Any) -> Source:
+    """New data for the model of a run; its rows are the split "all".
+
+    Args:
+        config: the run, which says how raw data becomes graphs.
+        data: SMILES strings, `Graph`s, the path of a file or folder, NetworkX graphs or PyG data.
+    """
+    if isinstance(data, Graph):
+        data = [data]
+    if isinstance(data, Sequence) and not isinstance(data, str | Path):
+        if not data:
+            raise DataError("there is nothing to predict: the list is empty")
+        if all(isinstance(item, Graph) for item in data):
+            return GraphsSource({ALL: data}, _target(config), feature_schema(config.model))
+        if all(isinstance(item, str) for item in data):
+            schema = reading_schema(config)
+            if schema.format != "molecules":
+                raise DataError("this model does not read molecules; give Graphs or the path of a file instead of SMILES")
+            return open_smiles(data, schema=schema)
+    return open_own(data, schema=reading_schema(config))
+
+
+def reading_schema(config: RunConfig) -> OwnSchema:
+    """How new files are read: as the own data of the run was, or as the card of its benchmark says."""
+    if config.data.own_schema is not None:
+        return OwnSchema.from_dict(config.data.own_schema)
+    return _card_schema(_card(config))
+
+
+def prepare_split(
+    config: RunConfig,
+    source: Source,
+    split: str,
+    *,
+    cache_dir: Path | str | None = None,
+    progress: Progress | None = None,
+) -> Store:
+    """The prepared graphs of a split, from the store or built now. Arguments as in `egt.encodings.store.prepare`."""
+    return prepare(source, split, preparation(config), cache_dir=cache_dir, progress=progress)
+
+
+def smiles_of(source: Source) -> list[str] | None:
+    """The SMILES of the rows of new data, None when they are no molecules."""
+    if isinstance(source, OwnSource) and source.own_schema.format == "molecules":
+        return [record.smiles for record in source.records(ALL)]
+    return None
+
+
+def _card(config: RunConfig) -> DataCard:
+    if config.data.source not in BENCHMARKS:
+        raise DataError(
+            f"data.source is {config.data.source!r}, which is no benchmark, and the run has no schema of own data; "
+            f"benchmarks are {', '.join(BENCHMARKS)}"
+        )
+    return BENCHMARKS[config.data.source].card
+
+
+def _target(config: RunConfig) -> TargetSchema:
+    return reading_schema(config).target()
+
+
+def _card_schema(card: DataCard) -> OwnSchema:
+    """Files with the features of a benchmark: SMILES, or graphs whose columns are named as in its vocabulary.
+
+    Continuous features are one column of vectors: `x` of the nodes, `edge_attr` of the edges.
+    """
+    target = card.target
+    classes = target.class_names or tuple(str(k) for k in range(target.num_classes))
+    for vocabulary, features in MOLECULE_SCHEMAS.items():
+        if card.schema == features:
+            return OwnSchema(
+                format="molecules",
+                level=target.level,
+                kind=target.kind,
+                targets=target.names,
+                classes=classes,
+                vocabulary=vocabulary,  # type: ignore[arg-type]
+            )
+    schema, names = card.schema, list(card.vocabulary)
+    cut = len(schema.node_categories)
+    return OwnSchema(
+        format="jsonl",
+        level=target.level,
+        kind=target.kind,
+        targets=target.names,
+        classes=classes,
+        directed=None,
+        node_features=_features(card, names[:cut], "x", schema.num_node_values),
+        edge_features=_features(card, names[cut:], "edge_attr", schema.num_edge_values),
+    )
+
+
+def _features(card: DataCard, categorical: Sequence[str], continuous: str, width: int) -> tuple[Feature, ...]:
+    features = [Feature(name, "categorical", vocabulary=tuple(card.vocabulary[name])) for name in categorical]
+    if width:
+        features.append(Feature(continuous, "continuous", width=width))
+    return tuple(features)

@@ -1,0 +1,90 @@
+"""Samples through a model, without gradients, in batches of like size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from egt.batching.batch import GraphBatch, LayoutName, collate
+from egt.batching.groups import IntArray
+from egt.batching.loader import graph_sizes
+from egt.batching.sampling import evaluation_batches
+from egt.config.run import RunConfig
+from egt.encodings.encoding import Sample
+from egt.model import EGT
+
+Progress = Callable[[int, int], None]
+"""Called with the number of graphs done and of all graphs."""
+
+PAIRS_AT_ONCE = 2_000_000
+"""How many pairs are computed at once when the run does not say; a larger graph is computed alone."""
+
+
+def forward(
+    model: EGT, config: RunConfig, samples: Sequence[Sample], progress: Progress | None = None
+) -> Iterator[tuple[IntArray, GraphBatch, Tensor]]:
+    """The outputs of a model for all samples.
+
+    Args:
+        model: in evaluation mode, on the device that computes.
+        config: of its run: batch size, layout, pair budget.
+        samples: prepared graphs.
+        progress: is told how far it is.
+
+    Yields:
+        The numbers of the graphs of a batch, the batch, and (rows, outputs) as the model gave them. Every sample
+        occurs once.
+    """
+    sizes = graph_sizes(samples)
+    if not len(sizes):
+        return
+    device = next(model.parameters()).device
+    budget = max(config.data.pair_budget or PAIRS_AT_ONCE, int(sizes.max()) ** 2)
+    layout = layout_on(config, device)
+    done = 0
+    with evaluating(model):
+        for numbers in evaluation_batches(sizes, config.data.batch_size, layout, pair_budget=budget):
+            batch = collate([samples[k] for k in numbers.tolist()], layout, numbers.tolist()).to(device)
+            yield numbers, batch, model(batch)
+            done += len(numbers)
+            if progress is not None:
+                progress(done, len(sizes))
+
+
+@contextmanager
+def evaluating(model: EGT) -> Iterator[None]:
+    """The model in evaluation mode and without gradients; afterwards it is as it was."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        model.train(was_training)
+
+
+def layout_on(config: RunConfig, device: torch.device) -> LayoutName:
+    """Packed on CPU, padded on GPUs, unless the run says which."""
+    if config.data.layout != "auto":
+        return config.data.layout
+    return "packed" if device.type == "cpu" else "padded"
+
+
+def rows_per_graph(samples: Sequence[Sample], numbers: IntArray, level: str) -> list[int]:
+    """How many rows of the output belong to each graph of a batch."""
+    graphs = [samples[k].graph for k in numbers.tolist()]
+    if level == "graph":
+        return [1] * len(graphs)
+    if level == "node":
+        return [graph.num_nodes for graph in graphs]
+    return [graph.num_edges if graph.query_index is None else graph.query_index.shape[1] for graph in graphs]
+
+
+def split_rows(rows: Tensor, counts: Sequence[int]) -> list[np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
+    """(rows, outputs) cut into the parts of the graphs."""
+    array = rows.float().cpu().numpy()
+    return np.split(array, np.cumsum(counts)[:-1])

@@ -1,0 +1,175 @@
+"""`Predictor`: a trained model that reads raw data and answers in the user's terms."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import egt
+from egt.artifact.artifact import CARD, Artifact, load_artifact
+from egt.assemble import build_task
+from egt.encodings.store import Store
+from egt.encodings.store.build import Progress
+from egt.errors import ArtifactError, DataError
+from egt.graph import Graph, IntArray
+from egt.inference.data import ALL, open_new, open_source, prepare_split
+from egt.inference.evaluation import evaluate
+from egt.inference.forward import forward, rows_per_graph, split_rows
+from egt.sources.source import Reading, Source
+from egt.tasks.scale import TargetScale
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """The answer for one row of the input, in its place whether it could be read or not.
+
+    Fields:
+        row: the position in the input, from 0.
+        id: the name of the graph.
+        values: (rows, outputs) values in the targets' unit, or probabilities; one row for a graph target, one per
+            node, or one per edge or asked pair. None for a row that could not be read.
+        pairs: (2, rows) the nodes of each edge or asked pair; None for graph and node targets.
+        warning: what the answer should be read with, as a category that training never saw.
+        error: why there is no answer.
+    """
+
+    row: int
+    id: str
+    values: NDArray[np.float32] | None = None
+    pairs: IntArray | None = None
+    warning: str = ""
+    error: str = ""
+
+
+class Predictor:
+    """An artifact in use.
+
+    Args:
+        artifact: model, configuration and statistics.
+        device: where to compute; the GPU if there is one by default.
+    """
+
+    def __init__(self, artifact: Artifact, device: str | torch.device | None = None) -> None:
+        self.artifact = artifact
+        self.config = artifact.config
+        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self.model = artifact.model.to(self.device).eval()
+        scale = artifact.data.get("scale")
+        self.task = build_task(
+            self.config, None if scale is None else TargetScale(tuple(scale["mean"]), tuple(scale["std"]))
+        )
+
+    def predict(self, data: Any, *, progress: Progress | None = None) -> list[Prediction]:
+        """The predictions for new data, one per row, in the order of the input.
+
+        Args:
+            data: SMILES strings, `Graph`s, the path of a file or folder, NetworkX graphs or PyG data.
+            progress: is told how many graphs are done, and of how many.
+        """
+        return self.predict_source(open_new(self.config, data), ALL, progress=progress)
+
+    def predict_source(self, source: Source, split: str, *, progress: Progress | None = None) -> list[Prediction]:
+        """The predictions for all rows of a split of a source."""
+        records = source.records(split)
+        with tempfile.TemporaryDirectory(prefix="egt-") as folder:
+            store = prepare_split(self.config, source, split, cache_dir=folder)
+            answers = self._answers(store, progress)
+            rows, problems = store.rows.tolist(), {problem.row: problem for problem in store.problems}
+            names = [store[k].graph.id for k in range(len(store))]
+            del store  # its files are in the folder
+        # Rows are in order in the store, and every record has either a graph or an error.
+        found = {row: k for k, row in enumerate(rows)}
+        order = sorted(found.keys() | problems.keys())
+        if len(order) != len(records):
+            raise DataError(f"{len(records)} rows were given, but {len(order)} were read")
+        return [_prediction(row, found.get(row), problems.get(row), names, answers) for row in order]
+
+    def evaluate(self, data: Any = "test", *, progress: Progress | None = None) -> dict[str, float]:
+        """The metrics on a split of the run's own data ("train", "val", "test"), or on new data with its targets.
+
+        Args:
+            data: the name of a split, or whatever `predict` takes.
+            progress: is told how many graphs are prepared, and of how many.
+        """
+        if isinstance(data, str) and data in ("train", "val", "test"):
+            source, split = open_source(self.config), data
+            self._check_same_data(source)
+        else:
+            source, split = open_new(self.config, data), ALL
+        if not len(source.records(split)):
+            raise DataError(f"the split {split!r} is empty; the data has {_split_sizes(source)}")
+        store = prepare_split(self.config, source, split, progress=progress)
+        return evaluate(self.model, self.task, self.config, store)
+
+    def _answers(self, store: Store, progress: Progress | None) -> list[tuple[NDArray[np.float32], IntArray | None]]:
+        level = self.task.level
+        answers: list[Any] = [None] * len(store)
+        for numbers, _, output in forward(self.model, self.config, store, progress):
+            parts = split_rows(self.task.decode(output), rows_per_graph(store, numbers, level))
+            for k, part in zip(numbers.tolist(), parts, strict=True):
+                answers[k] = (part, _pairs(store[k].graph) if level == "edge" else None)
+        return answers
+
+    def _check_same_data(self, source: Source) -> None:
+        known = self.artifact.data.get("fingerprint")
+        if known is not None and known != source.fingerprint():
+            log.warning("the data is not what this model was trained on: its content or the reading of it has changed")
+
+
+def load(path: str | Path, *, device: str | None = None) -> Predictor:
+    """A trained model from an artifact, a run folder that holds one, or the name of a shipped one.
+
+    Args:
+        path: of the artifact.
+        device: where to compute, e.g. "cpu" or "cuda"; the GPU if there is one by default.
+    """
+    return Predictor(load_artifact(find_artifact(path)), device)
+
+
+def find_artifact(name: str | Path) -> Path:
+    """The folder of an artifact: a path, a run folder with an artifact inside, or a shipped name."""
+    given = Path(name)
+    shipped = Path(egt.__file__).parent / "pretrained"
+    for place in (given, given / "artifact", shipped / str(name)):
+        if (place / CARD).is_file():
+            return place
+    if given.is_dir():
+        unfinished = " (the run in it has not finished: continue it with --resume)" if (given / "checkpoints").is_dir() else ""
+        raise ArtifactError(f"{given}: holds no artifact{unfinished}; give the folder that `egt train` wrote")
+    names = sorted(folder.name for folder in shipped.glob("*") if (folder / CARD).is_file())
+    there = f"; shipped are {', '.join(names)}" if names else ""
+    raise ArtifactError(f"{given}: no such artifact; give the folder that `egt train` wrote{there}")
+
+
+def _prediction(
+    row: int,
+    number: int | None,
+    problem: Reading | None,
+    names: Sequence[str],
+    answers: Sequence[tuple[NDArray[np.float32], IntArray | None]],
+) -> Prediction:
+    warning = "" if problem is None else problem.warning
+    if number is None:
+        assert problem is not None
+        return Prediction(row, problem.id, warning=warning, error=problem.error)
+    values, pairs = answers[number]
+    return Prediction(row, names[number] or str(row), values, pairs, warning)
+
+
+def _pairs(graph: Graph) -> IntArray:
+    return np.array(graph.edge_index if graph.query_index is None else graph.query_index)
+
+
+def _split_sizes(source: Source) -> str:
+    sizes: Mapping[str, int] = source.card.split_sizes
+    return ", ".join(f"{name}: {size}" for name, size in sizes.items())

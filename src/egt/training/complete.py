@@ -1,0 +1,156 @@
+"""A complete run: configuration -> data -> trained model -> metrics -> artifact."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lightning.fabric.utilities.rank_zero import rank_zero_only
+
+from egt.artifact.artifact import Artifact, load_artifact, save_artifact
+from egt.assemble import build_model, build_task
+from egt.config.load import write_config
+from egt.config.run import RunConfig
+from egt.config.task import Multiclass
+from egt.encodings.store import Store
+from egt.errors import ConfigError
+from egt.inference.data import open_source, prepare_split
+from egt.inference.evaluation import evaluate
+from egt.inference.memory import fit_into_memory
+from egt.sources.source import Source
+from egt.training.fit import FitResult
+from egt.training.fit import fit as train_model
+from egt.training.transfer import Start
+
+log = logging.getLogger(__name__)
+
+SPLITS = ("train", "val", "test")
+ARTIFACT, CONFIG = "artifact", "config.yaml"
+
+Watch = Callable[[str, int, int], None]
+"""Called while graphs are prepared: what is done, how many are, and of how many."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a complete run leaves.
+
+    Fields:
+        path: of the artifact.
+        artifact: the trained model with its metrics.
+        epoch: the epoch, from 0, whose weights were selected.
+        history: a row for each epoch.
+        problems: split -> how many of its rows could not be read.
+    """
+
+    path: Path
+    artifact: Artifact
+    epoch: int
+    history: Sequence[Mapping[str, float]]
+    problems: Mapping[str, int]
+
+
+def fit(
+    config: RunConfig,
+    out: Path | str | None = None,
+    *,
+    source: Source | None = None,
+    resume: bool = False,
+    start_from: Start | None = None,
+    show_progress: bool = True,
+    watch: Watch | None = None,
+) -> Outcome:
+    """Train and evaluate a run, and save its artifact.
+
+    Args:
+        config: everything that decides the result.
+        out: the run folder, `runs/<name>` by default; gets `config.yaml`, `metrics.csv`, `checkpoints/`, `artifact/`.
+        source: the data, if it is open already.
+        resume: continue the run in `out`.
+        start_from: weights of another model to start with.
+        show_progress: show a progress bar while training.
+        watch: is told about the preparation of graphs.
+    """
+    folder = Path("runs", config.name) if out is None else Path(out)
+    if not resume and any(folder.glob("checkpoints/step-*")):
+        raise ConfigError(f"{folder} already holds a run; continue it with --resume, or choose another folder (--out)")
+    source = source or open_source(config)
+    config = with_names(config, source)
+    stores = _prepare(config, source, watch)
+    config = fit_into_memory(config, {name: store.sizes for name, store in stores.items()})
+    _write_config(config, folder)
+    result = train_model(
+        config,
+        stores["train"],
+        stores.get("val"),
+        out_dir=folder,
+        resume=resume,
+        start_from=start_from,
+        show_progress=show_progress,
+    )
+    path = folder / ARTIFACT
+    problems = {name: sum(1 for row in store.problems if row.error) for name, store in stores.items()}
+    if rank_zero_only.rank:  # another process of this run writes the artifact
+        return Outcome(path, Artifact(config, build_model(config)), result.epoch, result.history, problems)
+    artifact = _artifact(config, source, stores, result, problems)
+    save_artifact(artifact, path)
+    return Outcome(path, load_artifact(path), result.epoch, result.history, problems)
+
+
+def with_names(config: RunConfig, source: Source) -> RunConfig:
+    """The run with targets and classes called as in its data."""
+    target = source.card.target
+    if config.data.own_schema is not None or len(target.names) != len(config.task.names):
+        return config
+    names: dict[str, Any] = {"names": target.names}
+    if isinstance(config.task, Multiclass) and len(target.class_names) == config.task.num_classes:
+        names["class_names"] = target.class_names
+    return config.model_copy(update={"task": config.task.model_copy(update=names)})
+
+
+def _prepare(config: RunConfig, source: Source, watch: Watch | None) -> dict[str, Store]:
+    """The splits that have graphs."""
+    stores = {}
+    for split in SPLITS:
+        if not source.card.split_sizes.get(split):
+            continue
+        progress = None if watch is None else lambda done, total, split=split: watch(split, done, total)  # type: ignore[misc]
+        store = prepare_split(config, source, split, progress=progress)
+        for problem in store.problems[:5]:
+            if problem.error:
+                log.warning("%s: row %s (%s) is left out: %s", split, problem.row + 1, problem.id, problem.error)
+        if len(store):
+            stores[split] = store
+    if "train" not in stores:
+        raise ConfigError(f"{config.data.source}: no graph of the training split can be read")
+    return stores
+
+
+def _write_config(config: RunConfig, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / CONFIG).write_text(write_config(config), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be written ({error.strerror}); choose another folder (--out)") from error
+
+
+def _artifact(
+    config: RunConfig, source: Source, stores: Mapping[str, Store], result: FitResult, problems: Mapping[str, int]
+) -> Artifact:
+    model = build_model(config)
+    model.load_state_dict(dict(result.weights))
+    model.eval()
+    task = build_task(config, result.scale)
+    metrics = {name: evaluate(model, task, config, stores[name]) for name in ("val", "test") if name in stores}
+    card = source.card
+    data = {
+        "card": {**asdict(card), "vocabulary": {}, "split_sizes": {name: len(store) for name, store in stores.items()}},
+        "fingerprint": source.fingerprint(),
+        "scale": None if result.scale is None else {"mean": result.scale.mean, "std": result.scale.std},
+        "unreadable_rows": problems,
+        "epoch": result.epoch,
+    }
+    return Artifact(config, model, metrics, data)

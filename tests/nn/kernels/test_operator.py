@@ -1,0 +1,140 @@
+"""The operator as torch sees it: one node in compiled and exported graphs, nothing kept without gradients."""
+
+from __future__ import annotations
+
+import gc
+import resource
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from egt.nn.kernels import binding
+from egt.nn.kernels.fused import pair_pass
+from egt.nn.kernels.operator import run
+
+
+class Pass(nn.Module):
+    """A module around a case's weights, for torch.export."""
+
+    def __init__(self, case: Any) -> None:
+        super().__init__()
+        self.case = case
+
+    def forward(self, qkv: Tensor, e: Tensor, sizes: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        return pair_pass(qkv, e, sizes, self.case.weights, scale=0.3, clip=(-5.0, 5.0))
+
+
+def test_custom_operator_checks(make_case: Any) -> None:
+    case = make_case(sizes=[3, 2], heads=2, head_width=2, edge_width=3, hidden_width=4)
+    weights = [t.detach() for pair in case.weights for t in pair]
+    order = [*weights[2:4], *weights[0:2], *weights[4:]]  # the operator wants the norm first
+    arguments = (
+        *(case.qkv, case.e, torch.tensor([3, 2]), None, None, None),
+        *(order, [1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0], [1e-5, 1e-5, -5.0, 5.0, 0.5, 1.0]),
+    )
+    torch.library.opcheck(run, arguments)
+
+
+def test_exports_as_one_operator(make_case: Any) -> None:
+    case = make_case(sizes=[3, 2])
+    program = torch.export.export(Pass(case), (case.qkv.detach(), case.e.detach(), torch.tensor([3, 2])))
+    called = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
+    assert [name for name in called if "getitem" not in name] == ["egt.pair_pass.default"]
+    out, e_new = program.module()(case.qkv, case.e, torch.tensor([3, 2]))
+    assert torch.equal(out, case.fused(scale=0.3)[0])
+    assert torch.equal(e_new, case.fused(scale=0.3)[1])
+
+
+def test_compiles_without_a_break_and_with_gradients(make_case: Any) -> None:
+    case = make_case(sizes=[3, 2])
+    compiled = torch.compile(Pass(case), backend="aot_eager", fullgraph=True)
+    found = case.gradients(compiled(case.qkv, case.e, torch.tensor([3, 2])))
+    for name, expected in case.gradients(case.fused(scale=0.3)).items():
+        assert torch.equal(found[name], expected), name
+
+
+@pytest.mark.parametrize("used", [0, 1])
+def test_one_output_unused(make_case: Any, used: int) -> None:
+    case = make_case(sizes=[5, 9])
+
+    def only(outputs: tuple[Tensor | None, Tensor | None]) -> dict[str, Tensor]:
+        return case.gradients((outputs[0], None) if used == 0 else (None, outputs[1]))
+
+    found = only(case.fused())
+    for name, expected in only(case.reference()).items():
+        assert (found[name] - expected).abs().max() <= 5e-5 * max(1.0, expected.abs().max().item()), name
+
+
+def test_no_gradients_keep_nothing(make_case: Any) -> None:
+    case = make_case(sizes=[5])
+    with torch.no_grad():
+        out, e_new = case.fused()
+    assert out.grad_fn is None
+    assert e_new.grad_fn is None
+
+
+def test_keeps_only_its_inputs(make_case: Any) -> None:
+    case = make_case(sizes=[5, 9])
+    saved: list[Tensor] = []
+
+    def keep(t: Tensor) -> Tensor:
+        saved.append(t)
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+        case.fused()
+    known = {t.data_ptr() for t in case.inputs().values()}
+    known |= {case.settings["mask_keys"].data_ptr(), case.settings["dropout_keys"].data_ptr()}
+    others = [t for t in saved if t.data_ptr() not in known]
+    assert [tuple(t.shape) for t in others] == [(2,)]  # sizes
+
+
+def test_noncontiguous_inputs(make_case: Any) -> None:
+    case = make_case(sizes=[5, 9])
+    expected = case.fused()
+    turned = case.e.detach().t().contiguous().t()
+    case.e = turned.requires_grad_()
+    for a, b in zip(case.fused(), expected, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_wrong_sizes_are_refused(make_case: Any) -> None:
+    case = make_case(sizes=[5, 9])
+    case.sizes = [5, 8]
+    with pytest.raises(ValueError, match="sizes do not add up to 14 nodes and 106 pairs"):
+        case.fused()
+
+
+def test_wrong_type_is_refused(make_case: Any) -> None:
+    case = make_case(sizes=[5])
+    case.e = case.e.detach().double()
+    with pytest.raises(ValueError, match=r"e is \(25, 8\) torch.float64 .* must be \(25, 8\) torch.float32"):
+        case.fused()
+
+
+def test_missing_keys_are_refused(make_case: Any) -> None:
+    with pytest.raises(ValueError, match="a probability above zero needs mask_keys"):
+        make_case(sizes=[5], settings={"mask_probability": 0.5, "mask_keys": None}).fused()
+
+
+def test_threads_of_its_own_give_the_same(make_case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = make_case(sizes=[60, 41])
+    expected = case.gradients(case.fused())
+    monkeypatch.setattr(binding, "run_parallel", lambda: None)
+    for name, gradient in case.gradients(case.fused()).items():
+        assert torch.equal(gradient, expected[name]), name
+
+
+def test_memory_does_not_grow(make_case: Any) -> None:
+    case = make_case(sizes=[40, 30, 20])
+
+    def steps(count: int) -> int:
+        for _ in range(count):
+            case.gradients(case.fused())
+        gc.collect()
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    before = steps(50)
+    assert steps(300) - before < 4096  # kilobytes

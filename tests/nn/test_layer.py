@@ -1,0 +1,74 @@
+"""The layer alone, as a plain module on dense tensors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from egt import EGTLayer
+from egt.errors import ConfigError
+from egt.nn.channels import Scope
+from egt.nn.layer import EdgeOnlyLayer
+
+
+def test_three_lines_on_dense_tensors() -> None:
+    layer = EGTLayer(node_width=64, edge_width=8, num_heads=8)
+    h, e = torch.randn(2, 10, 64), torch.randn(2, 10, 10, 8)
+    new_h, new_e = layer(h, e)
+    assert new_h.shape == h.shape
+    assert new_e.shape == e.shape
+    assert not torch.equal(new_e, e)
+
+
+def test_sizes_mask_the_padding() -> None:
+    layer = EGTLayer(16, 4, 4).eval()
+    h, e = torch.randn(2, 5, 16), torch.randn(2, 5, 5, 4)
+    scope = Scope.dense(h, sizes=torch.tensor([5, 3]))
+    new_h, new_e = layer(h, e, scope)
+    alone_h, alone_e = layer(h[1:, :3], e[1:, :3, :3])
+    torch.testing.assert_close(new_h[1:, :3], alone_h)
+    torch.testing.assert_close(new_e[1:, :3, :3], alone_e)
+
+
+def test_everything_is_trained() -> None:
+    layer = EGTLayer(16, 4, 4)
+    h, e = layer(torch.randn(1, 5, 16), torch.randn(1, 5, 5, 4))
+    (h.square().sum() + e.square().sum()).backward()
+    assert [name for name, p in layer.named_parameters() if p.grad is None or not p.grad.any()] == []
+
+
+def test_heads_must_divide_the_width() -> None:
+    with pytest.raises(ConfigError, match="node_width 10 is not a multiple of num_heads 4"):
+        EGTLayer(10, 4, 4)
+
+
+def test_the_edge_only_layer_is_the_edge_half_of_a_full_one() -> None:
+    full = EGTLayer(16, 4, 4)
+    from egt.nn.pair_pass import EdgePass
+
+    half = EdgeOnlyLayer(16, 4, full.norm_h, EdgePass(full.pairs.logits, full.pairs.edges))
+    half.qk.load_state_dict({"weight": full.qkv.weight[:32], "bias": full.qkv.bias[:32]})
+    h, e = torch.randn(2, 5, 16), torch.randn(2, 5, 5, 4)
+    same_h, new_e = half(h, e)
+    assert same_h is h
+    torch.testing.assert_close(new_e, full(h, e)[1])
+
+
+def test_attention_dropout_keeps_the_mean() -> None:
+    """Averaged over many draws, dropout leaves the aggregated values as they are."""
+    from egt.nn.randomness import graph_keys
+    from tests.graphs import graphs_of_every_kind, samples_of, tiny_config, tiny_model
+
+    config = tiny_config(attention_dropout=0.3)
+    model = tiny_model(config).train()
+    from egt.batching.batch import collate
+
+    x = model.embed(collate(samples_of(config, graphs_of_every_kind(0)[:1])))
+    layer = model.layers[0]
+    qkv = layer.qkv(layer.norm_h(x.h)).unflatten(-1, (3, 4, -1))
+    draws = []
+    for step in range(2000):
+        scope = Scope(x.scope.layout, None, graph_keys(0, step, torch.tensor([0])))
+        draws.append(layer.pairs(qkv, x.e, scope)[0])
+    plain, _ = layer.pairs.eval()(qkv, x.e, x.scope)
+    assert (torch.stack(draws).mean(0) - plain).abs().max() < 0.05 * plain.abs().max()
