@@ -82,7 +82,9 @@ def preparation(config: RunConfig) -> Preparation:
                 hops.append(term.num_hops)
             case _:
                 pass
-    if hops:
+    if config.data.layout == "edge_list":  # nothing of size N^2; distances of edges need no search
+        encodings = [encoding for encoding in encodings if encoding.level == "node"]
+    elif hops:
         encodings.append(ShortestPaths(max_hops=max(hops)))
     return Preparation(feature_schema(config.model), tuple(encodings))
 

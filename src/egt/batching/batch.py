@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -10,14 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from egt.batching.arrangement import Arrangement, EdgeListArrangement, PackedArrangement, PaddedArrangement
 from egt.batching.layout import Layout
-from egt.batching.packed import Packed
-from egt.batching.padded import Padded
 from egt.encodings.encoding import Array, Sample
 from egt.errors import GraphError
-from egt.graph import UNKNOWN
+from egt.graph import UNKNOWN, Graph
 
-LayoutName = Literal["packed", "padded"]
+LayoutName = Literal["packed", "padded", "edge_list"]
+_ARRANGEMENTS: Mapping[LayoutName, Callable[[Sequence[Graph]], Arrangement]] = {
+    "packed": PackedArrangement,
+    "padded": PaddedArrangement,
+    "edge_list": EdgeListArrangement,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,38 +87,14 @@ def collate(
 
     Args:
         samples: prepared graphs with the same features and encodings.
-        layout: "packed" (no padding, best on CPU) or "padded" (dense, best on GPU).
+        layout: "packed" (no padding, best on CPU), "padded" (dense, best on GPU), or "edge_list" (existing edges only,
+            for EGT-Constrained on large sparse graphs).
         graph_ids: a number for each graph; 0, 1, ... without it.
     """
     if not samples:
         raise GraphError("a batch needs at least one graph")
     graphs = [sample.graph for sample in samples]
-    sizes = np.array([graph.num_nodes for graph in graphs])
-    width = int(sizes.max())
-    packed = layout == "packed"
-    # Strides of the flat edge channel: row = start + i * stride + j.
-    stride = sizes if packed else np.full_like(sizes, width)
-    start = np.cumsum(stride * stride) - stride * stride
-
-    def flat(index: Array, k: int) -> Array:
-        rows: Array = start[k] + index[0] * stride[k] + index[1]
-        return rows
-
-    def nodes(arrays: Sequence[Array], fill: int) -> Tensor:
-        if packed:
-            return torch.from_numpy(np.concatenate(arrays))
-        out = np.full((len(arrays), width, *arrays[0].shape[1:]), fill, arrays[0].dtype)
-        for k, array in enumerate(arrays):
-            out[k, : len(array)] = array
-        return torch.from_numpy(out)
-
-    def pairs(arrays: Sequence[Array]) -> Tensor:
-        if packed:
-            return torch.from_numpy(np.concatenate([array.reshape(-1, *array.shape[2:]) for array in arrays]))
-        out = np.zeros((len(arrays), width, width, *arrays[0].shape[2:]), arrays[0].dtype)
-        for k, array in enumerate(arrays):
-            out[k, : len(array), : len(array)] = array
-        return torch.from_numpy(out)
+    place = _ARRANGEMENTS[layout](graphs)
 
     def rows(arrays: Sequence[Array]) -> Tensor:
         return torch.from_numpy(np.concatenate(arrays))
@@ -122,17 +102,17 @@ def collate(
     queries = [graph.edge_index if graph.query_index is None else graph.query_index for graph in graphs]
     num_queries = [index.shape[1] for index in queries]
     return GraphBatch(
-        layout=Packed(sizes.tolist()) if packed else Padded(torch.from_numpy(sizes), width),
+        layout=place.layout,
         graph_ids=torch.arange(len(graphs)) if graph_ids is None else torch.tensor(graph_ids, dtype=torch.int64),
-        node_categories=nodes([graph.node_categories for graph in graphs], UNKNOWN),
-        node_values=nodes([graph.node_values for graph in graphs], 0),
+        node_categories=place.nodes([graph.node_categories for graph in graphs], UNKNOWN),
+        node_values=place.nodes([graph.node_values for graph in graphs], 0),
         edge_categories=rows([graph.edge_categories for graph in graphs]),
         edge_values=rows([graph.edge_values for graph in graphs]),
-        edge_pairs=rows([flat(graph.edge_index, k) for k, graph in enumerate(graphs)]),
-        queries=rows([flat(index, k) for k, index in enumerate(queries)]),
+        edge_pairs=rows([place.rows(graph.edge_index, k) for k, graph in enumerate(graphs)]),
+        queries=rows([place.rows(index, k) for k, index in enumerate(queries)]),
         query_graphs=torch.from_numpy(np.repeat(np.arange(len(graphs)), num_queries)),
-        node={name: nodes([sample.node[name] for sample in samples], 0) for name in samples[0].node},
-        pair={name: pairs([sample.pair[name] for sample in samples]) for name in samples[0].pair},
+        node={name: place.nodes([sample.node[name] for sample in samples], 0) for name in samples[0].node},
+        pair=place.pairs([sample.pair for sample in samples]),
         graph_targets=_targets([graph.graph_targets for graph in graphs], "graph_targets", np.stack),
         node_targets=_targets([graph.node_targets for graph in graphs], "node_targets", np.concatenate),
         edge_targets=_targets([graph.edge_targets for graph in graphs], "edge_targets", np.concatenate),

@@ -22,14 +22,14 @@ class DataConfig(Section):
     """Where the graphs come from and how they are batched.
 
     `batching`: "exact" takes the paper's random batches and splits them into groups of like size without changing the
-    gradient; "buckets" batches graphs of like size. `pair_budget` caps the sum of N^2 of what is computed at once.
+    gradient; "buckets" batches graphs of like size. `layout` "edge_list" is for EGT-Constrained on large graphs. `pair_budget` caps the sum of N^2 of what is computed at once.
     `schema` is the inferred description of own data, written by `egt train`.
     """
 
     source: str
     batch_size: PositiveInt = 128
     num_workers: NonNegativeInt = 0
-    layout: Literal["auto", "packed", "padded"] = "auto"
+    layout: Literal["auto", "packed", "padded", "edge_list"] = "auto"
     batching: Literal["exact", "buckets"] = "exact"
     pair_budget: PositiveInt | None = None
     options: dict[str, Any] = Field(default_factory=dict)
@@ -117,4 +117,15 @@ class RunConfig(Section):
         readout = self.model.readout
         if readout.kind == "virtual_nodes" and readout.attend_padding and self.data.layout != "padded":
             raise ValueError("readout.attend_padding exists only on the padded layout; set data.layout to padded")
+        if self.data.layout == "edge_list":
+            self._check_edge_list()
         return self
+
+    def _check_edge_list(self) -> None:
+        if self.model.scope != "neighbors":
+            raise ValueError("data.layout edge_list holds only edges; it needs model.scope neighbors (EGT-Constrained)")
+        if self.task.auxiliary or any(term.kind == "random_walk" for term in self.model.pair_inputs):
+            raise ValueError(
+                "data.layout edge_list has no pairs but edges; drop task.auxiliary and the random_walk input, "
+                "or use the packed layout"
+            )

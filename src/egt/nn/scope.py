@@ -6,16 +6,22 @@ import torch
 from torch import Tensor
 
 from egt.batching.batch import GraphBatch
+from egt.batching.edge_list import EdgeList
+from egt.errors import ConfigError
 
 
 def everyone(batch: GraphBatch) -> Tensor | None:
     """Every real node attends every real node. Returns (pairs..., 1) boolean, None when nothing is masked."""
+    if isinstance(batch.layout, EdgeList):
+        raise ConfigError("the edge-list layout holds no pairs but edges; global attention needs packed or padded")
     real = batch.layout.real_pairs
     return None if real is None else real.unsqueeze(-1)
 
 
 def neighbors(batch: GraphBatch) -> Tensor | None:
-    """Node i attends j where the edge i -> j exists, and itself. Returns (pairs..., 1) boolean."""
+    """Node i attends j where the edge i -> j exists, and itself. Returns (pairs..., 1) boolean, None on an edge list."""
+    if isinstance(batch.layout, EdgeList):
+        return None
     index = batch.layout.pair_indices
     allowed = (index.i == index.j).expand(batch.layout.pair_shape).flatten()
     allowed = allowed.index_fill(0, batch.edge_pairs, True).view(*batch.layout.pair_shape, 1)

@@ -44,6 +44,13 @@ def test_bad_rows_stay_in_place(tmp_path: Path) -> None:
     assert rows == list(range(6)), "every row is in one split, bad ones too"
 
 
+def test_a_bad_row_that_names_no_split_is_reported_in_training(tmp_path: Path) -> None:
+    text = "smiles,split,y\nCC,train,0.5\nC\nCCC,test,1.5\nCCCC,,2.5\nCCO,train,3.5\n"
+    source = molecules(tmp_path / "t.csv", text)
+    rows = {split: [record.row for record in source.records(split)] for split in ("train", "val", "test")}
+    assert rows == {"train": [0, 1, 4], "val": [], "test": [2]}, "row 3 has an empty cell: it is in no split"
+
+
 def test_the_card_and_the_protocol(tmp_path: Path) -> None:
     source: Source = molecules(tmp_path / "t.csv", TABLE)
     card = source.card
@@ -87,9 +94,9 @@ def node_graph(**nodes: Any) -> dict[str, Any]:
 
 
 def test_one_graph_is_divided_by_its_nodes(tmp_path: Path) -> None:
-    source = lines(tmp_path / "g.jsonl", node_graph(x=[0.5 * k for k in range(20)], y=["a", "b"] * 9 + [None] * 2))
+    source = lines(tmp_path / "g.jsonl", node_graph(x=[0.5 * k for k in range(20)], y=["a", "b"] * 5 + [None] * 10))
     scored: list[int] = []
-    for split, size in (("train", 14), ("val", 2), ("test", 2)):
+    for split, size in (("train", 8), ("val", 1), ("test", 1)):
         (record,) = source.records(split)
         graph = source.read(record).graph
         assert graph is not None
@@ -99,7 +106,7 @@ def test_one_graph_is_divided_by_its_nodes(tmp_path: Path) -> None:
         assert len(nodes) == size
         assert (graph.node_targets[nodes, 0] == nodes % 2).all()
         scored += nodes.tolist()
-    assert sorted(scored) == list(range(18)), "each labeled node is scored in one split"
+    assert sorted(scored) == list(range(10)), "each labeled node is scored in one split"
 
 
 def test_edge_targets_follow_both_directions(tmp_path: Path) -> None:
@@ -164,8 +171,14 @@ def test_a_known_schema_reads_new_data_without_targets(tmp_path: Path) -> None:
 
 def test_the_training_data_opens_again_as_it_was(tmp_path: Path) -> None:
     source = molecules(tmp_path / "t.csv", TABLE, split=SplitPlan(kind="random", fractions=(0.5, 0.25, 0.25), seed=4))
-    again = open_own(tmp_path / "t.csv", schema=source.own_schema, split=source.own_schema.split)
+    again = open_own(tmp_path / "t.csv", schema=source.own_schema, split="auto")
     assert again.fingerprint() == source.fingerprint()
+    whole = open_own(tmp_path / "t.csv", schema=source.own_schema)
+    assert whole.fingerprint() != source.fingerprint()
+    other = open_own(tmp_path / "t.csv", schema=source.own_schema, split="random", seed=5)
+    assert other.own_schema.split == SplitPlan(kind="random", seed=5)
+    with pytest.raises(DataError, match="no column 'fold' to split by; there are id, smiles, y"):
+        open_own(tmp_path / "t.csv", schema=source.own_schema, split="fold")
     for split in ("train", "val", "test"):
         assert [record.row for record in again.records(split)] == [record.row for record in source.records(split)]
 

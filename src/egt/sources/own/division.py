@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from egt.errors import DataError
 from egt.sources.own.kinds import encode_target
 from egt.sources.own.link import link_codes
-from egt.sources.own.raw import Columns, RawData, Shape
+from egt.sources.own.raw import Column, Columns, RawData, Shape
 from egt.sources.own.schema import OwnSchema
 from egt.sources.own.splits import Codes, column_split, random_split, scaffold_split, stratified_split
 
@@ -90,15 +90,21 @@ def _rows(raw: RawData, schema: OwnSchema) -> Codes:
     plan = schema.split
     match plan.kind:
         case "column":
-            return column_split(raw.table[plan.column], f"{raw.where}: column {plan.column!r}")
+            return column_split(_column(raw, plan.column), f"{raw.where}: column {plan.column!r}")
         case "scaffold":
-            return scaffold_split(raw.table[schema.smiles].tolist(), plan.fractions)
+            return scaffold_split(_column(raw, schema.smiles).tolist(), plan.fractions)
         case "stratified":
             if schema.level != "graph":
                 raise DataError(f"{raw.where}: whole graphs cannot be stratified by {schema.level}s; choose random")
             return _stratified(target_matrix(raw.table, schema, raw.num_rows), schema, raw.where)
         case _:
             return random_split(raw.num_rows, plan.fractions, plan.seed)
+
+
+def _column(raw: RawData, name: str) -> Column:
+    if name not in raw.table:
+        raise DataError(f"{raw.where}: there is no column {name!r} to split by; there are {', '.join(raw.table)}")
+    return raw.table[name]
 
 
 def _parts(shape: Shape, schema: OwnSchema, where: str) -> Codes:

@@ -38,7 +38,7 @@ def open_own(
             if there is one, else random; with `schema`: no division, all rows are in the split "all".
         seed: of the division, when `split` is not a `SplitPlan`.
         schema: what a model was trained on, to read new data (targets are not needed) in the same way. With
-            `split=schema.split` the training data is divided as it was.
+            `split="auto"` the data is divided as the schema says.
 
     Raises:
         DataError: if the data cannot be read, or a guess is ambiguous; the message lists the choices.
@@ -50,7 +50,11 @@ def open_own(
                 "with a schema nothing is guessed: change the schema in place of target, level or overrides"
             )
         _check_fits(raw, schema)
-        return OwnSource(raw, schema, None if split is None else divide(raw, replace(schema, split=_plan(split, seed))))
+        if split is None:
+            return OwnSource(raw, schema, None)
+        plan = _plan(split, seed)
+        divided = schema if plan.kind == "auto" else replace(schema, split=plan)
+        return OwnSource(raw, divided, divide(raw, divided))
     chosen = [target] if isinstance(target, str) else target
     guessed = infer(raw, target=chosen, level=level, overrides=overrides, split=_plan(split, seed))
     division = divide(raw, guessed)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.errors import DataError
+from egt.sources.molecules import require_rdkit
 from egt.sources.own.raw import Column, text_of
 
 SPLITS = ("train", "val", "test")
@@ -106,14 +107,13 @@ def _cut(order: NDArray[np.int64], fractions: Fractions) -> Codes:
 
 
 def _scaffolds(smiles: Sequence[str | None]) -> list[str | None]:
-    try:
-        from rdkit import Chem, rdBase
-        from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
-    except ImportError as error:
-        raise DataError('a scaffold split needs RDKit: pip install "egt-graph[mol]"') from error
+    chem = require_rdkit()
+    from rdkit import rdBase
+    from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
+
     scaffolds: list[str | None] = []
     with rdBase.BlockLogs():
         for text in smiles:
-            molecule = None if text is None else Chem.MolFromSmiles(text)
+            molecule = None if text is None else chem.MolFromSmiles(text)
             scaffolds.append(None if molecule is None else MurckoScaffoldSmiles(mol=molecule))  # type: ignore[no-untyped-call]
     return scaffolds

@@ -5,27 +5,38 @@
 #include <cstdlib>
 #include <new>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, size)
+#define ASAN_UNPOISON_MEMORY_REGION(address, size)
+#endif
+
 namespace egt {
 
-// Hands out pieces of one block of memory that only grows; `start` begins anew with all of it free.
+// Hands out pieces of one block of memory that only grows; `start` begins anew with all of it free, for pieces whose
+// padded sizes add up to `floats`. A sanitizer sees a write between two pieces.
 class Scratch {
   public:
     Scratch() = default;
     Scratch(const Scratch &) = delete;
     Scratch &operator=(const Scratch &) = delete;
-    ~Scratch() { std::free(memory_); }
+    ~Scratch() { release(); }
 
     void start(size_t floats) {
         used_ = 0;
-        if (floats <= capacity_) return;
-        std::free(memory_);
-        capacity_ = (floats + kAlignment - 1) / kAlignment * kAlignment;
-        memory_ = static_cast<float *>(std::aligned_alloc(64, capacity_ * sizeof(float)));
-        if (memory_ == nullptr) throw std::bad_alloc();
+        if (floats > capacity_) {
+            release();
+            memory_ = static_cast<float *>(std::aligned_alloc(64, floats * sizeof(float)));
+            if (memory_ == nullptr) throw std::bad_alloc();
+            capacity_ = floats;
+        }
+        ASAN_POISON_MEMORY_REGION(memory_, capacity_ * sizeof(float));
     }
 
     float *take(size_t floats) {
         float *piece = memory_ + used_;
+        ASAN_UNPOISON_MEMORY_REGION(piece, floats * sizeof(float));
         used_ += padded(floats);
         return piece;
     }
@@ -35,6 +46,13 @@ class Scratch {
     static size_t padded(size_t floats) { return (floats + kAlignment - 1) / kAlignment * kAlignment + 5 * kAlignment; }
 
   private:
+    void release() {
+        ASAN_UNPOISON_MEMORY_REGION(memory_, capacity_ * sizeof(float));
+        std::free(memory_);
+        memory_ = nullptr;
+        capacity_ = 0;
+    }
+
     static constexpr size_t kAlignment = 16;  // floats in a cache line
     float *memory_ = nullptr;
     size_t capacity_ = 0, used_ = 0;

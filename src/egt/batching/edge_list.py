@@ -1,0 +1,170 @@
+"""The edge-list layout: one row of the edge channel per existing edge and per node with itself.
+
+For EGT-Constrained on large sparse graphs: the cost grows with the edges, and nothing of size N^2 exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from egt.batching.layout import Indices
+
+_CHUNK = 1 << 16
+"""How many rows are multiplied out at a time; a product over all rows at once would dwarf the channels."""
+
+
+class EdgeList:
+    """Rows are sorted by query node: all pairs (i, j) of node i stand together.
+
+    Args:
+        sizes: nodes of each graph, virtual ones included.
+        query: (P,) row of node i in the node channel, of each pair, ascending.
+        key: (P,) row of node j in the node channel, of each pair.
+        num_virtual: q.
+    """
+
+    def __init__(self, sizes: Sequence[int], query: Tensor, key: Tensor, num_virtual: int = 0) -> None:
+        self.sizes = tuple(sizes)
+        self.query, self.key = query, key
+        self.num_virtual = num_virtual
+        self.num_graphs = len(self.sizes)
+        self.num_nodes = sum(self.sizes)
+        self.num_pairs = query.shape[0]
+        self.pair_shape = (self.num_pairs,)
+        self.real_nodes: Tensor | None = None
+        self.real_pairs: Tensor | None = None
+
+    @cached_property
+    def _sizes(self) -> Tensor:
+        return torch.tensor(self.sizes, dtype=torch.int64, device=self.query.device)
+
+    @cached_property
+    def _start(self) -> Tensor:
+        return self._sizes.cumsum(0) - self._sizes
+
+    @cached_property
+    def node_indices(self) -> Indices:
+        graph = torch.repeat_interleave(self._sizes, output_size=self.num_nodes)
+        i = torch.arange(self.num_nodes, device=self.query.device) - self._start[graph]
+        return Indices(graph, i, torch.zeros_like(i))
+
+    @cached_property
+    def pair_indices(self) -> Indices:
+        graph = self.node_indices.graph[self.query]
+        return Indices(graph, self.query - self._start[graph], self.key - self._start[graph])
+
+    @property
+    def pair_nodes(self) -> tuple[Tensor, Tensor]:
+        return self.query, self.key
+
+    def to(self, device: torch.device) -> EdgeList:
+        return EdgeList(self.sizes, self.query.to(device), self.key.to(device), self.num_virtual)
+
+    def with_virtual(self, num_virtual: int) -> tuple[EdgeList, Tensor, Tensor]:
+        """Virtual nodes attend, and are attended by, every node of their graph: 2 q N + q^2 more rows each."""
+        device = self.query.device
+        node = self.node_indices
+        nodes = torch.arange(self.num_nodes, device=device) + (node.graph + 1) * num_virtual
+        sizes = [size + num_virtual for size in self.sizes]
+        wide_start = self._start + num_virtual * torch.arange(self.num_graphs, device=device)
+        virtual = (wide_start.unsqueeze(1) + torch.arange(num_virtual, device=device)).flatten()  # (B q,)
+        counts = torch.tensor(sizes, device=device).repeat_interleave(num_virtual)
+        queries = virtual.repeat_interleave(counts)  # each virtual node with every node of its graph
+        first = (counts.cumsum(0) - counts).repeat_interleave(counts)
+        keys = wide_start.repeat_interleave(num_virtual).repeat_interleave(counts)
+        keys = keys + torch.arange(len(queries), device=device) - first
+        own = nodes.repeat_interleave(num_virtual)  # each old node with every virtual one
+        its = (wide_start[node.graph].unsqueeze(1) + torch.arange(num_virtual, device=device)).flatten()
+        query = torch.cat([nodes[self.query], queries, own])
+        key = torch.cat([nodes[self.key], keys, its])
+        order = torch.argsort(query * (sum(sizes) + 1) + key)
+        place = torch.argsort(order)
+        return EdgeList(sizes, query[order], key[order], num_virtual), nodes, place[: self.num_pairs]
+
+    def dot(self, Q: Tensor, K: Tensor) -> Tensor:
+        return _PairDot.apply(Q, K, self.query, self.key)
+
+    def softmax(self, logits: Tensor, allowed: Tensor | None) -> Tensor:
+        if allowed is not None:
+            logits = logits.masked_fill(~allowed, torch.finfo(logits.dtype).min)
+        rows = self.query.unsqueeze(1).expand_as(logits)
+        top = logits.detach().new_full((self.num_nodes, logits.shape[1]), -torch.inf)
+        top = top.scatter_reduce(0, rows, logits.detach(), "amax")
+        weights = (logits - top[self.query]).exp()
+        weights = weights / self.sum_keys(weights)[self.query]
+        return weights if allowed is None else weights * allowed
+
+    def sum_keys(self, x: Tensor) -> Tensor:
+        return x.new_zeros(self.num_nodes, x.shape[1]).index_add(0, self.query, x)
+
+    def aggregate(self, A: Tensor, V: Tensor) -> Tensor:
+        return _PairSum.apply(A, V, self.query, self.key)
+
+    def per_node(self, x: Tensor) -> Tensor:
+        return x[self.node_indices.graph]
+
+    def mean_nodes(self, h: Tensor) -> Tensor:
+        own = (self.node_indices.i >= self.num_virtual).unsqueeze(1)
+        total = h.new_zeros(self.num_graphs, h.shape[1]).index_add(0, self.node_indices.graph, h * own)
+        return total / (self._sizes - self.num_virtual).unsqueeze(1)
+
+    def virtual_nodes(self, h: Tensor) -> Tensor:
+        return h[self._start.unsqueeze(1) + torch.arange(self.num_virtual, device=h.device)]
+
+    def node_rows(self, h: Tensor) -> Tensor:
+        return h[self.node_indices.i >= self.num_virtual] if self.num_virtual else h
+
+
+def _chunks(count: int) -> list[slice]:
+    return [slice(start, min(start + _CHUNK, count)) for start in range(0, count, _CHUNK)]
+
+
+class _PairDot(torch.autograd.Function):
+    """x_p = <Q_query(p), K_key(p)>, in chunks and without keeping what was gathered."""
+
+    @staticmethod
+    def forward(ctx: Any, Q: Tensor, K: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        ctx.save_for_backward(Q, K, query, key)
+        x = Q.new_empty(len(query), Q.shape[1])
+        for rows in _chunks(len(query)):
+            torch.sum(Q[query[rows]] * K[key[rows]], dim=-1, out=x[rows])
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        (dx,) = gradients
+        Q, K, query, key = ctx.saved_tensors
+        dQ, dK = torch.zeros_like(Q), torch.zeros_like(K)
+        for rows in _chunks(len(query)):
+            weight = dx[rows].unsqueeze(-1)
+            dQ.index_add_(0, query[rows], weight * K[key[rows]])
+            dK.index_add_(0, key[rows], weight * Q[query[rows]])
+        return dQ, dK, None, None
+
+
+class _PairSum(torch.autograd.Function):
+    """out_i = sum over the pairs p of node i of A_p V_key(p), in chunks."""
+
+    @staticmethod
+    def forward(ctx: Any, A: Tensor, V: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        ctx.save_for_backward(A, V, query, key)
+        out = torch.zeros_like(V)
+        for rows in _chunks(len(query)):
+            out.index_add_(0, query[rows], A[rows].unsqueeze(-1) * V[key[rows]])
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        (dout,) = gradients
+        A, V, query, key = ctx.saved_tensors
+        dA, dV = torch.empty_like(A), torch.zeros_like(V)
+        for rows in _chunks(len(query)):
+            upstream = dout[query[rows]]
+            torch.sum(upstream * V[key[rows]], dim=-1, out=dA[rows])
+            dV.index_add_(0, key[rows], A[rows].unsqueeze(-1) * upstream)
+        return dA, dV, None, None

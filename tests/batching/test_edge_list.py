@@ -1,0 +1,121 @@
+"""EGT-Constrained on the edge list equals its dense, masked form, and costs no N^2."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from egt.assemble import build_model, preparation
+from egt.batching.batch import collate
+from egt.config.load import override
+from egt.config.run import RunConfig
+from egt.encodings.encoding import Sample
+from egt.errors import ConfigError, GraphError
+from egt.graph import Graph
+from egt.nn.randomness import graph_keys
+from tests.graphs import graphs_of_every_kind, lively, samples_of, tiny_config
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "node": {"readout": {"kind": "node"}},
+    "edge": {"readout": {"kind": "edge"}},
+    "mean": {"gate": "none"},
+    "virtual": {"readout": {"kind": "virtual_nodes", "num_virtual": 2}, "gate": "centrality"},
+    "simple": {"edges": {"kind": "frozen"}, "readout": {"kind": "edge"}},
+    "noise": {"readout": {"kind": "node"}, "attention_dropout": 0.3, "masking": {"probability": 0.3, "gates": True}},
+    "dropouts": {"readout": {"kind": "edge"}, "edge_dropout": 0.2, "node_ffn_dropout": 0.2, "edge_ffn_dropout": 0.1},
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_edge_list_equals_the_masked_dense_form(name: str) -> None:
+    config = tiny_config(num_layers=3, scope="neighbors", **VARIANTS[name])
+    samples = samples_of(config, graphs_of_every_kind(2))
+    results = []
+    for layout in ("edge_list", "packed"):
+        torch.manual_seed(0)
+        model = lively(build_model(config)).train()
+        batch = collate(samples, layout)  # type: ignore[arg-type]
+        output = model(replace(batch, noise=graph_keys(0, 3, batch.graph_ids)))
+        output.square().sum().backward()
+        results.append((output.detach(), {k: p.grad for k, p in model.named_parameters() if p.grad is not None}))
+    (sparse, sparse_gradients), (dense, dense_gradients) = results
+    torch.testing.assert_close(sparse, dense, rtol=1e-5, atol=2e-5)
+    assert sparse_gradients.keys() == dense_gradients.keys()
+    for parameter, expected in dense_gradients.items():
+        error = (sparse_gradients[parameter] - expected).abs().max() / expected.abs().max().clamp(min=1.0)
+        assert error < 5e-5, f"{parameter}: {error:.1e}"
+
+
+def test_custom_gradients_are_right() -> None:
+    """Dot products and sums over pairs against finite differences."""
+    graph = graphs_of_every_kind(0)[-1]
+    layout = collate([Sample(graph)], "edge_list").layout
+    nodes = (graph.num_nodes, 2, 3)
+    Q, K, V = (torch.randn(nodes, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    A = torch.randn(layout.num_pairs, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(layout.dot, (Q, K))
+    assert torch.autograd.gradcheck(layout.aggregate, (A, V))
+
+
+def test_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graphs_of_every_kind(0)[-1]
+    layout = collate([Sample(graph)], "edge_list").layout
+    Q = torch.randn(graph.num_nodes, 2, 3)
+    whole = layout.dot(Q, Q)
+    monkeypatch.setattr("egt.batching.edge_list._CHUNK", 7)
+    torch.testing.assert_close(layout.dot(Q, Q), whole)
+    assert layout.num_pairs > 7
+
+
+def edge_list_config(**model: Any) -> RunConfig:
+    content = tiny_config(scope="neighbors", **model).model_dump(mode="json")
+    content["data"]["layout"] = "edge_list"
+    return RunConfig.model_validate(content)
+
+
+def test_no_encoding_of_size_n_squared_is_computed() -> None:
+    assert [encoding.name for encoding in preparation(edge_list_config()).encodings] == ["svd"]
+
+
+def test_a_pair_that_is_no_edge_cannot_be_asked() -> None:
+    graph = Graph(num_nodes=3, edge_index=[[0], [1]], query_index=[[0], [2]], id="g")
+    with pytest.raises(GraphError, match="graph 'g': asks about a pair that is not an edge"):
+        collate([Sample(graph)], "edge_list")
+
+
+def test_global_attention_is_refused() -> None:
+    config = tiny_config()
+    batch = collate(samples_of(config, graphs_of_every_kind(0)), "edge_list")
+    with pytest.raises(ConfigError, match="global attention needs packed or padded"):
+        build_model(config)(batch)
+    with pytest.raises(ConfigError, match=r"needs model\.scope neighbors"):
+        override(config, ["data.layout=edge_list"])
+
+
+@pytest.mark.slow
+def test_a_large_graph_trains() -> None:
+    """100,000 nodes and a million edges: one step of EGT-Constrained, forward and backward."""
+    rng = np.random.default_rng(0)
+    n = 100_000
+    pairs = np.unique(rng.integers(0, n, (2, 520_000)), axis=1)
+    pairs = np.unique(np.sort(pairs[:, pairs[0] != pairs[1]], 0), axis=1)[:, :500_000]
+    inputs = [{"kind": "node_values", "num_values": 2}]
+    config = edge_list_config(
+        num_layers=4,
+        node_width=64,
+        edge_width=8,
+        num_heads=8,
+        readout={"kind": "node"},
+        node_inputs=inputs,
+        pair_inputs=[{"kind": "distance", "max_hops": 1}],
+    )
+    graph = Graph.undirected(num_nodes=n, edge_index=pairs, node_values=rng.normal(size=(n, 2)))
+    assert graph.num_edges == 1_000_000
+    model = build_model(config).train()
+    loss = model(collate([preparation(config)(graph)], "edge_list")).square().mean()
+    loss.backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())

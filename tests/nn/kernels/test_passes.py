@@ -1,0 +1,95 @@
+"""Whole models with the fused passes equal the plain ones: values and gradients, in training with the same noise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from egt.assemble import build_model
+from egt.batching.batch import collate
+from egt.nn.kernels.fused import available
+from egt.nn.kernels.passes import FusedEdgePass, FusedPairPass
+from egt.nn.pair_pass import PairPass
+from egt.nn.randomness import graph_keys
+from tests.graphs import graphs_of_every_kind, lively, samples_of, tiny_config
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "ungated": {"gate": "none"},
+    "centrality and virtual nodes": {"gate": "centrality", "readout": {"kind": "virtual_nodes", "num_virtual": 3}},
+    "constrained": {"scope": "neighbors", "gate": "centrality", "readout": {"kind": "node"}},
+    "constrained with virtual nodes": {"scope": "neighbors", "readout": {"kind": "virtual_nodes", "num_virtual": 2}},
+    "simple": {"edges": {"kind": "frozen"}},
+    "simple normalized": {"edges": {"kind": "frozen", "normalize": True}, "readout": {"kind": "edge"}},
+    "edges": {"readout": {"kind": "edge"}},
+    "no clip, no scale, eps": {"clip": None, "scale_dot": False, "norm_eps": 1e-3},
+    "masking of logits": {"masking": {"probability": 0.3, "gates": False}, "gate": "centrality"},
+    "masking of gates": {"masking": {"probability": 0.3, "gates": True}, "gate": "centrality"},
+    "dropout": {"attention_dropout": 0.3, "node_dropout": 0.1},
+    "odd widths": {"edge_width": 5, "num_heads": 3, "node_width": 21},
+}
+
+
+@pytest.fixture(autouse=True)
+def _kernel() -> None:
+    if not available():
+        pytest.skip("the fused kernel needs a C++ compiler")
+
+
+def run(config: Any, fused: bool, seed: int = 1) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    torch.manual_seed(0)
+    model = lively(build_model(config, fused=fused)).train()
+    batch = collate(samples_of(config, graphs_of_every_kind(4)))
+    batch = replace(batch, noise=graph_keys(seed, 9, batch.graph_ids))
+    output = model(batch)
+    output.square().sum().backward()
+    return output.detach(), {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_fused_equals_plain(name: str) -> None:
+    # The clip is off its edge in these graphs with overwhelming probability; a logit on it could round either way.
+    config = tiny_config(num_layers=3, **VARIANTS[name])
+    (plain, plain_gradients), (fused, fused_gradients) = run(config, fused=False), run(config, fused=True)
+    scale = plain.abs().max().clamp(min=1.0)
+    assert (fused - plain).abs().max() / scale < 2e-5
+    assert fused_gradients.keys() == plain_gradients.keys()
+    for parameter, expected in plain_gradients.items():
+        error = (fused_gradients[parameter] - expected).abs().max() / expected.abs().max().clamp(min=1.0)
+        assert error < 5e-5, f"{parameter}: {error:.1e}"
+
+
+def test_other_noise_gives_another_answer() -> None:
+    config = tiny_config(**VARIANTS["masking of gates"])
+    assert not torch.equal(run(config, fused=True, seed=1)[0], run(config, fused=True, seed=2)[0])
+    assert torch.equal(run(config, fused=True, seed=1)[0], run(config, fused=True, seed=1)[0])
+
+
+def test_the_fused_passes_are_used_and_share_the_names_of_parameters() -> None:
+    config = tiny_config(readout={"kind": "edge"})
+    fused, plain = build_model(config), build_model(config, fused=False)
+    assert isinstance(fused.layers[0].pairs, FusedPairPass)
+    assert isinstance(fused.layers[-1].pairs, FusedEdgePass)
+    assert type(plain.layers[0].pairs) is PairPass
+    assert fused.state_dict().keys() == plain.state_dict().keys()
+
+
+@pytest.mark.parametrize("settings", [{"activation": "gelu"}, {"edge_dropout": 0.2}, {"edge_ffn_dropout": 0.2}])
+def test_what_the_kernel_does_not_know_goes_the_plain_way(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("the kernel was called")
+
+    monkeypatch.setattr("egt.nn.kernels.passes.pair_pass", refuse)
+    config = tiny_config(num_layers=2, **settings)
+    model = build_model(config).train()
+    batch = collate(samples_of(config, graphs_of_every_kind(0)))
+    layer = model.layers[0]
+    x = model.embed(batch)
+    layer(x.h, x.e, x.scope)
+    with pytest.raises(RuntimeError, match="the kernel was called"):
+        model.layers[-1](x.h, x.e, x.scope)  # frozen edges: nothing the kernel does not know
