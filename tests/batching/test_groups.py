@@ -48,6 +48,7 @@ def test_padded_groups_are_as_few_as_can_be(sizes: IntArray) -> None:
 def test_packed_graphs_stay_together_sorted_by_size() -> None:
     assert [group.tolist() for group in split(np.array([5, 2, 9, 2]), "packed")] == [[1, 3, 0, 2]]
     assert [group.tolist() for group in split(np.array([5, 2, 9, 2]), "packed", 90)] == [[1, 3, 0], [2]]
+    assert [group.tolist() for group in split(np.array([5, 2, 9, 2]), "edge_list", 90)] == [[1, 3, 0, 2]]
 
 
 def test_padded_share_by_hand() -> None:
@@ -55,9 +56,9 @@ def test_padded_share_by_hand() -> None:
 
 
 def test_a_graph_over_the_budget_is_named_with_the_setting() -> None:
-    check_budget(np.array([10, 20]), 400)
+    check_budget(np.array([10, 20]), "packed", 400)
     with pytest.raises(ConfigError, match=r"graph 1 has 20 nodes, 400 pairs.*data\.pair_budget.*at least 400"):
-        check_budget(np.array([10, 20]), 399)
+        check_budget(np.array([10, 20]), "packed", 399)
 
 
 def test_real_zinc_batches_have_little_padding(data_dir: Path) -> None:

@@ -57,6 +57,3 @@ def tiny_samples(config: RunConfig, count: int, seed: int = 0) -> list[Sample]:
         )
         samples.append(prepare(graph))
     return samples
-
-
-

@@ -21,15 +21,17 @@ def split(sizes: IntArray, layout: LayoutName, pair_budget: int | None = None) -
 
     Args:
         sizes: (B,) number of nodes of each graph.
-        layout: "packed" has no padding and needs no groups; "padded" takes graphs of like size together.
-        pair_budget: the most pair cells, padding included, that a group may have.
+        layout: "padded" takes graphs of like size together; the others have no padding and need no groups.
+        pair_budget: the most pair cells, padding included, that a group may have; means nothing to "edge_list".
 
     Returns:
         Positions in `sizes`; each occurs in exactly one group.
     """
     order = np.argsort(sizes, kind="stable")
     sorted_sizes = sizes[order]
-    groups = [np.arange(len(sizes))] if layout == "packed" else _like_sizes(sorted_sizes)
+    groups = _like_sizes(sorted_sizes) if layout == "padded" else [np.arange(len(sizes))]
+    if pair_budget is None or layout == "edge_list":
+        return [order[group] for group in groups if len(group)]
     parts = (part for group in groups for part in _within(sorted_sizes[group], layout, pair_budget, group))
     return [order[part] for part in parts if len(part)]
 
@@ -56,20 +58,20 @@ def _like_sizes(sorted_sizes: IntArray) -> list[IntArray]:
     return groups[::-1]
 
 
-def _within(sizes: IntArray, layout: LayoutName, pair_budget: int | None, group: IntArray) -> Iterator[IntArray]:
+def _within(sizes: IntArray, layout: LayoutName, pair_budget: int, group: IntArray) -> Iterator[IntArray]:
     """Cut a sorted group where it would exceed the budget."""
     first, pairs = 0, 0
     for k, size in enumerate(sizes.tolist()):
         pairs = pairs + size**2 if layout == "packed" else (k + 1 - first) * size**2
-        if pair_budget is not None and pairs > pair_budget and k > first:
+        if pairs > pair_budget and k > first:
             yield group[first:k]
             first, pairs = k, size**2
     yield group[first:]
 
 
-def check_budget(sizes: IntArray, pair_budget: int | None) -> None:
+def check_budget(sizes: IntArray, layout: LayoutName, pair_budget: int | None) -> None:
     """Raise a `ConfigError` that names the largest graph when it alone exceeds the budget."""
-    if pair_budget is None or not len(sizes):
+    if pair_budget is None or layout == "edge_list" or not len(sizes):
         return
     largest = int(np.argmax(sizes))
     nodes = int(sizes[largest])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -64,6 +65,8 @@ def step_loader(
         batch_size=None,
         sampler=_Plans(plans),
         num_workers=num_workers,
+        # Forked workers start at once and end with their parent, whatever way this process itself was started.
+        multiprocessing_context="fork" if num_workers and sys.platform == "linux" else None,
         collate_fn=_as_it_is,
         generator=torch.Generator(),  # its own, so that loading never touches the global one
     )

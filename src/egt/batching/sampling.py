@@ -46,7 +46,7 @@ class Sampling:
     num_ranks: int = 1
 
     def __post_init__(self) -> None:
-        check_budget(self.sizes, self.pair_budget)
+        check_budget(self.sizes, self.layout, self.pair_budget)
 
     @property
     def num_steps(self) -> int:
@@ -115,7 +115,7 @@ def evaluation_batches(
 
     Arguments as in `Sampling`. Returns the numbers of the graphs of each batch.
     """
-    check_budget(sizes, pair_budget)
+    check_budget(sizes, layout, pair_budget)
     own = np.argsort(sizes, kind="stable")[rank::num_ranks]
     return [batch[group] for batch in _cut(own, batch_size) for group in split(sizes[batch], layout, pair_budget)]
 

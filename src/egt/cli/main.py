@@ -20,6 +20,8 @@ app = App(
 app.command("egt.cli.train:train", name="train", help="Train a preset, a run.yaml or your own data.")
 app.command("egt.cli.evaluate:evaluate", name="evaluate", help="Measure a trained model.")
 app.command("egt.cli.predict:predict", name="predict", help="Predict for files or SMILES.")
+app.command("egt.cli.plan:plan", name="plan", help="Tell memory and time of a run before it starts.")
+app.command("egt.cli.data:data", name="data", help="List, describe or prepare the data sets.")
 app.command("egt.cli.presets:presets", name="presets", help="List the models of the paper, or show one.")
 app.command("egt.cli.import_official:import_official", name="import-official", help="Import the authors' weights.")
 app.command("egt.cli.doctor:doctor", name="doctor", help="Tell what is installed and run the self-checks.")

@@ -23,10 +23,14 @@ from egt.graph import Graph, IntArray
 from egt.inference.data import ALL, open_new, open_source, prepare_split
 from egt.inference.evaluation import evaluate
 from egt.inference.forward import forward, rows_per_graph, split_rows
+from egt.inference.memory import too_large
 from egt.sources.source import Reading, Source
 from egt.tasks.scale import TargetScale
 
 log = logging.getLogger(__name__)
+
+Answer = tuple[NDArray[np.float32], IntArray | None] | str
+"""Values and pairs of a graph, or the reason why there are none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,12 +115,21 @@ class Predictor:
         store = prepare_split(self.config, source, split, progress=progress)
         return evaluate(self.model, self.task, self.config, store)
 
-    def _answers(self, store: Store, progress: Progress | None) -> list[tuple[NDArray[np.float32], IntArray | None]]:
+    def _answers(self, store: Store, progress: Progress | None) -> list[Answer]:
+        """For each graph its values and pairs, or the reason why there are none."""
         level = self.task.level
-        answers: list[Any] = [None] * len(store)
-        for numbers, _, output in forward(self.model, self.config, store, progress):
-            parts = split_rows(self.task.decode(output), rows_per_graph(store, numbers, level))
-            for k, part in zip(numbers.tolist(), parts, strict=True):
+        largest = int(store.sizes.max()) if len(store) else 0
+        reasons: dict[int, str] = {}
+        if too_large(self.config, largest, self.device):
+            reasons = {
+                k: reason for k, size in enumerate(store.sizes.tolist()) if (reason := too_large(self.config, size, self.device))
+            }
+        answers: list[Any] = [reasons.get(k) for k in range(len(store))]
+        fitting = np.array([k for k in range(len(store)) if k not in reasons], dtype=np.int64)
+        samples = store if not reasons else [store[k] for k in fitting.tolist()]
+        for numbers, _, output in forward(self.model, self.config, samples, progress):
+            parts = split_rows(self.task.decode(output), rows_per_graph(samples, numbers, level))
+            for k, part in zip(fitting[numbers].tolist(), parts, strict=True):
                 answers[k] = (part, _pairs(store[k].graph) if level == "edge" else None)
         return answers
 
@@ -156,14 +169,16 @@ def _prediction(
     number: int | None,
     problem: Reading | None,
     names: Sequence[str],
-    answers: Sequence[tuple[NDArray[np.float32], IntArray | None]],
+    answers: Sequence[Answer],
 ) -> Prediction:
     warning = "" if problem is None else problem.warning
     if number is None:
         assert problem is not None
         return Prediction(row, problem.id, warning=warning, error=problem.error)
-    values, pairs = answers[number]
-    return Prediction(row, names[number] or str(row), values, pairs, warning)
+    answer, name = answers[number], names[number] or str(row)
+    if isinstance(answer, str):
+        return Prediction(row, name, warning=warning, error=answer)
+    return Prediction(row, name, *answer, warning)
 
 
 def _pairs(graph: Graph) -> IntArray:

@@ -19,10 +19,10 @@ from egt.encodings.store import Store
 from egt.errors import ConfigError
 from egt.inference.data import open_source, prepare_split
 from egt.inference.evaluation import evaluate
-from egt.inference.memory import fit_into_memory
 from egt.sources.source import Source
 from egt.training.fit import FitResult
 from egt.training.fit import fit as train_model
+from egt.training.memory import fit_into_memory
 from egt.training.transfer import Start
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ def fit(
     source = source or open_source(config)
     config = with_names(config, source)
     stores = _prepare(config, source, watch)
-    config = fit_into_memory(config, {name: store.sizes for name, store in stores.items()})
+    config = fit_into_memory(config, stores)
     _write_config(config, folder)
     result = train_model(
         config,

@@ -34,8 +34,9 @@ _FREE: set[tuple[str, ...]] = {
     ("trainer", "devices"),
     ("trainer", "num_nodes"),
     ("data", "num_workers"),
+    ("data", "pair_budget"),
 }
-"""Settings that may change when a run is resumed: they say how long and where, not what is computed."""
+"""Settings that may change when a run is resumed: they say how long, where and in which parts, not what is computed."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from egt.assemble import build_model, build_task, feature_schema, preparation
@@ -39,38 +40,41 @@ class Footprint:
         parameters: how many there are.
         per_pair: bytes that each pair of a batch adds, over all layers.
         per_node: bytes that each node of a batch adds, over all layers.
+        num_virtual: virtual nodes that join each graph, with pairs of their own.
     """
 
     parameters: int
     per_pair: float
     per_node: float
+    num_virtual: int = 0
 
     @property
     def fixed(self) -> int:
         """Bytes that do not depend on the batch: parameters, gradients, moments."""
         return 4 * _ADAM_COPIES * self.parameters
 
-    def batch(self, num_pairs: float, num_nodes: float) -> int:
-        """Bytes of a batch at the peak of its step."""
-        return round(self.per_pair * num_pairs + self.per_node * num_nodes)
-
-    def pairs_within(self, free: int, nodes_per_pair: float) -> int:
-        """How many pairs a batch may have to stay within `free` bytes."""
-        return int((free - self.fixed) / (self.per_pair + self.per_node * nodes_per_pair))
+    def graphs(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Bytes that graphs of these numbers of nodes add to a batch, each at the peak of the step."""
+        whole = sizes.astype(np.float64) + self.num_virtual
+        return self.per_pair * whole**2 + self.per_node * whole
 
 
 def measure_footprint(config: RunConfig) -> Footprint:
     """The footprint of a run's model, from steps on small graphs. Takes about a second."""
     short, long, factor = _depths(config)
+    readout = config.model.readout
+    virtual = readout.num_virtual if readout.kind == "virtual_nodes" else 0
     rates = []
     for depth in dict.fromkeys((short, long)):
         model = _model(config, depth)
         kept = [_kept_bytes(model, config, sizes) for sizes in (_SMALL, _LARGE)]
-        counts = [[sum(n * n for n in sizes), sum(sizes)] for sizes in (_SMALL, _LARGE)]
+        counts = [
+            [sum((n + virtual) ** 2 for n in sizes), sum(n + virtual for n in sizes)] for sizes in (_SMALL, _LARGE)
+        ]
         rates.append(np.linalg.solve(np.array(counts, dtype=np.float64), np.array(kept, dtype=np.float64)))
     layer = rates[-1] - rates[0]
     per_pair, per_node = np.maximum(rates[0] + (factor + _BACKWARD_LAYERS) * layer, 1.0)
-    return Footprint(num_parameters(config), float(per_pair), float(per_node))
+    return Footprint(num_parameters(config), float(per_pair), float(per_node), virtual)
 
 
 def measure_seconds(config: RunConfig, sizes: Sequence[int]) -> tuple[float, float]:
@@ -103,7 +107,9 @@ def synthetic_batch(config: RunConfig, sizes: Sequence[int], layout: LayoutName 
 def _graph(config: RunConfig, size: int, random: np.random.Generator) -> Graph:
     """A ring: every node has neighbors, as in a molecule."""
     schema = feature_schema(config.model)
-    edges = np.stack([np.arange(size), (np.arange(size) + 1) % size]) if size > 2 else np.array([[0], [1]])[:, : size - 1]
+    edges = (
+        np.stack([np.arange(size), (np.arange(size) + 1) % size]) if size > 2 else np.array([[0], [1]])[:, : size - 1]
+    )
     num_edges = edges.shape[1]
     return Graph.undirected(
         num_nodes=size,

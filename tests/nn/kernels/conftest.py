@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,8 +82,10 @@ class Case:
         self.num_nodes, self.num_pairs = nodes, pairs
         keys = torch.randint(2**32, (2, len(self.sizes), 2), generator=random)
         self.settings = {
-            **{"scale": self.head_width**-0.5, "clip": (-5.0, 5.0)},
-            **{"mask_keys": keys[0], "dropout_keys": keys[1]},
+            "scale": self.head_width**-0.5,
+            "clip": (-5.0, 5.0),
+            "mask_keys": keys[0],
+            "dropout_keys": keys[1],
             **self.settings,
         }
         if self.allowed_share is not None:
@@ -137,7 +138,7 @@ class Case:
         for b, n in enumerate(self.sizes):
             Q, K, *V = node_rows[b].view(n, -1, H, d_k).unbind(1)
             e = pair_rows[b].view(n, n, d_e)
-            e_hat = F.layer_norm(e, (d_e,), *norm, s.get("norm_eps", 1e-5)) if norm else e
+            e_hat = F.layer_norm(e, (d_e,), norm[0], norm[1], s.get("norm_eps", 1e-5)) if norm else e
             logits = s["scale"] * torch.einsum("itc,jtc->ijt", Q, K)
             assert min((logits - low).abs().min(), (logits - high).abs().min()) > 1e-5, "at the clip edge: other seed"
             H_hat = logits.clamp(low, high) + F.linear(e_hat, *E)
@@ -146,7 +147,8 @@ class Case:
                 assert W1 is not None
                 assert W2 is not None
                 e1 = e + F.linear(H_hat, *O)
-                hidden = F.elu(F.linear(F.layer_norm(e1, (d_e,), *ffn_norm, s.get("ffn_norm_eps", 1e-5)), *W1))
+                e1_hat = F.layer_norm(e1, (d_e,), ffn_norm[0], ffn_norm[1], s.get("ffn_norm_eps", 1e-5))
+                hidden = F.elu(F.linear(e1_hat, *W1))
                 edges.append((e1 + F.linear(hidden, *W2)).reshape(n * n, d_e))
             if not V:
                 continue

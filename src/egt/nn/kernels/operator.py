@@ -77,7 +77,10 @@ class _Inputs:
         m = named["W1_weight"].shape[0] if s.updates else 0
         if d % H:
             raise ValueError(f"pair_pass: node width {d} is not a multiple of {H} heads")
-        float_shapes = {"qkv": (qkv.shape[0], d * (3 if s.attends else 2)), "e": (e.shape[0], d_e)}
+        float_shapes: dict[str, tuple[int, ...]] = {
+            "qkv": (qkv.shape[0], d * (3 if s.attends else 2)),
+            "e": (e.shape[0], d_e),
+        }
         shapes = {"E": (H, d_e), "G": (H, d_e), "O": (d_e, H), "W1": (m, d_e), "W2": (d_e, m)}
         for name in named:
             part, _, kind = name.rpartition("_")

@@ -10,6 +10,7 @@ import numpy as np
 
 from egt.errors import DataError
 from egt.graph import Graph
+from egt.sources.own.edges import merge_edges
 from egt.sources.own.raw import (
     Column,
     Columns,
@@ -79,8 +80,6 @@ def from_networkx(
     Raises:
         DataError: for an attribute that is not there or not in its vocabulary.
     """
-    from egt.sources.own.edges import merge_edges
-
     shape = _shape(graph)
     weights = None if weight is None else _numeric(shape.edge_columns, [weight], "edge")[:, 0]
     merged = merge_edges(shape.edges, weights, shape.num_nodes, directed=bool(shape.directed))

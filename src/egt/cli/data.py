@@ -1,0 +1,118 @@
+"""`egt data`: which data sets there are, what they hold, and their preparation."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from egt.cli.bars import Bars
+from egt.cli.output import print_json, print_table, say
+from egt.errors import DataError
+
+
+def data(
+    action: Literal["list", "prepare", "info"] = "list",
+    name: str | None = None,
+    *,
+    fetch: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """List the benchmarks, describe one, or prepare it: its graphs are read or generated, encoded and stored.
+
+    Args:
+        action: `list`, `info NAME` or `prepare NAME`.
+        name: A benchmark, or (to prepare) also a preset or a run.yaml, whose encodings are then computed.
+        fetch: Download the published files if there are none.
+        json: Print one JSON object instead.
+    """
+    if action == "list":
+        _list(json)
+    elif name is None:
+        raise DataError(f"egt data {action} needs a name; `egt data list` shows them")
+    elif action == "info":
+        _info(name, json)
+    else:
+        _prepare(name, fetch, json)
+
+
+def _list(json: bool) -> None:
+    from egt.sources.registry import list_cards
+
+    cards = list_cards()
+    if json:
+        print_json({"data": [card.name for card in cards]})
+        return
+    rows = [
+        (card.name, card.title, f"{sum(card.split_sizes.values()):,}", f"{card.num_nodes[1]:.0f}", card.metric)
+        for card in cards
+    ]
+    print_table("Benchmarks", ("name", "what", "graphs", "nodes", "metric"), rows)
+
+
+def _info(name: str, json: bool) -> None:
+    from egt.sources.registry import list_cards, open_benchmark
+
+    cards = {card.name: card for card in list_cards()}
+    if name not in cards:
+        open_benchmark(name)  # says which names there are
+    card = cards[name]
+    try:
+        open_benchmark(name)
+        there = "ready to use"
+    except DataError as missing:
+        there = str(missing)
+    if json:
+        print_json({**asdict(card), "availability": there})
+        return
+    low, mean, high = card.num_nodes
+    rows = [
+        ("name", card.name),
+        ("graphs", ", ".join(f"{split} {size:,}" for split, size in card.split_sizes.items())),
+        ("nodes", f"{low} to {high}, mean {mean:g}"),
+        ("edges", f"mean {card.mean_edges:,g} (both directions)"),
+        ("target", f"{', '.join(card.target.names[:4])} ({card.target.level}, {card.target.kind}): {card.target_meaning}"),
+        ("metric", card.metric),
+        ("license", card.license),
+        ("citation", card.citation),
+        ("address", ", ".join(card.urls)),
+        ("notes", card.notes),
+        ("here", there),
+    ]
+    print_table(card.title, ("what", "value"), [row for row in rows if row[1]])
+
+
+def _prepare(name: str, fetch: bool, json: bool) -> None:
+    from egt.assemble import preparation
+    from egt.config.load import find_config
+    from egt.config.presets import names, preset
+    from egt.encodings.store import prepare
+    from egt.inference.data import open_source
+    from egt.sources.registry import BENCHMARKS, open_benchmark
+
+    if name in BENCHMARKS:
+        fitting = [preset(each) for each in names() if preset(each).data.source == name]
+        config = fitting[0] if fitting else preset("pcqm4mv2-small")
+        source = open_benchmark(name, fetch=fetch)
+    else:
+        config = find_config(name)
+        source = open_source(config)
+    started, graphs, problems = time.monotonic(), 0, 0
+    with Bars() as bars:
+        for split in (split for split, size in source.card.split_sizes.items() if size):
+            store = prepare(
+                source,
+                split,
+                preparation(config),
+                progress=lambda done, total, split=split: bars(split, done, total),  # type: ignore[misc]
+            )
+            graphs += len(store)
+            problems += sum(1 for problem in store.problems if problem.error)
+    seconds = time.monotonic() - started
+    rate = graphs / max(seconds, 1e-9)
+    if json:
+        print_json({"graphs": graphs, "unreadable": problems, "seconds": seconds, "graphs_per_second": rate})
+        return
+    say(f"{name}: {graphs:,} graphs in {seconds:.1f} s ({rate:,.0f} graphs/s), {problems} rows could not be read")

@@ -1,0 +1,46 @@
+"""`egt plan`: what a run needs before it starts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from egt.cli.output import print_json, print_table, say
+from egt.config.load import find_config, override
+
+
+def plan(
+    run: str,
+    *,
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Tell parameters, peak memory and time per epoch; works without the data set, from its card.
+
+    Args:
+        run: A preset or a run.yaml.
+        settings: Settings to change, as path=value.
+        json: Print one JSON object instead.
+    """
+    from egt.training.plan import plan as make_plan
+
+    config = override(find_config(run), settings)
+    found = make_plan(config)
+    if json:
+        print_json(asdict(found))
+        return
+    hours = found.seconds_per_epoch * found.epochs / 3600
+    rows = [
+        ("parameters", f"{found.parameters:,}"),
+        ("peak memory", f"{found.peak_memory_bytes / 1e9:.2f} GB ({found.available_memory_bytes / 1e9:.1f} GB free)"),
+        ("time per epoch", f"{found.seconds_per_epoch:,.0f} s ({found.steps_per_epoch:,} steps)"),
+        ("time of the run", f"{hours:,.1f} h ({found.epochs:,.0f} epochs)"),
+        ("training graphs", f"{found.num_graphs:,} of {found.mean_nodes:.0f} nodes (largest {found.largest_nodes})"),
+        ("pairs at once", f"{found.pairs_at_once:,}"),
+        ("sizes from", found.sizes_from),
+    ]
+    print_table(f"{config.name} on this machine", ("what", "value"), rows)
+    if found.peak_memory_bytes > found.available_memory_bytes:
+        say("this does not fit into memory; `--set data.pair_budget=N` computes a batch in parts")

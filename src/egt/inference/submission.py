@@ -1,0 +1,36 @@
+"""Predictions as the file that OGB's leaderboard takes: an .npz archive with one array, `y_pred`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from egt.config.run import RunConfig
+from egt.errors import ConfigError, DataError
+from egt.inference.predictor import Prediction
+
+log = logging.getLogger(__name__)
+
+
+def save_submission(config: RunConfig, predictions: Sequence[Prediction], path: Path) -> None:
+    """Write `y_pred`, (molecules,) float32, as `PCQM4Mv2Evaluator.save_test_submission` of OGB does.
+
+    The official names are `y_pred_pcqm4m-v2_test-dev.npz` (147,037 molecules) and `y_pred_pcqm4m-v2_test-challenge.npz`.
+    A molecule that could not be read gets the mean of the others, with a warning.
+    """
+    if config.model.level != "graph" or config.task.num_outputs != 1:
+        raise ConfigError(f"{path}: an .npz file holds one number per graph; write a .csv file for this model")
+    values = np.array([np.nan if p.values is None else p.values[0, 0] for p in predictions], dtype=np.float32)
+    missing = np.isnan(values)
+    if missing.all():
+        raise DataError(f"{path}: none of the {len(values)} molecules could be read")
+    if missing.any():
+        log.warning("%d molecules could not be read and get the mean of the others", int(missing.sum()))
+        values[missing] = values[~missing].mean()
+    try:
+        np.savez_compressed(path, y_pred=values)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror})") from error

@@ -1,0 +1,136 @@
+"""Checkpoint files: whole or not there at all, and nothing foreign or damaged is read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from egt.errors import ArtifactError, ConfigError, RunError
+from egt.training import checkpoint
+from egt.training.checkpoint import Checkpoints, read_tensors, write_tensors
+
+TENSORS = {"b": torch.arange(6.0).view(2, 3), "a": torch.tensor(3), "c": torch.ones(2, dtype=torch.bfloat16)}
+
+
+def written(folder: Path, step: int = 1, **state: Any) -> Path:
+    checkpoints = Checkpoints(folder)
+    checkpoints.open()
+    checkpoints.write(step, state, TENSORS)
+    return checkpoints.generations()[-1]
+
+
+def test_state_and_tensors_come_back_exactly(tmp_path: Path) -> None:
+    path = written(tmp_path, rate=0.1 + 0.2, loss=float("inf"))
+    state, tensors = read_tensors(path)
+    assert state == {"rate": 0.1 + 0.2, "loss": float("inf")}
+    assert tensors.keys() == TENSORS.keys()
+    assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
+
+
+def test_two_generations_are_kept_with_the_weights_they_name(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.open()
+    for step, weights in ((1, "best-1.safetensors"), (2, "best-2.safetensors"), (3, "best-2.safetensors")):
+        write_tensors(tmp_path / weights, {}, TENSORS)
+        checkpoints.write(step, {"best": {"file": weights}}, TENSORS, weights)
+    assert [path.name for path in checkpoints.generations()] == [f"step-{k:012d}.safetensors" for k in (2, 3)]
+    assert [path.name for path in tmp_path.glob("best-*")] == ["best-2.safetensors"]
+
+
+def test_weights_named_by_the_older_generation_survive_a_resume(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.open()
+    write_tensors(tmp_path / "best-1.safetensors", {}, TENSORS)
+    checkpoints.write(1, {"best": {"file": "best-1.safetensors"}}, TENSORS, "best-1.safetensors")
+    again = Checkpoints(tmp_path)
+    assert again.latest() is not None
+    write_tensors(tmp_path / "best-2.safetensors", {}, TENSORS)
+    again.write(2, {"best": {"file": "best-2.safetensors"}}, TENSORS, "best-2.safetensors")
+    assert len(list(tmp_path.glob("best-*"))) == 2
+
+
+def test_every_truncation_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    content = path.read_bytes()
+    for length in range(len(content)):
+        path.write_bytes(content[:length])
+        with pytest.raises(ArtifactError):
+            read_tensors(path)
+
+
+def test_every_flipped_bit_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, epoch=3)
+    content = path.read_bytes()
+    for position in range(len(content)):
+        path.write_bytes(content[:position] + bytes([content[position] ^ 4]) + content[position + 1 :])
+        try:
+            state, tensors = read_tensors(path)
+        except ArtifactError:
+            continue
+        # Padding of the header carries nothing: what is read is what was written.
+        assert state == {"epoch": 3}
+        assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
+
+
+def test_foreign_files_are_refused_and_nothing_is_executed(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return os.mkdir, (str(tmp_path / "sprung"),)
+
+    pickled = tmp_path / "step-000000000009.safetensors"
+    pickled.write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(ArtifactError, match="no checkpoint"):
+        Checkpoints(tmp_path).latest()
+    assert not (tmp_path / "sprung").exists()
+    save_file({"a": torch.ones(1)}, pickled)
+    with pytest.raises(ArtifactError, match="not written by this version"):
+        read_tensors(pickled)
+
+
+def test_a_damaged_newest_checkpoint_names_the_older_one(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.open()
+    for step in (1, 2):
+        checkpoints.write(step, {}, TENSORS)
+    newest = checkpoints.generations()[-1]
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with pytest.raises(ArtifactError, match="delete it to continue from step-000000000001"):
+        checkpoints.latest()
+
+
+def test_a_full_disk_leaves_the_previous_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, epoch=1)
+
+    def full(tensors: Any, place: Path, metadata: Any) -> None:
+        Path(place).write_bytes(b"half a file")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    with pytest.raises(RunError, match=r"No space left.*earlier checkpoints are intact"):
+        written(tmp_path, step=2)
+    assert Checkpoints(tmp_path).generations() == [path]
+    assert read_tensors(path)[0] == {"epoch": 1}
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_a_folder_that_cannot_be_written_is_told_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot write checkpoints"):
+        Checkpoints(tmp_path / "file" / "checkpoints").open()
+
+
+def test_only_one_run_writes_to_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "_PATIENCE_SECONDS", 0.1)
+    with (
+        Checkpoints(tmp_path).claimed(),
+        pytest.raises(ConfigError, match="another run is writing"),
+        Checkpoints(tmp_path).claimed(),
+    ):
+        pass
