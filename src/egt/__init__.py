@@ -14,17 +14,21 @@ if TYPE_CHECKING:
     from egt.config import presets
     from egt.errors import EgtError
     from egt.graph import Graph
+    from egt.inference.predictor import load
     from egt.model import EGT
     from egt.nn.layer import EGTLayer
+    from egt.training.complete import fit
 
 _HOMES = {
     "EGT": "egt.model",
     "EGTLayer": "egt.nn.layer",
     "EgtError": "egt.errors",
     "Graph": "egt.graph",
+    "fit": "egt.training.complete",
+    "load": "egt.inference.predictor",
     "presets": "egt.config",
 }
-__all__ = ["EGT", "EGTLayer", "EgtError", "Graph", "__version__", "presets"]
+__all__ = ["EGT", "EGTLayer", "EgtError", "Graph", "__version__", "fit", "load", "presets"]
 
 
 def __getattr__(name: str) -> Any:

@@ -4,4 +4,5 @@ from __future__ import annotations
 
 from egt.cli.main import main
 
-main()
+if __name__ == "__main__":  # the processes of a distributed run import this file too
+    main()

@@ -109,7 +109,7 @@ def test_unknown_keys_are_all_named_with_a_suggestion() -> None:
 def test_files_that_are_no_configuration(tmp_path: Path, text: str) -> None:
     path = tmp_path / "run.yaml"
     path.write_text(text)
-    with pytest.raises(ConfigError, match="run.yaml"):
+    with pytest.raises(ConfigError, match=r"run.yaml"):
         read_config(path)
     with pytest.raises(ConfigError, match="no such file"):
         read_config(tmp_path / "none.yaml")

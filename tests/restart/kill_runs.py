@@ -32,8 +32,9 @@ def train(out: Path, epochs: int, num_workers: int, environment: dict[str, str])
     from egt.training.fit import fit
 
     torch.set_num_threads(1)
+    layout = "padded" if "WORLD_SIZE" in environment else "packed"
     config = tiny_config(
-        data={"num_workers": num_workers, "layout": "padded", "pair_budget": 600},
+        data={"num_workers": num_workers, "layout": layout, "pair_budget": 600},
         trainer={
             "max_epochs": epochs,
             "checkpoint_minutes": 1e-6,  # after every step
@@ -113,7 +114,7 @@ def main() -> None:
             processes = start(killed, arguments.epochs, kill % 3, arguments.processes)
             while last_step(killed) <= before and all(process.is_alive() for process in processes):
                 time.sleep(0.005)
-            time.sleep(chance.random() * 0.05)
+            time.sleep(chance.random() * 0.2)
             for process in chance.sample(processes, len(processes)):
                 if process.is_alive():
                     os.kill(process.pid or 0, signal.SIGKILL)

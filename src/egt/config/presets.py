@@ -154,7 +154,7 @@ def _molhiv() -> RunConfig:
 
 
 def _molpcba() -> RunConfig:
-    task = Binary(names=tuple(f"assay_{k}" for k in range(128)), metric="average_precision")
+    task = Binary(names=tuple(f"assay {k}" for k in range(128)), metric="average_precision")
     return _large("molpcba-larger", "molpcba", task, 30, 768, 1e-4, 16, 20_000, 200_000)
 
 

@@ -19,7 +19,7 @@ def everyone(batch: GraphBatch) -> Tensor | None:
 
 
 def neighbors(batch: GraphBatch) -> Tensor | None:
-    """Node i attends j where the edge i -> j exists, and itself. Returns (pairs..., 1) boolean, None on an edge list."""
+    """Node i attends j where the edge i -> j exists, and itself. (pairs..., 1) boolean, None on an edge list."""
     if isinstance(batch.layout, EdgeList):
         return None
     index = batch.layout.pair_indices

@@ -138,7 +138,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise ArtifactError(f"{path} is no checkpoint, or only part of one: {error}") from error
     if header.get("format") != FORMAT:
         raise ArtifactError(f"{path} was not written by this version of egt (format {header.get('format')!r})")
-    if _digest(header["state"], tensors) != header.get("sha256"):
+    if _digest(header.get("state", ""), tensors) != header.get("sha256"):
         raise ArtifactError(f"{path} is damaged: its content does not match its checksum")
     state: dict[str, Any] = json.loads(header["state"])
     return state, tensors

@@ -84,7 +84,7 @@ def _model(config: RunConfig, start: Start | None) -> EGT:
     """The model at its start, the same in every process."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        model = build_model(config)
+        model = build_model(config, fused=config.trainer.precision == "32")
     if start is not None:
         start_from(model, start)
     return model

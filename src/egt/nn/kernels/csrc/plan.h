@@ -80,7 +80,7 @@ inline Plan::Plan(const EgtPairPass &pass, bool attends, bool updates, bool back
     }
     // Wide edges: a tile fills part of the L2 cache. Narrow ones: larger tiles spread the cost of starting a row.
     tile_pairs = std::clamp(32768 / (edge_width + num_heads), 128, 1024);
-    chunk_pairs = backward ? std::clamp(12288 / edge_width / 16 * 16, 128, 1024) : 128;
+    chunk_pairs = backward ? 192 : 128;
     const int64_t longest_tile = std::max<int64_t>(tile_pairs, max_nodes);
     chunk_pairs = std::min(chunk_pairs, round_up(longest_tile, 16));
     tile_stride = spread_stride(longest_tile + 16);

@@ -1,0 +1,160 @@
+"""From data to predictions through the command line alone: train -> evaluate -> predict on a file never seen."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.runs import SMILES, TINY, blocks, egt, molecules, read_csv, ring, write_csv, write_jsonl
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs and stores go to the test's own folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def train(capsys: Capture, *words: str | Path) -> Path:
+    """Train, and check that `evaluate` measures what the run itself reported. Returns the artifact."""
+    done = egt(capsys, "train", *words, "--set", *TINY, "--json")
+    assert done.code == 0, done.err
+    artifact, metrics = Path(done.json["artifact"]), done.json["metrics"]
+    for split in metrics:
+        again = egt(capsys, "evaluate", artifact, "--split", split, "--json")
+        assert again.code == 0, again.err
+        assert again.json["split"] == split
+        assert again.json["metrics"] == metrics[split]
+    return artifact
+
+
+def test_regression_of_molecules(tmp_path: Path, capsys: Capture) -> None:
+    data = molecules(tmp_path / "sizes.csv", length=[100 + 10.3 * len(text) for text in SMILES])
+    artifact = train(capsys, data)
+    assert artifact == Path("runs/sizes/artifact")
+    assert (tmp_path / "runs/sizes/config.yaml").is_file()
+    new = write_csv(tmp_path / "new.csv", [{"smiles": s} for s in ("CCCO", "not a molecule", "", "CCF")])
+    assert egt(capsys, "predict", artifact, new, "-o", "out.csv").code == 0
+    rows = read_csv(tmp_path / "out.csv")
+    assert list(rows[0]) == ["id", "smiles", "length", "warning", "error"]
+    assert [row["smiles"] for row in rows] == ["CCCO", "not a molecule", "", "CCF"]
+    assert [bool(row["error"]) for row in rows] == [False, True, True, False]
+    assert [bool(row["length"]) for row in rows] == [True, False, False, True]
+    # The answers are in the unit of the target, not standardized: all lengths are above 100.
+    assert all(50 < float(row["length"]) < 400 for row in (rows[0], rows[3]))
+    # The same from the command line, and the run folder is as good as the artifact in it.
+    single = egt(capsys, "predict", "runs/sizes", "CCCO", "CCF", "--json").json
+    assert [row["length"] for row in single["predictions"]] == pytest.approx(
+        [float(rows[0]["length"]), float(rows[3]["length"])], rel=1e-5
+    )
+
+
+def test_many_labels_with_gaps(tmp_path: Path, capsys: Capture) -> None:
+    active = [k % 2 for k in range(20)]
+    toxic = ["" if k % 3 == 0 else int(k % 3 == 1) for k in range(20)]
+    data = molecules(tmp_path / "labels.csv", active=active, toxic=toxic)
+    artifact = train(capsys, data, "--target", "active", "toxic", "--out", "run")
+    done = egt(capsys, "evaluate", artifact, "--data", data, "--json")
+    assert done.json["metrics"]["num_labels"] == 20 + sum(label != "" for label in toxic)
+    egt(capsys, "predict", artifact, data, "-o", "out.csv")
+    rows = read_csv(tmp_path / "out.csv")
+    assert len(rows) == 20
+    for row in rows:
+        for name in ("active", "toxic"):
+            probability = float(row[f"{name}_probability"])
+            assert 0 <= probability <= 1
+            assert row[name] == str(int(probability >= 0.5))
+
+
+def test_classes_of_graphs(tmp_path: Path, capsys: Capture) -> None:
+    rings = [ring(3 + k % 4, id=f"g{k}", targets={"kind": "abc"[k % 3]}) for k in range(30)]
+    artifact = train(capsys, write_jsonl(tmp_path / "rings.jsonl", rings))
+    unseen = ring(4, id="new")
+    unseen["nodes"] = {"color": ["green"] * 4, "height": [1.0] * 4}
+    new = write_jsonl(tmp_path / "new.jsonl", [ring(5, id="first"), {"id": "broken", "edges": "?"}, unseen])
+    egt(capsys, "predict", artifact, new, "-o", "out.csv")
+    first, broken, strange = read_csv(tmp_path / "out.csv")
+    assert [first["id"], broken["id"], strange["id"]] == ["first", "broken", "new"]
+    assert first["error"] == first["warning"] == ""
+    assert broken["error"]
+    assert "green" in strange["warning"]
+    assert strange["kind"] in "abc"
+    shares = [float(first[f"kind_{name}_probability"]) for name in "abc"]
+    assert math.isclose(sum(shares), 1, rel_tol=1e-5)
+    assert first["kind"] == "abc"[int(np.argmax(shares))]
+    assert float(first["kind_probability"]) == max(shares)
+
+
+def test_nodes_of_one_graph_with_masks(tmp_path: Path, capsys: Capture) -> None:
+    artifact = train(capsys, blocks(tmp_path / "blocks"), "--target", "label", "--task", "node")
+    done = egt(capsys, "evaluate", artifact, "--json")
+    assert done.json["metrics"]["num_labels"] == 6  # a quarter of 24 nodes
+    new = blocks(tmp_path / "other", num_nodes=10, seed=1, masks=False)
+    egt(capsys, "predict", artifact, new, "-o", "out.csv")
+    rows = read_csv(tmp_path / "out.csv")
+    assert [row["node"] for row in rows] == [str(k) for k in range(10)]
+    assert {row["label"] for row in rows} <= {"a", "b"}
+
+
+def test_edges(tmp_path: Path, capsys: Capture) -> None:
+    def graph(size: int, number: int) -> dict[str, object]:
+        return ring(size, id=f"g{number}", edge_targets={"load": [float(k % 2) + 0.25 * k for k in range(size)]})
+
+    data = write_jsonl(tmp_path / "loads.jsonl", [graph(4 + k % 3, k) for k in range(20)])
+    artifact = train(capsys, data)
+    new = write_jsonl(tmp_path / "new.jsonl", [ring(4, id="n")])
+    egt(capsys, "predict", artifact, new, "-o", "out.csv")
+    rows = read_csv(tmp_path / "out.csv")
+    assert list(rows[0])[:4] == ["graph", "source", "target", "load"]
+    asked = {(int(row["source"]), int(row["target"])) for row in rows}
+    assert asked == {(k, (k + s) % 4) for k in range(4) for s in (1, 3)}  # both directions of the four edges
+
+
+def test_links(tmp_path: Path, capsys: Capture) -> None:
+    artifact = train(capsys, blocks(tmp_path / "blocks", masks=False), "--task", "link")
+    question = ring(5, id="n", queries=[[0, 2], [1, 4]])
+    question["nodes"] = {"x": [0.1] * 5, "label": ["a"] * 5}
+    new = write_jsonl(tmp_path / "new.jsonl", [question])
+    done = egt(capsys, "predict", artifact, new, "-o", "out.csv")
+    assert done.code == 0, done.err
+    rows = read_csv(tmp_path / "out.csv")
+    assert [(row["source"], row["target"]) for row in rows] == [("0", "2"), ("1", "4")]
+    assert all(0 <= float(row["link_probability"]) <= 1 for row in rows)
+
+
+def test_a_preset_on_graphs_it_generates(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EGT_DATA_DIR", str(tmp_path / "none"))
+    few = "data.options={split_sizes: {train: 6, val: 2, test: 2}}"
+    done = egt(capsys, "train", "pattern-100k", "--set", few, *TINY, "trainer.max_epochs=1", "--json")
+    assert done.code == 0, done.err
+    assert done.json["metrics"]["test"]["num_graphs"] == 2
+    new = write_jsonl(tmp_path / "new.jsonl", [{"nodes": {"signal": [0, 1, 2]}, "edges": [[0, 1], [1, 2]]}])
+    assert egt(capsys, "predict", "runs/pattern-100k", new, "-o", "out.csv").code == 0
+    rows = read_csv(tmp_path / "out.csv")
+    assert len(rows) == 3
+    assert {row["in_pattern"] for row in rows} <= {"background", "pattern"}
+
+
+def test_resuming_a_finished_run_and_prolonging_it(tmp_path: Path, capsys: Capture) -> None:
+    data = molecules(tmp_path / "sizes.csv", length=[1.1 * len(text) for text in SMILES])
+    train(capsys, data)
+    again = egt(capsys, "train", data, "--set", *TINY)
+    assert again.code == 2
+    assert "--resume" in again.err
+    longer = egt(capsys, "train", data, "--resume", "--set", "trainer.max_epochs=4", "--json")
+    assert longer.code == 0, longer.err
+    assert len((tmp_path / "runs/sizes/metrics.csv").read_text().splitlines()) == 1 + 4
+
+
+def test_fine_tuning_on_other_labels(tmp_path: Path, capsys: Capture) -> None:
+    data = molecules(tmp_path / "sizes.csv", length=[1.1 * len(text) for text in SMILES])
+    artifact = train(capsys, data)
+    other = molecules(tmp_path / "other.csv", active=[k % 2 for k in range(20)])
+    done = egt(capsys, "train", other, "--from", artifact, "--set", "trainer.max_epochs=1", "--json")
+    assert done.code == 0, done.err
+    assert "roc_auc" in done.json["metrics"]["val"]

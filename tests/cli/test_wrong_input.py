@@ -1,0 +1,50 @@
+"""Wrong input and usage: one readable line, exit code 2, no traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runs import SMILES, egt, molecules
+
+
+@pytest.fixture(autouse=True)
+def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("EGT_DATA_DIR", str(tmp_path / "none"))
+    molecules(tmp_path / "two.csv", a=[1.1 * len(s) for s in SMILES], b=[2.5 * len(s) for s in SMILES])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train"], "requires an argument"),
+        (["train", "missing.csv"], "missing.csv: there is no such file"),
+        (["train", "zink-100k"], "did you mean zinc-100k"),
+        (["train", "zinc-100k"], "EGT_DATA_DIR"),
+        (["train", "zinc-100k", "--target", "y"], "--target and --task are for own data"),
+        (["train", "two.csv"], "--target"),
+        (["train", "two.csv", "--target", "c"], "c"),
+        (["train", "two.csv", "--target", "a", "--set", "optimizer.rate=1"], "there is no setting 'optimizer.rate'"),
+        (["train", "two.csv", "--target", "a", "--set", "overrides.kindd=1"], "kindd"),
+        (["train", "two.csv", "--target", "a", "--from", "nothing"], "nothing: no such artifact"),
+        (["train", "absent.yaml"], "no such file"),
+        (["evaluate", "nothing"], "no such artifact"),
+        (["evaluate", "nothing", "--split", "tset"], "train, val and test"),
+        (["predict", "nothing", "CCO"], "no such artifact"),
+        (["predict", "nothing"], "give either inputs"),
+        (["plan", "zink-100k"], "did you mean zinc-100k"),
+        (["data", "info"], "needs a name"),
+        (["data", "info", "zink"], "Did you mean 'zinc'?"),
+        (["data", "prepare", "zinc"], "EGT_DATA_DIR"),
+    ],
+)
+def test_one_message(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    done = egt(capsys, *words)
+    assert done.code == 2, done.err
+    last = done.err.strip().splitlines()[-1]
+    assert last.startswith("error: ")
+    assert message in done.err
+    assert "Traceback" not in done.err

@@ -1,0 +1,102 @@
+"""A run that was stopped, politely or not, ends where it would have ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import pytest
+import torch
+
+from egt.encodings.encoding import Sample
+from egt.errors import RunError
+from egt.training.fit import FitResult, fit
+from tests.training.tiny import tiny_config, tiny_samples
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Interrupting(Sequence[Sample]):
+    """Samples that send a signal to the run when the n-th of them is read."""
+
+    def __init__(self, samples: Sequence[Sample], after: int, number: signal.Signals) -> None:
+        self.samples, self.left, self.number = samples, after, number
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Sample]: ...
+    def __getitem__(self, index: int | slice) -> Sample | Sequence[Sample]:
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), self.number)
+        return self.samples[index]
+
+
+def same(first: FitResult, second: FitResult) -> bool:
+    curves = [[{k: v for k, v in row.items() if k != "seconds"} for row in r.history] for r in (first, second)]
+    equal = all(torch.equal(first.weights[name], second.weights[name]) for name in first.weights)
+    return equal and curves[0] == curves[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("mode", ["exact", "buckets"])
+def test_an_interrupted_run_keeps_its_state_and_continues_exactly(
+    tmp_path: Path, number: signal.Signals, mode: str
+) -> None:
+    config = tiny_config(data={"batching": mode}, trainer={"ema_decay": 0.9})
+    samples, validation = tiny_samples(config, 37), tiny_samples(config, 11, seed=1)
+    options: dict[str, Any] = {"show_progress": False}
+    alone = fit(config, samples, validation, out_dir=tmp_path / "alone", **options)
+    out = tmp_path / "stopped"
+    for after in (60, 100):  # sizes are read first, then 37 samples in each epoch
+        with pytest.raises(RunError, match=rf"stopped by {number.name} .*continue with --resume"):
+            fit(config, Interrupting(samples, after, number), validation, out_dir=out, resume=True, **options)
+    assert same(alone, fit(config, samples, validation, out_dir=out, resume=True, **options))
+
+
+def test_a_finished_run_can_be_made_longer_and_equals_the_long_one(tmp_path: Path) -> None:
+    short, long = (tiny_config(trainer={"max_epochs": epochs}) for epochs in (2, 4))
+    samples, validation = tiny_samples(short, 37), tiny_samples(short, 11, seed=1)
+    whole = fit(long, samples, validation, out_dir=tmp_path / "whole", show_progress=False)
+    first = fit(short, samples, validation, out_dir=tmp_path / "parts", show_progress=False)
+    again = fit(short, samples, validation, out_dir=tmp_path / "parts", resume=True, show_progress=False)
+    assert same(first, again)
+    assert same(whole, fit(long, samples, validation, out_dir=tmp_path / "parts", resume=True, show_progress=False))
+
+
+def killed(kills: int, processes: int, epochs: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tests.restart.kill_runs"]
+    command += ["--kills", str(kills), "--processes", str(processes), "--epochs", str(epochs)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def check(result: dict[str, Any], kills: int) -> None:
+    steps = result["resumed_from"]
+    assert len(steps) == kills
+    assert all(later > earlier for earlier, later in zip([0, *steps], steps, strict=False)), steps
+    assert steps[-1] < result["last_step"]
+    assert result["equal"], result["ends"]
+
+
+def test_kill_9_and_resume_ends_in_the_same_bits() -> None:
+    check(killed(kills=2, processes=1, epochs=6), 2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("processes", [1, 2])
+def test_twenty_kills_end_in_the_same_bits(processes: int) -> None:
+    check(killed(kills=20, processes=processes, epochs=40), 20)
