@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from egt.artifact.official import build_names
 from egt.assemble import build_model
-from egt.batching.batch import collate
+from egt.batching.batch import LayoutName, collate
 from egt.config.inputs import Reachability
 from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.nn.edges import FrozenEdges, ResidualEdges
-from egt.nn.layer import EdgeOnlyLayer
-from tests.graphs import random_graph, samples_of, tiny_config, tiny_model
+from egt.nn.layer import EdgeOnlyLayer, VirtualRowsLayer
+from egt.nn.randomness import graph_keys
+from tests.graphs import graphs_of_every_kind, lively, random_graph, samples_of, tiny_config, tiny_model
 
 # Keras counts V rows and the gate map of TSP's last layer, which nothing reads; ours has neither.
 UNREAD_IN_TSP = 4_232
@@ -134,3 +137,41 @@ def test_keras_initialization_and_torch_initialization() -> None:
     torch_style = build_model(preset("pcqm4mv2-small"))
     assert torch_style.layers[0].qkv.bias.abs().max() > 0
     assert 0.9 < torch_style.embed.pair_terms[0].table.weight.std() < 1.1
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded", "edge_list"])
+def test_updating_only_the_virtual_rows_changes_no_answer(layout: LayoutName) -> None:
+    """The last layer of a virtual-node model, pruned and whole, with dropout drawn from the same numbers."""
+    scope = "neighbors" if layout == "edge_list" else "everyone"
+    readout = {"kind": "virtual_nodes", "num_virtual": 2}
+    config = tiny_config(readout=readout, gate="centrality", node_dropout=0.3, node_ffn_dropout=0.2, scope=scope)
+    batch = collate(samples_of(config, graphs_of_every_kind(3)), layout)
+    batch = replace(batch, noise=graph_keys(0, 1, batch.graph_ids))
+    answers, gradients = [], []
+    for fused in (True, False):
+        torch.manual_seed(0)
+        model = lively(build_model(config, fused=fused)).train()
+        assert isinstance(model.layers[-1], VirtualRowsLayer) is fused
+        answers.append(model(batch))
+        answers[-1].square().sum().backward()
+        gradients.append({name: p.grad for name, p in model.named_parameters()})
+    torch.testing.assert_close(*answers, rtol=1e-5, atol=1e-5)
+    for name, gradient in gradients[0].items():
+        torch.testing.assert_close(gradient, gradients[1][name], rtol=1e-4, atol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_recomputing_changes_no_bit(layout: LayoutName) -> None:
+    plain = tiny_config(masking={"probability": 0.2, "gates": True}, attention_dropout=0.2, edge_dropout=0.1)
+    content = plain.model_dump(mode="json")
+    content["trainer"]["recompute"] = True
+    results = []
+    for config in (plain, RunConfig.model_validate(content)):
+        torch.manual_seed(0)
+        model = lively(build_model(config)).train()
+        batch = collate(samples_of(config, graphs_of_every_kind(3)), layout)
+        torch.manual_seed(1)  # without noise keys, fresh ones are drawn once and kept for the second run
+        output = model(batch)
+        output.square().sum().backward()
+        results.append([output, *(p.grad for p in model.parameters())])
+    assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))

@@ -17,7 +17,7 @@ from egt.encodings.laplacian import LaplacianEigenvectors
 from egt.encodings.random_walks import RandomWalks as RandomWalkEncoding
 from egt.encodings.svd import SvdEncoding
 from egt.graph import FeatureSchema
-from egt.model import EGT
+from egt.model import EGT, directly, recomputed
 from egt.nn import terms
 from egt.nn.dropout import Dropout, RandomMasking
 from egt.nn.edges import FrozenEdges, ResidualEdges
@@ -26,8 +26,8 @@ from egt.nn.feedforward import FeedForward
 from egt.nn.gate import CentralityGate, NoGate, SigmoidGate
 from egt.nn.head import MLP, PairHead
 from egt.nn.initialization import initialize_like_keras
-from egt.nn.kernels.passes import FusedEdgePass, FusedPairPass
-from egt.nn.layer import EdgeOnlyLayer, EGTLayer, head_width
+from egt.nn.kernels.passes import FusedEdgePass, FusedPairPass, FusedVirtualRowsPass
+from egt.nn.layer import EdgeOnlyLayer, EGTLayer, VirtualRowsLayer, head_width
 from egt.nn.logits import Logits
 from egt.nn.pair_pass import EdgePass, PairPass
 from egt.nn.randomness import Stream
@@ -106,9 +106,11 @@ def build_model(config: RunConfig, *, fused: bool = True) -> EGT:
     }
     readout, width = _readout(model)
     head = MLP([width, *_hidden(model, model.head_ratios), config.task.num_outputs], _ACTIVATIONS[model.activation])
-    passes = (FusedPairPass, FusedEdgePass) if fused else (PairPass, EdgePass)
+    passes: Passes = (FusedPairPass, FusedEdgePass) if fused else (PairPass, EdgePass)
+    embed = _embed(model)
     layers = _layers(model, passes, edges_are_read=bool(auxiliary))
-    egt = EGT(_embed(model), layers, readout, head, auxiliary)
+    run_layer = recomputed if config.trainer.recompute else directly
+    egt = EGT(embed, layers, readout, head, auxiliary, run_layer)
     if model.initialization == "keras":
         initialize_like_keras(egt)
     return egt
@@ -200,12 +202,15 @@ def _layers(model: ModelConfig, passes: Passes, *, edges_are_read: bool) -> list
     last = model.num_layers - 1
     if model.readout.kind == "edge" and model.edges.kind == "residual":
         layers.append(_edge_only_layer(model, passes, last))
+    elif model.readout.kind == "virtual_nodes" and not edges_are_read and passes[0] is FusedPairPass:
+        only_virtual = (FusedVirtualRowsPass, FusedEdgePass)
+        layers.append(_layer(model, only_virtual, last, frozen=True, kind=VirtualRowsLayer))
     else:
         layers.append(_layer(model, passes, last, frozen=model.edges.kind == "frozen" or not edges_are_read))
     return layers
 
 
-def _layer(model: ModelConfig, passes: Passes, k: int, *, frozen: bool) -> EGTLayer:
+def _layer(model: ModelConfig, passes: Passes, k: int, *, frozen: bool, kind: type[EGTLayer] = EGTLayer) -> EGTLayer:
     d_h, d_e, heads = model.node_width, model.edge_width, model.num_heads
     gate: NoGate | SigmoidGate
     match model.gate:
@@ -224,7 +229,7 @@ def _layer(model: ModelConfig, passes: Passes, k: int, *, frozen: bool) -> EGTLa
     )
     hidden = round(d_h * model.node_ffn_multiplier)
     ffn_dropout = Dropout(model.node_ffn_dropout, Stream.NODE_FFN_DROPOUT, k, "node")
-    return EGTLayer(
+    return kind(
         d_h,
         d_e,
         heads,

@@ -85,7 +85,7 @@ def fingerprint(out: Path) -> dict[str, object]:
     for part in (tensors, best):
         for name in sorted(part):
             digest.update(name.encode() + part[name].numpy().tobytes())
-    curve = [{k: v for k, v in row.items() if k != "seconds"} for row in state["progress"]["history"]]
+    curve = [{k: v for k, v in row.items() if "second" not in k} for row in state["progress"]["history"]]
     return {"weights": digest.hexdigest(), "history": curve, "schedule": state["schedule"]}
 
 

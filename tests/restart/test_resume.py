@@ -43,7 +43,7 @@ class Interrupting(Sequence[Sample]):
 
 
 def same(first: FitResult, second: FitResult) -> bool:
-    curves = [[{k: v for k, v in row.items() if k != "seconds"} for row in r.history] for r in (first, second)]
+    curves = [[{k: v for k, v in row.items() if "second" not in k} for row in r.history] for r in (first, second)]
     equal = all(torch.equal(first.weights[name], second.weights[name]) for name in first.weights)
     return equal and curves[0] == curves[1]
 

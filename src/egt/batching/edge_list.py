@@ -47,6 +47,11 @@ class EdgeList:
     def _start(self) -> Tensor:
         return self._sizes.cumsum(0) - self._sizes
 
+    @property
+    def _virtual(self) -> Tensor:
+        """(B, q) rows of the virtual nodes."""
+        return self._start.unsqueeze(1) + torch.arange(self.num_virtual, device=self.query.device)
+
     @cached_property
     def node_indices(self) -> Indices:
         graph = torch.repeat_interleave(self._sizes, output_size=self.num_nodes)
@@ -114,7 +119,10 @@ class EdgeList:
         return total / (self._sizes - self.num_virtual).unsqueeze(1)
 
     def virtual_nodes(self, h: Tensor) -> Tensor:
-        return h[self._start.unsqueeze(1) + torch.arange(self.num_virtual, device=h.device)]
+        return h[self._virtual]
+
+    def with_virtual_rows(self, h: Tensor, rows: Tensor) -> Tensor:
+        return h.index_copy(0, self._virtual.flatten(), rows.flatten(0, 1))
 
     def node_rows(self, h: Tensor) -> Tensor:
         return h[self.node_indices.i >= self.num_virtual] if self.num_virtual else h

@@ -96,6 +96,9 @@ class Layout(Protocol):
     def virtual_nodes(self, h: Tensor) -> Tensor:
         """The virtual nodes of each graph. h: (nodes..., d). Returns (B, q, d)."""
 
+    def with_virtual_rows(self, h: Tensor, rows: Tensor) -> Tensor:
+        """h with its virtual nodes replaced by `rows`, (B, q, d); the inverse of `virtual_nodes`."""
+
     def node_rows(self, h: Tensor) -> Tensor:
         """The real nodes of all graphs in order, virtual ones left out. h: (nodes..., d). Returns (M, d)."""
 

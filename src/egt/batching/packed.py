@@ -113,5 +113,9 @@ class Packed:
     def virtual_nodes(self, h: Tensor) -> Tensor:
         return torch.cat([run[:, : self.num_virtual] for run in self._nodes(h)])
 
+    def with_virtual_rows(self, h: Tensor, rows: Tensor) -> Tensor:
+        parts = zip(rows.split([count for count, _ in self.runs]), self._nodes(h), strict=True)
+        return torch.cat([torch.cat([new, old[:, self.num_virtual :]], 1).flatten(0, 1) for new, old in parts])
+
     def node_rows(self, h: Tensor) -> Tensor:
         return torch.cat([run[:, self.num_virtual :].flatten(0, 1) for run in self._nodes(h)])

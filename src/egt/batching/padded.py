@@ -96,5 +96,8 @@ class Padded:
     def virtual_nodes(self, h: Tensor) -> Tensor:
         return h[:, : self.num_virtual]
 
+    def with_virtual_rows(self, h: Tensor, rows: Tensor) -> Tensor:
+        return torch.cat([rows, h[:, self.num_virtual :]], dim=1)
+
     def node_rows(self, h: Tensor) -> Tensor:
         return h[:, self.num_virtual :][self.real_nodes[:, self.num_virtual :]]

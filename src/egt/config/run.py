@@ -77,7 +77,11 @@ class Constant(Section):
 
 
 class TrainerConfig(Section):
-    """How long, where and how carefully. `select` decides which weights a run leaves."""
+    """How long, where and how carefully. `select` decides which weights a run leaves.
+
+    `recompute` runs each layer again in the backward pass instead of keeping what is inside (the fused kernel on a CPU
+    does so by itself).
+    """
 
     max_epochs: PositiveInt | None = None
     max_steps: PositiveInt | None = None
@@ -90,6 +94,7 @@ class TrainerConfig(Section):
     accumulate: PositiveInt = 1
     ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
     compile: bool = False
+    recompute: bool = False
     checkpoint_minutes: PositiveFloat = 10.0
 
 

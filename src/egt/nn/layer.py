@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Tensor, nn
 
 from egt.errors import ConfigError
@@ -66,6 +68,21 @@ class EGTLayer(nn.Module):
         out, e = self.pairs(qkv, e, scope)  # (nodes..., H, d_k), (pairs..., d_e)
         h = h + self.dropout(self.O_h(out.flatten(-2)), scope)
         return self.ffn(h, scope), e
+
+
+class VirtualRowsLayer(EGTLayer):
+    """The last layer of a model that reads virtual nodes only: their rows are updated, all others stay as they are."""
+
+    def forward(self, h: Tensor, e: Tensor, scope: Scope | None = None) -> tuple[Tensor, Tensor]:
+        """See `EGTLayer.forward`."""
+        scope = scope or Scope.dense(h)
+        layout = scope.layout
+        qkv = self.qkv(self.norm_h(h)).unflatten(-1, (3, self.num_heads, -1))  # (nodes..., 3, H, d_k)
+        out, e = self.pairs(qkv, e, scope)  # (nodes..., H, d_k), (pairs..., d_e)
+        rows = layout.virtual_nodes(h)  # (B, q, d_h)
+        virtual = replace(Scope.dense(rows), noise=scope.keys if self.training else None)
+        rows = rows + self.dropout(self.O_h(layout.virtual_nodes(out.flatten(-2))), virtual)
+        return layout.with_virtual_rows(h, self.ffn(rows, virtual)), e
 
 
 class EdgeOnlyLayer(nn.Module):

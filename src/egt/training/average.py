@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -30,15 +29,6 @@ class WeightAverage:
     def restore(self, values: Mapping[str, Tensor]) -> None:
         """Continue from a kept average."""
         self.values = dict(values)
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """The model with the averaged weights, for as long as the context lasts."""
-        self.swap()
-        try:
-            yield
-        finally:
-            self.swap()
 
     @torch.no_grad()
     def swap(self) -> None:

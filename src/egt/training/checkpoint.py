@@ -55,7 +55,7 @@ class Checkpoints:
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """Keep other runs out of the folder while this one writes there; ends with the process, however it ends."""
-        if os.name == "nt" or int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) > 0:
+        if os.name == "nt":
             yield
             return
         import fcntl

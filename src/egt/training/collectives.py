@@ -33,6 +33,8 @@ def gather(value: T) -> list[T]:
 
 
 def counts(device: torch.device, *values: float) -> list[float]:
-    """Totals of plain numbers over all processes."""
+    """Totals of plain numbers over all processes; they travel on `device`."""
+    if num_processes() == 1:
+        return list(values)
     sums: list[float] = total(torch.tensor(values, dtype=torch.float64, device=device)).tolist()
     return sums

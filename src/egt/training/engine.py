@@ -6,7 +6,7 @@ import importlib.util
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,8 +50,10 @@ def train(
 
     facts: goes into every checkpoint; "scale" holds mean and std of the targets, or None.
     """
-    with Interruption() as interruption, checkpoints_of(out_dir).claimed(), _quiet():
+    with Interruption() as interruption, _quiet(), ExitStack() as stack:
         trainer = _trainer(config, out_dir)
+        if trainer.is_global_zero:
+            stack.enter_context(checkpoints_of(out_dir).claimed())
         layout = _layout(config, trainer)
         sampling = Sampling(
             graph_sizes(train_samples),

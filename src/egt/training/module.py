@@ -62,6 +62,7 @@ class TrainingModule(lightning.LightningModule):
         self._encode = torch.compile(model.encode, dynamic=True) if config.trainer.compile else model.encode
         self._scores: Scores = task.scores()
         self._sums = [0.0, 0.0]
+        self._clock = time.monotonic()
         self._bad_graphs: list[int] = []
         self._step_graphs: list[int] = []
         self._validation: dict[str, float] = {}
@@ -87,9 +88,12 @@ class TrainingModule(lightning.LightningModule):
         if self.run.precision:
             plugin.load_state_dict(self.run.precision)
 
+    def on_train_epoch_start(self) -> None:
+        """Start the clock of the epoch."""
+        self._clock = time.monotonic()
+
     def training_step(self, batches: Sequence[GraphBatch], _: int) -> None:
         """An optimizer step. batches: this process' micro-batches, possibly none."""
-        started = time.monotonic()
         labels, graphs, stop = counts(
             self.device,
             sum(count_labels(batch, self.task.level).item() for batch in batches),
@@ -103,25 +107,31 @@ class TrainingModule(lightning.LightningModule):
         for group in optimizer.param_groups:
             group["lr"] = self.run.schedule.rate(self.run.progress.step)
         optimizer.zero_grad()
-        sums, self._bad_graphs = torch.zeros(2, dtype=torch.float64), []
+        parts = []
         for k, batch in enumerate(batches):
             with self._synchronized(k == len(batches) - 1):
                 primary, auxiliary = self._losses(batch)
                 # Gradients are averaged over processes; the losses are divided by the counts of all of them.
                 self.manual_backward((primary / max(labels, 1) + auxiliary / graphs) * num_processes())
-            parts = torch.stack([primary.detach(), auxiliary.detach()]).double().cpu()
-            sums += parts
-            if not parts.isfinite().all():
-                self._bad_graphs += batch.graph_ids.tolist()
+            parts.append(torch.stack([primary.detach(), auxiliary.detach()]))
         if not batches:  # the others wait for this process' gradients
             self.manual_backward(torch.stack([p.sum() for p in self.model.parameters() if p.requires_grad]).sum() * 0)
-        loss, auxiliary_loss, bad = counts(self.device, *sums.tolist(), float(bool(self._bad_graphs)))
+        sums = torch.stack(parts).double().cpu() if parts else torch.zeros(1, 2, dtype=torch.float64)
+        bad_graphs = [
+            number
+            for batch, part in zip(batches, sums, strict=False)
+            if not part.isfinite().all()
+            for number in batch.graph_ids.tolist()
+        ]
+        loss, auxiliary_loss, bad = counts(self.device, *sums.sum(0).tolist(), float(bool(bad_graphs)))
         if bad:
-            self._diverged("the training loss", "training", [k for ids in gather(self._bad_graphs) for k in ids])
+            self._diverged("the training loss", "training", [k for ids in gather(bad_graphs) for k in ids])
         self._step_graphs = [k for batch in batches for k in batch.graph_ids.tolist()]
         optimizer.step()
         self.run.precision = self.trainer.precision_plugin.state_dict()
-        self.run.progress.seconds += time.monotonic() - started
+        now = time.monotonic()
+        self.run.progress.seconds += now - self._clock
+        self._clock = now
         self.run.after_step([loss, labels, auxiliary_loss, graphs])
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:

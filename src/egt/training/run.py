@@ -140,6 +140,7 @@ class Run:
             **({"train_auxiliary": auxiliary / max(graphs, 1)} if self.config.task.auxiliary else {}),
             **{f"val_{name}": value for name, value in validation.items()},
             "seconds": round(progress.seconds, 3),
+            "graphs_per_second": round(graphs / max(progress.seconds, 1e-9), 1),
         }
         progress.history.append(row)
         if validation:

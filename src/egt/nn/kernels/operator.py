@@ -251,8 +251,8 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 
 def _backward(ctx: Any, d_out: Tensor | None, d_e_new: Tensor | None) -> tuple[Any, ...]:
-    first, weights = ctx.saved_tensors[:6], list(ctx.saved_tensors[6:])
-    d_qkv, d_e, *d_weights = run_backward(d_out, d_e_new, *first, weights, ctx.switches, ctx.numbers)
+    saved = ctx.saved_tensors  # once: under activation checkpointing each look unpacks them
+    d_qkv, d_e, *d_weights = run_backward(d_out, d_e_new, *saved[:6], list(saved[6:]), ctx.switches, ctx.numbers)
     return d_qkv, d_e, None, None, None, None, d_weights, None, None
 
 

@@ -37,6 +37,7 @@ class FusedPairPass(PairPass):
             allowed=None if scope.allowed is None else scope.allowed.squeeze(-1),
             centrality=isinstance(self.gate, CentralityGate),
             num_virtual_nodes=layout.num_virtual,
+            query_rows=self.query_rows(layout),
             norm_eps=_eps(self.logits.norm_e),
             ffn_norm_eps=_eps(self.edges.ffn.norm) if isinstance(self.edges, ResidualEdges) else 0.0,
             mask_keys=derive(scope.keys, self.masking.layer, Stream.ATTENTION_MASK) if masked else None,
@@ -47,6 +48,18 @@ class FusedPairPass(PairPass):
         )
         assert out is not None
         return out.unflatten(-1, qkv.shape[-2:]), e if updated is None else updated
+
+    def query_rows(self, layout: Packed) -> int:
+        """How many rows of each graph are computed; 0 for all."""
+        return 0
+
+
+class FusedVirtualRowsPass(FusedPairPass):
+    """For a last layer of which only the virtual nodes are read: the kernel computes no other rows."""
+
+    def query_rows(self, layout: Packed) -> int:
+        """The virtual nodes, which come first."""
+        return layout.num_virtual
 
 
 class FusedEdgePass(EdgePass):

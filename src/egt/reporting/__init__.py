@@ -1,0 +1,1 @@
+"""What a person looks at: charts and pages that stand alone, without a network."""

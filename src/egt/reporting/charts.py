@@ -1,0 +1,128 @@
+"""Small charts as SVG text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.graph import Graph
+
+COLORS = ("#3266ad", "#d1662f", "#4d9a4d", "#8a5aa8")
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 16, 40
+
+
+def line_chart(
+    series: Mapping[str, Sequence[float]], x_name: str, y_name: str, *, width: int = 520, height: int = 260
+) -> str:
+    """Lines over 1, 2, 3, ...: one per name, with axes and a legend. Values that are not finite are left out."""
+    finite = [value for values in series.values() for value in values if math.isfinite(value)]
+    low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
+    if high - low < 1e-12:
+        low, high = low - 0.5, high + 0.5
+    longest = max((len(values) for values in series.values()), default=1)
+
+    def place(k: int, value: float) -> tuple[float, float]:
+        x = _LEFT + (width - _LEFT - _RIGHT) * (k / max(longest - 1, 1))
+        y = _TOP + (height - _TOP - _BOTTOM) * (1 - (value - low) / (high - low))
+        return x, y
+
+    parts = [_svg_open(width, height, f"{y_name} over {x_name}")]
+    for step in range(5):
+        value = low + (high - low) * step / 4
+        _, y = place(0, value)
+        parts.append(f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{width - _RIGHT}" y2="{y:.1f}" class="grid"/>')
+        parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.3g}</text>')
+    for k in sorted({0, longest // 2, longest - 1}):
+        x, _ = place(k, low)
+        parts.append(f'<text x="{x:.1f}" y="{height - _BOTTOM + 18}" text-anchor="middle">{k + 1}</text>')
+    parts.append(f'<text x="{width / 2:.0f}" y="{height - 4}" text-anchor="middle">{escape(x_name)}</text>')
+    for number, (name, values) in enumerate(series.items()):
+        color = COLORS[number % len(COLORS)]
+        points = " ".join(
+            f"{x:.1f},{y:.1f}" for x, y in (place(k, v) for k, v in enumerate(values) if math.isfinite(v))
+        )
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"/>')
+        parts.append(f'<text x="{width - _RIGHT - 4}" y="{_TOP + 14 + 16 * number}" text-anchor="end" fill="{color}">{escape(name)}</text>')
+    return "".join([*parts, "</svg>"])
+
+
+def bar_chart(values: Mapping[str, float], *, width: int = 520) -> str:
+    """Horizontal bars from 0 to 1, each with its name and its value in percent."""
+    row, left = 34, 190
+    parts = [_svg_open(width, row * len(values) + 8, "comparison")]
+    for number, (name, value) in enumerate(values.items()):
+        y = 4 + row * number
+        length = (width - left - 70) * min(max(value, 0.0), 1.0)
+        color = COLORS[0] if number == len(values) - 1 else "#9aa4b2"
+        parts.append(f'<text x="{left - 8}" y="{y + 19}" text-anchor="end">{escape(name)}</text>')
+        parts.append(f'<rect x="{left}" y="{y + 3}" width="{length:.1f}" height="22" rx="3" fill="{color}"/>')
+        parts.append(f'<text x="{left + length + 6:.1f}" y="{y + 19}">{100 * value:.1f}%</text>')
+    return "".join([*parts, "</svg>"])
+
+
+def graph_drawing(
+    graph: Graph,
+    shares: Sequence[float],
+    *,
+    marked: Sequence[bool] | None = None,
+    positions: NDArray[np.float64] | None = None,
+    size: int = 380,
+) -> str:
+    """A graph whose nodes are colored by a share between 0 and 1; a red ring around the marked ones.
+
+    Args:
+        graph: at most a few hundred nodes.
+        shares: (N,) how strongly each node is colored.
+        marked: (N,) nodes to point at.
+        positions: (N, 2) between 0 and 1; `spring_positions` without them.
+        size: width and height.
+    """
+    places = 16 + (size - 32) * (spring_positions(graph) if positions is None else positions)
+    parts = [_svg_open(size, size, f"graph {graph.id}")]
+    hot = np.asarray(shares) >= 0.5
+    for i, j in graph.edge_index.T.tolist():
+        if i < j:
+            kind = "edge hot" if hot[i] and hot[j] else "edge"
+            (x1, y1), (x2, y2) = places[i], places[j]
+            parts.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>')
+    for k, (x, y) in enumerate(places.tolist()):
+        ring = ' stroke="#c2182b" stroke-width="3"' if marked is not None and marked[k] else ' stroke="#667" stroke-width="0.6"'
+        title = f"<title>node {k}: {100 * shares[k]:.0f}%</title>"
+        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6.5" fill="{_shade(shares[k])}"{ring}>{title}</circle>')
+    return "".join([*parts, "</svg>"])
+
+
+def spring_positions(graph: Graph, steps: int = 150) -> NDArray[np.float64]:
+    """(N, 2) between 0 and 1: edges pull, all nodes push (Fruchterman and Reingold)."""
+    count = graph.num_nodes
+    angle = 2 * np.pi * np.arange(count) / count
+    place = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    adjacency = graph.adjacency(self_loops=False)
+    ideal = 1.0 / np.sqrt(count)
+    for step in range(steps):
+        offset = place[:, None] - place[None, :]
+        distance = np.maximum(np.linalg.norm(offset, axis=2), 1e-3)
+        force = (ideal**2 / distance**2 - adjacency * distance / ideal / count**0.5)[..., None] * offset
+        move = force.sum(1)
+        length = np.maximum(np.linalg.norm(move, axis=1, keepdims=True), 1e-9)
+        place = place + move / length * np.minimum(length, 0.1 * (1 - step / steps))
+    low, high = place.min(0), place.max(0)
+    return (place - low) / np.maximum(high - low, 1e-9)
+
+
+def _svg_open(width: int, height: int, title: str) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'role="img" aria-label="{escape(title, quote=True)}">'
+    )
+
+
+def _shade(share: float) -> str:
+    """From a pale gray to a strong orange."""
+    low, high = np.array([228, 232, 238]), np.array([214, 92, 28])
+    red, green, blue = np.rint(low + (high - low) * min(max(share, 0.0), 1.0)).astype(int).tolist()
+    return f"rgb({red},{green},{blue})"

@@ -1,0 +1,60 @@
+"""A page that stands alone: text, tables and inline charts in one HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from egt.errors import RunError
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c2430; --soft: #5c6674; --paper: #ffffff; --line: #d9dee6; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e7ebf1; --soft: #9fabbb; --paper: #14181f; --line: #303846; } }
+body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 60rem;
+       margin: 2.5rem auto; padding: 0 1.2rem; }
+h1 { font-size: 1.7rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+p.lead { color: var(--soft); margin-top: 0; } .row { display: flex; flex-wrap: wrap; gap: 1.5rem; }
+figure { margin: 0; } figcaption { color: var(--soft); font-size: .9rem; max-width: 24rem; }
+table { border-collapse: collapse; } td, th { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line); }
+pre { background: color-mix(in srgb, var(--line) 40%, transparent); padding: .8rem 1rem; border-radius: 6px; overflow-x: auto; }
+svg { max-width: 100%; height: auto; } svg text { font-size: 12px; } svg text:not([fill]) { fill: var(--ink); }
+.grid { stroke: var(--line); } .edge { stroke: var(--soft); stroke-opacity: .10; }
+.edge.hot { stroke: #d65c1c; stroke-opacity: .55; }
+"""
+
+
+def page(title: str, lead: str, sections: Sequence[tuple[str, str]]) -> str:
+    """An HTML page.
+
+    Args:
+        title: of the page.
+        lead: one sentence below it.
+        sections: heading and content, which is HTML already.
+    """
+    body = "".join(f"<h2>{escape(heading)}</h2>\n{content}\n" for heading, content in sections)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>\n'
+        f'<body><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>\n{body}</body></html>\n'
+    )
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """An HTML table of plain texts."""
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def figure(drawing: str, caption: str) -> str:
+    """A drawing with a caption."""
+    return f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def write_page(path: Path, content: str) -> None:
+    """Write a page."""
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"{path}: could not be written ({error.strerror})") from error
