@@ -92,9 +92,9 @@ class Graph:
             "node_values": _values(self.node_values, num_nodes, f"{where}: node_values"),
             "edge_values": _values(self.edge_values, num_edges, f"{where}: edge_values"),
             "edge_weight": _weight(self.edge_weight, num_edges, f"{where}: edge_weight"),
-            "graph_targets": _targets(self.graph_targets, None, f"{where}: graph_targets"),
-            "node_targets": _targets(self.node_targets, num_nodes, f"{where}: node_targets"),
-            "edge_targets": _targets(self.edge_targets, num_queries, f"{where}: edge_targets"),
+            "graph_targets": target_array(self.graph_targets, None, f"{where}: graph_targets"),
+            "node_targets": target_array(self.node_targets, num_nodes, f"{where}: node_targets"),
+            "edge_targets": target_array(self.edge_targets, num_queries, f"{where}: edge_targets"),
         }
         for name, value in values.items():
             if isinstance(value, np.ndarray):
@@ -137,7 +137,7 @@ class Graph:
 
     @classmethod
     def trusted(cls, **fields: Any) -> Graph:
-        """A graph from arrays that were taken from a `Graph` before: all fields are given, nothing is checked."""
+        """A graph from arrays that are valid and read-only already: all fields are given, nothing is checked."""
         graph = object.__new__(cls)
         graph.__dict__.update(fields)
         return graph
@@ -200,9 +200,9 @@ class FeatureSchema:
                 raise GraphError(
                     f"{where}: {level}_categories has {ids.shape[1]} columns, the model reads {len(sizes)}"
                 )
-            over = np.argwhere(ids >= np.asarray(sizes, dtype=np.int64).reshape(1, -1))
-            if len(over):
-                row, column = (int(k) for k in over[0])
+            over = ids >= np.asarray(sizes, dtype=np.int64)
+            if over.any():
+                row, column = (int(k) for k in np.argwhere(over)[0])
                 raise GraphError(
                     f"{where}: {level}_categories[{row}, {column}] is {ids[row, column]}; the vocabulary has ids "
                     f"0..{sizes[column] - 1} (use {UNKNOWN} for a category that was never seen)"
@@ -280,7 +280,8 @@ def _weight(given: ArrayLike | None, num_edges: int, where: str) -> FloatArray |
     return _values(weight, num_edges, where).reshape(-1)
 
 
-def _targets(given: ArrayLike | None, num_rows: int | None, where: str) -> TargetArray | None:
+def target_array(given: ArrayLike | None, num_rows: int | None, where: str) -> TargetArray | None:
+    """Targets (T,), or (num_rows, T), as they are kept; raises a `GraphError` unless they are numbers or NaN."""
     if given is None:
         return None
     try:

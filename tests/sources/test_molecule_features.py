@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from egt.graph import Graph
-from egt.sources.molecule_features import OGB_ATOM_SIZES, OGB_BOND_SIZES, ZINC_ATOMS, ZINC_BONDS, is_plain
+from egt.sources.molecule_features import OGB_ATOM_SIZES, OGB_BOND_SIZES, ZINC_ATOMS, ZINC_BONDS, is_flat
 from egt.sources.molecules import OGB_SCHEMA, graph_from_smiles
 from egt.sources.ogb_molecules import molhiv_table
 
@@ -66,10 +66,13 @@ def test_features_equal_those_of_ogb(smiles: str) -> None:
     _assert_equal(smiles, graph)
 
 
-def test_plain_smiles_are_those_without_brackets_marks_and_unusual_bonds() -> None:
-    assert is_plain("CC(=O)Oc1ccccc1C#N.C%12CC%12")
-    for smiles in ("[NH4+]", "F/C=C/F", "F\\C=C/F", "N->C", "C~C", "C$C", "*C", "CC |w:1|", "C C"):
-        assert not is_plain(smiles), smiles
+def test_flat_smiles_are_those_without_stereo_hydrogen_atoms_metals_and_unusual_bonds() -> None:
+    for smiles in ("CC(=O)Oc1ccccc1C#N.C%12CC%12", "c1cc[nH]c1", "[O-][N+](=O)c1ccccc1", "[NH4+].[Cl-]", "[CH2]C"):
+        assert is_flat(smiles), smiles
+    for smiles in ("F/C=C/F", "F\\C=C/F", "[C@H](F)(Cl)Br", "[H]C", "[2H]C", "[Fe+2]", "[Cu]", "[Na]Cl", "[Si]"):
+        assert not is_flat(smiles), smiles
+    for smiles in ("N->C", "C~C", "C$C", "*C", "CC |w:1|", "C C"):
+        assert not is_flat(smiles), smiles
 
 
 def test_vocabularies_have_the_sizes_of_ogb_and_fit_the_tables_of_the_model() -> None:

@@ -73,7 +73,10 @@ def _info(name: str, json: bool) -> None:
         ("graphs", ", ".join(f"{split} {size:,}" for split, size in card.split_sizes.items())),
         ("nodes", f"{low} to {high}, mean {mean:g}"),
         ("edges", f"mean {card.mean_edges:,g} (both directions)"),
-        ("target", f"{', '.join(card.target.names[:4])} ({card.target.level}, {card.target.kind}): {card.target_meaning}"),
+        (
+            "target",
+            f"{', '.join(card.target.names[:4])} ({card.target.level}, {card.target.kind}): {card.target_meaning}",
+        ),
         ("metric", card.metric),
         ("license", card.license),
         ("citation", card.citation),

@@ -27,9 +27,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def print_table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, to_error: bool = False
-) -> None:
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, to_error: bool = False) -> None:
     """A table for a person to read, on standard output or, beside a result, on standard error."""
     table = Table(title=title, title_justify="left", header_style="bold")
     for column in columns:

@@ -89,7 +89,14 @@ def _told(bars: Bars, name: str) -> Any:
 def _grouped(inputs: Iterable[str]) -> list[str | list[str]]:
     groups: list[str | list[str]] = []
     for text in inputs:
-        if Path(text).exists() or Path(text).suffix.lower() in (".csv", ".tsv", ".parquet", ".jsonl", ".gz", ".graphml"):
+        if Path(text).exists() or Path(text).suffix.lower() in (
+            ".csv",
+            ".tsv",
+            ".parquet",
+            ".jsonl",
+            ".gz",
+            ".graphml",
+        ):
             groups.append(text)
         elif groups and isinstance(groups[-1], list):
             groups[-1].append(text)

@@ -146,7 +146,9 @@ def _write_report(
         "epoch",
         "loss",
     )
-    accuracy = line_chart({"validation": [row["val_weighted_accuracy"] for row in history]}, "epoch", "weighted accuracy")
+    accuracy = line_chart(
+        {"validation": [row["val_weighted_accuracy"] for row in history]}, "epoch", "weighted accuracy"
+    )
     assert prediction.values is not None
     assert graph.node_targets is not None
     said, truth, positions = prediction.values[:, 1], graph.node_targets[:, 0], spring_positions(graph)
@@ -164,17 +166,19 @@ def _write_report(
         (
             "Accuracy on graphs it never saw",
             bar_chart(scores)
-            + "<p>The mean of the recalls of both classes, on the test graphs. Guessing gives 50%. The paper's models, trained "
-            "for hours on 10,000 graphs, come to about 86%.</p>",
+            + "<p>The mean of the recalls of both classes, on the test graphs. Guessing gives 50%. The paper's models, "
+            "trained for hours on 10,000 graphs, come to about 86%.</p>",
         ),
         ("How it learned", f'<div class="row">{figure(losses, "Loss")}{figure(accuracy, "Weighted accuracy")}</div>'),
         (
             f"One test graph ({graph.num_nodes} nodes)",
             '<div class="row">'
-            + figure(graph_drawing(graph, truth.tolist(), positions=positions), "The truth: orange nodes are the pattern.")
+            + figure(
+                graph_drawing(graph, truth.tolist(), positions=positions), "The truth: orange nodes are the pattern."
+            )
             + figure(
                 graph_drawing(graph, said.tolist(), marked=wrong.tolist(), positions=positions),
-                f"What EGT says, from gray (surely not) to orange (surely). {int(wrong.sum())} nodes with a red ring are "
+                f"EGT says, from gray (surely not) to orange (surely). {int(wrong.sum())} nodes with a red ring are "
                 "on the wrong side. Hover over a node for its probability.",
             )
             + "</div>",
@@ -199,7 +203,9 @@ def _summary(outcome: Outcome, scores: Mapping[str, float], report: Path, second
     rows = [(name, f"{100 * score:.1f}%") for name, score in scores.items()]
     labels = outcome.artifact.metrics["test"]["num_labels"]
     print_table(
-        f"PATTERN, weighted accuracy on {labels:,.0f} nodes of the test graphs ({seconds:.0f} s)", ("what", "value"), rows
+        f"PATTERN, weighted accuracy on {labels:,.0f} nodes of the test graphs ({seconds:.0f} s)",
+        ("what", "value"),
+        rows,
     )
     sys.stdout.write(f"report: {report}\nnext:\n" + "\n".join(f"  {line}" for line in _next(report.parent)) + "\n")
 

@@ -109,17 +109,13 @@ def _kept_config(what: str, out: Path | None) -> tuple[Path, RunConfig] | None:
     return None
 
 
-def _own_run(
-    what: str, target: tuple[str, ...], task: Any, settings: tuple[str, ...]
-) -> tuple[OwnSource, RunConfig]:
+def _own_run(what: str, target: tuple[str, ...], task: Any, settings: tuple[str, ...]) -> tuple[OwnSource, RunConfig]:
     from egt.config.own import own_config
     from egt.sources.own import open_own
 
     reading = _reading(settings)
     split = reading.pop("split", None)
-    source = open_own(
-        what, target=list(target) or None, level=task, overrides=reading.get("overrides"), split=split
-    )
+    source = open_own(what, target=list(target) or None, level=task, overrides=reading.get("overrides"), split=split)
     rows = [(name, decision, _how(change)) for name, decision, change in source.schema_table()]
     print_table(f"{what}: what was understood", ("what", "decision", "change it with"), rows, to_error=True)
     path = Path(what).resolve()
@@ -198,4 +194,6 @@ def _report(outcome: Outcome, json: bool) -> None:
     bad = sum(outcome.problems.values())
     if bad:
         say(f"{bad} rows could not be read and were left out")
-    say(f"wrote {outcome.path}\nnext: egt evaluate {outcome.path}   or   egt predict {outcome.path} NEW_DATA -o out.csv")
+    say(
+        f"wrote {outcome.path}\nnext: egt evaluate {outcome.path}   or   egt predict {outcome.path} NEW_DATA -o out.csv"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -13,11 +14,14 @@ from egt.errors import ConfigError, GraphError
 from egt.graph import Graph
 
 Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
 Decomposition = tuple[Matrix, Matrix, Matrix]
 """u: (N, K), singular values: (K,) from large to small, v: (N, K)."""
 
 DENSE_LIMIT = 1500
 """Above this many nodes only the leading vectors are computed, from the sparse matrix."""
+TIE = 1e-10
+"""Eigenvalues count as opposite to each other when their sum is within twice this share of the largest one."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,10 @@ class SvdEncoding:
                 raise GraphError(f"graph {graph.id!r}: SVD of {num_nodes} nodes: {error}; try a lower rank") from error
         else:
             A = graph.adjacency(weighted=self.weighted, self_loops=True)
-            symmetric = np.array_equal(A, A.T)
+            symmetric = bool((A == A.T).all())
             u, s, v = _dense_symmetric(A, self.rank) if symmetric else _dense_general(A, self.rank)
         s = np.where(s > num_nodes * np.finfo(np.float64).eps * s[0], s, 0.0)  # no noise from the null space
-        signs = _signs_of_symmetric(A, u) if symmetric else _signs_of_general(A, u, v)
+        signs = canonical_signs(_node_quantities(A, symmetric), u, None if symmetric else v)
         scale = signs * np.sqrt(s)
         encoding = np.zeros((num_nodes, 2, self.rank), np.float32)
         encoding[:, 0, : len(s)] = u * scale
@@ -67,16 +71,15 @@ class SvdEncoding:
         return encoding.reshape(num_nodes, 2 * self.rank)
 
 
-def _signs_of_symmetric(A: Any, u: Matrix) -> Matrix:
-    ones = np.ones(len(u))
-    degree = A @ ones
-    return canonical_signs(np.stack([ones, degree, A @ degree]), u)
-
-
-def _signs_of_general(A: Any, u: Matrix, v: Matrix) -> Matrix:
-    ones = np.ones(len(u))
-    out_degree, in_degree = A @ ones, A.T @ ones
-    return canonical_signs(np.stack([ones, out_degree, in_degree, A @ out_degree, A.T @ in_degree]), u, v)
+def _node_quantities(A: Any, symmetric: bool) -> Iterator[Vector]:
+    """Numbers of the nodes that follow a renumbering: one, the degrees, the sums of degrees over neighbors."""
+    ones = np.ones(A.shape[0])
+    yield ones
+    directions = (A,) if symmetric else (A, A.T)
+    degrees = [matrix @ ones for matrix in directions]
+    yield from degrees
+    for matrix, degree in zip(directions, degrees, strict=True):
+        yield matrix @ degree
 
 
 def _dense_symmetric(A: Matrix, rank: int) -> Decomposition:
@@ -113,11 +116,10 @@ def _arpack_settings(A: Any, rank: int) -> dict[str, Any]:
 def _from_eigen(values: Matrix, vectors: Matrix, rank: int) -> Decomposition:
     """The singular triplets behind A = sum of lambda x x^T: s = |lambda|, u = x, v = sign(lambda) x.
 
-    Rounded first, so that of lambda and -lambda the positive one always comes first.
+    Of lambda and -lambda the positive one comes first, whatever rounding did to them.
     """
     magnitudes = np.abs(values)
-    rounded = np.round(magnitudes / magnitudes.max(), 10)
-    order = np.lexsort((-values, -rounded))[:rank]
+    order = np.argsort(-np.abs(values + TIE * magnitudes.max()), kind="stable")[:rank]
     u = vectors[:, order]
     return u, magnitudes[order], u * np.where(values[order] < 0, -1.0, 1.0)
 

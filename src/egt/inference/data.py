@@ -50,7 +50,9 @@ def open_new(config: RunConfig, data: Any) -> Source:
         if all(isinstance(item, str) for item in data):
             schema = reading_schema(config)
             if schema.format != "molecules":
-                raise DataError("this model does not read molecules; give Graphs or the path of a file instead of SMILES")
+                raise DataError(
+                    "this model does not read molecules; give Graphs or the path of a file instead of SMILES"
+                )
             return open_smiles(data, schema=schema)
     return open_own(data, schema=reading_schema(config))
 

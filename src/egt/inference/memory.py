@@ -29,9 +29,10 @@ def available_memory(device: torch.device | str = "cpu") -> int:
 def _allowed() -> int:
     """The memory that the container of this process may take, if it has a limit."""
     try:
-        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as limit, open(
-            "/sys/fs/cgroup/memory.current", encoding="ascii"
-        ) as used:
+        with (
+            open("/sys/fs/cgroup/memory.max", encoding="ascii") as limit,
+            open("/sys/fs/cgroup/memory.current", encoding="ascii") as used,
+        ):
             return int(limit.read()) - int(used.read())
     except (OSError, ValueError):  # no container, or no limit ("max")
         return 2**62

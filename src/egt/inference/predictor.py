@@ -122,7 +122,9 @@ class Predictor:
         reasons: dict[int, str] = {}
         if too_large(self.config, largest, self.device):
             reasons = {
-                k: reason for k, size in enumerate(store.sizes.tolist()) if (reason := too_large(self.config, size, self.device))
+                k: reason
+                for k, size in enumerate(store.sizes.tolist())
+                if (reason := too_large(self.config, size, self.device))
             }
         answers: list[Any] = [reasons.get(k) for k in range(len(store))]
         fitting = np.array([k for k in range(len(store)) if k not in reasons], dtype=np.int64)
@@ -157,7 +159,9 @@ def find_artifact(name: str | Path) -> Path:
         if (place / CARD).is_file():
             return place
     if given.is_dir():
-        unfinished = " (the run in it has not finished: continue it with --resume)" if (given / "checkpoints").is_dir() else ""
+        unfinished = (
+            " (the run in it has not finished: continue it with --resume)" if (given / "checkpoints").is_dir() else ""
+        )
         raise ArtifactError(f"{given}: holds no artifact{unfinished}; give the folder that `egt train` wrote")
     names = sorted(folder.name for folder in shipped.glob("*") if (folder / CARD).is_file())
     there = f"; shipped are {', '.join(names)}" if names else ""

@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 def save_submission(config: RunConfig, predictions: Sequence[Prediction], path: Path) -> None:
     """Write `y_pred`, (molecules,) float32, as `PCQM4Mv2Evaluator.save_test_submission` of OGB does.
 
-    The official names are `y_pred_pcqm4m-v2_test-dev.npz` (147,037 molecules) and `y_pred_pcqm4m-v2_test-challenge.npz`.
+    The official names are `y_pred_pcqm4m-v2_test-dev.npz` (147,037 molecules, our split "test") and
+    `y_pred_pcqm4m-v2_test-challenge.npz` (147,432 molecules, "test-challenge").
     A molecule that could not be read gets the mean of the others, with a warning.
     """
     if config.model.level != "graph" or config.task.num_outputs != 1:

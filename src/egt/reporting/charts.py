@@ -46,7 +46,8 @@ def line_chart(
             f"{x:.1f},{y:.1f}" for x, y in (place(k, v) for k, v in enumerate(values) if math.isfinite(v))
         )
         parts.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"/>')
-        parts.append(f'<text x="{width - _RIGHT - 4}" y="{_TOP + 14 + 16 * number}" text-anchor="end" fill="{color}">{escape(name)}</text>')
+        corner = f'x="{width - _RIGHT - 4}" y="{_TOP + 14 + 16 * number}"'
+        parts.append(f'<text {corner} text-anchor="end" fill="{color}">{escape(name)}</text>')
     return "".join([*parts, "</svg>"])
 
 
@@ -90,7 +91,11 @@ def graph_drawing(
             (x1, y1), (x2, y2) = places[i], places[j]
             parts.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>')
     for k, (x, y) in enumerate(places.tolist()):
-        ring = ' stroke="#c2182b" stroke-width="3"' if marked is not None and marked[k] else ' stroke="#667" stroke-width="0.6"'
+        ring = (
+            ' stroke="#c2182b" stroke-width="3"'
+            if marked is not None and marked[k]
+            else ' stroke="#667" stroke-width="0.6"'
+        )
         title = f"<title>node {k}: {100 * shares[k]:.0f}%</title>"
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6.5" fill="{_shade(shares[k])}"{ring}>{title}</circle>')
     return "".join([*parts, "</svg>"])
@@ -111,7 +116,8 @@ def spring_positions(graph: Graph, steps: int = 150) -> NDArray[np.float64]:
         length = np.maximum(np.linalg.norm(move, axis=1, keepdims=True), 1e-9)
         place = place + move / length * np.minimum(length, 0.1 * (1 - step / steps))
     low, high = place.min(0), place.max(0)
-    return (place - low) / np.maximum(high - low, 1e-9)
+    scaled: NDArray[np.float64] = (place - low) / np.maximum(high - low, 1e-9)
+    return scaled
 
 
 def _svg_open(width: int, height: int, title: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -91,80 +91,68 @@ _TYPE_OF_ORDER = {1.0: 1, 2.0: 2, 3.0: 3, 1.5: 12}
 _OGB_BOND_CODES = _Codes((1, 2, 3, 12, None), (0, 2, 3, 4, 5, 1), (0, 1))
 
 
-# A SMILES of these characters has no bracket atom and no stereo mark. Then charge, radicals, chirality and bond stereo
-# are 0 and a bond's order tells its type, so the slow calls (RDKit's enumerations) can be left out.
-is_plain = re.compile(r"[A-Za-z0-9()=#%.:-]+").fullmatch
+# Such a SMILES has no stereo mark, no hydrogen atom, no metal and no unusual bond: then chirality and bond stereo are 0
+# and a bond's order tells its type, so RDKit's enumerations, which are slow, need not be asked.
+is_flat = re.compile(r"(?:[A-Za-z0-9()=#%.:-]|\[(?:[BCNOPSFIbcnops]|Cl|Br)H?\d?[+-]?\d?\])+").fullmatch
 
 
-def ogb_atoms(molecule: Any, plain: bool) -> IntArray:
-    """(N, 9) category ids of the atoms."""
-    # By number: RDKit's own iterators cost twice as much.
-    atoms = map(molecule.GetAtomWithIdx, range(molecule.GetNumAtoms()))
-    rows: list[tuple[int, ...]]
-    if plain:
-        rows = [
-            (
-                atom.GetAtomicNum(),
-                0,
-                atom.GetTotalDegree(),
-                0,
-                atom.GetTotalNumHs(),
-                0,
-                atom.GetHybridization(),
-                atom.GetIsAromatic(),
-                atom.IsInRing(),
-            )
-            for atom in atoms
-        ]
-    else:
-        rows = [
-            (
-                atom.GetAtomicNum(),
-                atom.GetChiralTag(),
-                atom.GetTotalDegree(),
-                atom.GetFormalCharge(),
-                atom.GetTotalNumHs(),
-                atom.GetNumRadicalElectrons(),
-                atom.GetHybridization(),
-                atom.GetIsAromatic(),
-                atom.IsInRing(),
-            )
-            for atom in atoms
-        ]
-    return _OGB_ATOM_CODES(_table(rows, 9))
+def ogb_atoms(molecule: Any, *, flat: bool, brackets: bool) -> IntArray:
+    """(N, 9) category ids of the atoms.
+
+    Args:
+        molecule: an RDKit molecule.
+        flat: whether its SMILES `is_flat`.
+        brackets: whether its SMILES has brackets; without them there is no charge and no radical.
+    """
+    from rdkit.Chem import Atom
+
+    # Unbound methods mapped over a list cost half of what `atom.GetAtomicNum()` does, and RDKit's iterators twice.
+    num_atoms = molecule.GetNumAtoms()
+    atoms = list(map(molecule.GetAtomWithIdx, range(num_atoms)))
+    zeros = [0] * num_atoms
+    columns = (
+        map(Atom.GetAtomicNum, atoms),
+        zeros if flat else map(Atom.GetChiralTag, atoms),
+        map(Atom.GetTotalDegree, atoms),
+        map(Atom.GetFormalCharge, atoms) if brackets else zeros,
+        map(Atom.GetTotalNumHs, atoms),
+        map(Atom.GetNumRadicalElectrons, atoms) if brackets else zeros,
+        map(Atom.GetHybridization, atoms),
+        map(Atom.GetIsAromatic, atoms),
+        map(Atom.IsInRing, atoms),
+    )
+    return _OGB_ATOM_CODES(_table(columns, num_atoms))
 
 
-def ogb_bonds(molecule: Any, plain: bool) -> tuple[IntArray, IntArray]:
-    """(2, 2 * bonds) edges and their (2 * bonds, 3) category ids."""
-    bonds = map(molecule.GetBondWithIdx, range(molecule.GetNumBonds()))
-    rows: list[tuple[int, ...]]
-    if plain:
-        rows = [
-            (
-                bond.GetBeginAtomIdx(),
-                bond.GetEndAtomIdx(),
-                _TYPE_OF_ORDER[bond.GetBondTypeAsDouble()],
-                0,
-                bond.GetIsConjugated(),
-            )
-            for bond in bonds
-        ]
-    else:
-        rows = [
-            (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondType(), bond.GetStereo(), bond.GetIsConjugated())
-            for bond in bonds
-        ]
-    table = _table(rows, 5)
-    return _both_directions(table), _OGB_BOND_CODES(table[:, 2:]).repeat(2, axis=0)
+def ogb_bonds(molecule: Any, *, flat: bool) -> tuple[IntArray, IntArray]:
+    """(2, 2 * bonds) edges and their (2 * bonds, 3) category ids; arguments as for `ogb_atoms`."""
+    from rdkit.Chem import Bond
+
+    bonds = _bonds(molecule)
+    types = (
+        map(_TYPE_OF_ORDER.__getitem__, map(Bond.GetBondTypeAsDouble, bonds)) if flat else map(Bond.GetBondType, bonds)
+    )
+    stereo = [0] * len(bonds) if flat else map(Bond.GetStereo, bonds)
+    ids = _OGB_BOND_CODES(_table((types, stereo, map(Bond.GetIsConjugated, bonds)), len(bonds)))
+    return _both_directions(bonds), ids.repeat(2, axis=0)
 
 
-def _table(rows: Sequence[tuple[int, ...]], width: int) -> IntArray:
-    return np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=len(rows) * width).reshape(-1, width)
+def _bonds(molecule: Any) -> list[Any]:
+    return list(map(molecule.GetBondWithIdx, range(molecule.GetNumBonds())))
 
 
-def _both_directions(bonds: IntArray) -> IntArray:
-    """(2, 2 * bonds): begin -> end and end -> begin of every bond; the ends are columns 0 and 1 of `bonds`."""
-    return bonds[:, [0, 1, 1, 0]].reshape(-1, 2).T
+def _table(columns: Sequence[Iterable[int]], num_rows: int) -> IntArray:
+    """(num_rows, columns) from one iterable per column."""
+    flat = np.fromiter(chain.from_iterable(columns), dtype=np.int64, count=len(columns) * num_rows)
+    return flat.reshape(len(columns), num_rows).T
+
+
+def _both_directions(bonds: list[Any]) -> IntArray:
+    """(2, 2 * bonds): begin -> end and end -> begin of every bond."""
+    from rdkit.Chem import Bond
+
+    ends = _table((map(Bond.GetBeginAtomIdx, bonds), map(Bond.GetEndAtomIdx, bonds)), len(bonds))
+    return np.stack([ends.reshape(-1), ends[:, ::-1].reshape(-1)])
 
 
 def zinc_atoms(molecule: Any) -> tuple[IntArray, list[str]]:
@@ -187,10 +175,7 @@ def zinc_bonds(molecule: Any) -> tuple[IntArray, IntArray]:
     from rdkit import Chem
 
     Chem.Kekulize(molecule, clearAromaticFlags=True)
-    rows = [
-        (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondType())
-        for bond in map(molecule.GetBondWithIdx, range(molecule.GetNumBonds()))
-    ]
-    table = _table(rows, 3)
-    types = np.where(table[:, 2:] < len(ZINC_BONDS), table[:, 2:], UNKNOWN)
-    return _both_directions(table), types.repeat(2, axis=0)
+    bonds = _bonds(molecule)
+    types = _table((map(Chem.Bond.GetBondType, bonds),), len(bonds))
+    types = np.where(types < len(ZINC_BONDS), types, UNKNOWN)
+    return _both_directions(bonds), types.repeat(2, axis=0)

@@ -12,12 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from egt.errors import DataError
-from egt.graph import Graph
+from egt.graph import Graph, IntArray, target_array
 from egt.sources.molecule_features import (
     OGB_SCHEMA,
     ZINC_SCHEMA,
-    is_plain,
+    is_flat,
     ogb_atoms,
     ogb_bonds,
     zinc_atoms,
@@ -30,7 +33,7 @@ MoleculeVocabulary = Literal["ogb", "zinc"]
 
 
 def graph_from_smiles(
-    smiles: str, *, vocabulary: MoleculeVocabulary = "ogb", id: str = "", **targets: Any
+    smiles: str, *, vocabulary: MoleculeVocabulary = "ogb", id: str = "", graph_targets: ArrayLike | None = None
 ) -> tuple[Graph, str]:
     """The graph of a molecule.
 
@@ -39,7 +42,7 @@ def graph_from_smiles(
         vocabulary: "ogb" gives nine atom and three bond features, equal to OGB's `smiles2graph`; "zinc" gives the
             28 atom types and 4 bond types of ZINC (kekulized: there is no aromatic bond).
         id: the name of the graph.
-        **targets: target fields of the graph, as `graph_targets=[0.5]`.
+        graph_targets: (T,) the targets; NaN marks a missing label.
 
     Returns:
         The graph, and a warning that is empty unless the molecule was read with reservations: relaxed sanitization
@@ -47,22 +50,38 @@ def graph_from_smiles(
 
     Raises:
         DataError: if RDKit cannot read the SMILES even with relaxed sanitization; the message gives its reason.
+        GraphError: if the targets are not numbers.
     """
-    molecule, warning = _parse(smiles)
+    flat = is_flat(smiles) is not None
+    molecule, warning = _parse(smiles, flat)
     if vocabulary == "ogb":
-        plain = is_plain(smiles) is not None
-        atoms = ogb_atoms(molecule, plain)
-        edge_index, bonds = ogb_bonds(molecule, plain)
+        atoms = ogb_atoms(molecule, flat=flat, brackets="[" in smiles)
+        edge_index, bonds = ogb_bonds(molecule, flat=flat)
     else:
         atoms, unknown = zinc_atoms(molecule)
         edge_index, bonds = zinc_bonds(molecule)
         if unknown:
             reservation = f"atom type {', '.join(unknown)} is not in the ZINC vocabulary"
             warning = f"{warning}; {reservation}" if warning else reservation
-    graph = Graph(
-        num_nodes=len(atoms), edge_index=edge_index, node_categories=atoms, edge_categories=bonds, id=id, **targets
-    )
-    return graph, warning
+    return _graph(atoms, edge_index, bonds, graph_targets, id), warning
+
+
+def _graph(atoms: IntArray, edge_index: IntArray, bonds: IntArray, graph_targets: ArrayLike | None, id: str) -> Graph:
+    """The graph of a molecule, whose arrays are valid as RDKit has no parallel bonds; only the targets are checked."""
+    targets = target_array(graph_targets, None, f"graph {id!r}: graph_targets")
+    arrays: dict[str, NDArray[Any]] = {
+        "edge_index": edge_index,
+        "node_categories": atoms,
+        "node_values": np.zeros((len(atoms), 0), np.float32),
+        "edge_categories": bonds,
+        "edge_values": np.zeros((len(bonds), 0), np.float32),
+    }
+    if targets is not None:
+        arrays["graph_targets"] = targets.view()
+    for array in arrays.values():
+        array.flags.writeable = False
+    nothing = dict.fromkeys(("edge_weight", "graph_targets", "node_targets", "edge_targets", "query_index"))
+    return Graph.trusted(**{**nothing, **arrays}, num_nodes=len(atoms), id=id)
 
 
 def require_rdkit() -> Any:
@@ -78,7 +97,7 @@ def require_rdkit() -> Any:
     return Chem
 
 
-def _parse(smiles: str) -> tuple[Any, str]:
+def _parse(smiles: str, flat: bool) -> tuple[Any, str]:
     """The RDKit molecule of a SMILES string, and a warning if only relaxed sanitization accepts it."""
     Chem = require_rdkit()
     from rdkit import rdBase
@@ -86,7 +105,7 @@ def _parse(smiles: str) -> tuple[Any, str]:
     if not smiles.strip():
         raise DataError("the SMILES string is empty")
     with rdBase.BlockLogs():
-        molecule = Chem.MolFromSmiles(smiles)
+        molecule = _parse_flat(smiles, Chem) if flat else Chem.MolFromSmiles(smiles)
     warning = ""
     if molecule is None:
         molecule, reason = _parse_relaxed(smiles, Chem)
@@ -94,6 +113,14 @@ def _parse(smiles: str) -> tuple[Any, str]:
     if molecule.GetNumAtoms() == 0:
         raise DataError(f"SMILES {smiles!r} has no atoms")
     return molecule, warning
+
+
+def _parse_flat(smiles: str, Chem: Any) -> Any:
+    """`MolFromSmiles` without its steps for hydrogen atoms and stereo marks, which a flat SMILES does not have."""
+    molecule = Chem.MolFromSmiles(smiles, sanitize=False)
+    if molecule is None or Chem.SanitizeMol(molecule, catchErrors=True) != Chem.SANITIZE_NONE:
+        return None
+    return molecule
 
 
 def _parse_relaxed(smiles: str, Chem: Any) -> tuple[Any, str]:

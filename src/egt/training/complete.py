@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def fit(
     )
     path = folder / ARTIFACT
     problems = {name: sum(1 for row in store.problems if row.error) for name, store in stores.items()}
-    if rank_zero_only.rank:  # another process of this run writes the artifact
+    if getattr(rank_zero_only, "rank", 0):  # another process of this run writes the artifact
         return Outcome(path, Artifact(config, build_model(config)), result.epoch, result.history, problems)
     artifact = _artifact(config, source, stores, result, problems)
     save_artifact(artifact, path)
@@ -117,7 +118,7 @@ def _prepare(config: RunConfig, source: Source, watch: Watch | None) -> dict[str
     for split in SPLITS:
         if not source.card.split_sizes.get(split):
             continue
-        progress = None if watch is None else lambda done, total, split=split: watch(split, done, total)  # type: ignore[misc]
+        progress = None if watch is None else partial(watch, split)
         store = prepare_split(config, source, split, progress=progress)
         for problem in store.problems[:5]:
             if problem.error:

@@ -68,9 +68,8 @@ def measure_footprint(config: RunConfig) -> Footprint:
     for depth in dict.fromkeys((short, long)):
         model = _model(config, depth)
         kept = [_kept_bytes(model, config, sizes) for sizes in (_SMALL, _LARGE)]
-        counts = [
-            [sum((n + virtual) ** 2 for n in sizes), sum(n + virtual for n in sizes)] for sizes in (_SMALL, _LARGE)
-        ]
+        wholes = [[n + virtual for n in sizes] for sizes in (_SMALL, _LARGE)]
+        counts = [[sum(n * n for n in sizes), sum(sizes)] for sizes in wholes]
         rates.append(np.linalg.solve(np.array(counts, dtype=np.float64), np.array(kept, dtype=np.float64)))
     layer = rates[-1] - rates[0]
     per_pair, per_node = np.maximum(rates[0] + (factor + _BACKWARD_LAYERS) * layer, 1.0)
@@ -78,7 +77,7 @@ def measure_footprint(config: RunConfig) -> Footprint:
 
 
 def measure_seconds(config: RunConfig, sizes: Sequence[int]) -> tuple[float, float]:
-    """Seconds of a training step's forward and backward pass on graphs of these sizes, and of the forward pass alone."""
+    """Seconds of a training pass (forward and backward) on graphs of these sizes, and of the forward pass alone."""
     short, long, factor = _depths(config)
     times = []
     for depth in dict.fromkeys((short, long)):
@@ -98,31 +97,34 @@ def num_parameters(config: RunConfig) -> int:
 def synthetic_batch(config: RunConfig, sizes: Sequence[int], layout: LayoutName = "packed") -> GraphBatch:
     """A batch of random sparse graphs with the features that the model reads."""
     random, prepared = np.random.default_rng(0), preparation(config)
-    samples: list[Sample] = [prepared(_graph(config, size, random)) for size in sizes]
+    samples: list[Sample] = [prepared(synthetic_graph(config, size, random)) for size in sizes]
     layout = config.data.layout if config.data.layout != "auto" else layout
     batch = collate(samples, layout)
     return replace(batch, noise=graph_keys(config.seed, 0, batch.graph_ids))
 
 
-def _graph(config: RunConfig, size: int, random: np.random.Generator) -> Graph:
-    """A ring: every node has neighbors, as in a molecule."""
+def synthetic_graph(config: RunConfig, size: int, random: np.random.Generator, *, targets: bool = False) -> Graph:
+    """A ring with random features of the kinds that the model reads, and targets of 0 if asked."""
     schema = feature_schema(config.model)
-    edges = (
-        np.stack([np.arange(size), (np.arange(size) + 1) % size]) if size > 2 else np.array([[0], [1]])[:, : size - 1]
-    )
+    edges = np.stack([np.arange(size), (np.arange(size) + 1) % size])[:, : size if size > 2 else size - 1]
     num_edges = edges.shape[1]
-    return Graph.undirected(
+
+    def ids(sizes: Sequence[int], rows: int) -> NDArray[np.int64]:
+        return np.stack([random.integers(0, k, rows) for k in sizes], 1) if sizes else np.zeros((rows, 0), np.int64)
+
+    graph = Graph.undirected(
         num_nodes=size,
         edge_index=edges,
-        node_categories=np.stack([random.integers(0, k, size) for k in schema.node_categories], 1)
-        if schema.node_categories
-        else None,
+        node_categories=ids(schema.node_categories, size),
         node_values=random.random((size, schema.num_node_values)),
-        edge_categories=np.stack([random.integers(0, k, num_edges) for k in schema.edge_categories], 1)
-        if schema.edge_categories
-        else None,
+        edge_categories=ids(schema.edge_categories, num_edges),
         edge_values=random.random((num_edges, schema.num_edge_values)),
     )
+    if not targets:
+        return graph
+    level, width = config.model.level, len(config.task.names)
+    rows = {"graph": (width,), "node": (size, width), "edge": (graph.num_edges, width)}[level]
+    return replace(graph, **{f"{level}_targets": np.zeros(rows)})  # type: ignore[arg-type]
 
 
 def _depths(config: RunConfig) -> tuple[int, int, int]:
@@ -168,7 +170,7 @@ def _timed(model: EGT, config: RunConfig, batch: GraphBatch) -> tuple[float, flo
     """Seconds of a training pass, and of a forward pass without gradients."""
     model.train()
     started = time.perf_counter()
-    _loss(model, config, batch).backward()  # type: ignore[no-untyped-call]
+    _loss(model, config, batch).backward()
     whole = time.perf_counter() - started
     model.zero_grad(set_to_none=True)
     model.eval()

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from egt.assemble import preparation
+from egt.batching.batch import LayoutName
 from egt.batching.groups import split
 from egt.config.run import RunConfig
 from egt.encodings.store import Store
@@ -19,7 +20,7 @@ from egt.inference.memory import available_memory
 from egt.sources.generated import GeneratedSource
 from egt.sources.registry import BENCHMARKS
 from egt.sources.source import DataCard, Source
-from egt.training.footprint import measure_footprint, measure_seconds
+from egt.training.footprint import Footprint, measure_footprint, measure_seconds
 
 _PROCESS_BYTES = 450_000_000
 """What Python, torch and Lightning take before any model."""
@@ -68,7 +69,7 @@ def plan(config: RunConfig) -> Plan:
     sizes, counts, origin = known_sizes(config)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     footprint = measure_footprint(config)
-    batch_bytes, pairs = _worst_batch(config, sizes, lambda group: float(footprint.graphs(group).sum()))
+    batch_bytes, pairs = _worst_batch(config, sizes, footprint)
     steps = -(-counts["train"] // (config.data.batch_size * config.trainer.accumulate))
     limits = config.trainer
     by_steps = float("inf") if limits.max_steps is None else limits.max_steps / max(steps, 1)
@@ -114,9 +115,10 @@ def card_sizes(card: DataCard, count: int = 2_000) -> Sizes:
         return np.full(count, high, np.int64)
     middle = (mean - low) / (high - low)
     shares = beta.ppf((np.arange(count) + 0.5) / count, middle * _CONCENTRATION, (1 - middle) * _CONCENTRATION)
-    sizes = np.rint(low + (high - low) * shares).astype(np.int64)
+    sizes: Sizes = np.rint(low + (high - low) * shares).astype(np.int64)
     sizes[-1] = high
-    return np.maximum(sizes, 1)
+    sizes[sizes < 1] = 1
+    return sizes
 
 
 def _sampled(source: Source) -> Sizes:
@@ -129,17 +131,16 @@ def _sampled(source: Source) -> Sizes:
     return np.array(sizes, np.int64)
 
 
-def _worst_batch(config: RunConfig, sizes: Sizes, cost: object) -> tuple[float, int]:
+def _worst_batch(config: RunConfig, sizes: Sizes, footprint: Footprint) -> tuple[float, int]:
     """Bytes and pairs of the most expensive part of a batch, over batches drawn at random."""
-    assert callable(cost)
     random = np.random.default_rng(0)
-    layout = "padded" if config.data.layout == "padded" else "packed"
+    layout: LayoutName = "padded" if config.data.layout == "padded" else "packed"
     worst, pairs = 0.0, 0
     for _ in range(_BATCHES_DRAWN):
         batch = random.choice(sizes, min(config.data.batch_size, len(sizes)))
         for group in split(batch, layout, config.data.pair_budget):
             members = batch[group] if layout == "packed" else np.full(len(group), batch[group].max())
-            worst = max(worst, cost(members))
+            worst = max(worst, float(footprint.graphs(members).sum()))
             pairs = max(pairs, int((members**2).sum()))
     return worst, pairs
 

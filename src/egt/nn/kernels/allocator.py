@@ -13,7 +13,7 @@ def keep_freed_memory() -> bool:
 
     glibc gives every buffer above 32 MB (and at first above 128 kB) its own mapping and unmaps it when it is freed,
     so each operation on a large edge channel pays for zeroed pages anew: up to 2.6 times the time of a training step.
-    The price: memory once used stays with the process until it ends.
+    The price: memory once used stays with the process until it ends. Call it before the first large tensor.
 
     Returns:
         False where the C library is not glibc; nothing is changed then.
