@@ -1,0 +1,1 @@
+"""Runnable comparisons; see README.md."""

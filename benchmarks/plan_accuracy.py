@@ -53,7 +53,9 @@ def main(names: list[str]) -> None:
     print("|---|---|---|---|---|---|")
     for name in names:
         found = plan(preset(name))
-        child = subprocess.run([sys.executable, __file__, "--measure", name], check=True, capture_output=True, text=True)
+        child = subprocess.run(
+            [sys.executable, __file__, "--measure", name], check=True, capture_output=True, text=True
+        )
         real = json.loads(child.stdout.splitlines()[-1])
         step = found.seconds_per_epoch / found.steps_per_epoch
         print(

@@ -13,7 +13,6 @@ from egt.nn.embed import Embed
 from egt.nn.head import MLP, PairHead
 from egt.nn.readout import Readout
 
-
 RunLayer = Callable[[nn.Module, Channels], tuple[Tensor, Tensor]]
 
 

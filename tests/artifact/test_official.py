@@ -137,7 +137,7 @@ def test_command(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture
         main([*words, "--names", "a", "b", "--task", "binary"])
     assert done.value.code == 0
     config = load_artifact(out).config
-    assert config.model.clip == (-2, 2)
+    assert config.model.clip == (-2.0, 2.0)
     assert config.model.gate == "sigmoid"
     assert config.task.names == ("a", "b")
     assert "imported" in capsys.readouterr().err

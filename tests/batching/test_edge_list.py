@@ -38,7 +38,7 @@ def test_edge_list_equals_the_masked_dense_form(name: str) -> None:
     for layout in ("edge_list", "packed"):
         torch.manual_seed(0)
         model = lively(build_model(config)).train()
-        batch = collate(samples, layout)  # type: ignore[arg-type]
+        batch = collate(samples, layout)
         output = model(replace(batch, noise=graph_keys(0, 3, batch.graph_ids)))
         output.square().sum().backward()
         results.append((output.detach(), {k: p.grad for k, p in model.named_parameters() if p.grad is not None}))

@@ -114,7 +114,7 @@ def main() -> None:
             processes = start(killed, arguments.epochs, kill % 3, arguments.processes)
             while last_step(killed) <= before and all(process.is_alive() for process in processes):
                 time.sleep(0.005)
-            time.sleep(chance.random() * 0.2)
+            time.sleep(chance.random() * 0.6)
             for process in chance.sample(processes, len(processes)):
                 if process.is_alive():
                     os.kill(process.pid or 0, signal.SIGKILL)

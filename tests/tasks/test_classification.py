@@ -83,7 +83,7 @@ def test_scores_do_not_depend_on_how_a_split_was_divided() -> None:
         whole.update(logits, target)
         first.update(logits[:13], target[:13])
         second.update(logits[13:], target[13:])
-        first.absorb(second)  # type: ignore[arg-type]
+        first.absorb(second)
         assert first.compute() == whole.compute()
 
 

@@ -16,6 +16,8 @@ from egt.assemble import build_model
 from egt.config.run import Constant, RunConfig
 from egt.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError, RunError
+from egt.nn.randomness import graph_keys
+from egt.training import module
 from egt.training.fit import FitResult, fit
 from egt.training.transfer import Start
 from tests.training.tiny import tiny_config, tiny_samples
@@ -80,6 +82,22 @@ def test_two_processes_equal_one(tmp_path: Path) -> None:
         )
 
 
+def test_random_numbers_differ_from_step_to_step_and_belong_to_the_graphs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: dict[int, list[int]] = {}
+
+    def noted(seed: int, step: int, graph_ids: Tensor) -> Tensor:
+        assert seed == 7
+        drawn.setdefault(step, []).extend(graph_ids.tolist())
+        return graph_keys(seed, step, graph_ids)
+
+    monkeypatch.setattr(module, "graph_keys", noted)
+    run(tmp_path, tiny_config(trainer={"max_epochs": 2}, data={"pair_budget": 90}))
+    assert list(drawn) == list(range(10))
+    assert sorted(k for step in range(5, 10) for k in drawn[step]) == list(range(37))
+
+
 def test_the_monitored_loss_leaves_the_distance_objective_out(tmp_path: Path) -> None:
     heavy = {"names": ["a", "b"], "auxiliary": [{"max_hops": 3, "weight": 1000.0}]}
     result = run(tmp_path, tiny_config(task=heavy, trainer={"max_epochs": 1}))
@@ -111,9 +129,10 @@ def test_nodes_and_missing_labels_train(tmp_path: Path) -> None:
     assert result.metrics["num_labels"] == sum(s.graph.num_nodes for s in tiny_samples(tiny_config(), 11, seed=1))
 
 
-def test_averaged_weights_are_what_is_left(tmp_path: Path) -> None:
-    plain = run(tmp_path / "plain", tiny_config(trainer={"max_epochs": 1, "select": "last"}))
-    average = run(tmp_path / "average", tiny_config(trainer={"max_epochs": 1, "select": "last", "ema_decay": 0.99}))
+@pytest.mark.parametrize("select", ["last", "best"])
+def test_averaged_weights_are_what_is_left(tmp_path: Path, select: str) -> None:
+    plain = run(tmp_path / "plain", tiny_config(trainer={"max_epochs": 1, "select": select}))
+    average = run(tmp_path / "average", tiny_config(trainer={"max_epochs": 1, "select": select, "ema_decay": 0.99}))
     torch.manual_seed(7)
     start = build_model(tiny_config()).state_dict()
     assert plain.history[0]["train_loss"] == average.history[0]["train_loss"]

@@ -94,7 +94,7 @@ class PaddedArrangement(_Dense):
 
 
 class EdgeListArrangement:
-    """One row per edge and per node with itself; the distance of a row needs no search, other pair encodings no room."""
+    """One row per edge and per node with itself; distances need no search, other pair encodings have no place."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
         sizes = [graph.num_nodes for graph in graphs]

@@ -92,7 +92,8 @@ class EdgeList:
         return EdgeList(sizes, query[order], key[order], num_virtual), nodes, place[: self.num_pairs]
 
     def dot(self, Q: Tensor, K: Tensor) -> Tensor:
-        return _PairDot.apply(Q, K, self.query, self.key)
+        scores: Tensor = _PairDot.apply(Q, K, self.query, self.key)  # type: ignore[no-untyped-call]
+        return scores
 
     def softmax(self, logits: Tensor, allowed: Tensor | None) -> Tensor:
         if allowed is not None:
@@ -108,7 +109,8 @@ class EdgeList:
         return x.new_zeros(self.num_nodes, x.shape[1]).index_add(0, self.query, x)
 
     def aggregate(self, A: Tensor, V: Tensor) -> Tensor:
-        return _PairSum.apply(A, V, self.query, self.key)
+        total: Tensor = _PairSum.apply(A, V, self.query, self.key)  # type: ignore[no-untyped-call]
+        return total
 
     def per_node(self, x: Tensor) -> Tensor:
         return x[self.node_indices.graph]

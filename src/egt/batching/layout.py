@@ -97,7 +97,7 @@ class Layout(Protocol):
         """The virtual nodes of each graph. h: (nodes..., d). Returns (B, q, d)."""
 
     def with_virtual_rows(self, h: Tensor, rows: Tensor) -> Tensor:
-        """h with its virtual nodes replaced by `rows`, (B, q, d); the inverse of `virtual_nodes`."""
+        """Replace the virtual nodes of h by `rows`, (B, q, d); the inverse of `virtual_nodes`."""
 
     def node_rows(self, h: Tensor) -> Tensor:
         """The real nodes of all graphs in order, virtual ones left out. h: (nodes..., d). Returns (M, d)."""

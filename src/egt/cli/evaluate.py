@@ -28,14 +28,19 @@ def evaluate(
     """
     from egt.errors import DataError
     from egt.inference.predictor import load
+    from egt.inference.processes import join_processes, leave_processes
 
     if data is None and split not in ("train", "val", "test"):
         raise DataError(f"--split {split}: there are train, val and test; other data is given with --data FILE")
-    predictor = load(artifact)
+    processes = join_processes()
+    predictor = load(artifact, processes=processes)
     with Bars() as bars:
         metrics = predictor.evaluate(
             split if data is None else data, progress=lambda done, total: bars("graphs", done, total)
         )
+    leave_processes()
+    if processes.rank:  # the first process tells what all have computed
+        return
     where = split if data is None else str(data)
     if json:
         print_json({"split": where, "metrics": metrics})

@@ -36,14 +36,19 @@ def predict(
         json: Print one JSON object as the last line.
     """
     from egt.inference.predictor import load
+    from egt.inference.processes import join_processes, leave_processes
 
     if bool(inputs) == (split is not None):
         raise DataError("give either inputs (files or SMILES) or --split")
     if output is not None and not output.parent.is_dir():
         raise DataError(f"{output}: there is no folder {output.parent}")
-    predictor = load(artifact)
+    processes = join_processes()
+    predictor = load(artifact, processes=processes)
     with Bars("predicting") as bars:
         parts = list(_parts(predictor, inputs, split, bars))
+    leave_processes()
+    if processes.rank:  # the first process writes what all have computed
+        return
     predictions = [prediction for _, part in parts for prediction in part]
     if output is not None and output.suffix == ".npz":
         from egt.inference.submission import save_submission

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 FOLDER = Path("runs", "quickstart")
 TRAINING_SECONDS = 150.0
-_EPOCHS = (2, 10)
-_GRAPHS = "{train: 400, val: 60, test: 100}"
+_EPOCHS = (2, 16)
+_GRAPHS = "{train: 500, val: 60, test: 100}"
 _SETTINGS = (
     "name=quickstart",
     f"data.options={{split_sizes: {_GRAPHS}}}",

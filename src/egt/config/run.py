@@ -22,8 +22,9 @@ class DataConfig(Section):
     """Where the graphs come from and how they are batched.
 
     `batching`: "exact" takes the paper's random batches and splits them into groups of like size without changing the
-    gradient; "buckets" batches graphs of like size. `layout` "edge_list" is for EGT-Constrained on large graphs. `pair_budget` caps the sum of N^2 of what is computed at once.
-    `schema` is the inferred description of own data, written by `egt train`.
+    gradient; "buckets" batches graphs of like size. `layout` "auto" is packed on a CPU and padded on a GPU; "edge_list"
+    is for EGT-Constrained on large graphs. `pair_budget` caps the sum of N^2 of what is computed at once.
+    `own_schema` is the inferred description of own data, written by `egt train`.
     """
 
     source: str

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from egt.encodings.compiled import compiled
 
-def _hop_distances(
+_NODES = numba.types.Array(numba.int64, 1, "C", readonly=True)
+
+
+@compiled(numba.uint8[:, ::1](numba.int64, _NODES, _NODES, numba.int64))
+def hop_distances(
     num_nodes: int, sources: NDArray[np.int64], targets: NDArray[np.int64], max_hops: int
 ) -> NDArray[np.uint8]:
     """The hop distances (N, N) of the graph with edges `sources[e] -> targets[e]`; `max_hops + 1` if farther.
@@ -45,16 +48,3 @@ def _hop_distances(
             break
         reach = farther
     return distances
-
-
-def _compile(function: Any) -> Any:
-    """The machine code, kept on disk between runs where there is a folder for it (written whole or not at all)."""
-    nodes = numba.types.Array(numba.int64, 1, "C", readonly=True)
-    signature = numba.uint8[:, ::1](numba.int64, nodes, nodes, numba.int64)
-    try:
-        return numba.njit(signature, cache=True)(function)
-    except (RuntimeError, OSError):  # no folder to keep it in: read-only or full
-        return numba.njit(signature)(function)
-
-
-hop_distances = _compile(_hop_distances)

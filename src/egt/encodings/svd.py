@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.encodings.signs import canonical_signs
 from egt.errors import ConfigError, GraphError
 from egt.graph import Graph
 
 Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
 Decomposition = tuple[Matrix, Matrix, Matrix]
 """u: (N, K), singular values: (K,) from large to small, v: (N, K)."""
 
 DENSE_LIMIT = 1500
 """Above this many nodes only the leading vectors are computed, from the sparse matrix."""
-TIE = 1e-10
-"""Eigenvalues count as opposite to each other when their sum is within twice this share of the largest one."""
 
 
 @dataclass(frozen=True)
@@ -49,57 +44,50 @@ class SvdEncoding:
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """The encoding (N, 2 rank): all U columns, then all V columns."""
+        from egt.encodings.triplets import encode_eigenvectors, encode_triplets  # imports numba
+
         num_nodes = graph.num_nodes
-        A: Any
-        if num_nodes > DENSE_LIMIT and 4 * self.rank < num_nodes:
-            A = _sparse_adjacency(graph, self.weighted)
-            symmetric = (A != A.T).nnz == 0
-            try:
-                u, s, v = _sparse_symmetric(A, self.rank) if symmetric else _sparse_general(A, self.rank)
-            except RuntimeError as error:  # ArpackNoConvergence
-                raise GraphError(f"graph {graph.id!r}: SVD of {num_nodes} nodes: {error}; try a lower rank") from error
+        sparse = num_nodes > DENSE_LIMIT and 4 * self.rank < num_nodes
+        A: Any = _sparse_adjacency(graph, self.weighted) if sparse else graph.adjacency(weighted=self.weighted)
+        symmetric = (A != A.T).nnz == 0 if sparse else bool((A == A.T).all())
+        try:
+            if symmetric:
+                values, vectors = _sparse_eigen(A, self.rank) if sparse else np.linalg.eigh(A)
+            else:
+                u, s, v = _sparse_triplets(A, self.rank) if sparse else _dense_triplets(A, self.rank)
+        except RuntimeError as error:  # ArpackNoConvergence
+            raise GraphError(f"graph {graph.id!r}: SVD of {num_nodes} nodes: {error}; try a lower rank") from error
+        weights = _node_quantities(A, symmetric)
+        if symmetric:
+            encoding = encode_eigenvectors(weights, values, np.ascontiguousarray(vectors), self.rank)
         else:
-            A = graph.adjacency(weighted=self.weighted, self_loops=True)
-            symmetric = bool((A == A.T).all())
-            u, s, v = _dense_symmetric(A, self.rank) if symmetric else _dense_general(A, self.rank)
-        s = np.where(s > num_nodes * np.finfo(np.float64).eps * s[0], s, 0.0)  # no noise from the null space
-        signs = canonical_signs(_node_quantities(A, symmetric), u, None if symmetric else v)
-        scale = signs * np.sqrt(s)
-        encoding = np.zeros((num_nodes, 2, self.rank), np.float32)
-        encoding[:, 0, : len(s)] = u * scale
-        encoding[:, 1, : len(s)] = v * scale
-        return encoding.reshape(num_nodes, 2 * self.rank)
+            encoding = encode_triplets(weights, np.ascontiguousarray(u), s, np.ascontiguousarray(v), self.rank)
+        return np.asarray(encoding)
 
 
-def _node_quantities(A: Any, symmetric: bool) -> Iterator[Vector]:
+def _node_quantities(A: Any, symmetric: bool) -> Matrix:
     """Numbers of the nodes that follow a renumbering: one, the degrees, the sums of degrees over neighbors."""
-    ones = np.ones(A.shape[0])
-    yield ones
     directions = (A,) if symmetric else (A, A.T)
-    degrees = [matrix @ ones for matrix in directions]
-    yield from degrees
-    for matrix, degree in zip(directions, degrees, strict=True):
-        yield matrix @ degree
+    rows = np.ones((1 + 2 * len(directions), A.shape[0]))
+    for k, matrix in enumerate(directions):
+        rows[1 + k] = matrix @ rows[0]
+        rows[1 + len(directions) + k] = matrix @ rows[1 + k]
+    return rows
 
 
-def _dense_symmetric(A: Matrix, rank: int) -> Decomposition:
-    values, vectors = np.linalg.eigh(A)
-    return _from_eigen(values, vectors, rank)
-
-
-def _dense_general(A: Matrix, rank: int) -> Decomposition:
+def _dense_triplets(A: Matrix, rank: int) -> Decomposition:
     u, s, vt = np.linalg.svd(A)
     return u[:, :rank], s[:rank], vt[:rank].T
 
 
-def _sparse_symmetric(A: Any, rank: int) -> Decomposition:
+def _sparse_eigen(A: Any, rank: int) -> tuple[Matrix, Matrix]:
     from scipy.sparse.linalg import eigsh
 
     values, vectors = eigsh(A, k=rank, which="LM", **_arpack_settings(A, rank))
-    return _from_eigen(values, vectors, rank)
+    return values, vectors
 
 
-def _sparse_general(A: Any, rank: int) -> Decomposition:
+def _sparse_triplets(A: Any, rank: int) -> Decomposition:
     from scipy.sparse.linalg import svds
 
     u, s, vt = svds(A, k=rank, solver="arpack", **_arpack_settings(A, rank))
@@ -111,17 +99,6 @@ def _arpack_settings(A: Any, rank: int) -> dict[str, Any]:
     """A fixed start vector, for the same digits every time, and a basis wide enough for close eigenvalues."""
     num_nodes = A.shape[0]
     return {"v0": np.random.default_rng(0).standard_normal(num_nodes), "ncv": min(num_nodes - 1, max(64, 4 * rank))}
-
-
-def _from_eigen(values: Matrix, vectors: Matrix, rank: int) -> Decomposition:
-    """The singular triplets behind A = sum of lambda x x^T: s = |lambda|, u = x, v = sign(lambda) x.
-
-    Of lambda and -lambda the positive one comes first, whatever rounding did to them.
-    """
-    magnitudes = np.abs(values)
-    order = np.argsort(-np.abs(values + TIE * magnitudes.max()), kind="stable")[:rank]
-    u = vectors[:, order]
-    return u, magnitudes[order], u * np.where(values[order] < 0, -1.0, 1.0)
 
 
 def _sparse_adjacency(graph: Graph, weighted: bool) -> Any:

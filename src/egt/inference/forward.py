@@ -15,29 +15,36 @@ from egt.batching.loader import graph_sizes
 from egt.batching.sampling import evaluation_batches
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
+from egt.inference.processes import Processes
 from egt.model import EGT
 
 Progress = Callable[[int, int], None]
 """Called with the number of graphs done and of all graphs."""
 
+ALONE = Processes()
 PAIRS_AT_ONCE = 2_000_000
 """How many pairs are computed at once when the run does not say; a larger graph is computed alone."""
 
 
 def forward(
-    model: EGT, config: RunConfig, samples: Sequence[Sample], progress: Progress | None = None
+    model: EGT,
+    config: RunConfig,
+    samples: Sequence[Sample],
+    progress: Progress | None = None,
+    processes: Processes = ALONE,
 ) -> Iterator[tuple[IntArray, GraphBatch, Tensor]]:
-    """The outputs of a model for all samples.
+    """The outputs of a model for all samples, or for the share of one of several processes.
 
     Args:
         model: in evaluation mode, on the device that computes.
         config: of its run: batch size, layout, pair budget.
         samples: prepared graphs.
         progress: is told how far it is.
+        processes: that share the work.
 
     Yields:
         The numbers of the graphs of a batch, the batch, and (rows, outputs) as the model gave them. Every sample
-        occurs once.
+        occurs once, in one of the processes.
     """
     sizes = graph_sizes(samples)
     if not len(sizes):
@@ -47,12 +54,19 @@ def forward(
     layout = layout_on(config, device)
     done = 0
     with evaluating(model):
-        for numbers in evaluation_batches(sizes, config.data.batch_size, layout, pair_budget=budget):
+        for numbers in evaluation_batches(
+            sizes,
+            config.data.batch_size,
+            layout,
+            pair_budget=budget,
+            rank=processes.rank,
+            num_ranks=processes.count,
+        ):
             batch = collate([samples[k] for k in numbers.tolist()], layout, numbers.tolist()).to(device)
             yield numbers, batch, model(batch)
             done += len(numbers)
             if progress is not None:
-                progress(done, len(sizes))
+                progress(min(done * processes.count, len(sizes)), len(sizes))
 
 
 @contextmanager

@@ -22,8 +22,9 @@ from egt.errors import ArtifactError, DataError
 from egt.graph import Graph, IntArray
 from egt.inference.data import ALL, open_new, open_source, prepare_split
 from egt.inference.evaluation import evaluate
-from egt.inference.forward import forward, rows_per_graph, split_rows
+from egt.inference.forward import ALONE, forward, rows_per_graph, split_rows
 from egt.inference.memory import too_large
+from egt.inference.processes import Processes
 from egt.sources.source import Reading, Source
 from egt.tasks.scale import TargetScale
 
@@ -61,9 +62,13 @@ class Predictor:
     Args:
         artifact: model, configuration and statistics.
         device: where to compute; the GPU if there is one by default.
+        processes: that share the work; each gets all results.
     """
 
-    def __init__(self, artifact: Artifact, device: str | torch.device | None = None) -> None:
+    def __init__(
+        self, artifact: Artifact, device: str | torch.device | None = None, processes: Processes = ALONE
+    ) -> None:
+        self.processes = processes
         self.artifact = artifact
         self.config = artifact.config
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -113,7 +118,7 @@ class Predictor:
         if not len(source.records(split)):
             raise DataError(f"the split {split!r} is empty; the data has {_split_sizes(source)}")
         store = prepare_split(self.config, source, split, progress=progress)
-        return evaluate(self.model, self.task, self.config, store)
+        return evaluate(self.model, self.task, self.config, store, processes=self.processes)
 
     def _answers(self, store: Store, progress: Progress | None) -> list[Answer]:
         """For each graph its values and pairs, or the reason why there are none."""
@@ -129,11 +134,12 @@ class Predictor:
         answers: list[Any] = [reasons.get(k) for k in range(len(store))]
         fitting = np.array([k for k in range(len(store)) if k not in reasons], dtype=np.int64)
         samples = store if not reasons else [store[k] for k in fitting.tolist()]
-        for numbers, _, output in forward(self.model, self.config, samples, progress):
+        for numbers, _, output in forward(self.model, self.config, samples, progress, self.processes):
             parts = split_rows(self.task.decode(output), rows_per_graph(samples, numbers, level))
             for k, part in zip(fitting[numbers].tolist(), parts, strict=True):
                 answers[k] = (part, _pairs(store[k].graph) if level == "edge" else None)
-        return answers
+        parts_of_all = self.processes.gather(answers)
+        return [next(found for found in row if found is not None) for row in zip(*parts_of_all, strict=True)]
 
     def _check_same_data(self, source: Source) -> None:
         known = self.artifact.data.get("fingerprint")
@@ -141,14 +147,15 @@ class Predictor:
             log.warning("the data is not what this model was trained on: its content or the reading of it has changed")
 
 
-def load(path: str | Path, *, device: str | None = None) -> Predictor:
+def load(path: str | Path, *, device: str | None = None, processes: Processes = ALONE) -> Predictor:
     """A trained model from an artifact, a run folder that holds one, or the name of a shipped one.
 
     Args:
         path: of the artifact.
         device: where to compute, e.g. "cpu" or "cuda"; the GPU if there is one by default.
+        processes: that share the work.
     """
-    return Predictor(load_artifact(find_artifact(path)), device)
+    return Predictor(load_artifact(find_artifact(path)), device, processes)
 
 
 def find_artifact(name: str | Path) -> Path:

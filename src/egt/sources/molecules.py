@@ -27,7 +27,7 @@ from egt.sources.molecule_features import (
     zinc_bonds,
 )
 
-__all__ = ["OGB_SCHEMA", "ZINC_SCHEMA", "MoleculeVocabulary", "graph_from_smiles", "require_rdkit"]
+__all__ = ["OGB_SCHEMA", "ZINC_SCHEMA", "MoleculeVocabulary", "graph_from_smiles", "parse_smiles", "require_rdkit"]
 
 MoleculeVocabulary = Literal["ogb", "zinc"]
 
@@ -53,7 +53,7 @@ def graph_from_smiles(
         GraphError: if the targets are not numbers.
     """
     flat = is_flat(smiles) is not None
-    molecule, warning = _parse(smiles, flat)
+    molecule, warning = parse_smiles(smiles, flat=flat)
     if vocabulary == "ogb":
         atoms = ogb_atoms(molecule, flat=flat, brackets="[" in smiles)
         edge_index, bonds = ogb_bonds(molecule, flat=flat)
@@ -97,8 +97,16 @@ def require_rdkit() -> Any:
     return Chem
 
 
-def _parse(smiles: str, flat: bool) -> tuple[Any, str]:
-    """The RDKit molecule of a SMILES string, and a warning if only relaxed sanitization accepts it."""
+def parse_smiles(smiles: str, *, flat: bool) -> tuple[Any, str]:
+    """The RDKit molecule of a SMILES string, and a warning if only relaxed sanitization accepts it.
+
+    Args:
+        smiles: the SMILES string.
+        flat: whether it `is_flat`, which leaves less to do.
+
+    Raises:
+        DataError: if RDKit cannot read it.
+    """
     Chem = require_rdkit()
     from rdkit import rdBase
 

@@ -22,7 +22,7 @@ from egt.sources.registry import BENCHMARKS
 from egt.sources.source import DataCard, Source
 from egt.training.footprint import Footprint, measure_footprint, measure_seconds
 
-_PROCESS_BYTES = 450_000_000
+_PROCESS_BYTES = 630_000_000
 """What Python, torch and Lightning take before any model."""
 _MEASURED_PAIRS = 60_000
 _SAMPLED = 300

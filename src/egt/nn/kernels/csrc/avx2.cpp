@@ -1,5 +1,5 @@
-// The pass for x86 machines with AVX2 and FMA. Only what follows the pragma may use these instructions: inline functions
-// of the headers are shared with code that runs anywhere.
+// The pass for x86 machines with AVX2 and FMA. Only what follows the pragma may use these instructions: inline
+// functions of the headers are shared with code that runs anywhere.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -1,0 +1,208 @@
+"""Preparing molecules: this package against OGB's `smiles2graph` + numpy's SVD + scipy's shortest paths, on MolHIV.
+
+    EGT_DATA_DIR=... python -m benchmarks.prepare [--molecules 2000] [--processes 1 2]
+
+Both make the same arrays: OGB's features, the SVD encoding of rank 8 (float32) and hop distances up to 16 (uint8).
+Worker processes with one BLAS thread each take turns: a chunk of molecules by one way, then the same chunk by the
+other, so that whatever else the machine does hits both. The ratio is the median over the chunks. Scipy gets the form
+that is fastest for it (a sparse matrix, Floyd-Warshall). The shares come from a second run that times each stage over
+a chunk. At last all of `prepare` is timed, workers, store and disk included, against the other way in the same number
+of processes, which then writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from egt.encodings.distances import ShortestPaths
+from egt.encodings.encoding import Preparation
+from egt.encodings.store import prepare
+from egt.encodings.svd import SvdEncoding
+from egt.sources.molecule_features import is_flat, ogb_atoms, ogb_bonds
+from egt.sources.molecule_source import MoleculeSource, MoleculeTable
+from egt.sources.molecules import OGB_SCHEMA, graph_from_smiles, parse_smiles
+from egt.sources.ogb_molecules import molhiv_table
+
+RANK, MAX_HOPS, CHUNK = 8, 16, 64
+PREPARATION = Preparation(OGB_SCHEMA, (SvdEncoding(RANK), ShortestPaths(MAX_HOPS)))
+STAGES = ("parsing", "features", "graph", "shortest paths", "SVD")
+Seconds = list[float]
+
+
+def ours(smiles: str) -> Any:
+    return PREPARATION(graph_from_smiles(smiles)[0])
+
+
+def theirs(smiles: str) -> Any:
+    from ogb.utils import smiles2graph
+
+    graph = smiles2graph(smiles)
+    return graph, their_svd(graph), their_distances(graph)
+
+
+def their_svd(graph: dict[str, Any]) -> Any:
+    A = np.eye(graph["num_nodes"])
+    A[tuple(graph["edge_index"])] = 1.0
+    u, s, vt = np.linalg.svd(A)
+    scale = np.sqrt(s[:RANK])
+    return np.concatenate([u[:, :RANK] * scale, vt[:RANK].T * scale], axis=1).astype(np.float32)
+
+
+def their_distances(graph: dict[str, Any]) -> Any:
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import shortest_path
+
+    i, j = graph["edge_index"]
+    A = csr_array((np.ones(len(i)), (i, j)), shape=(graph["num_nodes"],) * 2)
+    return np.minimum(shortest_path(A, method="FW", unweighted=True), MAX_HOPS + 1).astype(np.uint8)
+
+
+def timed(function: Callable[..., Any], items: Iterable[Any]) -> tuple[float, list[Any]]:
+    start = time.perf_counter()
+    results = [function(item) for item in items]
+    return time.perf_counter() - start, results
+
+
+def stages_of_ours(chunk: list[str]) -> Seconds:
+    flat = [is_flat(smiles) is not None for smiles in chunk]
+    cases = list(zip(chunk, flat, strict=True))
+    parsing, molecules = timed(lambda case: parse_smiles(case[0], flat=case[1])[0], cases)
+    features, _ = timed(
+        lambda case: (ogb_atoms(case[0], flat=case[1], brackets="[" in case[2]), ogb_bonds(case[0], flat=case[1])),
+        zip(molecules, flat, chunk, strict=True),
+    )
+    together, graphs = timed(lambda smiles: graph_from_smiles(smiles)[0], chunk)
+    checking, _ = timed(OGB_SCHEMA.check, graphs)
+    paths, _ = timed(ShortestPaths(MAX_HOPS), graphs)
+    svd, _ = timed(SvdEncoding(RANK), graphs)
+    return [parsing, features, together - parsing - features + checking, paths, svd]
+
+
+def stages_of_theirs(chunk: list[str]) -> Seconds:
+    from ogb.utils import smiles2graph
+    from rdkit import Chem
+
+    parsing, _ = timed(Chem.MolFromSmiles, chunk)
+    together, graphs = timed(smiles2graph, chunk)
+    paths, _ = timed(their_distances, graphs)
+    svd, _ = timed(their_svd, graphs)
+    return [parsing, together - parsing, 0.0, paths, svd]
+
+
+def work(chunks: list[list[str]]) -> tuple[list[Seconds], list[Seconds], list[Seconds]]:
+    """In a worker, for each chunk: seconds of both ways, then of the stages of each."""
+    for function in (ours, theirs):
+        timed(function, chunks[0])  # imports and compilation
+    pairs, our_stages, their_stages = [], [], []
+    for number, chunk in enumerate(chunks):
+        ways = (ours, theirs) if number % 2 else (theirs, ours)
+        seconds = {way: timed(way, chunk)[0] for way in ways}
+        pairs.append([seconds[ours], seconds[theirs]])
+    for chunk in chunks:
+        our_stages.append(stages_of_ours(chunk))
+        their_stages.append(stages_of_theirs(chunk))
+    return pairs, our_stages, their_stages
+
+
+def pool(num_processes: int) -> Any:
+    """Fresh processes, which read the limit of one BLAS thread from the environment."""
+    return multiprocessing.get_context("spawn").Pool(num_processes)
+
+
+def compare_encoding(smiles: Sequence[str], num_processes: int) -> None:
+    chunks = [list(smiles[k : k + CHUNK]) for k in range(0, len(smiles) - CHUNK + 1, CHUNK)]
+    with pool(num_processes) as workers:
+        parts = workers.map(work, [chunks[k::num_processes] for k in range(num_processes)], chunksize=1)
+    pairs = np.concatenate([part[0] for part in parts])
+    rates = sum(CHUNK / np.median(part[0], axis=0) for part in parts)
+    low, ratio, high = np.quantile(pairs[:, 1] / pairs[:, 0], (0.25, 0.5, 0.75))
+    print(f"\n{num_processes} process(es), {len(chunks) * CHUNK} molecules: graphs/s")
+    print(
+        f"  egt {rates[0]:6.0f}   ogb + numpy + scipy {rates[1]:6.0f}   ratio {ratio:.2f} (quartiles {low:.2f}, {high:.2f})"
+    )
+    for name, which in (("egt", 1), ("ogb + numpy + scipy", 2)):
+        stages = np.median(np.concatenate([part[which] for part in parts]), axis=0) / CHUNK * 1e6
+        shares = ", ".join(
+            f"{stage} {us:.0f} ({us / stages.sum():.0%})" for stage, us in zip(STAGES, stages, strict=True) if us
+        )
+        print(f"  {name}, us per graph: {shares}")
+
+
+def many(chunk: list[str]) -> list[Any]:
+    return [theirs(smiles) for smiles in chunk]
+
+
+@dataclass(frozen=True)
+class Some:
+    """Loads the rows of a table that are worth comparing."""
+
+    table: MoleculeTable
+
+    def __call__(self, *files: Path) -> MoleculeTable:
+        return self.table
+
+
+def compare_preparing(source: MoleculeSource, num_processes: int, repeats: int) -> None:
+    smiles = source.load().smiles.to_pylist()
+    chunks = [smiles[k : k + CHUNK] for k in range(0, len(smiles), CHUNK)]
+    ratios, rates = [], []
+    with pool(num_processes) as workers:
+        workers.map(many, chunks[: 2 * num_processes], chunksize=1)
+        for _ in range(repeats):
+            with tempfile.TemporaryDirectory() as cache:
+                start = time.perf_counter()
+                prepare(source, "train", PREPARATION, cache_dir=cache, num_workers=num_processes)
+                our_seconds = time.perf_counter() - start
+            start = time.perf_counter()
+            for _ in workers.imap(many, chunks):
+                pass
+            their_seconds = time.perf_counter() - start
+            ratios.append(their_seconds / our_seconds)
+            rates.append([len(smiles) / our_seconds, len(smiles) / their_seconds])
+    rate, their_rate = np.median(rates, axis=0)
+    print(
+        f"  all of `prepare`, with the store: egt {rate:.0f} graphs/s, the other without a store {their_rate:.0f}, "
+        f"ratio {np.median(ratios):.2f} (of {', '.join(f'{ratio:.2f}' for ratio in ratios)})"
+    )
+
+
+def readable_molhiv(num_molecules: int) -> MoleculeSource:
+    """Molecules of MolHIV at random, without the few that `smiles2graph` cannot read, as one split."""
+    data_dir = Path(os.environ.get("EGT_DATA_DIR", "../shared/data"))
+    source = molhiv_table(data_dir / "molhiv" / "molhiv.csv.gz")
+    table = source.load(*source.files)
+    rows = np.random.default_rng(0).permutation(len(table.smiles))[:num_molecules]
+    rows = np.array([row for row in rows if not source.read(int(row)).warning])
+    some = MoleculeTable(table.smiles.take(rows), table.targets[rows], {"train": np.arange(len(rows))})
+    return replace(source, load=Some(some))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--molecules", type=int, default=2000)
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--repeats", type=int, default=5, help="of the whole preparation")
+    arguments = parser.parse_args()
+    if arguments.molecules < CHUNK * max(arguments.processes):
+        sys.exit(f"--molecules must be at least {CHUNK} for each process")
+    os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+    source = readable_molhiv(arguments.molecules)
+    smiles = source.load().smiles.to_pylist()
+    for num_processes in arguments.processes:
+        compare_encoding(smiles, num_processes)
+        compare_preparing(source, num_processes, arguments.repeats)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Singular triplets -> the SVD encoding, with one sign rule for all vectors. Compiled by numba when imported.
+
+Vectors of eigen- and singular value decompositions are defined up to their sign.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.encodings.compiled import compiled
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+NEGLIGIBLE = 1e-6
+"""A sum below this share of the sum of its absolute terms counts as zero: rounding may not choose a sign."""
+TIE = 1e-10
+"""Eigenvalues of opposite sign are of one size when they differ by less than twice this share of the largest one."""
+
+_VECTOR, _MATRIX = numba.float64[::1], numba.float64[:, ::1]
+
+
+@compiled(numba.float64(_MATRIX, numba.float64[:], numba.float64[:]))
+def _sign(weights: Matrix, u: Vector, v: Vector) -> float:
+    """The sign of one pair of vectors, by the rule of `canonical_signs`."""
+    for w in range(len(weights)):
+        for kind in range(4):
+            moment = size = 0.0
+            for i in range(len(u)):
+                a = u[i] if kind in (0, 2) else v[i]  # u^3, v^3, u^2 v, v^2 u
+                b = u[i] if kind in (0, 3) else v[i]
+                term = weights[w, i] * a * a * b
+                moment += term
+                size += abs(term)
+            if abs(moment) > NEGLIGIBLE * size:
+                return 1.0 if moment > 0 else -1.0
+    largest = np.abs(u).max()
+    for i in range(len(u)):
+        if abs(u[i]) >= (1 - NEGLIGIBLE) * largest:
+            return 1.0 if u[i] >= 0 else -1.0
+    return 1.0
+
+
+@compiled(_VECTOR(_MATRIX, _MATRIX, _MATRIX))
+def signs_of_pairs(weights: Matrix, u: Matrix, v: Matrix) -> Vector:
+    """(K,) signs of the pairs of columns of u and v (N, K), with weights (W, N)."""
+    signs = np.empty(u.shape[1])
+    for k in range(u.shape[1]):
+        signs[k] = _sign(weights, u[:, k], v[:, k])
+    return signs
+
+
+@compiled(numba.float32[:, ::1](_MATRIX, _MATRIX, _VECTOR, _MATRIX, numba.int64))
+def encode_triplets(weights: Matrix, u: Matrix, s: Vector, v: Matrix, rank: int) -> NDArray[np.float32]:
+    """The encoding (N, 2 rank) of K triplets, from large to small; what is missing, or is noise, is zero."""
+    num_nodes = len(u)
+    encoding = np.zeros((num_nodes, 2 * rank), np.float32)
+    for k in range(len(s)):
+        if s[k] > num_nodes * np.finfo(np.float64).eps * s[0]:
+            scale = _sign(weights, u[:, k], v[:, k]) * np.sqrt(s[k])
+            for i in range(num_nodes):
+                encoding[i, k] = u[i, k] * scale
+                encoding[i, rank + k] = v[i, k] * scale
+    return encoding
+
+
+@compiled(numba.float32[:, ::1](_MATRIX, _VECTOR, _MATRIX, numba.int64))
+def encode_eigenvectors(weights: Matrix, values: Vector, vectors: Matrix, rank: int) -> NDArray[np.float32]:
+    """The encoding (N, 2 rank) of a symmetric matrix, the sum of lambda x x^T: s = |lambda|, u = x, v = sign(lambda) x.
+
+    Of lambda and -lambda the positive one comes first, whatever rounding did to them.
+    """
+    order = np.argsort(-np.abs(values + TIE * np.abs(values).max()), kind="mergesort")[:rank]
+    num_nodes = len(vectors)
+    s, u, v = np.empty(len(order)), np.empty((num_nodes, len(order))), np.empty((num_nodes, len(order)))
+    for k in range(len(order)):
+        value = values[order[k]]
+        s[k] = abs(value)
+        for i in range(num_nodes):
+            u[i, k] = vectors[i, order[k]]
+            v[i, k] = u[i, k] if value >= 0 else -u[i, k]
+    return encode_triplets(weights, u, s, v, rank)

@@ -1,0 +1,62 @@
+"""Plans without the data set, from its card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from egt.config.load import override
+from egt.config.presets import preset
+from egt.errors import DataError
+from egt.sources.registry import BENCHMARKS
+from egt.training.plan import card_sizes, known_sizes, plan
+
+TINY = ["model.num_layers=3", "model.node_width=16", "model.edge_width=8", "model.num_heads=2"]
+
+
+@pytest.fixture(autouse=True)
+def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EGT_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["zinc", "pattern", "tsp", "pcqm4mv2"])
+def test_sizes_of_a_card_have_its_mean_and_range(name: str) -> None:
+    card = BENCHMARKS[name].card
+    sizes, (low, mean, high) = card_sizes(card), card.num_nodes
+    assert sizes.min() >= low
+    assert sizes.max() == high
+    assert sizes.mean() == pytest.approx(mean, rel=0.03)
+
+
+def test_a_plan_without_the_data() -> None:
+    config = override(preset("zinc-100k"), TINY)
+    found = plan(config)
+    assert found.sizes_from == "the data card"
+    assert found.num_graphs == 10_000
+    assert found.steps_per_epoch == 79
+    assert found.epochs == 600
+    assert found.seconds_per_epoch > 0
+    longer = plan(override(config, ["data.batch_size=1024"]))
+    assert longer.peak_memory_bytes > found.peak_memory_bytes
+    assert longer.pairs_at_once > 4 * found.pairs_at_once
+
+
+def test_a_pair_budget_bounds_what_is_computed_at_once() -> None:
+    config = override(preset("zinc-100k"), [*TINY, "data.pair_budget=5000"])
+    assert plan(config).pairs_at_once <= 5000
+
+
+def test_graphs_that_are_generated_need_no_reading() -> None:
+    config = override(preset("pattern-100k"), ["data.options={split_sizes: {train: 7, val: 2, test: 1}}"])
+    sizes, counts, origin = known_sizes(config)
+    assert origin == "the data card"
+    assert counts == {"train": 7, "val": 2, "test": 1}
+    assert np.all(sizes > 1)
+
+
+def test_own_data_that_is_gone_is_an_error() -> None:
+    with pytest.raises(DataError, match="benchmark"):
+        known_sizes(override(preset("zinc-100k"), ["data.source=nothing"]))
