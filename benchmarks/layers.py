@@ -29,6 +29,7 @@ from egt.batching.padded import Padded
 from egt.config.load import override
 from egt.config.presets import preset
 from egt.nn.channels import Scope
+from egt.nn.kernels.allocator import keep_freed_memory
 
 WAYS = ("padded", "packed", "fused")
 
@@ -175,6 +176,7 @@ def main() -> None:
     parser.add_argument("--memory", nargs=2, metavar=("SHAPE", "WAY"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    keep_freed_memory()
     if options.memory:
         print(grow(*options.memory))
         return

@@ -60,7 +60,8 @@ def main(names: list[str]) -> None:
         step = found.seconds_per_epoch / found.steps_per_epoch
         print(
             f"| {name} | {found.parameters:,} | {found.peak_memory_bytes / 1e6:.0f} / {real['peak'] / 1e6:.0f} | "
-            f"{found.peak_memory_bytes / real['peak']:.2f} | {step:.3f} / {real['step']:.3f} | {step / real['step']:.2f} |",
+            f"{found.peak_memory_bytes / real['peak']:.2f} | {step:.3f} / {real['step']:.3f} | "
+            f"{step / real['step']:.2f} |",
             flush=True,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -200,7 +201,7 @@ class FeatureSchema:
                 raise GraphError(
                     f"{where}: {level}_categories has {ids.shape[1]} columns, the model reads {len(sizes)}"
                 )
-            over = ids >= np.asarray(sizes, dtype=np.int64)
+            over = ids >= _as_row(sizes)
             if over.any():
                 row, column = (int(k) for k in np.argwhere(over)[0])
                 raise GraphError(
@@ -211,6 +212,11 @@ class FeatureSchema:
             expected: int = getattr(self, f"num_{level}_values")
             if given != expected:
                 raise GraphError(f"{where}: {level}_values has {given} columns, the model reads {expected}")
+
+
+@lru_cache(maxsize=64)
+def _as_row(sizes: tuple[int, ...]) -> IntArray:
+    return np.array(sizes, dtype=np.int64)
 
 
 def _pairs(given: ArrayLike, num_nodes: int, where: str) -> IntArray:

@@ -78,3 +78,11 @@ def test_without_validation_the_last_weights_are_kept() -> None:
     run = own_config(schema, card(schema, num_val=0), "x", "x")
     assert run.trainer.select == "last"
     assert run.schedule.kind == "constant"
+
+
+def test_huge_graphs_attend_neighbors_unless_links_are_asked() -> None:
+    nodes, links = graphs("node", "binary", classes=("0", "1")), graphs("link", "binary", classes=("0", "1"))
+    run = own_config(nodes, card(nodes, 1, 5000), "x", "x")
+    assert (run.model.scope, run.data.layout) == ("neighbors", "edge_list")
+    run = own_config(links, card(links, 1, 5000), "x", "x")
+    assert (run.model.scope, run.data.layout) == ("everyone", "auto")

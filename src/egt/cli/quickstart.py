@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from egt.training.complete import Outcome
 
 FOLDER = Path("runs", "quickstart")
-TRAINING_SECONDS = 150.0
-_EPOCHS = (2, 16)
+TRAINING_SECONDS = 180.0
+_EPOCHS = (8, 16)
 _GRAPHS = "{train: 500, val: 60, test: 100}"
 _SETTINGS = (
     "name=quickstart",
@@ -41,13 +41,13 @@ _SETTINGS = (
 )
 
 
-def main(folder: Path = FOLDER, settings: Sequence[str] = (), seconds: float = TRAINING_SECONDS) -> None:
+def main(folder: Path = FOLDER, settings: Sequence[str] = (), epochs: int | None = None) -> None:
     """Train, evaluate, compare, report.
 
     Args:
         folder: of the run; an earlier quickstart there is replaced.
         settings: more settings, as of `egt train --set`.
-        seconds: how long training may take; the number of epochs follows from it.
+        epochs: of training; as many as fit into about three minutes by default.
     """
     started = time.monotonic()
     say("PATTERN: which nodes of a random graph belong to a planted pattern?")
@@ -60,7 +60,8 @@ def main(folder: Path = FOLDER, settings: Sequence[str] = (), seconds: float = T
     if folder.exists():
         shutil.rmtree(folder)
     source = open_source(config)
-    config = _within(config, source.card.split_sizes["train"], seconds)
+    epochs = epochs or _epochs_within(config, source.card.split_sizes["train"])
+    config = override(config, [f"trainer.max_epochs={epochs}"])
     say(f"training {config.model.num_layers} layers on {source.card.split_sizes['train']} graphs made on the spot")
     with Bars() as bars:
         outcome = fit(config, folder, source=source, watch=bars)
@@ -118,14 +119,13 @@ def _mean_recall(said: NDArray[np.bool_], truth: NDArray[np.bool_]) -> float:
     return float((said[truth].mean() + (~said[~truth]).mean()) / 2)
 
 
-def _within(config: RunConfig, num_graphs: int, seconds: float) -> RunConfig:
-    """The run with as many epochs as fit into the time, by a short trial on this machine."""
+def _epochs_within(config: RunConfig, num_graphs: int) -> int:
+    """How many epochs fit into the time there is, by a short trial on this machine."""
     from egt.training.footprint import measure_seconds
 
     sizes = [118] * 4
     per_epoch = measure_seconds(config, sizes)[0] / len(sizes) * num_graphs
-    epochs = int(min(max(seconds / per_epoch, _EPOCHS[0]), _EPOCHS[1]))
-    return override(config, [f"trainer.max_epochs={epochs}"])
+    return int(min(max(TRAINING_SECONDS / per_epoch, _EPOCHS[0]), _EPOCHS[1]))
 
 
 def _graphs(source: Source, split: str) -> list[Graph]:

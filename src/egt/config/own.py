@@ -3,7 +3,8 @@
 Defaults, each of which `--set` changes:
 
 - model: 4 layers, widths 64/16, 8 heads (about 0.2 million parameters), centrality gates, dropout 0.1; for graphs of
-  more than 500 nodes 3 layers, widths 64/8, 4 heads, because memory grows with the square of the nodes.
+  more than 500 nodes 3 layers, widths 64/8, 4 heads, because memory grows with the square of the nodes; with graphs
+  of more than 1,500 nodes attention is between neighbors only (EGT-Constrained), unless links are predicted.
 - inputs: the features of the schema, SVD encodings of rank 8, hop distances up to 16.
 - readout: 4 virtual nodes for graph targets, the nodes or the edge channel otherwise.
 - task: regression on standardized targets with MAE, binary with ROC-AUC, or classes with accuracy.
@@ -32,7 +33,7 @@ from egt.graph import FeatureSchema
 from egt.sources.own.schema import OwnSchema
 from egt.sources.source import DataCard, TargetSchema
 
-_LARGE_GRAPH = 500
+_LARGE_GRAPH, _HUGE_GRAPH = 500, 1_500
 _STEPS = 6_000
 _EPOCHS = (10, 200)
 
@@ -52,11 +53,17 @@ def own_config(schema: OwnSchema, card: DataCard, path: str, name: str, seed: in
     steps = -(-num_train // batch_size)
     epochs = min(max(_STEPS // max(steps, 1), _EPOCHS[0]), _EPOCHS[1])
     validated = card.split_sizes.get("val", 0) > 0
+    huge = card.num_nodes[2] > _HUGE_GRAPH and schema.level != "link"
     return RunConfig(
         name=name,
         seed=seed,
-        data=DataConfig(source=path, batch_size=batch_size, own_schema=schema.to_dict()),
-        model=own_model(schema.features(), schema.target(), largest=card.num_nodes[2]),
+        data=DataConfig(
+            source=path,
+            batch_size=batch_size,
+            layout="edge_list" if huge else "auto",
+            own_schema=schema.to_dict(),
+        ),
+        model=own_model(schema.features(), schema.target(), largest=card.num_nodes[2], neighbors=huge),
         task=own_task(schema.target()),
         optimizer=OptimizerConfig(lr=1e-3),
         schedule=Plateau(patience=10, min_lr=1e-5) if validated else ConstantRate(),
@@ -64,8 +71,15 @@ def own_config(schema: OwnSchema, card: DataCard, path: str, name: str, seed: in
     )
 
 
-def own_model(features: FeatureSchema, target: TargetSchema, largest: int) -> ModelConfig:
-    """A small model for these features and this target; `largest` is the number of nodes of the largest graph."""
+def own_model(features: FeatureSchema, target: TargetSchema, largest: int, *, neighbors: bool = False) -> ModelConfig:
+    """A small model for these features and this target.
+
+    Args:
+        features: what its nodes and edges have.
+        target: what it predicts.
+        largest: the number of nodes of the largest graph.
+        neighbors: attention between neighbors only.
+    """
     large = largest > _LARGE_GRAPH
     readout = {"graph": VirtualNodes(num_virtual=4), "node": PerNode()}.get(target.level, PerEdge())
     return ModelConfig(
@@ -76,6 +90,7 @@ def own_model(features: FeatureSchema, target: TargetSchema, largest: int) -> Mo
         node_inputs=node_inputs(features),
         pair_inputs=pair_inputs(features),
         gate="centrality",
+        scope="neighbors" if neighbors else "everyone",
         readout=readout,
         node_ffn_multiplier=2.0,
         edge_ffn_multiplier=1.0,

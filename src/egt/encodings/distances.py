@@ -39,8 +39,8 @@ class ShortestPaths:
             return _adjacent(graph)
         from egt.encodings.reach import hop_distances  # imports numba, which takes longer than the rest of the package
 
-        sources, targets = graph.edge_index
-        return np.asarray(hop_distances(graph.num_nodes, sources, targets, self.max_hops))
+        edges = graph.edge_index.copy()  # numba takes longer to recognize a read-only array than to work on it
+        return np.asarray(hop_distances(graph.num_nodes, edges, self.max_hops))
 
 
 def _adjacent(graph: Graph) -> NDArray[np.uint8]:

@@ -8,14 +8,10 @@ from numpy.typing import NDArray
 
 from egt.encodings.compiled import compiled
 
-_NODES = numba.types.Array(numba.int64, 1, "C", readonly=True)
 
-
-@compiled(numba.uint8[:, ::1](numba.int64, _NODES, _NODES, numba.int64))
-def hop_distances(
-    num_nodes: int, sources: NDArray[np.int64], targets: NDArray[np.int64], max_hops: int
-) -> NDArray[np.uint8]:
-    """The hop distances (N, N) of the graph with edges `sources[e] -> targets[e]`; `max_hops + 1` if farther.
+@compiled(numba.uint8[:, ::1](numba.int64, numba.int64[:, ::1], numba.int64))
+def hop_distances(num_nodes: int, edges: NDArray[np.int64], max_hops: int) -> NDArray[np.uint8]:
+    """The hop distances (N, N) of the graph with edges `edges[0, e] -> edges[1, e]`; `max_hops + 1` if farther.
 
     `reach[i]` is the set of nodes within k steps of i. One more step gives
     `reach'[i] = reach[i] | union of reach[j] over edges i -> j`, and what is new in it is at distance k + 1.
@@ -29,8 +25,8 @@ def hop_distances(
         distances[i, i] = 0
     for hop in range(1, max_hops + 1):
         farther = reach.copy()
-        for e in range(len(sources)):
-            i, j = sources[e], targets[e]
+        for e in range(edges.shape[1]):
+            i, j = edges[0, e], edges[1, e]
             for word in range(num_words):
                 farther[i, word] |= reach[j, word]
         grown = False

@@ -44,47 +44,50 @@ class SvdEncoding:
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """The encoding (N, 2 rank): all U columns, then all V columns."""
-        from egt.encodings.triplets import encode_eigenvectors, encode_triplets  # imports numba
+        from egt.encodings.triplets import encode_symmetric, encode_triplets  # imports numba
 
-        num_nodes = graph.num_nodes
-        sparse = num_nodes > DENSE_LIMIT and 4 * self.rank < num_nodes
-        A: Any = _sparse_adjacency(graph, self.weighted) if sparse else graph.adjacency(weighted=self.weighted)
-        symmetric = (A != A.T).nnz == 0 if sparse else bool((A == A.T).all())
+        if graph.num_nodes > DENSE_LIMIT and 4 * self.rank < graph.num_nodes:
+            return self._of_large(graph)
+        A = graph.adjacency(weighted=self.weighted, self_loops=True)
+        if (A == A.T).all():
+            return np.asarray(encode_symmetric(A, self.rank))
+        u, s, v = _dense_triplets(A, self.rank)
+        return np.asarray(encode_triplets(_node_quantities(A), u, s, v, self.rank))
+
+    def _of_large(self, graph: Graph) -> NDArray[np.float32]:
+        from egt.encodings.triplets import encode_eigenvectors, encode_triplets
+
+        A = _sparse_adjacency(graph, self.weighted)
+        weights = _node_quantities(A)
         try:
-            if symmetric:
-                values, vectors = _sparse_eigen(A, self.rank) if sparse else np.linalg.eigh(A)
-            else:
-                u, s, v = _sparse_triplets(A, self.rank) if sparse else _dense_triplets(A, self.rank)
+            if (A != A.T).nnz == 0:
+                values, vectors = _sparse_eigen(A, self.rank)
+                return np.asarray(encode_eigenvectors(weights, values, vectors, self.rank))
+            u, s, v = _sparse_triplets(A, self.rank)
         except RuntimeError as error:  # ArpackNoConvergence
-            raise GraphError(f"graph {graph.id!r}: SVD of {num_nodes} nodes: {error}; try a lower rank") from error
-        weights = _node_quantities(A, symmetric)
-        if symmetric:
-            encoding = encode_eigenvectors(weights, values, np.ascontiguousarray(vectors), self.rank)
-        else:
-            encoding = encode_triplets(weights, np.ascontiguousarray(u), s, np.ascontiguousarray(v), self.rank)
-        return np.asarray(encoding)
+            raise GraphError(
+                f"graph {graph.id!r}: SVD of {graph.num_nodes} nodes: {error}; try a lower rank"
+            ) from error
+        return np.asarray(encode_triplets(weights, u, s, v, self.rank))
 
 
-def _node_quantities(A: Any, symmetric: bool) -> Matrix:
-    """Numbers of the nodes that follow a renumbering: one, the degrees, the sums of degrees over neighbors."""
-    directions = (A,) if symmetric else (A, A.T)
-    rows = np.ones((1 + 2 * len(directions), A.shape[0]))
-    for k, matrix in enumerate(directions):
-        rows[1 + k] = matrix @ rows[0]
-        rows[1 + len(directions) + k] = matrix @ rows[1 + k]
-    return rows
+def _node_quantities(A: Any) -> Matrix:
+    """(5, N) numbers of the nodes that follow a renumbering: one, degrees, sums of degrees over neighbors."""
+    ones = np.ones(A.shape[0])
+    out_degree, in_degree = A @ ones, A.T @ ones
+    return np.stack([ones, out_degree, in_degree, A @ out_degree, A.T @ in_degree])
 
 
 def _dense_triplets(A: Matrix, rank: int) -> Decomposition:
     u, s, vt = np.linalg.svd(A)
-    return u[:, :rank], s[:rank], vt[:rank].T
+    return np.ascontiguousarray(u[:, :rank]), s[:rank], np.ascontiguousarray(vt[:rank].T)
 
 
 def _sparse_eigen(A: Any, rank: int) -> tuple[Matrix, Matrix]:
     from scipy.sparse.linalg import eigsh
 
     values, vectors = eigsh(A, k=rank, which="LM", **_arpack_settings(A, rank))
-    return values, vectors
+    return values, np.ascontiguousarray(vectors)
 
 
 def _sparse_triplets(A: Any, rank: int) -> Decomposition:
@@ -92,7 +95,7 @@ def _sparse_triplets(A: Any, rank: int) -> Decomposition:
 
     u, s, vt = svds(A, k=rank, solver="arpack", **_arpack_settings(A, rank))
     order = np.argsort(-s, kind="stable")
-    return u[:, order], s[order], vt[order].T
+    return np.ascontiguousarray(u[:, order]), s[order], np.ascontiguousarray(vt[order].T)
 
 
 def _arpack_settings(A: Any, rank: int) -> dict[str, Any]:

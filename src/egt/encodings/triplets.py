@@ -81,4 +81,17 @@ def encode_eigenvectors(weights: Matrix, values: Vector, vectors: Matrix, rank: 
         for i in range(num_nodes):
             u[i, k] = vectors[i, order[k]]
             v[i, k] = u[i, k] if value >= 0 else -u[i, k]
-    return encode_triplets(weights, u, s, v, rank)
+    encoding: NDArray[np.float32] = encode_triplets(weights, u, s, v, rank)
+    return encoding
+
+
+@compiled(numba.float32[:, ::1](_MATRIX, numba.int64))
+def encode_symmetric(A: Matrix, rank: int) -> NDArray[np.float32]:
+    """The encoding (N, 2 rank) of a dense symmetric matrix; the weights are ones, degrees and sums of degrees."""
+    weights = np.ones((3, len(A)))
+    for row in range(2):
+        for i in range(len(A)):
+            weights[row + 1, i] = (A[i] * weights[row]).sum()
+    values, vectors = np.linalg.eigh(A)
+    encoding: NDArray[np.float32] = encode_eigenvectors(weights, values, np.ascontiguousarray(vectors), rank)
+    return encoding

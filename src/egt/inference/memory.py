@@ -53,6 +53,8 @@ def prediction_bytes_per_pair(config: RunConfig) -> int:
 def too_large(config: RunConfig, num_nodes: int, device: torch.device) -> str:
     """Why a graph cannot be predicted in the memory there is; "" if it can."""
     model = config.model
+    if config.data.layout == "edge_list":  # nothing of size N^2 exists
+        return ""
     virtual = model.readout.num_virtual if model.readout.kind == "virtual_nodes" else 0
     needed = (num_nodes + virtual) ** 2 * prediction_bytes_per_pair(config)
     free = available_memory(device)

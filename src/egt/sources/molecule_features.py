@@ -72,7 +72,7 @@ class _Codes:
     def __call__(self, raw: IntArray) -> IntArray:
         """The ids of (rows, columns) raw values."""
         ids: IntArray = self.table[np.minimum(np.maximum(raw, self.low), self.high) + self.offset]
-        return ids
+        return np.ascontiguousarray(ids)
 
 
 # The raw values of RDKit's enumerations (chiral tag, hybridization, bond type, stereo) in the order of OGB's ids.
@@ -129,12 +129,19 @@ def ogb_bonds(molecule: Any, *, flat: bool) -> tuple[IntArray, IntArray]:
     from rdkit.Chem import Bond
 
     bonds = _bonds(molecule)
-    types = (
-        map(_TYPE_OF_ORDER.__getitem__, map(Bond.GetBondTypeAsDouble, bonds)) if flat else map(Bond.GetBondType, bonds)
+    table = _table(
+        (
+            map(Bond.GetBeginAtomIdx, bonds),
+            map(Bond.GetEndAtomIdx, bonds),
+            map(_TYPE_OF_ORDER.__getitem__, map(Bond.GetBondTypeAsDouble, bonds))
+            if flat
+            else map(Bond.GetBondType, bonds),
+            [0] * len(bonds) if flat else map(Bond.GetStereo, bonds),
+            map(Bond.GetIsConjugated, bonds),
+        ),
+        len(bonds),
     )
-    stereo = [0] * len(bonds) if flat else map(Bond.GetStereo, bonds)
-    ids = _OGB_BOND_CODES(_table((types, stereo, map(Bond.GetIsConjugated, bonds)), len(bonds)))
-    return _both_directions(bonds), ids.repeat(2, axis=0)
+    return _both_directions(table), _OGB_BOND_CODES(table[:, 2:]).repeat(2, axis=0)
 
 
 def _bonds(molecule: Any) -> list[Any]:
@@ -147,12 +154,9 @@ def _table(columns: Sequence[Iterable[int]], num_rows: int) -> IntArray:
     return flat.reshape(len(columns), num_rows).T
 
 
-def _both_directions(bonds: list[Any]) -> IntArray:
-    """(2, 2 * bonds): begin -> end and end -> begin of every bond."""
-    from rdkit.Chem import Bond
-
-    ends = _table((map(Bond.GetBeginAtomIdx, bonds), map(Bond.GetEndAtomIdx, bonds)), len(bonds))
-    return np.stack([ends.reshape(-1), ends[:, ::-1].reshape(-1)])
+def _both_directions(bonds: IntArray) -> IntArray:
+    """(2, 2 * bonds): begin -> end and end -> begin of every bond; the ends are columns 0 and 1 of `bonds`."""
+    return bonds[:, [[0, 1], [1, 0]]].swapaxes(0, 1).reshape(2, -1)
 
 
 def zinc_atoms(molecule: Any) -> tuple[IntArray, list[str]]:
@@ -172,10 +176,11 @@ def zinc_atoms(molecule: Any) -> tuple[IntArray, list[str]]:
 
 def zinc_bonds(molecule: Any) -> tuple[IntArray, IntArray]:
     """(2, 2 * bonds) edges and (2 * bonds, 1) types of the kekulized molecule; `UNKNOWN` for a bond of another kind."""
-    from rdkit import Chem
+    from rdkit.Chem import Bond, Kekulize
 
-    Chem.Kekulize(molecule, clearAromaticFlags=True)
+    Kekulize(molecule, clearAromaticFlags=True)
     bonds = _bonds(molecule)
-    types = _table((map(Chem.Bond.GetBondType, bonds),), len(bonds))
-    types = np.where(types < len(ZINC_BONDS), types, UNKNOWN)
-    return _both_directions(bonds), types.repeat(2, axis=0)
+    columns = map(Bond.GetBeginAtomIdx, bonds), map(Bond.GetEndAtomIdx, bonds), map(Bond.GetBondType, bonds)
+    table = _table(columns, len(bonds))
+    types = np.where(table[:, 2:] < len(ZINC_BONDS), table[:, 2:], UNKNOWN)
+    return _both_directions(table), types.repeat(2, axis=0)

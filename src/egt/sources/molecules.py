@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from egt.errors import DataError
 from egt.graph import Graph, IntArray, target_array
@@ -69,19 +69,25 @@ def graph_from_smiles(
 def _graph(atoms: IntArray, edge_index: IntArray, bonds: IntArray, graph_targets: ArrayLike | None, id: str) -> Graph:
     """The graph of a molecule, whose arrays are valid as RDKit has no parallel bonds; only the targets are checked."""
     targets = target_array(graph_targets, None, f"graph {id!r}: graph_targets")
-    arrays: dict[str, NDArray[Any]] = {
-        "edge_index": edge_index,
-        "node_categories": atoms,
-        "node_values": np.zeros((len(atoms), 0), np.float32),
-        "edge_categories": bonds,
-        "edge_values": np.zeros((len(bonds), 0), np.float32),
-    }
     if targets is not None:
-        arrays["graph_targets"] = targets.view()
-    for array in arrays.values():
-        array.flags.writeable = False
-    nothing = dict.fromkeys(("edge_weight", "graph_targets", "node_targets", "edge_targets", "query_index"))
-    return Graph.trusted(**{**nothing, **arrays}, num_nodes=len(atoms), id=id)
+        targets = targets.view()
+        targets.setflags(write=False)
+    for array in (edge_index, atoms, bonds):
+        array.setflags(write=False)
+    return Graph.trusted(
+        num_nodes=len(atoms),
+        edge_index=edge_index,
+        node_categories=atoms,
+        node_values=np.empty((len(atoms), 0), np.float32),
+        edge_categories=bonds,
+        edge_values=np.empty((len(bonds), 0), np.float32),
+        edge_weight=None,
+        graph_targets=targets,
+        node_targets=None,
+        edge_targets=None,
+        query_index=None,
+        id=id,
+    )
 
 
 def require_rdkit() -> Any:

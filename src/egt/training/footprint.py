@@ -70,6 +70,9 @@ def measure_footprint(config: RunConfig) -> Footprint:
         kept = [_kept_bytes(model, config, sizes) for sizes in (_SMALL, _LARGE)]
         wholes = [[n + virtual for n in sizes] for sizes in (_SMALL, _LARGE)]
         counts = [[sum(n * n for n in sizes), sum(sizes)] for sizes in wholes]
+        if config.data.layout == "edge_list":  # edges and nodes grow together: a ring has two edges per node
+            rates.append(np.array([0.0, kept[1] / counts[1][1]]))
+            continue
         rates.append(np.linalg.solve(np.array(counts, dtype=np.float64), np.array(kept, dtype=np.float64)))
     layer = rates[-1] - rates[0]
     per_pair, per_node = np.maximum(rates[0] + (factor + _BACKWARD_LAYERS) * layer, 1.0)

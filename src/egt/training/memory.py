@@ -26,6 +26,8 @@ def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig
     Raises:
         ConfigError: a single graph does not fit; it is named, with the settings that help.
     """
+    if config.data.layout == "edge_list":  # nothing of size N^2 exists
+        return config
     train = stores["train"].sizes
     processes = config.trainer.devices if isinstance(config.trainer.devices, int) else 1
     device = "cuda" if torch.cuda.is_available() and config.trainer.accelerator != "cpu" else "cpu"
