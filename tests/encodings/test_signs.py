@@ -30,8 +30,8 @@ def test_first_clear_moment_decides() -> None:
 
 
 def test_mixed_moment_decides_where_pure_ones_vanish() -> None:
-    u = np.array([[1.0], [-1.0], [0.0], [0.0]])
-    v = np.array([[2.0], [0.0], [-2.0], [0.0]])
+    u = np.array([[-1.0], [1.0], [0.0], [0.0]])  # the first entry alone would say -1
+    v = np.array([[0.0], [2.0], [-2.0], [0.0]])
     assert canonical_signs(np.ones((1, 4)), u, v) == [1.0]  # sum u^2 v = 2
     assert canonical_signs(np.ones((1, 4)), -u, -v) == [-1.0]
 

@@ -101,6 +101,33 @@ def test_negative_eigenvalue_shows_as_opposite_signs() -> None:
     np.testing.assert_allclose(np.abs(u), [[np.sqrt(2), 1], [np.sqrt(2), 1]], rtol=1e-6)
 
 
+def test_of_opposite_eigenvalues_the_positive_one_comes_first() -> None:
+    six_and_two = [[0, 0, 0, 1, 1, 1, 2, 2, 2, 6], [3, 4, 5, 3, 4, 5, 3, 4, 5, 7]]  # K33 and an edge: 4, 2 and -2, ...
+    graph = Graph.undirected(num_nodes=8, edge_index=six_and_two)
+    for seed in range(8):
+        u, v = halves(SvdEncoding(rank=3)(graph.permuted(np.random.default_rng(seed).permutation(8))))
+        np.testing.assert_allclose(np.linalg.norm(u, axis=0) ** 2, [4, 2, 2], rtol=1e-5)
+        np.testing.assert_allclose((u * v).sum(axis=0), [4, 2, -2], rtol=1e-5)
+
+
+def test_neighbors_of_neighbors_tell_the_sign() -> None:
+    from egt.encodings.triplets import encode_eigenvectors, encode_symmetric
+
+    decided = 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        nodes = np.arange(1, 9)
+        A = Graph.undirected(num_nodes=9, edge_index=np.stack([nodes, rng.integers(0, nodes)])).adjacency()
+        ones, (values, vectors) = np.ones(9), np.linalg.eigh(A)
+        degree = A @ ones
+        encoding = encode_symmetric(A, 8)
+        np.testing.assert_array_equal(
+            encoding, encode_eigenvectors(np.stack([ones, degree, A @ degree]), values, vectors, 8)
+        )
+        decided += not np.array_equal(encoding, encode_eigenvectors(np.stack([ones, degree]), values, vectors, 8))
+    assert decided > 0
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_sparse_path_equals_dense_path(
     random_graph: MakeGraph, kind: dict[str, bool], monkeypatch: pytest.MonkeyPatch

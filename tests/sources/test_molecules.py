@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from dataclasses import fields
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from egt.errors import DataError
+from egt.errors import DataError, GraphError
+from egt.graph import Graph
 from egt.sources.molecules import OGB_SCHEMA, ZINC_SCHEMA, MoleculeVocabulary, graph_from_smiles
 from egt.sources.zinc import ZincGraphs
 
@@ -25,6 +28,30 @@ def test_ethanol_has_three_atoms_and_each_bond_in_both_directions() -> None:
     assert graph.graph_targets is not None
     assert graph.graph_targets.tolist() == [1.5]
     OGB_SCHEMA.check(graph)
+
+
+def test_the_graph_is_what_validation_would_give() -> None:
+    vocabularies: list[MoleculeVocabulary] = ["ogb", "zinc"]
+    for smiles, vocabulary in product(("C", "OC(=O)c1ccccc1[N+](=O)[O-]", "F/C=C/[C@H](F)[NH3+]"), vocabularies):
+        graph, _ = graph_from_smiles(smiles, vocabulary=vocabulary, id="one", graph_targets=[1.0, np.nan])
+        names = [field.name for field in fields(Graph)]
+        validated = Graph(**{name: getattr(graph, name) for name in names})
+        for name in names:
+            made, expected = getattr(graph, name), getattr(validated, name)
+            if isinstance(expected, np.ndarray):
+                np.testing.assert_array_equal(made, expected)
+                assert (made.dtype, made.shape, made.flags.c_contiguous) == (expected.dtype, expected.shape, True)
+                assert made.size == 0 or not made.flags.writeable
+            else:
+                assert made == expected, name
+
+
+def test_targets_are_checked_and_not_frozen_for_the_caller() -> None:
+    targets = np.array([0.5])
+    graph_from_smiles("C", graph_targets=targets)
+    targets[0] = 1.0
+    with pytest.raises(GraphError, match="graph 'one': graph_targets holds an infinite number"):
+        graph_from_smiles("C", id="one", graph_targets=[np.inf])
 
 
 def test_a_single_atom_is_a_graph_without_edges() -> None:

@@ -38,7 +38,7 @@ def plan(
         ("time per epoch", f"{found.seconds_per_epoch:,.0f} s ({found.steps_per_epoch:,} steps)"),
         ("time of the run", f"{hours:,.1f} h ({found.epochs:,.0f} epochs)"),
         ("training graphs", f"{found.num_graphs:,} of {found.mean_nodes:.0f} nodes (largest {found.largest_nodes})"),
-        ("pairs at once", f"{found.pairs_at_once:,}"),
+        ("pairs at once", f"{found.pairs_at_once:,}" if found.pairs_at_once else "only edges"),
         ("sizes from", found.sizes_from),
     ]
     print_table(f"{config.name} on this machine", ("what", "value"), rows)

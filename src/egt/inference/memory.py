@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import torch
 
@@ -27,15 +28,14 @@ def available_memory(device: torch.device | str = "cpu") -> int:
 
 
 def _allowed() -> int:
-    """The memory that the container of this process may take, if it has a limit."""
+    """The memory that the container of this process may still take, if it has a limit."""
+    group = Path("/sys/fs/cgroup")
     try:
-        with (
-            open("/sys/fs/cgroup/memory.max", encoding="ascii") as limit,
-            open("/sys/fs/cgroup/memory.current", encoding="ascii") as used,
-        ):
-            return int(limit.read()) - int(used.read())
+        limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
+        kept = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
     except (OSError, ValueError):  # no container, or no limit ("max")
         return 2**62
+    return limit - used + int(kept.get("inactive_file", 0))  # files kept in memory give way
 
 
 def prediction_bytes_per_pair(config: RunConfig) -> int:

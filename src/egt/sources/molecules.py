@@ -114,11 +114,9 @@ def parse_smiles(smiles: str, *, flat: bool) -> tuple[Any, str]:
         DataError: if RDKit cannot read it.
     """
     Chem = require_rdkit()
-    from rdkit import rdBase
-
     if not smiles.strip():
         raise DataError("the SMILES string is empty")
-    with rdBase.BlockLogs():
+    with Chem.rdBase.BlockLogs():
         molecule = _parse_flat(smiles, Chem) if flat else Chem.MolFromSmiles(smiles)
     warning = ""
     if molecule is None:

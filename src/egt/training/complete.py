@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 
 from egt.artifact.artifact import Artifact, load_artifact, save_artifact
@@ -17,7 +18,7 @@ from egt.config.load import write_config
 from egt.config.run import RunConfig
 from egt.config.task import Multiclass
 from egt.encodings.store import Store
-from egt.errors import ConfigError
+from egt.errors import ConfigError, RunError
 from egt.inference.data import open_source, prepare_split
 from egt.inference.evaluation import evaluate
 from egt.sources.source import Source
@@ -83,15 +84,23 @@ def fit(
     stores = _prepare(config, source, watch)
     config = fit_into_memory(config, stores)
     _write_config(config, folder)
-    result = train_model(
-        config,
-        stores["train"],
-        stores.get("val"),
-        out_dir=folder,
-        resume=resume,
-        start_from=start_from,
-        show_progress=show_progress,
-    )
+    try:
+        result = train_model(
+            config,
+            stores["train"],
+            stores.get("val"),
+            out_dir=folder,
+            resume=resume,
+            start_from=start_from,
+            show_progress=show_progress,
+        )
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in str(error):
+            raise
+        raise RunError(
+            "out of memory; compute a batch in smaller parts (data.pair_budget), or lower data.batch_size "
+            "(`egt plan` tells what a run needs)"
+        ) from error
     path = folder / ARTIFACT
     problems = {name: sum(1 for row in store.problems if row.error) for name, store in stores.items()}
     if getattr(rank_zero_only, "rank", 0):  # another process of this run writes the artifact

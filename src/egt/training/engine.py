@@ -22,6 +22,7 @@ from egt.batching.sampling import Sampling
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.model import EGT
+from egt.nn.kernels.allocator import keep_freed_memory
 from egt.tasks.scale import TargetScale
 from egt.training.bar import RunBar
 from egt.training.data import TrainingSteps, validation_loader
@@ -50,6 +51,7 @@ def train(
 
     facts: goes into every checkpoint; "scale" holds mean and std of the targets, or None.
     """
+    keep_freed_memory()
     with Interruption() as interruption, _quiet(), ExitStack() as stack:
         trainer = _trainer(config, out_dir)
         if trainer.is_global_zero:
@@ -86,9 +88,13 @@ def _model(config: RunConfig, start: Start | None) -> EGT:
     """The model at its start, the same in every process."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        model = build_model(config, fused=config.trainer.precision == "32")
+        # The fused kernel is for plain float32; the compiler makes its own.
+        model = build_model(config, fused=config.trainer.precision == "32" and not config.trainer.compile)
     if start is not None:
         start_from(model, start)
+    if config.trainer.compile:
+        for layer in model.layers:  # layers are alike: one compilation serves them all
+            layer.compile(dynamic=True)
     return model
 
 

@@ -59,7 +59,6 @@ class TrainingModule(lightning.LightningModule):
         self.automatic_optimization = False
         self.config, self.model, self.task, self.run = config, model, task, run
         self.interruption, self._callbacks = interruption, callbacks
-        self._encode = torch.compile(model.encode, dynamic=True) if config.trainer.compile else model.encode
         self._scores: Scores = task.scores()
         self._sums = [0.0, 0.0]
         self._clock = time.monotonic()
@@ -151,7 +150,7 @@ class TrainingModule(lightning.LightningModule):
     def validation_step(self, batches: Sequence[GraphBatch], _: int) -> None:
         """Loss and metrics of a batch. The auxiliary objectives do not count."""
         for batch in batches:
-            prediction = self.model.read(self._encode(batch))
+            prediction = self.model.read(self.model.encode(batch))
             loss, labels = self.task.loss(prediction, batch)
             self._sums = [self._sums[0] + loss.double().item(), self._sums[1] + labels.item()]
             self._scores.update(prediction, targets(batch, self.task.level))
@@ -192,7 +191,7 @@ class TrainingModule(lightning.LightningModule):
         """The sums of the task's loss and of the weighted auxiliary losses over a batch."""
         noise = graph_keys(self.config.seed, self.run.progress.step, batch.graph_ids)
         batch = replace(batch, noise=noise)
-        x = self._encode(batch)
+        x = self.model.encode(batch)
         primary, _ = self.task.loss(self.model.read(x), batch)
         auxiliary = primary.new_zeros(())
         for objective in self.task.auxiliary:

@@ -47,7 +47,7 @@ class Plan:
         epochs: until the run ends.
         num_graphs: of the training split.
         mean_nodes, largest_nodes: of its graphs.
-        pairs_at_once: the most pairs that are computed at once.
+        pairs_at_once: the most pairs that are computed at once; 0 where only edges are.
         sizes_from: where the sizes of graphs are known from.
     """
 
@@ -134,14 +134,14 @@ def _sampled(source: Source) -> Sizes:
 def _worst_batch(config: RunConfig, sizes: Sizes, footprint: Footprint) -> tuple[float, int]:
     """Bytes and pairs of the most expensive part of a batch, over batches drawn at random."""
     random = np.random.default_rng(0)
-    layout: LayoutName = "padded" if config.data.layout == "padded" else "packed"
+    layout: LayoutName = "packed" if config.data.layout == "auto" else config.data.layout
     worst, pairs = 0.0, 0
     for _ in range(_BATCHES_DRAWN):
         batch = random.choice(sizes, min(config.data.batch_size, len(sizes)))
         for group in split(batch, layout, config.data.pair_budget):
-            members = batch[group] if layout == "packed" else np.full(len(group), batch[group].max())
+            members = np.full(len(group), batch[group].max()) if layout == "padded" else batch[group]
             worst = max(worst, float(footprint.graphs(members).sum()))
-            pairs = max(pairs, int((members**2).sum()))
+            pairs = max(pairs, 0 if layout == "edge_list" else int((members**2).sum()))
     return worst, pairs
 
 

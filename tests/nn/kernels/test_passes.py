@@ -93,3 +93,13 @@ def test_what_the_kernel_does_not_know_goes_the_plain_way(
     layer(x.h, x.e, x.scope)
     with pytest.raises(RuntimeError, match="the kernel was called"):
         model.layers[-1](x.h, x.e, x.scope)  # frozen edges: nothing the kernel does not know
+
+
+def test_half_precision_goes_the_plain_way() -> None:
+    config = tiny_config(num_layers=2)
+    model = lively(build_model(config)).eval()
+    batch = collate(samples_of(config, graphs_of_every_kind(0)))
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        half = model(batch)
+    with torch.no_grad():
+        torch.testing.assert_close(half.float(), model(batch), rtol=0.1, atol=0.1)

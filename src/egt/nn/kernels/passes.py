@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from egt.batching.packed import Packed
@@ -23,7 +24,7 @@ class FusedPairPass(PairPass):
     def forward(self, qkv: Tensor, e: Tensor, scope: Scope) -> tuple[Tensor, Tensor]:
         """See `PairPass.forward`."""
         layout = scope.layout
-        if not (isinstance(layout, Packed) and _fits(e) and _edges_fit(self.edges) and available()):
+        if not (isinstance(layout, Packed) and _fits(qkv, e) and _edges_fit(self.edges) and available()):
             return super().forward(qkv, e, scope)
         masked = self.training and self.masking.probability > 0
         dropped = self.training and self.dropout.probability > 0
@@ -68,7 +69,7 @@ class FusedEdgePass(EdgePass):
     def forward(self, qk: Tensor, e: Tensor, scope: Scope) -> Tensor:
         """See `EdgePass.forward`."""
         layout = scope.layout
-        if not (isinstance(layout, Packed) and _fits(e) and _edges_fit(self.edges) and available()):
+        if not (isinstance(layout, Packed) and _fits(qk, e) and _edges_fit(self.edges) and available()):
             return super().forward(qk, e, scope)
         _, updated = pair_pass(
             qk.flatten(-3),
@@ -85,8 +86,8 @@ class FusedEdgePass(EdgePass):
         return updated
 
 
-def _fits(e: Tensor) -> bool:
-    return e.device.type == "cpu" and e.dtype.itemsize == 4
+def _fits(*tensors: Tensor) -> bool:
+    return all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
 
 
 def _edges_fit(edges: nn.Module) -> bool:
