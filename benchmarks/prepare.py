@@ -4,10 +4,10 @@
 
 Both make the same arrays: OGB's features, the SVD encoding of rank 8 (float32) and hop distances up to 16 (uint8).
 Worker processes with one BLAS thread each take turns: a chunk of molecules by one way, then the same chunk by the
-other, so that whatever else the machine does hits both. These times are processor time, and the ratio is the median over the chunks. Scipy gets the form
-that is fastest for it (a sparse matrix, Floyd-Warshall). The shares come from a second run that times each stage over
-a chunk. At last all of `prepare` is timed, workers, store and disk included, against the other way in the same number
-of processes, which then writes nothing.
+other, so that whatever else the machine does hits both. These times are processor time, and the ratio is the median
+over the chunks. Scipy gets the form that is fastest for it (a sparse matrix, Floyd-Warshall). The shares come from a
+second run that times each stage over a chunk. At last all of `prepare` is timed in wall time, workers, store and disk
+included, against the other way in the same number of processes, which then writes nothing.
 """
 
 from __future__ import annotations
