@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from egt.assemble import build_model, preparation
+from egt.batching.groups import split as groups_of
 from egt.config.load import override
 from egt.config.presets import preset
 from egt.config.run import RunConfig
@@ -74,12 +75,16 @@ def test_a_batch_that_does_not_fit_is_split(
 ) -> None:
     footprint = measure_footprint(config)
     needed = footprint.fixed + footprint.graphs(store.sizes).sum()
-    free(monkeypatch, footprint.fixed + 0.7 * (needed - footprint.fixed))
+    there = footprint.fixed + 0.7 * (needed - footprint.fixed)
+    free(monkeypatch, there)
     with caplog.at_level(logging.WARNING):
         split = memory.fit_into_memory(config, {"train": store})
     assert split.data.pair_budget is not None
     assert 40**2 <= split.data.pair_budget < (store.sizes**2).sum()
     assert "data.pair_budget" in caplog.text
+    groups = groups_of(store.sizes, "packed", split.data.pair_budget)
+    assert len(groups) > 1
+    assert all(footprint.fixed + footprint.graphs(store.sizes[group]).sum() <= there for group in groups)
 
 
 def test_a_graph_that_does_not_fit_is_named(config: RunConfig, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

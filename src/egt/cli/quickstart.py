@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path("runs", "quickstart")
 TRAINING_SECONDS = 180.0
-_EPOCHS = (8, 16)
+_EPOCHS = (8, 20)
 _GRAPHS = "{train: 500, val: 60, test: 100}"
 _SETTINGS = (
     "name=quickstart",

@@ -41,9 +41,8 @@ def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig
     if footprint.fixed + needed <= free:
         return config
     largest = int(train.max())
-    cost = float(footprint.graphs(np.array([largest]))[0]) / largest**2  # bytes per pair where nodes weigh least
-    worst = float(np.max(footprint.graphs(train) / np.maximum(train, 1) ** 2))
-    budget = max(int((free - footprint.fixed) / max(cost, worst)), largest**2)
+    per_pair = float(np.max(footprint.graphs(train) / train**2))  # small graphs have more nodes for their pairs
+    budget = max(int((free - footprint.fixed) / per_pair), largest**2)
     log.warning(
         "a batch of %d graphs may need %.1f GB, and %.1f GB are free: it is computed in parts of at most %s pairs "
         "(data.pair_budget); the result is that of the whole batch",
