@@ -1,6 +1,6 @@
 """The layer stack, three ways side by side: plain padded on random batches, packed PyTorch, and the fused kernel.
 
-    python -m benchmarks.layers [--json] [--shapes a b c d e] [--threads 2] [--repeats 5]
+    python -m benchmarks.layers [--json] [--shapes a b c d e] [--threads 2] [--repeats 5] [--allocator kept|default]
 
 Times are the least of several runs, interleaved in one process with the same allocator settings; memory is the growth
 of the peak resident size over one training step, each in a process of its own. The floor is the time of the matrix
@@ -173,10 +173,12 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--allocator", choices=("kept", "default"), default="kept", help="as `egt train`, or glibc's")
     parser.add_argument("--memory", nargs=2, metavar=("SHAPE", "WAY"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    keep_freed_memory()
+    if options.allocator == "kept":
+        keep_freed_memory()
     if options.memory:
         print(grow(*options.memory))
         return
