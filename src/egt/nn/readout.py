@@ -18,7 +18,15 @@ from egt.nn.channels import Channels
 
 
 class Readout(nn.Module):
-    """A readout that leaves the channels as they are before the layers."""
+    """What all readouts share; this one leaves the channels as they are before the layers.
+
+    Args:
+        norm: final LN of the channel that is read.
+    """
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
 
     def prepare(self, x: Channels) -> Channels:
         """The channels that enter the layers."""
@@ -26,15 +34,7 @@ class Readout(nn.Module):
 
 
 class MeanPool(Readout):
-    """Global average pooling: the mean of the final node embeddings of each graph.
-
-    Args:
-        norm: final LN of the node channel.
-    """
-
-    def __init__(self, norm: nn.Module) -> None:
-        super().__init__()
-        self.norm = norm
+    """Global average pooling: the mean of the final node embeddings of each graph."""
 
     def forward(self, x: Channels) -> Tensor:
         """Returns (B, d_h)."""
@@ -58,11 +58,10 @@ class VirtualNodes(Readout):
     """
 
     def __init__(self, num_virtual: int, node_width: int, edge_width: int, norm: nn.Module) -> None:
-        super().__init__()
+        super().__init__(norm)
         self.num_virtual = num_virtual
         self.nodes = nn.Parameter(torch.randn(num_virtual, node_width))
         self.edges = nn.Parameter(torch.randn(num_virtual, edge_width))
-        self.norm = norm
 
     def prepare(self, x: Channels) -> Channels:
         """Put the virtual nodes in front of each graph."""
@@ -110,15 +109,7 @@ class PaddingVirtualNodes(VirtualNodes):
 
 
 class PerNode(Readout):
-    """One row per node: the final node embeddings of all graphs in order.
-
-    Args:
-        norm: final LN of the node channel.
-    """
-
-    def __init__(self, norm: nn.Module) -> None:
-        super().__init__()
-        self.norm = norm
+    """One row per node: the final node embeddings of all graphs in order."""
 
     def forward(self, x: Channels) -> Tensor:
         """Returns (M, d_h)."""
@@ -126,15 +117,7 @@ class PerNode(Readout):
 
 
 class PerEdge(Readout):
-    """One row per asked pair, from the edge channel.
-
-    Args:
-        norm: final LN of the edge channel.
-    """
-
-    def __init__(self, norm: nn.Module) -> None:
-        super().__init__()
-        self.norm = norm
+    """One row per asked pair, from the edge channel."""
 
     def forward(self, x: Channels) -> Tensor:
         """Returns (R, d_e)."""
@@ -143,15 +126,7 @@ class PerEdge(Readout):
 
 
 class PerEdgeOfNodes(Readout):
-    """One row per asked pair without an edge channel to read (EGT-Simple): [h_i, h_j, e0_ij].
-
-    Args:
-        norm: final LN of the node channel.
-    """
-
-    def __init__(self, norm: nn.Module) -> None:
-        super().__init__()
-        self.norm = norm
+    """One row per asked pair without an edge channel to read (EGT-Simple): [h_i, h_j, e0_ij]."""
 
     def forward(self, x: Channels) -> Tensor:
         """Returns (R, 2 d_h + d_e)."""

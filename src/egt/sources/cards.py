@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from egt.graph import FeatureSchema
 from egt.sources.molecule_features import (
     OGB_ATOM_FEATURES,
@@ -182,38 +184,23 @@ PCQM4MV2 = DataCard(
     notes="test is OGB's test-dev; the labels of both test splits are hidden.",
 )
 
-PCQM4MV2_2K = DataCard(
+PCQM4MV2_2K = replace(
+    PCQM4MV2,
     name="pcqm4mv2-2k",
     title="The first 1,999 molecules of PCQM4Mv2: for tests, not for results",
-    schema=OGB_SCHEMA,
-    target=_GAP,
     split_sizes={"train": 1_600, "val": 200, "test": 199},
-    num_nodes=(1, 14.14, 51),
-    mean_edges=29.12,
-    license="CC BY 4.0",
-    citation=_LSC,
-    target_meaning=_GAP_MEANING,
-    metric="MAE",
-    vocabulary=_OGB_VOCABULARY,
+    urls=(),
     checksums={
         "pcqm4mv2/pcqm4mv2_first2k_3d.csv.gz": "sha256:533023d9ff4f6dc471b1a87cb4c41e4b2283b8b1fb31e1f5f603329cb3a8af41"
     },
     notes="The split is ours: every tenth row is val (rows 8, 18, ...) or test (rows 9, 19, ...).",
 )
 
-PCQM4M = DataCard(
+PCQM4M = replace(
+    PCQM4MV2,
     name="pcqm4m",
     title="PCQM4M: HOMO-LUMO gap of 3.8 million molecules (superseded by PCQM4Mv2)",
-    schema=OGB_SCHEMA,
-    target=_GAP,
     split_sizes={"train": 3_045_360, "val": 380_670, "test": 377_423},
-    num_nodes=(1, 14.14, 51),
-    mean_edges=29.12,
-    license="CC BY 4.0",
-    citation=_LSC,
-    target_meaning=_GAP_MEANING,
-    metric="MAE",
-    vocabulary=_OGB_VOCABULARY,
     urls=("https://dgl-data.s3-accelerate.amazonaws.com/dataset/OGB-LSC/pcqm4m_kddcup2021.zip",),
     checksums={"pcqm4m_kddcup2021.zip": "md5:5144ebaa7c67d24da1a2acbe41f57f6a"},
     notes="The labels of the test split are hidden.",

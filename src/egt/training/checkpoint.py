@@ -21,6 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from egt.encodings.store.files import sync_folder
 from egt.errors import ArtifactError, ConfigError, RunError
 
 FORMAT = "egt-checkpoint-1"
@@ -120,7 +121,7 @@ def write_tensors(path: Path, state: Mapping[str, Any], tensors: Mapping[str, Te
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except (OSError, SafetensorError) as error:
         temporary.unlink(missing_ok=True)
         raise RunError(
@@ -151,13 +152,3 @@ def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
