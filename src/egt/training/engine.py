@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,7 +13,7 @@ from typing import Any, Literal
 
 import lightning.pytorch as lightning
 import torch
-from lightning.pytorch.loggers import Logger, TensorBoardLogger
+from lightning.pytorch.loggers import Logger, TensorBoardLogger, WandbLogger
 from lightning.pytorch.strategies import DDPStrategy
 
 from egt.assemble import build_model, build_task
@@ -104,6 +105,9 @@ def _trainer(config: RunConfig, out_dir: Path) -> lightning.Trainer:
     loggers: list[Logger] = []
     if importlib.util.find_spec("tensorboard") is not None:
         loggers.append(TensorBoardLogger(out_dir, name="tensorboard", version=""))
+    # Weights & Biases asks for a login unless its environment says what to do: only then is it meant.
+    if importlib.util.find_spec("wandb") is not None and {"WANDB_API_KEY", "WANDB_MODE"} & os.environ.keys():
+        loggers.append(WandbLogger(name=config.name, project="egt", save_dir=out_dir))
     return lightning.Trainer(
         accelerator=settings.accelerator,
         devices=settings.devices,

@@ -11,6 +11,7 @@ from pathlib import Path
 from egt.encodings.encoding import Preparation
 from egt.encodings.store.files import writing_in
 from egt.encodings.store.layout import FORMAT_VERSION, field_names, stored_settings
+from egt.encodings.store.parts import Parts
 from egt.encodings.store.place import building_folder, cache_folder, discard, publish, sole_builder, store_name
 from egt.encodings.store.reader import Store
 from egt.encodings.store.workers import chunks
@@ -35,7 +36,8 @@ def prepare(
     """The prepared graphs of a split: opened if they are on disk, else built and kept there.
 
     The folder is keyed by the content of the source, the schema and the settings of the stored encodings. It appears
-    at once when complete, so it may be built by several processes at a time and a builder may be killed at any moment.
+    at once when complete, so it may be built by several processes at a time and a builder may be killed at any moment;
+    what took it long (tours, superpixels) is then not computed again.
 
     Args:
         source: where the records come from.
@@ -62,10 +64,12 @@ def prepare(
             if path.exists():
                 discard(path)
             building = building_folder(path)
+        parts = Parts(path.with_name(f".{path.name}.parts"))
         try:
-            _build(building, source, split, preparation, num_workers, progress)
+            _build(building, source, split, preparation, num_workers, progress, parts)
             with writing_in(folder):
                 publish(building, path)
+                shutil.rmtree(parts.folder, ignore_errors=True)
         finally:
             shutil.rmtree(building, ignore_errors=True)
     return Store(path, preparation)
@@ -88,6 +92,7 @@ def _build(
     preparation: Preparation,
     num_workers: int | None,
     progress: Progress | None,
+    parts: Parts,
 ) -> None:
     """Write a complete store into an empty folder."""
     records = source.records(split)
@@ -95,7 +100,7 @@ def _build(
     with ExitStack() as stack:
         with writing_in(folder.parent):
             writer = stack.enter_context(closing(StoreWriter(folder, field_names(preparation.encodings))))
-        for chunk in stack.enter_context(closing(chunks(source, preparation, records, num_workers))):
+        for chunk in stack.enter_context(closing(chunks(source, preparation, records, num_workers, parts))):
             with writing_in(folder.parent):
                 writer.append(chunk)
             num_done += chunk.num_records

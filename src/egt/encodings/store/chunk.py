@@ -44,9 +44,8 @@ def make_chunk(source: Source, preparation: Preparation, records: Sequence[Any])
     num_nodes: list[int] = []
     rows: list[int] = []
     problems: list[Reading] = []
-    for reading in [
-        source.read(record) for record in records
-    ]:  # all reading first: it keeps the processor's caches hot
+    readings = [source.read(record) for record in records]  # all first: it keeps the processor's caches hot
+    for reading in readings:
         if reading.graph is not None and not reading.error:
             try:
                 samples.append(take_apart(stored(reading.graph)))

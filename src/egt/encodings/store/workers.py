@@ -15,45 +15,51 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from egt.encodings.encoding import Preparation
-from egt.encodings.store.chunk import Chunk, make_chunk
+from egt.encodings.store.chunk import Chunk
+from egt.encodings.store.parts import Parts
 from egt.errors import RunError
 from egt.sources.source import Source
 
+_Part = tuple[int, list[Any]]
+"""The number of a chunk and its records."""
 CHUNK_RECORDS = 64
 CHUNKS_AHEAD = 3
 """How many chunks per worker may be in the making or waiting to be written: it bounds the memory."""
 
 
 def chunks(
-    source: Source, preparation: Preparation, records: Sequence[Any], num_workers: int | None
+    source: Source, preparation: Preparation, records: Sequence[Any], num_workers: int | None, kept: Parts
 ) -> Generator[Chunk]:
-    """The chunks of all records, in order; the same numbers for every number of workers."""
+    """The chunks of all records, in order; the same numbers for every number of workers.
+
+    kept: where chunks are found that an earlier, interrupted build has made.
+    """
     slices = [range(start, min(start + CHUNK_RECORDS, len(records))) for start in range(0, len(records), CHUNK_RECORDS)]
-    parts = ([records[k] for k in part] for part in slices)
+    parts = ((number, [records[k] for k in part]) for number, part in enumerate(slices))
     num_workers = min(_num_processors() if num_workers is None else num_workers, len(slices))
     if num_workers <= 1:
-        return _here(source, preparation, parts)
-    return _in_workers(source, preparation, parts, num_workers)
+        return _here(source, preparation, parts, kept)
+    return _in_workers(source, preparation, parts, num_workers, kept)
 
 
-def _here(source: Source, preparation: Preparation, parts: Iterator[list[Any]]) -> Generator[Chunk]:
+def _here(source: Source, preparation: Preparation, parts: Iterator[_Part], kept: Parts) -> Generator[Chunk]:
     libraries = _blas_libraries()
-    for part in parts:
+    for number, records in parts:
         with libraries.limit(limits=1):
-            chunk = make_chunk(source, preparation, part)
+            chunk = kept.chunk(number, source, preparation, records)
         yield chunk
 
 
 def _in_workers(
-    source: Source, preparation: Preparation, parts: Iterator[list[Any]], num_workers: int
+    source: Source, preparation: Preparation, parts: Iterator[_Part], num_workers: int, kept: Parts
 ) -> Generator[Chunk]:
     # A forked worker starts at once and needs no importable main module; elsewhere than on Linux fork is not safe.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    pool = ProcessPoolExecutor(num_workers, context, _start_worker, (source, preparation))
+    pool = ProcessPoolExecutor(num_workers, context, _start_worker, (source, preparation, kept))
     pending: deque[Future[Chunk]] = deque()
     try:
         for part in parts:
-            pending.append(pool.submit(_work, part))
+            pending.append(pool.submit(_work, *part))
             if len(pending) >= CHUNKS_AHEAD * num_workers:
                 yield pending.popleft().result()
         while pending:
@@ -67,20 +73,21 @@ def _in_workers(
         pool.shutdown(cancel_futures=True)
 
 
-_job: tuple[Source, Preparation]
+_job: tuple[Source, Preparation, Parts]
 """In a worker process: what it works on."""
 
 
-def _start_worker(source: Source, preparation: Preparation) -> None:
+def _start_worker(source: Source, preparation: Preparation, kept: Parts) -> None:
     global _job
-    _job = source, preparation
+    _job = source, preparation, kept
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _blas_libraries().limit(limits=1)
 
 
-def _work(records: list[Any]) -> Chunk:
-    return make_chunk(*_job, records)
+def _work(number: int, records: list[Any]) -> Chunk:
+    source, preparation, kept = _job
+    return kept.chunk(number, source, preparation, records)
 
 
 def _end_with_parent() -> None:
