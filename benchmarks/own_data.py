@@ -30,7 +30,7 @@ SETS: dict[str, tuple[str, list[str]]] = {
     "pattern": ("pattern-100k", ["--set", "data.options={split_sizes: {train: 500, val: 100, test: 200}}"]),
     "tsp": ("tsp-100k", ["--set", "data.options={split_sizes: {train: 60, val: 10, test: 20}}"]),
 }
-EPOCHS = {"esol": 100, "bbbp": 40, "tox21": 20, "enzymes": 150, "cora": 100, "cora-links": 4, "pattern": 8, "tsp": 6}
+EPOCHS = {"esol": 100, "bbbp": 40, "tox21": 20, "enzymes": 150, "cora": 100, "cora-links": 8, "pattern": 8, "tsp": 50}
 
 
 def egt(*words: str) -> Any:

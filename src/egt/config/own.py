@@ -8,7 +8,7 @@ Defaults, each of which `--set` changes:
 - inputs: the features of the schema, SVD encodings of rank 8, hop distances up to 16.
 - readout: 4 virtual nodes for graph targets, the nodes or the edge channel otherwise.
 - task: regression on standardized targets with MAE, binary with ROC-AUC, or classes with accuracy.
-- training: Adam 1e-3, halved after 10 epochs without improvement, batches of 32 to 128 graphs, about 6,000 steps
+- training: Adam 1e-3, halved after 10 epochs without improvement, batches of 1 to 128 graphs, about 6,000 steps
   (10 to 200 epochs); the weights that are best on validation are kept.
 """
 
@@ -49,7 +49,8 @@ def own_config(schema: OwnSchema, card: DataCard, path: str, name: str, seed: in
         seed: of the run.
     """
     num_train = card.split_sizes.get("train", 1)
-    batch_size = 32 if num_train < 5_000 else 64 if num_train < 20_000 else 128
+    # At least twenty steps an epoch, down to one graph a step: a single graph divided for links is ten graphs.
+    batch_size = min(max(num_train // 20, 1), 32 if num_train < 5_000 else 64 if num_train < 20_000 else 128)
     steps = -(-num_train // batch_size)
     epochs = min(max(_STEPS // max(steps, 1), _EPOCHS[0]), _EPOCHS[1])
     validated = card.split_sizes.get("val", 0) > 0

@@ -49,16 +49,16 @@ def _write(file: Path, chunk: Chunk) -> None:
     text = json.dumps({"num_records": chunk.num_records, "problems": problems}).encode()
     file.parent.mkdir(exist_ok=True)
     draft = file.with_name(f".{file.name}.{os.getpid()}")
+    arrays: dict[str, Any] = {
+        "about": np.frombuffer(text, np.uint8),
+        "num_nodes": chunk.num_nodes,
+        "rows": chunk.rows,
+        "present": chunk.present,
+        "lengths": chunk.lengths,
+        **{f"data.{name}": array for name, array in chunk.data.items()},
+    }
     with open(draft, "wb") as stream:
-        np.savez(
-            stream,
-            about=np.frombuffer(text, np.uint8),
-            num_nodes=chunk.num_nodes,
-            rows=chunk.rows,
-            present=chunk.present,
-            lengths=chunk.lengths,
-            **{f"data.{name}": array for name, array in chunk.data.items()},
-        )
+        np.savez(stream, **arrays)
     draft.replace(file)
 
 
