@@ -81,7 +81,8 @@ def train(
             start_from=None if start is None else _start(start, config, keep_head, freeze_below, tune),
             watch=bars,
         )
-    _report(outcome, json)
+    if outcome.is_first:
+        _report(outcome, json)
 
 
 def _show_log() -> None:

@@ -46,6 +46,7 @@ class Outcome:
         epoch: the epoch, from 0, whose weights were selected.
         history: a row for each epoch.
         problems: split -> how many of its rows could not be read.
+        is_first: whether this process wrote the artifact; of several, only one does and knows the metrics.
     """
 
     path: Path
@@ -53,6 +54,7 @@ class Outcome:
     epoch: int
     history: Sequence[Mapping[str, float]]
     problems: Mapping[str, int]
+    is_first: bool = True
 
 
 def fit(
@@ -104,7 +106,8 @@ def fit(
     path = folder / ARTIFACT
     problems = {name: sum(1 for row in store.problems if row.error) for name, store in stores.items()}
     if getattr(rank_zero_only, "rank", 0):  # another process of this run writes the artifact
-        return Outcome(path, Artifact(config, build_model(config)), result.epoch, result.history, problems)
+        untrained = Artifact(config, build_model(config))
+        return Outcome(path, untrained, result.epoch, result.history, problems, is_first=False)
     artifact = _artifact(config, source, stores, result, problems)
     save_artifact(artifact, path)
     return Outcome(path, load_artifact(path), result.epoch, result.history, problems)
