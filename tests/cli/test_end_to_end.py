@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from egt.artifact.artifact import load_artifact
 from tests.cli.runs import SMILES, TINY, blocks, egt, molecules, read_csv, ring, write_csv, write_jsonl
 
 Capture = pytest.CaptureFixture[str]
@@ -158,3 +160,28 @@ def test_fine_tuning_on_other_labels(tmp_path: Path, capsys: Capture) -> None:
     done = egt(capsys, "train", other, "--from", artifact, "--set", "trainer.max_epochs=1", "--json")
     assert done.code == 0, done.err
     assert "roc_auc" in done.json["metrics"]["val"]
+
+
+def test_tuning_the_edge_channel_leaves_nodes_and_head_alone(tmp_path: Path, capsys: Capture) -> None:
+    data = molecules(tmp_path / "sizes.csv", length=[1.1 * len(text) for text in SMILES])
+    artifact = train(capsys, data)
+    words = ("--tune", "edges", "--out", tmp_path / "tuned", "--set", "trainer.max_epochs=2", "trainer.select=last")
+    done = egt(capsys, "train", data, "--from", artifact, *words, "--json")
+    assert done.code == 0, done.err
+    before, after = (load_artifact(Path(path)).model.state_dict() for path in (artifact, done.json["artifact"]))
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed
+    assert all(".pairs." in name or "pair_terms" in name or name == "readout.edges" for name in changed), changed
+
+
+def test_frozen_layers_stay_as_they_are(tmp_path: Path, capsys: Capture) -> None:
+    data = molecules(tmp_path / "sizes.csv", length=[1.1 * len(text) for text in SMILES])
+    artifact = train(capsys, data)
+    words = ("--freeze-below", "1", "--out", tmp_path / "tuned", "--set", "trainer.max_epochs=1", "trainer.select=last")
+    done = egt(capsys, "train", data, "--from", artifact, *words, "--json")
+    assert done.code == 0, done.err
+    before, after = (load_artifact(Path(path)).model.state_dict() for path in (artifact, done.json["artifact"]))
+    frozen = [name for name in before if name.startswith(("layers.0.", "embed."))]
+    assert frozen
+    assert all(torch.equal(before[name], after[name]) for name in frozen)
+    assert not torch.equal(before["layers.1.qkv.weight"], after["layers.1.qkv.weight"])

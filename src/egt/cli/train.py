@@ -48,7 +48,7 @@ def train(
         start: Start from the weights of this artifact; its last linear map starts anew.
         keep_head: With --from: keep the last linear map as well.
         freeze_below: With --from: leave the embeddings and the layers below this one as they are.
-        tune: With --from: `edges` trains the edge channel only.
+        tune: With --from: `edges` trains the edge channel only, and keeps the head.
         resume: Continue the run in the run folder.
         json: Print one JSON object as the last line.
     """

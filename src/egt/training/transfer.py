@@ -62,7 +62,7 @@ class Start:
         keep_head: keep the last linear map instead of starting it anew (the paper always starts it anew).
         vocabularies: for a table of categories, by parameter name, how its rows move.
         freeze_below: layers below this one, and the embeddings, stay as they are; 0 trains all.
-        tuned: "all", or "edges" for the authors' "-T" tuning: only the edge channel trains on.
+        tuned: "all", or "edges" for the authors' "-T" tuning: only the edge channel trains on, so the head is kept.
     """
 
     weights: Mapping[str, Tensor]
@@ -83,7 +83,7 @@ def start_from(model: EGT, start: Start) -> None:
     own = model.state_dict()
     loaded = dict(own)
     for name, fresh in own.items():
-        if name in last and not start.keep_head:
+        if name in last and not (start.keep_head or start.tuned == "edges"):
             continue
         if name not in start.weights:
             if name.startswith("auxiliary."):
