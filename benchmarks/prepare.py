@@ -30,9 +30,10 @@ from egt.encodings.encoding import Preparation
 from egt.encodings.store import prepare
 from egt.encodings.store.chunk import make_chunk
 from egt.encodings.svd import SvdEncoding
+from egt.errors import EgtError
 from egt.sources.cards import MOLHIV
-from egt.sources.molecule_features import is_flat, ogb_atoms, ogb_bonds
-from egt.sources.molecules import OGB_SCHEMA, graph_from_smiles, parse_smiles
+from egt.sources.molecule_features import Molecule, ogb_features
+from egt.sources.molecules import OGB_SCHEMA, graphs_from_smiles, parse_smiles
 from egt.sources.ogb_molecules import molhiv_table
 from egt.sources.source import DataCard, Reading
 
@@ -62,9 +63,20 @@ class Molecules:
         return range(len(self.smiles))
 
     def read(self, record: int) -> Reading:
-        """The molecule as `MoleculeSource` reads it."""
-        graph, warning = graph_from_smiles(self.smiles[record], id=str(record), graph_targets=[0.0])
-        return Reading(record, graph.id, graph=graph, warning=warning)
+        """One molecule."""
+        return self.read_all([record])[0]
+
+    def read_all(self, records: Sequence[int]) -> list[Reading]:
+        """The molecules as `MoleculeSource` reads them."""
+        names = [str(record) for record in records]
+        results = graphs_from_smiles(
+            [self.smiles[record] for record in records], ids=names, graph_targets=[[0.0]] * len(names)
+        )
+        readings = []
+        for record, name, result in zip(records, names, results, strict=True):
+            assert not isinstance(result, EgtError), "only readable molecules are chosen"
+            readings.append(Reading(record, name, graph=result[0], warning=result[1]))
+        return readings
 
 
 def ours(chunk: list[str]) -> Any:
@@ -106,14 +118,12 @@ def timed(function: Callable[..., Any], items: Iterable[Any]) -> tuple[float, li
 
 
 def stages_of_ours(chunk: list[str]) -> Seconds:
-    flat = [is_flat(smiles) is not None for smiles in chunk]
-    cases = list(zip(chunk, flat, strict=True))
-    parsing, molecules = timed(lambda case: parse_smiles(case[0], flat=case[1])[0], cases)
-    features, _ = timed(
-        lambda case: (ogb_atoms(case[0], flat=case[1], brackets="[" in case[2]), ogb_bonds(case[0], flat=case[1])),
-        zip(molecules, flat, chunk, strict=True),
-    )
-    together, graphs = timed(lambda smiles: graph_from_smiles(smiles)[0], chunk)
+    parsing, [parsed] = timed(parse_smiles, [chunk])
+    molecules = [molecule for molecule, _ in parsed if isinstance(molecule, Molecule)]
+    features, _ = timed(ogb_features, [molecules])
+    del parsed, molecules
+    together, [readings] = timed(Molecules(chunk).read_all, [range(len(chunk))])
+    graphs = [reading.graph for reading in readings]
     checking, _ = timed(OGB_SCHEMA.check, graphs)
     paths, _ = timed(ShortestPaths(MAX_HOPS), graphs)
     svd, _ = timed(SvdEncoding(RANK), graphs)

@@ -100,11 +100,10 @@ def test_zinc_vocabulary_is_that_of_the_data(data_dir: Path) -> None:
 def test_molhiv_sample_equals_ogb(data_dir: Path) -> None:
     source = molhiv_table(data_dir / "molhiv" / "molhiv.csv.gz")
     smiles = source.load(*source.files).smiles
-    for row in source.records("train")[::40]:
-        reading = source.read(row)
+    for reading in source.read_all(source.records("train")[::40]):
         assert reading.graph is not None
         if not reading.warning:
-            _assert_equal(smiles[row].as_py(), reading.graph)
+            _assert_equal(smiles[reading.row].as_py(), reading.graph)
 
 
 @pytest.mark.slow
@@ -112,12 +111,11 @@ def test_every_molecule_of_molhiv_equals_ogb_but_the_seven_that_rdkit_refuses(da
     source = molhiv_table(data_dir / "molhiv" / "molhiv.csv.gz")
     smiles = source.load(*source.files).smiles
     relaxed = []
-    for row in range(len(smiles)):
-        reading = source.read(row)
+    for reading in source.read_all(range(len(smiles))):
         assert reading.graph is not None
         if reading.warning:
-            relaxed.append(row)
+            relaxed.append(reading.row)
         else:
-            _assert_equal(smiles[row].as_py(), reading.graph)
+            _assert_equal(smiles[reading.row].as_py(), reading.graph)
     assert len(smiles) == 41_127
     assert relaxed == [137, 987, 12882, 18293, 30784, 30785, 35728]

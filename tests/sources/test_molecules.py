@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from egt.errors import DataError, GraphError
+from egt.errors import DataError, EgtError, GraphError
 from egt.graph import Graph
-from egt.sources.molecules import OGB_SCHEMA, ZINC_SCHEMA, MoleculeVocabulary, graph_from_smiles
+from egt.sources.molecules import OGB_SCHEMA, ZINC_SCHEMA, MoleculeVocabulary, graph_from_smiles, graphs_from_smiles
 from egt.sources.zinc import ZincGraphs
 
 
@@ -44,6 +44,25 @@ def test_the_graph_is_what_validation_would_give() -> None:
                 assert made.size == 0 or not made.flags.writeable
             else:
                 assert made == expected, name
+
+
+@pytest.mark.parametrize("vocabulary", ["ogb", "zinc"])
+def test_many_molecules_give_what_each_alone_gives_with_errors_in_their_place(vocabulary: MoleculeVocabulary) -> None:
+    smiles = ["CCO", "C(", "F/C=C/F", "", "CC(C)(C)(C)C", "C", "[Na+].[Cl-]", "CN", *["c1ccccc1"] * 9, "[O-][N+](=O)C"]
+    ids = [str(k) for k in range(len(smiles))]
+    targets = [[float(k)] if k != 7 else [np.inf] for k in range(len(smiles))]
+    results = graphs_from_smiles(smiles, vocabulary=vocabulary, ids=ids, graph_targets=targets)
+    assert [k for k, result in enumerate(results) if isinstance(result, EgtError)] == [1, 3, 7]
+    for k, result in enumerate(results):
+        if isinstance(result, EgtError):
+            with pytest.raises(type(result)) as raised:
+                graph_from_smiles(smiles[k], vocabulary=vocabulary, id=ids[k], graph_targets=targets[k])
+            assert str(raised.value) == str(result)
+            continue
+        alone, warning = graph_from_smiles(smiles[k], vocabulary=vocabulary, id=ids[k], graph_targets=targets[k])
+        assert result[1] == warning
+        for field in fields(Graph):
+            np.testing.assert_array_equal(getattr(result[0], field.name), getattr(alone, field.name))
 
 
 def test_targets_are_checked_and_not_frozen_for_the_caller() -> None:

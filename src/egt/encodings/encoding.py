@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
+from egt.errors import EgtError
 from egt.graph import FeatureSchema, Graph
 
 Array = NDArray[Any]
+_Result = TypeVar("_Result")
 
 
 class Encoding(Protocol):
@@ -53,10 +56,37 @@ class Preparation:
 
     def __call__(self, graph: Graph) -> Sample:
         """Prepare one graph; raises `GraphError` when it does not fit the schema."""
-        self.schema.check(graph)
-        results = {encoding: encoding(graph) for encoding in self.encodings}
-        return Sample(
-            graph,
-            node={encoding.name: result for encoding, result in results.items() if encoding.level == "node"},
-            pair={encoding.name: result for encoding, result in results.items() if encoding.level == "pair"},
-        )
+        [result] = self.each([graph])
+        if not isinstance(result, Sample):
+            raise result
+        return result
+
+    def each(self, graphs: Sequence[Graph]) -> list[Sample | Exception]:
+        """Prepare many graphs; in the place of one that cannot be prepared is the reason.
+
+        One encoding is computed for all before the next: the processor's caches then hold its code and tables.
+        """
+        failed: dict[int, Exception] = {}
+
+        def of_all(step: Callable[[Graph], _Result]) -> dict[int, _Result]:
+            found = {}
+            for number, graph in enumerate(graphs):
+                if number not in failed:
+                    try:
+                        found[number] = step(graph)
+                    except (EgtError, np.linalg.LinAlgError) as error:
+                        failed[number] = error
+            return found
+
+        of_all(self.schema.check)
+        encoded = [(encoding.level, encoding.name, of_all(encoding)) for encoding in self.encodings]
+        return [
+            failed[number]
+            if number in failed
+            else Sample(
+                graph,
+                node={name: found[number] for level, name, found in encoded if level == "node"},
+                pair={name: found[number] for level, name, found in encoded if level == "pair"},
+            )
+            for number, graph in enumerate(graphs)
+        ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from itertools import chain
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, chain, pairwise, repeat
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -96,56 +96,121 @@ _OGB_BOND_CODES = _Codes((1, 2, 3, 12, None), (0, 2, 3, 4, 5, 1), (0, 1))
 is_flat = re.compile(r"(?:[A-Za-z0-9()=#%.:-]|\[(?:[BCNOPSFIbcnops]|Cl|Br)H?\d?[+-]?\d?\])+").fullmatch
 
 
-def ogb_atoms(molecule: Any, *, flat: bool, brackets: bool) -> IntArray:
-    """(N, 9) category ids of the atoms.
+_TOGETHER = 8
+"""Molecules per table: one alone pays numpy's price for each call, and many do not fit into the processor's cache."""
 
-    Args:
-        molecule: an RDKit molecule.
+
+class Molecule(NamedTuple):
+    """A molecule as RDKit holds it, and what its SMILES tells beforehand.
+
+    Fields:
+        rdkit: the molecule.
         flat: whether its SMILES `is_flat`.
         brackets: whether its SMILES has brackets; without them there is no charge and no radical.
     """
+
+    rdkit: Any
+    flat: bool
+    brackets: bool
+
+
+class MoleculeFeatures(NamedTuple):
+    """The arrays of a molecule's graph, read-only, and a warning if they do not say all about it.
+
+    Fields:
+        atoms: (N, F) category ids of the atoms.
+        edge_index: (2, 2 * bonds) both directions of each bond.
+        bonds: (2 * bonds, F) category ids of the edges.
+    """
+
+    atoms: IntArray
+    edge_index: IntArray
+    bonds: IntArray
+    warning: str = ""
+
+
+def ogb_features(molecules: Sequence[Molecule]) -> list[MoleculeFeatures]:
+    """OGB's nine atom and three bond features."""
+    features = []
+    for start in range(0, len(molecules), _TOGETHER):
+        some = molecules[start : start + _TOGETHER]
+        found = zip(_ogb_atoms(some), _ogb_bonds(some), strict=True)
+        features += [MoleculeFeatures(atoms, *edges) for atoms, edges in found]
+    return features
+
+
+# In the next two functions: unbound methods mapped over a list cost half of what `atom.GetAtomicNum()` does, and
+# RDKit's iterators twice.
+def _ogb_atoms(molecules: Sequence[Molecule]) -> list[IntArray]:
+    """(N, 9) category ids of the atoms of each molecule."""
     from rdkit.Chem import Atom
 
-    # Unbound methods mapped over a list cost half of what `atom.GetAtomicNum()` does, and RDKit's iterators twice.
-    num_atoms = molecule.GetNumAtoms()
-    atoms = list(map(molecule.GetAtomWithIdx, range(num_atoms)))
-    zeros = [0] * num_atoms
+    groups = [list(map(rdkit.GetAtomWithIdx, range(rdkit.GetNumAtoms()))) for rdkit, _, _ in molecules]
+    atoms = list(chain.from_iterable(groups))
+    stereo, brackets = [not molecule.flat for molecule in molecules], [molecule.brackets for molecule in molecules]
     columns = (
         map(Atom.GetAtomicNum, atoms),
-        zeros if flat else map(Atom.GetChiralTag, atoms),
+        _asked(Atom.GetChiralTag, groups, stereo),
         map(Atom.GetTotalDegree, atoms),
-        map(Atom.GetFormalCharge, atoms) if brackets else zeros,
+        _asked(Atom.GetFormalCharge, groups, brackets),
         map(Atom.GetTotalNumHs, atoms),
-        map(Atom.GetNumRadicalElectrons, atoms) if brackets else zeros,
+        _asked(Atom.GetNumRadicalElectrons, groups, brackets),
         map(Atom.GetHybridization, atoms),
         map(Atom.GetIsAromatic, atoms),
         map(Atom.IsInRing, atoms),
     )
-    return _OGB_ATOM_CODES(_table(columns, num_atoms))
+    return _split(_OGB_ATOM_CODES(_table(columns, len(atoms))), map(len, groups))
 
 
-def ogb_bonds(molecule: Any, *, flat: bool) -> tuple[IntArray, IntArray]:
-    """(2, 2 * bonds) edges and their (2 * bonds, 3) category ids; arguments as for `ogb_atoms`."""
+def _ogb_bonds(molecules: Sequence[Molecule]) -> list[tuple[IntArray, IntArray]]:
+    """(2, 2 * bonds) edges and their (2 * bonds, 3) category ids, for each molecule."""
     from rdkit.Chem import Bond
 
-    bonds = _bonds(molecule)
+    groups = [_bonds(molecule.rdkit) for molecule in molecules]
+    bonds = list(chain.from_iterable(groups))
+    stereo = [not molecule.flat for molecule in molecules]
+    types = [
+        map(Bond.GetBondType, group) if asked else map(_TYPE_OF_ORDER.__getitem__, map(Bond.GetBondTypeAsDouble, group))
+        for group, asked in zip(groups, stereo, strict=True)
+    ]
     table = _table(
         (
             map(Bond.GetBeginAtomIdx, bonds),
             map(Bond.GetEndAtomIdx, bonds),
-            map(_TYPE_OF_ORDER.__getitem__, map(Bond.GetBondTypeAsDouble, bonds))
-            if flat
-            else map(Bond.GetBondType, bonds),
-            [0] * len(bonds) if flat else map(Bond.GetStereo, bonds),
+            chain.from_iterable(types),
+            _asked(Bond.GetStereo, groups, stereo),
             map(Bond.GetIsConjugated, bonds),
         ),
         len(bonds),
     )
-    return _both_directions(table), _OGB_BOND_CODES(table[:, 2:]).repeat(2, axis=0)
+    num_edges = [2 * len(group) for group in groups]
+    ends = _split(_both_directions(table).T, num_edges)
+    ids = _split(_OGB_BOND_CODES(table[:, 2:]).repeat(2, axis=0), num_edges)
+    return [(_frozen(pairs.T), bonds) for pairs, bonds in zip(ends, ids, strict=True)]
 
 
-def _bonds(molecule: Any) -> list[Any]:
-    return list(map(molecule.GetBondWithIdx, range(molecule.GetNumBonds())))
+def _asked(getter: Callable[[Any], int], groups: Sequence[Sequence[Any]], asked: Sequence[bool]) -> Iterable[int]:
+    """One number for each atom or bond of all molecules: RDKit's where the molecule is asked, else 0."""
+    return chain.from_iterable(
+        map(getter, group) if ask else repeat(0, len(group)) for group, ask in zip(groups, asked, strict=True)
+    )
+
+
+def _bonds(rdkit: Any) -> list[Any]:
+    return list(map(rdkit.GetBondWithIdx, range(rdkit.GetNumBonds())))
+
+
+def _split(rows: IntArray, counts: Iterable[int]) -> list[IntArray]:
+    """Consecutive rows as one read-only array for each molecule."""
+    rows.setflags(write=False)
+    ends = list(accumulate(counts, initial=0))
+    return [rows[start:end] for start, end in pairwise(ends)]
+
+
+def _frozen(array: IntArray) -> IntArray:
+    array = np.ascontiguousarray(array)
+    array.setflags(write=False)
+    return array
 
 
 def _table(columns: Sequence[Iterable[int]], num_rows: int) -> IntArray:
@@ -159,13 +224,23 @@ def _both_directions(bonds: IntArray) -> IntArray:
     return bonds[:, [[0, 1], [1, 0]]].swapaxes(0, 1).reshape(2, -1)
 
 
-def zinc_atoms(molecule: Any) -> tuple[IntArray, list[str]]:
+def zinc_features(molecules: Sequence[Molecule]) -> list[MoleculeFeatures]:
+    """ZINC's types of atoms and bonds; `UNKNOWN` for others, with a warning about atoms."""
+    features = []
+    for molecule in molecules:
+        atoms, unknown = _zinc_atoms(molecule.rdkit)
+        warning = f"atom type {', '.join(unknown)} is not in the ZINC vocabulary" if unknown else ""
+        features.append(MoleculeFeatures(_frozen(atoms), *_zinc_bonds(molecule.rdkit), warning))
+    return features
+
+
+def _zinc_atoms(rdkit: Any) -> tuple[IntArray, list[str]]:
     """(N, 1) atom types, and the names of those that ZINC does not have.
 
     A type names the hydrogens that a kekulized SMILES writes: those of a charged or chiral atom, which is in brackets.
     """
     names = []
-    for atom in molecule.GetAtoms():
+    for atom in rdkit.GetAtoms():
         name, charge = atom.GetSymbol(), atom.GetFormalCharge()
         if (charge or atom.GetChiralTag()) and (hydrogens := atom.GetTotalNumHs()):
             name += f" H{hydrogens}"
@@ -174,13 +249,13 @@ def zinc_atoms(molecule: Any) -> tuple[IntArray, list[str]]:
     return ids.reshape(-1, 1), sorted({name for name in names if name not in _ZINC_ATOM_ID})
 
 
-def zinc_bonds(molecule: Any) -> tuple[IntArray, IntArray]:
+def _zinc_bonds(rdkit: Any) -> tuple[IntArray, IntArray]:
     """(2, 2 * bonds) edges and (2 * bonds, 1) types of the kekulized molecule; `UNKNOWN` for a bond of another kind."""
     from rdkit.Chem import Bond, Kekulize
 
-    Kekulize(molecule, clearAromaticFlags=True)
-    bonds = _bonds(molecule)
+    Kekulize(rdkit, clearAromaticFlags=True)
+    bonds = _bonds(rdkit)
     columns = map(Bond.GetBeginAtomIdx, bonds), map(Bond.GetEndAtomIdx, bonds), map(Bond.GetBondType, bonds)
     table = _table(columns, len(bonds))
     types = np.where(table[:, 2:] < len(ZINC_BONDS), table[:, 2:], UNKNOWN)
-    return _both_directions(table), types.repeat(2, axis=0)
+    return _frozen(_both_directions(table)), _frozen(types.repeat(2, axis=0))

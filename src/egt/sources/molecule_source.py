@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from egt.errors import DataError, EgtError
 from egt.graph import IntArray, TargetArray
 from egt.sources.data_folder import fingerprint
-from egt.sources.molecules import MoleculeVocabulary, graph_from_smiles, require_rdkit
+from egt.sources.molecules import MoleculeVocabulary, graphs_from_smiles, require_rdkit
 from egt.sources.source import DataCard, Reading
 
 
@@ -73,18 +73,24 @@ class MoleculeSource:
 
     def read(self, record: int) -> Reading:
         """The molecule of a row."""
+        return self.read_all([record])[0]
+
+    def read_all(self, records: Sequence[int]) -> list[Reading]:
+        """The molecules of some rows."""
         table = self.load(*self.files)
-        name = str(record)
-        try:
-            graph, warning = graph_from_smiles(
-                table.smiles[record].as_py() or "",
-                vocabulary=self.vocabulary,
-                id=name,
-                graph_targets=table.targets[record],
-            )
-        except EgtError as error:
-            return Reading(record, name, error=str(error))
-        return Reading(record, name, graph=graph, warning=warning)
+        names = [str(record) for record in records]
+        results = graphs_from_smiles(
+            [table.smiles[record].as_py() or "" for record in records],
+            vocabulary=self.vocabulary,
+            ids=names,
+            graph_targets=[table.targets[record] for record in records],
+        )
+        return [
+            Reading(record, name, error=str(result))
+            if isinstance(result, EgtError)
+            else Reading(record, name, graph=result[0], warning=result[1])
+            for record, name, result in zip(records, names, results, strict=True)
+        ]
 
 
 def read_csv(path: Path, text_columns: Sequence[str] = ("smiles",)) -> Any:

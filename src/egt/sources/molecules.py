@@ -8,26 +8,34 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from egt.errors import DataError
-from egt.graph import Graph, IntArray, target_array
+from egt.errors import DataError, EgtError
+from egt.graph import Graph, target_array
 from egt.sources.molecule_features import (
     OGB_SCHEMA,
     ZINC_SCHEMA,
+    Molecule,
+    MoleculeFeatures,
     is_flat,
-    ogb_atoms,
-    ogb_bonds,
-    zinc_atoms,
-    zinc_bonds,
+    ogb_features,
+    zinc_features,
 )
 
-__all__ = ["OGB_SCHEMA", "ZINC_SCHEMA", "MoleculeVocabulary", "graph_from_smiles", "parse_smiles", "require_rdkit"]
+__all__ = [
+    "OGB_SCHEMA",
+    "ZINC_SCHEMA",
+    "MoleculeVocabulary",
+    "graph_from_smiles",
+    "graphs_from_smiles",
+    "parse_smiles",
+    "require_rdkit",
+]
 
 MoleculeVocabulary = Literal["ogb", "zinc"]
 
@@ -52,35 +60,54 @@ def graph_from_smiles(
         DataError: if RDKit cannot read the SMILES even with relaxed sanitization; the message gives its reason.
         GraphError: if the targets are not numbers.
     """
-    flat = is_flat(smiles) is not None
-    molecule, warning = parse_smiles(smiles, flat=flat)
-    if vocabulary == "ogb":
-        atoms = ogb_atoms(molecule, flat=flat, brackets="[" in smiles)
-        edge_index, bonds = ogb_bonds(molecule, flat=flat)
-    else:
-        atoms, unknown = zinc_atoms(molecule)
-        edge_index, bonds = zinc_bonds(molecule)
-        if unknown:
-            reservation = f"atom type {', '.join(unknown)} is not in the ZINC vocabulary"
-            warning = f"{warning}; {reservation}" if warning else reservation
-    return _graph(atoms, edge_index, bonds, graph_targets, id), warning
+    [result] = graphs_from_smiles([smiles], vocabulary=vocabulary, ids=[id], graph_targets=[graph_targets])
+    if isinstance(result, EgtError):
+        raise result
+    return result
 
 
-def _graph(atoms: IntArray, edge_index: IntArray, bonds: IntArray, graph_targets: ArrayLike | None, id: str) -> Graph:
+def graphs_from_smiles(
+    smiles: Sequence[str],
+    *,
+    vocabulary: MoleculeVocabulary = "ogb",
+    ids: Sequence[str],
+    graph_targets: Sequence[ArrayLike | None],
+) -> list[tuple[Graph, str] | EgtError]:
+    """`graph_from_smiles` of many molecules, with what it would raise in the place of those that cannot be read.
+
+    Parsing is done for all, then features, then graphs: RDKit is large, and the processor's caches hold one step.
+    """
+    parsed = parse_smiles(smiles)
+    good = [molecule for molecule, _ in parsed if isinstance(molecule, Molecule)]
+    features = iter(ogb_features(good) if vocabulary == "ogb" else zinc_features(good))
+    results: list[tuple[Graph, str] | EgtError] = []
+    for (molecule, warning), name, targets in zip(parsed, ids, graph_targets, strict=True):
+        if isinstance(molecule, EgtError):
+            results.append(molecule)
+            continue
+        found = next(features)
+        try:
+            graph = _graph(found, targets, name)
+        except EgtError as error:
+            results.append(error)
+            continue
+        results.append((graph, "; ".join(filter(None, (warning, found.warning)))))
+    return results
+
+
+def _graph(features: MoleculeFeatures, graph_targets: ArrayLike | None, id: str) -> Graph:
     """The graph of a molecule, whose arrays are valid as RDKit has no parallel bonds; only the targets are checked."""
     targets = target_array(graph_targets, None, f"graph {id!r}: graph_targets")
     if targets is not None:
         targets = targets.view()
         targets.setflags(write=False)
-    for array in (edge_index, atoms, bonds):
-        array.setflags(write=False)
     return Graph.trusted(
-        num_nodes=len(atoms),
-        edge_index=edge_index,
-        node_categories=atoms,
-        node_values=np.empty((len(atoms), 0), np.float32),
-        edge_categories=bonds,
-        edge_values=np.empty((len(bonds), 0), np.float32),
+        num_nodes=len(features.atoms),
+        edge_index=features.edge_index,
+        node_categories=features.atoms,
+        node_values=np.empty((len(features.atoms), 0), np.float32),
+        edge_categories=features.bonds,
+        edge_values=np.empty((len(features.bonds), 0), np.float32),
         edge_weight=None,
         graph_targets=targets,
         node_targets=None,
@@ -103,28 +130,28 @@ def require_rdkit() -> Any:
     return Chem
 
 
-def parse_smiles(smiles: str, *, flat: bool) -> tuple[Any, str]:
-    """The RDKit molecule of a SMILES string, and a warning if only relaxed sanitization accepts it.
-
-    Args:
-        smiles: the SMILES string.
-        flat: whether it `is_flat`, which leaves less to do.
-
-    Raises:
-        DataError: if RDKit cannot read it.
-    """
+def parse_smiles(smiles: Sequence[str]) -> list[tuple[Molecule | DataError, str]]:
+    """The RDKit molecule of each SMILES string and a warning if only relaxed sanitization accepts it; or an error."""
     Chem = require_rdkit()
-    if not smiles.strip():
-        raise DataError("the SMILES string is empty")
+    flat = [is_flat(text) is not None for text in smiles]
     with Chem.rdBase.BlockLogs():
-        molecule = _parse_flat(smiles, Chem) if flat else Chem.MolFromSmiles(smiles)
-    warning = ""
-    if molecule is None:
-        molecule, reason = _parse_relaxed(smiles, Chem)
-        warning = f"read with relaxed sanitization: {reason}"
-    if molecule.GetNumAtoms() == 0:
-        raise DataError(f"SMILES {smiles!r} has no atoms")
-    return molecule, warning
+        strict = [_parse_flat(s, Chem) if f else Chem.MolFromSmiles(s) for s, f in zip(smiles, flat, strict=True)]
+    results: list[tuple[Molecule | DataError, str]] = []
+    for text, is_it_flat, molecule in zip(smiles, flat, strict, strict=True):
+        warning = ""
+        try:
+            if not text.strip():
+                raise DataError("the SMILES string is empty")
+            if molecule is None:
+                molecule, reason = _parse_relaxed(text, Chem)
+                warning = f"read with relaxed sanitization: {reason}"
+            if molecule.GetNumAtoms() == 0:
+                raise DataError(f"SMILES {text!r} has no atoms")
+        except DataError as error:
+            results.append((error, ""))
+        else:
+            results.append((Molecule(molecule, is_it_flat, brackets="[" in text), warning))
+    return results
 
 
 def _parse_flat(smiles: str, Chem: Any) -> Any:

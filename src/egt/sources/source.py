@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from egt.graph import FeatureSchema, Graph
 
@@ -80,3 +80,18 @@ class Source(Protocol):
 
     def read(self, record: Any) -> Reading:
         """The graph of one record. A bad row is a reading with an `error`, never an exception."""
+
+
+@runtime_checkable
+class BulkSource(Source, Protocol):
+    """A source that reads many records faster than one by one."""
+
+    def read_all(self, records: Sequence[Any]) -> list[Reading]:
+        """What `read` gives for each of the records."""
+
+
+def read_all(source: Source, records: Sequence[Any]) -> list[Reading]:
+    """The readings of some records, the fast way if the source has one."""
+    if isinstance(source, BulkSource):
+        return source.read_all(records)
+    return [source.read(record) for record in records]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.encodings.encoding import Preparation
+from egt.encodings.encoding import Preparation, Sample
 from egt.encodings.store.layout import Array, field_names, presence, take_apart
-from egt.errors import DataError, EgtError
-from egt.sources.source import Reading, Source
+from egt.errors import DataError
+from egt.sources.source import Reading, Source, read_all
 
 
 @dataclass(frozen=True)
@@ -39,20 +39,22 @@ class Chunk:
 def make_chunk(source: Source, preparation: Preparation, records: Sequence[Any]) -> Chunk:
     """Read the records and compute the stored encodings of their graphs."""
     fields = field_names(preparation.encodings)
+    readings = read_all(source, records)
     stored = Preparation(preparation.schema, [encoding for encoding in preparation.encodings if encoding.stored])
+    prepared = iter(stored.each([reading.graph for reading in readings if reading.graph is not None]))
     samples: list[dict[str, Array]] = []
     num_nodes: list[int] = []
     rows: list[int] = []
     problems: list[Reading] = []
-    readings = [source.read(record) for record in records]  # all first: it keeps the processor's caches hot
     for reading in readings:
-        if reading.graph is not None and not reading.error:
-            try:
-                samples.append(take_apart(stored(reading.graph)))
-                num_nodes.append(reading.graph.num_nodes)
+        if reading.graph is not None:
+            sample = next(prepared)
+            if isinstance(sample, Sample):
+                samples.append(take_apart(sample))
+                num_nodes.append(sample.graph.num_nodes)
                 rows.append(reading.row)
-            except (EgtError, np.linalg.LinAlgError) as error:
-                reading = replace(reading, error=str(error))
+            else:
+                reading = replace(reading, error=str(sample))
         if reading.error or reading.warning:
             problems.append(replace(reading, graph=None))
     return Chunk(

@@ -53,6 +53,7 @@ def _here(source: Source, preparation: Preparation, parts: Iterator[_Part], kept
 def _in_workers(
     source: Source, preparation: Preparation, parts: Iterator[_Part], num_workers: int, kept: Parts
 ) -> Generator[Chunk]:
+    _load_libraries(preparation)
     # A forked worker starts at once and needs no importable main module; elsewhere than on Linux fork is not safe.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     pool = ProcessPoolExecutor(num_workers, context, _start_worker, (source, preparation, kept))
@@ -71,6 +72,13 @@ def _in_workers(
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _load_libraries(preparation: Preparation) -> None:
+    """Load what encodings need, so that forked workers find it in their memory: numba alone takes them a second."""
+    if any(encoding.stored for encoding in preparation.encodings):
+        import egt.encodings.reach
+        import egt.encodings.triplets  # noqa: F401
 
 
 _job: tuple[Source, Preparation, Parts]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from egt.errors import DataError, EgtError
 from egt.graph import Graph
-from egt.sources.molecules import graph_from_smiles
+from egt.sources.molecules import graphs_from_smiles
 from egt.sources.own.build import build_graph, strange_label
 from egt.sources.own.division import Division, target_matrix
 from egt.sources.own.kinds import encode_target
@@ -115,37 +115,60 @@ class OwnSource:
 
     def read(self, record: OwnRecord) -> Reading:
         """The graph of a record, with a warning about whatever had to be filled in."""
-        warnings = [record.warning] if record.warning else []
-        if record.error:
-            return Reading(record.row, record.id, error=record.error)
-        try:
-            graph, more = self._graph(record)
-        except EgtError as error:
-            return Reading(record.row, record.id, error=f"{self._raw.where} row {record.row + 1}: {error}")
-        warnings += more
-        return Reading(record.row, record.id, graph=graph, warning="; ".join(warnings))
+        return self.read_all([record])[0]
+
+    def read_all(self, records: Sequence[OwnRecord]) -> list[Reading]:
+        """The graphs of some records."""
+        graphs = iter(self._graphs([record for record in records if not record.error]))
+        readings = []
+        for record in records:
+            if record.error:
+                readings.append(Reading(record.row, record.id, error=record.error))
+                continue
+            try:
+                graph, warning = self._asked(next(graphs), record)
+            except EgtError as error:
+                where = f"{self._raw.where} row {record.row + 1}"
+                readings.append(Reading(record.row, record.id, error=f"{where}: {error}"))
+                continue
+            warning = "; ".join(filter(None, (record.warning, warning)))
+            readings.append(Reading(record.row, record.id, graph=graph, warning=warning))
+        return readings
 
     def schema_table(self) -> list[tuple[str, str, str]]:
         """What was decided about the data, as rows to show: what, the decision, how to change it."""
         return self.own_schema.rows()
 
-    def _graph(self, record: OwnRecord) -> tuple[Graph, list[str]]:
-        graph, warnings = self._whole_graph(record)
+    def _asked(self, result: tuple[Graph, str] | EgtError, record: OwnRecord) -> tuple[Graph, str]:
+        """The graph with the pairs that link prediction asks about."""
+        if isinstance(result, EgtError):
+            raise result
+        graph, warning = result
         if self.own_schema.level == "link" and graph.query_index is None:
             graph = self._linked(graph, record)
-        return graph, warnings
+        return graph, warning
 
-    def _whole_graph(self, record: OwnRecord) -> tuple[Graph, list[str]]:
-        """The graph with all its edges, and warnings."""
-        schema = self.own_schema
-        if schema.format == "molecules":
-            graph, warning = graph_from_smiles(
-                record.smiles, vocabulary=schema.vocabulary, id=record.id, graph_targets=record.targets
+    def _graphs(self, records: Sequence[OwnRecord]) -> list[tuple[Graph, str] | EgtError]:
+        """The graphs with all their edges, and warnings; in the place of one that cannot be read is the reason."""
+        if self.own_schema.format == "molecules":
+            return graphs_from_smiles(
+                [record.smiles for record in records],
+                vocabulary=self.own_schema.vocabulary,
+                ids=[record.id for record in records],
+                graph_targets=[record.targets for record in records],
             )
-            return graph, [warning] if warning else []
+        return [self._built(record) for record in records]
+
+    def _built(self, record: OwnRecord) -> tuple[Graph, str] | EgtError:
         if record.shape is None:
-            raise DataError("the row holds no graph")
-        return build_graph(record.shape, schema, id=record.id, graph_targets=record.targets, scored=record.scored)
+            return DataError("the row holds no graph")
+        try:
+            graph, warnings = build_graph(
+                record.shape, self.own_schema, id=record.id, graph_targets=record.targets, scored=record.scored
+            )
+        except EgtError as error:
+            return error
+        return graph, "; ".join(warnings)
 
     def _linked(self, graph: Graph, record: OwnRecord) -> Graph:
         plan = self.own_schema.split
@@ -193,14 +216,8 @@ class OwnSource:
         """Evenly spaced graphs, and the number of rows."""
         total = self._raw.num_rows
         rows = np.unique(np.linspace(0, total - 1, min(total, MAX_GRAPHS_MEASURED)).astype(int))
-        graphs = []
-        for row in rows:
-            record = self._record(int(row))
-            try:
-                graphs += [] if record.error else [self._whole_graph(record)[0]]
-            except EgtError:  # a bad row has no size; `read` reports it
-                continue
-        return graphs, total
+        records = [record for row in rows if not (record := self._record(int(row))).error]
+        return [result[0] for result in self._graphs(records) if not isinstance(result, EgtError)], total
 
 
 def _ids(raw: RawData, name: str, *, is_new: bool) -> list[str]:

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from egt.encodings.degrees import Degrees
+from egt.encodings.distances import ShortestPaths
+from egt.encodings.encoding import Preparation, Sample
+from egt.errors import GraphError
+from egt.graph import FeatureSchema, Graph
+
+
+def test_many_graphs_are_prepared_as_each_alone_and_a_misfit_gives_its_reason() -> None:
+    preparation = Preparation(FeatureSchema(), (Degrees(), ShortestPaths(3)))
+    chain = Graph.undirected(num_nodes=3, edge_index=[[0, 1], [1, 2]])
+    misfit = Graph(num_nodes=1, edge_index=np.zeros((2, 0), int), node_values=[[1.0]], id="misfit")
+    single = Graph(num_nodes=1, edge_index=np.zeros((2, 0), int))
+    first, second, third = preparation.each([chain, misfit, single])
+    assert isinstance(second, GraphError)
+    with pytest.raises(GraphError, match="'misfit': node_values has 1 columns"):
+        preparation(misfit)
+    for sample, graph in ((first, chain), (third, single)):
+        alone = preparation(graph)
+        assert isinstance(sample, Sample)
+        assert sample.graph is graph
+        assert sample.pair["distance"].tolist() == alone.pair["distance"].tolist()
+        assert set(sample.node) | set(sample.pair) == {encoding.name for encoding in preparation.encodings}
+    assert isinstance(first, Sample)
+    assert first.pair["distance"].tolist() == [[0, 1, 2], [1, 0, 1], [2, 1, 0]]
