@@ -93,6 +93,11 @@ def theirs(chunk: list[str]) -> Any:
     return results
 
 
+def compute_theirs(chunk: list[str]) -> None:
+    """The other way without handing over what it has computed."""
+    theirs(chunk)
+
+
 def their_svd(graph: dict[str, Any]) -> Any:
     A = np.eye(graph["num_nodes"])
     A[tuple(graph["edge_index"])] = 1.0
@@ -195,8 +200,7 @@ def compare_preparing(smiles: list[str], num_processes: int, repeats: int) -> No
                 prepare(source, "all", PREPARATION, cache_dir=cache, num_workers=num_processes)
                 our_seconds = time.perf_counter() - start
             start = time.perf_counter()
-            for _ in workers.imap(theirs, chunks):
-                pass
+            workers.map(compute_theirs, chunks, chunksize=1)
             their_seconds = time.perf_counter() - start
             ratios.append(their_seconds / our_seconds)
             rates.append([len(smiles) / our_seconds, len(smiles) / their_seconds])
