@@ -76,6 +76,7 @@ class Stack:
             packed = Packed(sorted(sizes), shape.num_virtual)
             self.scope = Scope(packed)
             self.h, self.e = torch.randn(packed.num_nodes, d_h), torch.randn(packed.num_pairs, d_e)
+        self.d_h, self.d_e = torch.randn_like(self.h), torch.randn_like(self.e)
 
     def forward(self) -> tuple[Tensor, Tensor]:
         h, e = self.h.requires_grad_(), self.e.requires_grad_()
@@ -88,8 +89,8 @@ class Stack:
             self.forward()
 
     def train(self) -> None:
-        h, e = self.forward()
-        ((h.sum() + e.sum()) if e.requires_grad else h.sum()).backward()
+        outputs = [x for x in self.forward() if x.requires_grad and x.grad_fn is not None]
+        torch.autograd.backward(outputs, [self.d_h, self.d_e][: len(outputs)])
         self.h.grad = self.e.grad = None
         self.layers.zero_grad()
 

@@ -196,8 +196,8 @@ def test_distance_objective(layout: LayoutName) -> None:
     x = model.encode(batch)
     compare = Comparison(case, batch)
     compare.pair(head.norm(x.e), "layer/edge_norm_final")
-    compare.pair(head(x), "layer/distance_target")
-    term = objective.weight * distance_loss(head(x), batch, objective.max_hops) / batch.num_graphs
+    compare.pair(head(x.e), "layer/distance_target")
+    term = objective.weight * distance_loss(head, x.e, batch, objective.max_hops) / batch.num_graphs
     expected = case.about["distance_loss_term(kappa*mean_over_batch(sum_over_pairs))"]
     assert term.item() == pytest.approx(expected, abs=1e-5)
 

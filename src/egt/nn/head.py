@@ -7,8 +7,6 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from egt.nn.channels import Channels
-
 
 class MLP(nn.Module):
     """Linear maps with a non-linearity between them, none behind the last.
@@ -39,7 +37,7 @@ class MLP(nn.Module):
 
 
 class PairHead(nn.Module):
-    """A head on every pair of nodes, for auxiliary objectives such as distance prediction.
+    """A head on pairs of nodes, for auxiliary objectives such as distance prediction.
 
     Args:
         norm: final LN of the edge channel.
@@ -51,7 +49,7 @@ class PairHead(nn.Module):
         self.norm = norm
         self.mlp = mlp
 
-    def forward(self, x: Channels) -> Tensor:
-        """Returns (pairs..., outputs)."""
-        out: Tensor = self.mlp(self.norm(x.e))
+    def forward(self, e: Tensor) -> Tensor:
+        """e: (rows..., d_e) of the edge channel. Returns (rows..., outputs)."""
+        out: Tensor = self.mlp(self.norm(e))
         return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -31,14 +32,19 @@ def distance_targets(distance: Tensor, max_hops: int) -> Tensor:
     return torch.where(hops <= max_hops, max_hops + 1 - hops.clamp(min=1), IGNORED)
 
 
-def distance_loss(logits: Tensor, batch: GraphBatch, max_hops: int, num_virtual: int = 0) -> Tensor:
+def distance_loss(
+    head: Callable[[Tensor], Tensor], e: Tensor, batch: GraphBatch, max_hops: int, num_virtual: int = 0
+) -> Tensor:
     """Cross-entropy summed over all real ordered pairs within nu hops, self pairs included, of all graphs of a batch.
+
+    The head reads only these pairs: in molecules they are a third of all.
 
     DISCREPANCY: the paper does not say how pairs are reduced. In the TensorFlow code the objective is kappa times
     the mean over graphs of this sum; who calls divides by the number of graphs.
 
     Args:
-        logits: (pairs..., nu + 1), with the pairs of virtual nodes if there are any.
+        head: (pairs, d_e) -> (pairs, nu + 1) logits.
+        e: (pairs..., d_e), with the pairs of virtual nodes if there are any.
         batch: the graphs, with their encoding "distance".
         max_hops: nu.
         num_virtual: q, how many nodes the readout put in front of each graph.
@@ -46,11 +52,14 @@ def distance_loss(logits: Tensor, batch: GraphBatch, max_hops: int, num_virtual:
     classes = distance_targets(batch.pair["distance"], max_hops)
     if batch.layout.real_pairs is not None:
         classes = classes.masked_fill(~batch.layout.real_pairs, IGNORED)
-    rows = logits.flatten(0, -2)
+    classes = classes.flatten()
+    scored = (classes != IGNORED).nonzero().squeeze(-1)
+    rows = scored
     if num_virtual:
         _, _, pair_rows = batch.layout.with_virtual(num_virtual)
-        rows = rows[pair_rows]
-    return functional.cross_entropy(rows.float(), classes.flatten(), ignore_index=IGNORED, reduction="sum")
+        rows = pair_rows[scored]
+    logits = head(e.flatten(0, -2).index_select(0, rows))
+    return functional.cross_entropy(logits.float(), classes[scored], reduction="sum")
 
 
 @dataclass(frozen=True)
@@ -66,12 +75,12 @@ class DistanceObjective:
     weight: float
     name: str = "distance"
 
-    def loss(self, logits: Tensor, x: Channels, batch: GraphBatch) -> Tensor:
+    def loss(self, head: Callable[[Tensor], Tensor], x: Channels, batch: GraphBatch) -> Tensor:
         """The sum over the graphs times kappa; divide it by their number.
 
         Args:
-            logits: (pairs..., nu + 1) of the objective's head.
-            x: the channels that the head read.
+            head: of the objective, on rows of the edge channel.
+            x: the final channels.
             batch: the graphs.
         """
-        return self.weight * distance_loss(logits, batch, self.max_hops, x.scope.layout.num_virtual)
+        return self.weight * distance_loss(head, x.e, batch, self.max_hops, x.scope.layout.num_virtual)

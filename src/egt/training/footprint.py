@@ -146,7 +146,7 @@ def _loss(model: EGT, config: RunConfig, batch: GraphBatch) -> Tensor:
     x = model.encode(batch)
     loss = model.read(x).square().sum()
     for objective in build_task(config).auxiliary:
-        loss = loss + objective.loss(model.auxiliary[objective.name](x), x, batch)
+        loss = loss + objective.loss(model.auxiliary[objective.name], x, batch)
     return loss
 
 

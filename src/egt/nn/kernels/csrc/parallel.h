@@ -1,6 +1,7 @@
 // Runs numbered parts of a job on threads: torch's own OpenMP workers where there are any, else short-lived threads.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
@@ -12,10 +13,10 @@ namespace egt {
 // The entry point that GCC's, LLVM's and Intel's OpenMP runtimes share.
 using RunParallel = void (*)(void (*body)(void *), void *data, unsigned num_threads, unsigned flags);
 
-// Calls body(part) once for each part in [0, num_parts). Which thread takes which part is free; results must depend
-// on the part only. The first exception of a part is rethrown here.
+// Calls body(part) once for each part in [0, num_parts). A thread that is done takes the next part, so a slow or busy
+// processor holds up no other; results must depend on the part only. The first exception of a part is rethrown here.
 template <class Body>
-void for_each_part(int num_parts, const void *run_parallel, Body body) {
+void for_each_part(int num_parts, int num_threads, const void *run_parallel, Body body) {
     struct Job {
         Body &body;
         int num_parts;
@@ -36,13 +37,14 @@ void for_each_part(int num_parts, const void *run_parallel, Body body) {
         }
     };
     Job job{body, num_parts, {0}, {}, {}};
-    if (num_parts == 1) {
+    num_threads = std::min(num_threads, num_parts);
+    if (num_threads <= 1) {
         Job::work(&job);
     } else if (run_parallel != nullptr) {
-        reinterpret_cast<RunParallel>(const_cast<void *>(run_parallel))(&Job::work, &job, num_parts, 0);
+        reinterpret_cast<RunParallel>(const_cast<void *>(run_parallel))(&Job::work, &job, num_threads, 0);
     } else {
         std::vector<std::thread> threads;
-        for (int i = 1; i < num_parts; ++i) threads.emplace_back(&Job::work, &job);
+        for (int i = 1; i < num_threads; ++i) threads.emplace_back(&Job::work, &job);
         Job::work(&job);
         for (std::thread &thread : threads) thread.join();
     }

@@ -1,4 +1,4 @@
-// What a call will do: offsets of the graphs, packed weights, tile sizes, and the share of each thread.
+// What a call will do: offsets of the graphs, packed weights, tile sizes, and the parts that threads take.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct Plan {
     int tile_pairs, chunk_pairs;                  // aims: pairs of a tile of query rows; pairs of a chunk of a tile
     int tile_stride, chunk_stride, key_stride;    // floats between two channels in the buffers of a tile, chunk, graph
     int pair_stride;                              // edge_width in whole vectors: floats of a pair in pair-major buffers
-    std::vector<std::vector<RowRange>> parts;     // the rows of each thread
+    std::vector<std::vector<RowRange>> parts;     // the rows of each part: a few parts for each thread
 
     Plan(const EgtPairPass &pass, bool attends, bool updates, bool backward);
 
@@ -114,12 +114,14 @@ inline void Plan::pack_weights(bool backward) {
     W2_back = pack_transposed(second);
 }
 
-// Cuts the rows of all graphs, in order, into one run per thread with nearly equal numbers of pairs.
+// Cuts the rows of all graphs, in order, into runs with nearly equal numbers of pairs, a few for each thread.
 inline void Plan::share_rows() {
     int64_t total = 0;
     for (int64_t graph = 0; graph < pass.num_graphs; ++graph) total += int64_t{num_rows(graph)} * size(graph);
     constexpr int64_t kFewestPairs = 512;  // less is not worth waking a thread
-    const int64_t num_parts = std::max<int64_t>(1, std::min(pass.num_threads, total / kFewestPairs));
+    constexpr int64_t kPartsPerThread = 4;
+    const int64_t wanted = pass.num_threads > 1 ? pass.num_threads * kPartsPerThread : 1;
+    const int64_t num_parts = std::max<int64_t>(1, std::min(wanted, total / kFewestPairs));
     parts.resize(num_parts);
     int64_t done = 0, part = 0;
     for (int64_t graph = 0; graph < pass.num_graphs; ++graph) {
