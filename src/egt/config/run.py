@@ -81,7 +81,7 @@ class TrainerConfig(Section):
     """How long, where and how carefully. `select` decides which weights a run leaves.
 
     `recompute` runs each layer again in the backward pass instead of keeping what is inside (the fused kernel on a CPU
-    does so by itself).
+    does so by itself). `compile` hands the layers to `torch.compile`, on the padded layout; it takes minutes to start.
     """
 
     max_epochs: PositiveInt | None = None
@@ -123,6 +123,11 @@ class RunConfig(Section):
         readout = self.model.readout
         if readout.kind == "virtual_nodes" and readout.attend_padding and self.data.layout != "padded":
             raise ValueError("readout.attend_padding exists only on the padded layout; set data.layout to padded")
+        if self.trainer.compile and self.data.layout == "packed":
+            raise ValueError(
+                "trainer.compile works on shapes, and packed batches have another one at every step: "
+                "set data.layout to auto or padded"
+            )
         if self.data.layout == "edge_list":
             self._check_edge_list()
         return self

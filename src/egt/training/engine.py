@@ -128,10 +128,10 @@ def _trainer(config: RunConfig, out_dir: Path) -> lightning.Trainer:
 
 
 def _layout(config: RunConfig, trainer: lightning.Trainer) -> LayoutName:
-    """Packed on CPU, padded on GPUs, unless the run says which."""
+    """Packed on CPU, padded on GPUs and for the compiler, unless the run says which."""
     if config.data.layout != "auto":
         return config.data.layout
-    return "packed" if trainer.strategy.root_device.type == "cpu" else "padded"
+    return "packed" if trainer.strategy.root_device.type == "cpu" and not config.trainer.compile else "padded"
 
 
 @contextmanager
