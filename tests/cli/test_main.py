@@ -71,3 +71,18 @@ def test_doctor_passes_its_own_checks(capsys: pytest.CaptureFixture[str]) -> Non
 def test_python_m_egt_is_egt() -> None:
     result = subprocess.run([sys.executable, "-m", "egt", "--version"], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == __import__("egt").__version__
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("pattern", "nodes: signal (one of 0, 1, 2)"),
+        ("tsp", "nodes: x (2 numbers); edges: edge_attr (a number)"),
+        ("molhiv", "SMILES"),
+    ],
+)
+def test_info_names_the_columns_that_new_files_need(
+    name: str, columns: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("data", "info", name) == 0
+    assert f"columns  │ {columns} " in capsys.readouterr().out

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from egt.cli.bars import Bars
 from egt.cli.output import print_json, print_table, say
 from egt.errors import DataError
+
+if TYPE_CHECKING:
+    from egt.sources.own import Feature
+    from egt.sources.source import DataCard
 
 
 def data(
@@ -77,6 +81,7 @@ def _info(name: str, json: bool) -> None:
             "target",
             f"{', '.join(card.target.names[:4])} ({card.target.level}, {card.target.kind}): {card.target_meaning}",
         ),
+        ("columns", _columns(card)),
         ("metric", card.metric),
         ("license", card.license),
         ("citation", card.citation),
@@ -85,6 +90,27 @@ def _info(name: str, json: bool) -> None:
         ("here", there),
     ]
     print_table(card.title, ("what", "value"), [row for row in rows if row[1]])
+
+
+def _columns(card: DataCard) -> str:
+    """What new files for a model of this data need to hold."""
+    from egt.inference.data import card_schema
+
+    schema = card_schema(card)
+    if schema.format == "molecules":
+        return "SMILES"
+    levels = {"nodes": schema.node_features, "edges": schema.edge_features}
+    named = {
+        level: ", ".join(f"{feature.name} ({_values(feature)})" for feature in features)
+        for level, features in levels.items()
+    }
+    return "; ".join(f"{level}: {columns}" for level, columns in named.items() if columns)
+
+
+def _values(feature: Feature) -> str:
+    if feature.kind == "continuous":
+        return "a number" if feature.width == 1 else f"{feature.width} numbers"
+    return "one of " + ", ".join(feature.vocabulary[:6]) + (", ..." if len(feature.vocabulary) > 6 else "")
 
 
 def _prepare(name: str, fetch: bool, json: bool) -> None:

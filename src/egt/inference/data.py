@@ -61,7 +61,7 @@ def reading_schema(config: RunConfig) -> OwnSchema:
     """How new files are read: as the own data of the run was, or as the card of its benchmark says."""
     if config.data.own_schema is not None:
         return OwnSchema.from_dict(config.data.own_schema)
-    return _card_schema(_card(config))
+    return card_schema(_card(config))
 
 
 def prepare_split(
@@ -96,8 +96,8 @@ def _target(config: RunConfig) -> TargetSchema:
     return reading_schema(config).target()
 
 
-def _card_schema(card: DataCard) -> OwnSchema:
-    """Files with the features of a benchmark: SMILES, or graphs whose columns are named as in its vocabulary.
+def card_schema(card: DataCard) -> OwnSchema:
+    """How files with the features of a benchmark are read: SMILES, or graphs with the columns of its vocabulary.
 
     Continuous features are one column of vectors: `x` of the nodes, `edge_attr` of the edges.
     """
