@@ -75,6 +75,17 @@ def test_large_graph(make_case: Any, num_threads: Callable[[int], None]) -> None
     check(make_case(sizes=[1000, 3], heads=2, head_width=4, edge_width=8, logit_size=0.3))
 
 
+@pytest.mark.parametrize("threads", [2, 3, 7])
+@pytest.mark.parametrize(
+    "sizes", [[3, 40, 40, 40, 25, 30, 2, 60, 2, 2, 2, 30], [61, 1, 1, 1, 60, 1, 2], [1] * 3 + [200]]
+)
+def test_parts_of_several_threads_in_any_order_of_sizes(
+    make_case: Any, num_threads: Callable[[int], None], sizes: list[int], threads: int
+) -> None:
+    num_threads(threads)
+    check(make_case(sizes=sizes, heads=2, head_width=4, edge_width=8, logit_size=0.3))
+
+
 def test_wide_edges_on_a_long_row(make_case: Any) -> None:
     check(make_case(sizes=[300], heads=2, head_width=3, edge_width=64, hidden_width=20, logit_size=0.3))
 

@@ -123,17 +123,16 @@ inline void Plan::share_rows() {
     const int64_t wanted = pass.num_threads > 1 ? pass.num_threads * kPartsPerThread : 1;
     const int64_t num_parts = std::max<int64_t>(1, std::min(wanted, total / kFewestPairs));
     parts.resize(num_parts);
-    int64_t done = 0, part = 0;
+    int64_t before = 0;  // pairs in front of the row
     for (int64_t graph = 0; graph < pass.num_graphs; ++graph) {
         const int n = size(graph), rows = num_rows(graph);
-        for (int row = 0; row < rows;) {
-            // The row whose middle passes the end of the part belongs to the next one.
-            const int64_t left = total * (part + 1) / num_parts - done;
-            int64_t take = part + 1 == num_parts ? rows - row : std::min<int64_t>((left + n / 2) / n, rows - row);
-            if (take > 0) parts[part].push_back({graph, row, static_cast<int>(row + take)});
-            row += static_cast<int>(take);
-            done += take * n;
-            if (row < rows) ++part;
+        for (int row = 0; row < rows; ++row, before += n) {
+            // A row belongs to the part that its middle falls into.
+            std::vector<RowRange> &ranges = parts[(before + n / 2) * num_parts / total];
+            if (!ranges.empty() && ranges.back().graph == graph)
+                ranges.back().last_row = row + 1;
+            else
+                ranges.push_back({graph, row, row + 1});
         }
     }
 }
