@@ -48,11 +48,11 @@ def test_the_graph_is_what_validation_would_give() -> None:
 
 @pytest.mark.parametrize("vocabulary", ["ogb", "zinc"])
 def test_many_molecules_give_what_each_alone_gives_with_errors_in_their_place(vocabulary: MoleculeVocabulary) -> None:
-    smiles = ["CCO", "C(", "F/C=C/F", "", "CC(C)(C)(C)C", "C", "[Na+].[Cl-]", "CN", *["c1ccccc1"] * 9, "[O-][N+](=O)C"]
+    smiles = ["CCO", "C(", "F/C=C/F", "", "CC(C)(C)(C)C", "C", "[Na+].[Cl-]", "CN", *["c1ccccc1"] * 9, "C\ud800"]
     ids = [str(k) for k in range(len(smiles))]
     targets = [[float(k)] if k != 7 else [np.inf] for k in range(len(smiles))]
     results = graphs_from_smiles(smiles, vocabulary=vocabulary, ids=ids, graph_targets=targets)
-    assert [k for k, result in enumerate(results) if isinstance(result, EgtError)] == [1, 3, 7]
+    assert [k for k, result in enumerate(results) if isinstance(result, EgtError)] == [1, 3, 7, 17]
     for k, result in enumerate(results):
         if isinstance(result, EgtError):
             with pytest.raises(type(result)) as raised:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from egt.config.load import override
 from egt.config.presets import preset
-from egt.errors import DataError
+from egt.errors import ConfigError, DataError
 from egt.sources.registry import BENCHMARKS
+from egt.training import footprint
 from egt.training.plan import card_sizes, known_sizes, plan
 
 TINY = ["model.num_layers=3", "model.node_width=16", "model.edge_width=8", "model.num_heads=2"]
@@ -60,3 +62,19 @@ def test_graphs_that_are_generated_need_no_reading() -> None:
 def test_own_data_that_is_gone_is_an_error() -> None:
     with pytest.raises(DataError, match="benchmark"):
         known_sizes(override(preset("zinc-100k"), ["data.source=nothing"]))
+
+
+def test_times_are_never_negative_however_busy_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter([9.0] * 4 + [1.0] * 4)  # two layers seem slower than three
+
+    def timed(*_: Any) -> tuple[float, float]:
+        return (found := next(seconds)), found / 3
+
+    monkeypatch.setattr(footprint, "_timed", timed)
+    assert footprint.measure_seconds(preset("zinc-100k"), [5, 6]) == (9.0, 3.0)
+
+
+def test_precision_may_be_written_as_a_number() -> None:
+    assert override(preset("zinc-100k"), ["trainer.precision=16"]).trainer.precision == "16"
+    with pytest.raises(ConfigError, match=r"data\.num_workers"):
+        override(preset("zinc-100k"), ["data.num_workers=100000"])

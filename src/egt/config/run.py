@@ -4,45 +4,48 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
 
 from egt.config.model import ModelConfig
 from egt.config.strict import Section
 from egt.config.task import TaskConfig
 
-
-class LinkSplit(Section):
-    """Link prediction: which share of the edges is held out and how many non-edges are asked for each."""
-
-    holdout: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    negatives: PositiveFloat = 1.0
+_Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class DataConfig(Section):
     """Where the graphs come from and how they are batched.
 
     `batching`: "exact" takes the paper's random batches and splits them into groups of like size without changing the
-    gradient; "buckets" batches graphs of like size. `layout` "auto" is packed on a CPU and padded on a GPU; "edge_list"
-    is for EGT-Constrained on large graphs. `pair_budget` caps the sum of N^2 of what is computed at once.
+    gradient; "buckets" batches graphs of like size. `layout` "auto" is packed on a CPU, and padded on a GPU or with
+    `trainer.compile`; "edge_list" is for EGT-Constrained on large graphs. `pair_budget` caps the sum of N^2 of what is
+    computed at once.
     `own_schema` is the inferred description of own data, written by `egt train`.
     """
 
     source: str
     batch_size: PositiveInt = 128
-    num_workers: NonNegativeInt = 0
+    num_workers: Annotated[int, Field(ge=0, le=256)] = 0
     layout: Literal["auto", "packed", "padded", "edge_list"] = "auto"
     batching: Literal["exact", "buckets"] = "exact"
     pair_budget: PositiveInt | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     own_schema: dict[str, Any] | None = None
-    link: LinkSplit | None = None
 
 
 class OptimizerConfig(Section):
     """Adam; `eps` 1e-7 as in the paper (DISCREPANCY: the authors' PyTorch code runs torch's 1e-8)."""
 
     lr: PositiveFloat = 5e-4
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[_Share, _Share] = (0.9, 0.999)
     eps: PositiveFloat = 1e-7
     weight_decay: NonNegativeFloat = 0.0
 
@@ -77,6 +80,11 @@ class Constant(Section):
     kind: Literal["constant"] = "constant"
 
 
+def _as_text(value: Any) -> Any:
+    """In YAML and on the command line 16 and 32 are numbers."""
+    return str(value) if isinstance(value, int) else value
+
+
 class TrainerConfig(Section):
     """How long, where and how carefully. `select` decides which weights a run leaves.
 
@@ -90,7 +98,7 @@ class TrainerConfig(Section):
     accelerator: str = "auto"
     devices: PositiveInt | Literal["auto"] = 1
     num_nodes: PositiveInt = 1
-    precision: Literal["32", "bf16", "16"] = "32"
+    precision: Annotated[Literal["32", "bf16", "16"], BeforeValidator(_as_text)] = "32"
     gradient_clip: PositiveFloat | None = None
     accumulate: PositiveInt = 1
     ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = None

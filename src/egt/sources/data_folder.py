@@ -28,8 +28,10 @@ def missing_files(name: str, folder: Path, candidates: Sequence[str], url: str =
     """The error for a benchmark whose files are not there: which file to place, where, and from which address."""
     places = " or ".join(str(folder / candidate) for candidate in candidates)
     source = f" (public address: {url})" if url else ""
+    fetch = f", or let `egt data prepare {name} --fetch` download it" if url else ""
     return DataError(
-        f"{name}: no data found in {folder}; place {places}{source}, or set EGT_DATA_DIR to the folder that holds it"
+        f"{name}: no data found in {folder}; place {places}{source}{fetch}, "
+        "or set EGT_DATA_DIR to the folder that holds it"
     )
 
 

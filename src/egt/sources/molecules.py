@@ -135,7 +135,7 @@ def parse_smiles(smiles: Sequence[str]) -> list[tuple[Molecule | DataError, str]
     Chem = require_rdkit()
     flat = [is_flat(text) is not None for text in smiles]
     with Chem.rdBase.BlockLogs():
-        strict = [_parse_flat(s, Chem) if f else Chem.MolFromSmiles(s) for s, f in zip(smiles, flat, strict=True)]
+        strict = [_parse_strict(text, Chem, flat=f) for text, f in zip(smiles, flat, strict=True)]
     results: list[tuple[Molecule | DataError, str]] = []
     for text, is_it_flat, molecule in zip(smiles, flat, strict, strict=True):
         warning = ""
@@ -154,9 +154,17 @@ def parse_smiles(smiles: Sequence[str]) -> list[tuple[Molecule | DataError, str]
     return results
 
 
-def _parse_flat(smiles: str, Chem: Any) -> Any:
-    """`MolFromSmiles` without its steps for hydrogen atoms and stereo marks, which a flat SMILES does not have."""
-    molecule = Chem.MolFromSmiles(smiles, sanitize=False)
+def _parse_strict(smiles: str, Chem: Any, *, flat: bool) -> Any:
+    """The molecule that RDKit accepts as it is, or None.
+
+    For a flat SMILES this is `MolFromSmiles` without its steps for hydrogen atoms and stereo marks.
+    """
+    try:
+        molecule = Chem.MolFromSmiles(smiles, sanitize=not flat)
+    except UnicodeError:  # half a character: RDKit never sees it
+        return None
+    if not flat:
+        return molecule
     if molecule is None or Chem.SanitizeMol(molecule, catchErrors=True) != Chem.SANITIZE_NONE:
         return None
     return molecule
@@ -165,7 +173,10 @@ def _parse_flat(smiles: str, Chem: Any) -> Any:
 def _parse_relaxed(smiles: str, Chem: Any) -> tuple[Any, str]:
     """The molecule without the check of valences, and the reason why it needs that."""
     with _rdkit_messages() as messages:
-        molecule = Chem.MolFromSmiles(smiles, sanitize=False)
+        try:
+            molecule = Chem.MolFromSmiles(smiles, sanitize=False)
+        except UnicodeError as error:
+            raise DataError(f"SMILES {smiles!r} cannot be read: {error}") from error
     if molecule is None:
         raise DataError(f"SMILES {smiles!r} cannot be read: {_one_line(messages)}")
     with _rdkit_messages():

@@ -22,6 +22,7 @@ from egt.batching.loader import graph_sizes
 from egt.batching.sampling import Sampling
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
+from egt.errors import ConfigError
 from egt.model import EGT
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.tasks.scale import TargetScale
@@ -78,8 +79,9 @@ def train(
         scale = None if facts["scale"] is None else TargetScale(**facts["scale"])
         task = build_task(config, scale)
         bar = RunBar(run, task.metric, shown=show_progress and trainer.is_global_zero)
+        named = {"training": train_samples, "validation": validation_samples or ()}
         trainer.fit(
-            TrainingModule(config, run.model, task, run, interruption, [bar]),
+            TrainingModule(config, run.model, task, run, interruption, named, [bar]),
             TrainingSteps(train_samples, sampling, run, config.data.num_workers),
             validation_loader(validation_samples, sampling, config.data) if validation_samples else None,
         )
@@ -101,6 +103,10 @@ def _model(config: RunConfig, start: Start | None) -> EGT:
 
 def _trainer(config: RunConfig, out_dir: Path) -> lightning.Trainer:
     settings = config.trainer
+    if settings.precision == "16" and not (
+        torch.cuda.is_available() and settings.accelerator in ("auto", "gpu", "cuda")
+    ):
+        raise ConfigError("trainer.precision 16 needs a GPU; on a CPU use bf16 or 32")
     several = settings.num_nodes > 1 or settings.devices != 1
     loggers: list[Logger] = []
     if importlib.util.find_spec("tensorboard") is not None:

@@ -87,7 +87,8 @@ def measure_seconds(config: RunConfig, sizes: Sequence[int]) -> tuple[float, flo
         model, batch = _model(config, depth), synthetic_batch(config, sizes)
         _timed(model, config, batch)  # the first pass also pays for threads and buffers
         times.append(np.min([_timed(model, config, batch) for _ in range(3)], axis=0))
-    whole, ahead = times[0] + factor * (times[-1] - times[0])
+    # On a busy machine more layers may have seemed faster; they are not.
+    whole, ahead = times[0] + factor * np.maximum(times[-1] - times[0], 0.0)
     return float(whole), float(ahead)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 
 from egt.batching.batch import GraphBatch
 from egt.config.run import RunConfig
+from egt.encodings.encoding import Sample
 from egt.errors import DataError, RunError
 from egt.model import EGT
 from egt.nn.randomness import graph_keys
@@ -43,6 +44,7 @@ class TrainingModule(lightning.LightningModule):
         task: loss and metrics.
         run: progress, schedule and checkpoints.
         interruption: whether someone wants the run to stop.
+        samples: the "training" and "validation" split, whose graphs are named when something is wrong with them.
         callbacks: Lightning's, e.g. a progress bar.
     """
 
@@ -53,12 +55,13 @@ class TrainingModule(lightning.LightningModule):
         task: Task,
         run: Run,
         interruption: Interruption,
+        samples: Mapping[str, Sequence[Sample]],
         callbacks: Sequence[Callback] = (),
     ) -> None:
         super().__init__()
         self.automatic_optimization = False
         self.config, self.model, self.task, self.run = config, model, task, run
-        self.interruption, self._callbacks = interruption, callbacks
+        self.interruption, self._samples, self._callbacks = interruption, samples, callbacks
         self._scores: Scores = task.scores()
         self._sums = [0.0, 0.0]
         self._clock = time.monotonic()
@@ -212,9 +215,11 @@ class TrainingModule(lightning.LightningModule):
         )
 
     def _diverged(self, what: str, split: str, graphs: list[int]) -> None:
-        names = ", ".join(map(str, sorted(graphs)[:_MOST_NAMED])) + (", ..." if len(graphs) > _MOST_NAMED else "")
+        named = [self._samples[split][k].graph.id or f"number {k}" for k in sorted(graphs)[:_MOST_NAMED]]
+        names = ", ".join(named) + (", ..." if len(graphs) > _MOST_NAMED else "")
+        kept = "the last checkpoint is kept" if self.run.checkpoints.latest() else "there is no checkpoint yet"
         raise RunError(
             f"{what} is not finite in epoch {self.run.progress.epoch}, step {self.run.progress.step}, "
-            f"with graphs {names} of the {split} split; the last checkpoint is kept. "
+            f"with the graphs {names} of the {split} split; {kept}. "
             "Look at these graphs, or try a lower optimizer.lr or trainer.gradient_clip"
         )

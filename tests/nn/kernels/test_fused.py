@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-MIXED = [9, 1, 23, 2, 16, 8]
+MIXED = [9, 1, 60, 2, 45, 8, 30]  # enough pairs for several parts on two threads
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "gated": {},
     "ungated": {"gate": False},
     "centrality": {"settings": {"centrality": True}},
-    "centrality, virtual nodes": {"sizes": [9, 5, 23], "settings": {"centrality": True, "num_virtual_nodes": 4}},
+    "centrality, virtual nodes": {"sizes": [9, 5, 53], "settings": {"centrality": True, "num_virtual_nodes": 4}},
     "frozen edges": {"edges": False},
     "simple without norm": {"edges": False, "norm": False},
     "update without norm": {"norm": False},
@@ -30,7 +30,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "allowed_share": 0.6,
         "settings": {"mask_probability": 0.1, "dropout_probability": 0.2, "centrality": True, "num_virtual_nodes": 1},
     },
-    "first rows": {"edges": False, "sizes": [9, 5, 23], "settings": {"query_rows": 4}},
+    "first rows": {"edges": False, "sizes": [90, 5, 230], "settings": {"query_rows": 4}},
     "odd widths": {"heads": 3, "head_width": 7, "edge_width": 5, "hidden_width": 11},
     "one of everything": {"heads": 1, "head_width": 1, "edge_width": 1, "hidden_width": 1},
     "zinc": {"edge_width": 48, "head_width": 6, "hidden_width": 96},
@@ -125,10 +125,11 @@ def test_row_with_nothing_to_attend_gives_zero(make_case: Any) -> None:
     assert all(torch.isfinite(g).all() for g in case.gradients(case.fused()).values())
 
 
-def test_nan_is_not_hidden(make_case: Any) -> None:
+@pytest.mark.parametrize("bits", [0x7FC00000, 0x7FC00001, -0x3FFFFD])
+def test_nan_is_not_hidden(make_case: Any, bits: int) -> None:
     case = make_case(sizes=[5, 6])
     with torch.no_grad():
-        case.e[3, 0] = torch.nan
+        case.e[3, 0] = torch.tensor(bits, dtype=torch.int32).view(torch.float32)
     out, e_new = case.fused()
     assert out[0].isnan().all()
     assert e_new[3].isnan().all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import resource
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -128,7 +129,10 @@ def test_missing_keys_are_refused(make_case: Any) -> None:
         make_case(sizes=[5], settings={"mask_probability": 0.5, "mask_keys": None}).fused()
 
 
-def test_threads_of_its_own_give_the_same(make_case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_of_its_own_give_the_same(
+    make_case: Any, num_threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    num_threads(2)
     case = make_case(sizes=[60, 41])
     expected = case.gradients(case.fused())
     monkeypatch.setattr(binding, "run_parallel", lambda: None)

@@ -187,6 +187,14 @@ def test_the_training_data_opens_again_as_it_was(tmp_path: Path) -> None:
         assert [record.row for record in again.records(split)] == [record.row for record in source.records(split)]
 
 
+@pytest.mark.parametrize("cell", ["", "12.5"])
+def test_a_smiles_column_without_any_text_gives_each_row_its_reason(tmp_path: Path, cell: str) -> None:
+    source = molecules(tmp_path / "t.csv", TABLE)
+    new = molecules(tmp_path / "new.csv", f"smiles,y\n{cell},1\n{cell},2\n", schema=source.own_schema)
+    expected = "cannot be read" if cell else "the SMILES is missing"
+    assert all(expected in new.read(record).error for record in new.records("all"))
+
+
 def test_new_molecules_may_name_their_columns_differently(tmp_path: Path) -> None:
     source = molecules(tmp_path / "t.csv", TABLE)
     new = molecules(tmp_path / "new.csv", "SMILES,name\nCC,x\nbad(,y\n", schema=source.own_schema)

@@ -24,7 +24,7 @@ FLAGS = (
 
 def cache_folder() -> Path:
     """Where compiled kernels are kept: $EGT_CACHE_DIR, by default ~/.cache/egt."""
-    return Path(os.environ.get("EGT_CACHE_DIR") or Path.home() / ".cache" / "egt") / "kernels"
+    return Path(os.environ.get("EGT_CACHE_DIR") or "~/.cache/egt").expanduser() / "kernels"
 
 
 def compiler() -> str | None:
@@ -57,7 +57,7 @@ def build(flags: Sequence[str] = FLAGS, folder: Path | None = None) -> Path | No
     library = folder / f"pair_pass-{key}.so"
     if library.exists():
         return library
-    log.info("compiling the fused kernel (once, a few seconds) ...")
+    log.warning("compiling the fused kernel (once, a few seconds) ...")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:

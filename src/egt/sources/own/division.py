@@ -55,7 +55,7 @@ def divide(raw: RawData, schema: OwnSchema) -> Division:
     bad = np.array(sorted(raw.problems), dtype=np.int64)
     codes[bad] = np.maximum(codes[bad], 0)  # a bad row that names no split is reported with the training rows
     if (codes < 0).any():
-        logger.info("%s: %d rows with an empty split cell are in no split", raw.where, int((codes < 0).sum()))
+        logger.warning("%s: %d rows with an empty split cell are in no split", raw.where, int((codes < 0).sum()))
     if not (codes == 0).any():
         raise DataError(f"{raw.where}: no row is in the training split; it needs rows that say train")
     return Division(codes, {})

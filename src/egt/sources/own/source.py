@@ -198,7 +198,10 @@ class OwnSource:
         error = raw.problems.get(row, "")
         smiles = ""
         if raw.is_molecules and not error:
-            smiles = raw.table[self._smiles][row] or ""
+            cell = raw.table[self._smiles][row]
+            smiles = (
+                "" if cell is None or cell != cell else text_of(cell)
+            )  # a column without any text is read as numbers
             error = "" if smiles else f"{raw.where} row {row + 1}: the SMILES is missing"
         return OwnRecord(
             row=row,
