@@ -59,18 +59,29 @@ def test_a_new_auxiliary_objective_starts_anew() -> None:
     assert torch.equal(model.state_dict()[name], fresh(2).state_dict()[name])
 
 
-def test_categories_move_by_name() -> None:
-    table, blank = torch.arange(12.0).view(6, 2), -torch.ones(5, 2)
-    remap = Remap(old=[["C", "N", "O"], ["single", "double"]], new=[["O", "C"], ["double", "triple"]])
-    # Rows of the old table: 0 absent, 1 C, 2 N, 3 O, 4 single, 5 double.
-    assert remap(table, blank).tolist() == [[0, 1], [6, 7], [2, 3], [10, 11], [-1, -1]]
+def test_rows_move_by_name() -> None:
+    table, blank = torch.arange(8.0).view(4, 2), -torch.ones(3, 2)
+    remap = Remap(old=[("",), ("atom", "C"), ("atom", "N"), ("bond", "C")], new=[("",), ("bond", "C"), ("atom", "O")])
+    assert remap(table, blank).tolist() == [[0, 1], [6, 7], [-1, -1]]
+
+
+def test_columns_move_by_name() -> None:
+    weight, blank = torch.arange(6.0).view(2, 3), -torch.ones(2, 2)
+    remap = Remap(old=[("x",), ("y",), ("z",)], new=[("z",), ("w",)], dim=1)
+    assert remap(weight, blank).tolist() == [[2, -1], [5, -1]]
+
+
+def test_a_table_of_another_width_is_refused() -> None:
+    with pytest.raises(ArtifactError, match="same widths"):
+        Remap([("x",)], [("x",)])(torch.zeros(1, 2), torch.zeros(1, 3))
 
 
 def test_a_remapped_table_finds_its_place() -> None:
     four = tiny_config(model={"node_inputs": [{"kind": "node_categories", "sizes": [4]}, {"kind": "svd", "rank": 2}]})
     name = "embed.node_terms.0.categories.table.weight"
     given, model = fresh(1).state_dict(), fresh(2, four)
-    start_from(model, Start(given, vocabularies={name: Remap([["a", "b", "c"]], [["c", "x", "a", "b"]])}))
+    remap = Remap([("",), ("a",), ("b",), ("c",)], [("",), ("c",), ("x",), ("a",), ("b",)])
+    start_from(model, Start(given, vocabularies={name: remap}))
     assert torch.equal(model.state_dict()[name][[1, 3, 4]], given[name][[3, 1, 2]])
 
 

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal
 
+from torch import Tensor
+
 from egt.artifact.artifact import Artifact
+from egt.config.load import parse_config
 from egt.config.run import RunConfig
+from egt.errors import ArtifactError, ConfigError
 from egt.sources.own import OwnSchema
-from egt.sources.own.schema import MOLECULE_SCHEMAS
+from egt.sources.own.schema import MOLECULE_SCHEMAS, Feature
 from egt.sources.registry import BENCHMARKS
-from egt.training.transfer import Remap, Start, Tuned
+from egt.training.transfer import Key, Remap, Start, Tuned
+
+log = logging.getLogger(__name__)
+
+Level = Literal["node", "edge"]
 
 _FEATURES = ("node_categories", "node_values", "constant", "edge_categories", "edge_values")
+_PLACES: tuple[tuple[Level, str, str], ...] = (
+    ("node", "node_inputs", "node_terms"),
+    ("edge", "pair_inputs", "pair_terms"),
+)
+"""Of the features of nodes and of edges: the settings of their inputs, and the place of the terms in the model."""
 
 
 def with_model_of(config: RunConfig, trained: RunConfig) -> RunConfig:
@@ -20,6 +35,9 @@ def with_model_of(config: RunConfig, trained: RunConfig) -> RunConfig:
 
     Molecules of the same vocabulary keep its inputs; other data brings its own features, in the places of the trained
     model's. The readout is the trained model's where both predict at the same level.
+
+    Raises:
+        ConfigError: the trained model does not fit the run.
     """
     changes: dict[str, Any] = {}
     if _vocabulary(config) is None or _vocabulary(config) != _vocabulary(trained):
@@ -30,28 +48,53 @@ def with_model_of(config: RunConfig, trained: RunConfig) -> RunConfig:
     if config.model.level != trained.model.level:
         changes["readout"] = config.model.readout
     model = trained.model.model_copy(update=changes)
-    return RunConfig.model_validate(config.model_copy(update={"model": model}).model_dump())
+    run = config.model_copy(update={"model": model}).model_dump()
+    return parse_config(run, "the model to start from does not fit this run")
 
 
 def start_of(
     artifact: Artifact, config: RunConfig, *, keep_head: bool = False, freeze_below: int = 0, tuned: Tuned = "all"
 ) -> Start:
-    """What a run starts from when it starts from an artifact: categories move by their names.
+    """What a run starts from when it starts from an artifact: features and categories move by their names.
 
-    Arguments as in `Start`.
+    What the artifact does not know starts anew. Arguments as in `Start`.
+
+    Raises:
+        ArtifactError: two sets of features without names differ in their number.
+        ConfigError: the head is to be kept for another kind of task.
     """
-    vocabularies = {}
-    for level, terms, kind in (
-        ("node", config.model.node_inputs, "node_categories"),
-        ("edge", config.model.pair_inputs, "edge_categories"),
-    ):
-        place = "node_terms" if level == "node" else "pair_terms"
-        for k, term in enumerate(terms):
-            if term.kind == kind:
-                old, new = _names(artifact.config, level), _names(config, level)
-                if old != new:
-                    vocabularies[f"embed.{place}.{k}.categories.table.weight"] = Remap(old, new)
-    return Start(artifact.model.state_dict(), keep_head, vocabularies, freeze_below, tuned)
+    trained = artifact.config
+    if tuned == "edges":
+        _check_head(trained, config)
+    moves: dict[str, Remap] = {}
+    anew: list[str] = []
+    for level, inputs, place in _PLACES:
+        kinds = {term.kind for term in getattr(trained.model, inputs)}
+        old, new = _features(trained, level), _features(config, level)
+        by_name = old is not None or new is not None
+        for k, term in enumerate(getattr(config.model, inputs)):
+            name = f"embed.{place}.{k}."
+            if term.kind not in kinds:
+                anew += [name] if by_name and term.kind in _FEATURES else []
+            elif term.kind == f"{level}_categories":
+                moves[f"{name}categories.table.weight"] = _moved_categories(trained, config, level)
+            elif term.kind == f"{level}_values" and by_name:
+                moves[f"{name}W.weight"] = Remap(_columns(trained, level), _columns(config, level), dim=1)
+        known = {(feature.name, feature.kind, feature.width) for feature in old or ()}
+        unknown = [each.name for each in new or () if (each.name, each.kind, each.width) not in known]
+        if unknown:
+            log.warning("%s features that the start does not know start anew: %s", level, ", ".join(unknown))
+    weights = _in_place(artifact.model.state_dict(), trained, config)
+    return Start(weights, keep_head, moves, freeze_below, tuned, tuple(anew))
+
+
+def _check_head(trained: RunConfig, config: RunConfig) -> None:
+    old, new = trained.task, config.task
+    if (old.kind, old.num_outputs) != (new.kind, new.num_outputs):
+        raise ConfigError(
+            f"--tune edges keeps the head, which was trained for {old.kind} with {old.num_outputs} outputs; this run "
+            f"is {new.kind} with {new.num_outputs}: use --tune all, which starts the last linear map anew"
+        )
 
 
 def _vocabulary(config: RunConfig) -> str | None:
@@ -72,12 +115,63 @@ def _merged(own: Sequence[Any], trained: Sequence[Any]) -> tuple[Any, ...]:
     return (*(term for term in kept if term is not None), *mine.values())
 
 
-def _names(config: RunConfig, level: Literal["node", "edge"] | str) -> list[list[str]]:
-    """For each categorical feature of a run the names of its categories; their numbers where they have none."""
-    if config.data.own_schema is not None and _vocabulary(config) is None:
-        schema = OwnSchema.from_dict(config.data.own_schema)
-        features = schema.node_features if level == "node" else schema.edge_features
-        return [list(feature.vocabulary) or [""] for feature in features if feature.kind == "categorical"]
-    terms = config.model.node_inputs if level == "node" else config.model.pair_inputs
-    sizes = next((term.sizes for term in terms if term.kind == f"{level}_categories"), ())  # type: ignore[union-attr]
-    return [[str(k) for k in range(size)] for size in sizes]
+def _in_place(weights: Mapping[str, Tensor], trained: RunConfig, config: RunConfig) -> dict[str, Tensor]:
+    """The weights of the trained model, those of its input terms where the new model has a term of the same kind."""
+    moved: dict[str, str] = {}
+    for _, inputs, place in _PLACES:
+        places = {term.kind: str(k) for k, term in enumerate(getattr(config.model, inputs))}
+        for k, term in enumerate(getattr(trained.model, inputs)):
+            moved[f"embed.{place}.{k}"] = f"embed.{place}.{places.get(term.kind, term.kind)}"
+    out = {}
+    for name, weight in weights.items():
+        module = ".".join(name.split(".")[:3])
+        out[moved.get(module, module) + name[len(module) :]] = weight
+    return out
+
+
+def _features(config: RunConfig, level: Level) -> list[Feature] | None:
+    """The features of own data in the order in which a model reads them; None where features have no names."""
+    if config.data.own_schema is None or _vocabulary(config) is not None:
+        return None
+    schema = OwnSchema.from_dict(config.data.own_schema)
+    features = schema.node_features if level == "node" else schema.edge_features
+    return [feature for feature in features if feature.kind != "ignored"]
+
+
+def _moved_categories(trained: RunConfig, config: RunConfig, level: Level) -> Remap:
+    old, new = _categories(trained, level), _categories(config, level)
+    if _features(trained, level) is None and _features(config, level) is None and len(old) != len(new):
+        raise ArtifactError(
+            f"the model reads {len(new)} categorical {level} features, its start {len(old)}; "
+            "start from a model of the same features"
+        )
+    absent: Key = ("",)
+    return Remap([absent, *chain(*old)], [absent, *chain(*new)])
+
+
+def _categories(config: RunConfig, level: Level) -> list[list[Key]]:
+    """For each categorical feature its categories as (feature, category); by their numbers where they have no names."""
+    features = _features(config, level)
+    if features is not None:
+        return [
+            [(feature.name, value) for value in feature.vocabulary or ("",)]
+            for feature in features
+            if feature.kind == "categorical"
+        ]
+    sizes: Sequence[int] = _setting(config, f"{level}_categories", "sizes", ())
+    return [[(feature, value) for value in range(size)] for feature, size in enumerate(sizes)]
+
+
+def _columns(config: RunConfig, level: Level) -> list[Key]:
+    """The numbers of the continuous features as (feature, width, place); a vector of another width is another one."""
+    features = _features(config, level)
+    if features is None:
+        return [(k,) for k in range(_setting(config, f"{level}_values", "num_values", 0))]
+    continuous = [feature for feature in features if feature.kind == "continuous"]
+    return [(feature.name, feature.width, k) for feature in continuous for k in range(feature.width)]
+
+
+def _setting(config: RunConfig, kind: str, name: str, default: Any) -> Any:
+    """A setting of the input term of a kind."""
+    terms = (*config.model.node_inputs, *config.model.pair_inputs)
+    return next((getattr(term, name) for term in terms if term.kind == kind), default)

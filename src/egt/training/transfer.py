@@ -16,6 +16,7 @@ from egt.model import EGT
 log = logging.getLogger(__name__)
 
 Tuned = Literal["all", "edges"]
+Key = tuple[str | int, ...]
 
 _EDGE_PARTS = re.compile(r"embed\.pair_terms\.|layers\.\d+\.pairs\.|auxiliary\.|readout\.edges$")
 """The parameters of the edge channel: pair terms, norm_e, E, G, O_e, the edge feed-forward blocks."""
@@ -23,33 +24,33 @@ _EDGE_PARTS = re.compile(r"embed\.pair_terms\.|layers\.\d+\.pairs\.|auxiliary\.|
 
 @dataclass(frozen=True, eq=False)
 class Remap:
-    """How the rows of a table of categories move to another vocabulary: by the names of the categories.
+    """How the rows or columns of a weight move to other features: by their keys, e.g. (feature, category).
 
     Args:
-        old: for each feature, the names of its categories in the model that is started from.
+        old: the key of each row (or column) in the model that is started from.
         new: the same for the model that is trained.
+        dim: 0 moves rows, 1 columns.
     """
 
-    old: Sequence[Sequence[str]]
-    new: Sequence[Sequence[str]]
+    old: Sequence[Key]
+    new: Sequence[Key]
+    dim: int = 0
 
-    def __call__(self, table: Tensor, fresh: Tensor) -> Tensor:
-        """The new table: row 0 and known categories from `table`, the others as they are in `fresh`.
-
-        table: (1 + old categories, width), fresh: (1 + new categories, width).
-        """
-        if len(self.old) != len(self.new):
-            raise ArtifactError(f"the model reads {len(self.new)} categorical features, its start {len(self.old)}")
-        rows = {
-            (feature, name): row
-            for row, (feature, name) in enumerate(((f, n) for f, names in enumerate(self.old) for n in names), start=1)
-        }
+    def __call__(self, weight: Tensor, fresh: Tensor) -> Tensor:
+        """The new weight: what both know from `weight`, the rest as it is in `fresh`."""
+        expected = list(fresh.shape)
+        expected[self.dim] = len(self.old)
+        if list(weight.shape) != expected or fresh.shape[self.dim] != len(self.new):
+            raise ArtifactError(
+                f"a table of features has shape {tuple(weight.shape)} in the weights to start from and "
+                f"{tuple(fresh.shape)} in the model, for {len(self.old)} and {len(self.new)} names; "
+                "use a model of the same widths"
+            )
+        places = {key: k for k, key in enumerate(self.old)}
         out = fresh.clone()
-        out[0] = table[0]
-        wanted = ((feature, name) for feature, names in enumerate(self.new) for name in names)
-        for row, key in enumerate(wanted, start=1):
-            if key in rows:
-                out[row] = table[rows[key]]
+        for k, key in enumerate(self.new):
+            if key in places:
+                out.select(self.dim, k).copy_(weight.select(self.dim, places[key]))
         return out
 
 
@@ -60,9 +61,10 @@ class Start:
     Args:
         weights: of another model, by parameter name.
         keep_head: keep the last linear map instead of starting it anew (the paper always starts it anew).
-        vocabularies: for a table of categories, by parameter name, how its rows move.
+        vocabularies: for a weight with a row or column per category or feature, by parameter name, how these move.
         freeze_below: layers below this one, and the embeddings, stay as they are; 0 trains all.
         tuned: "all", or "edges" for the authors' "-T" tuning: only the edge channel trains on, so the head is kept.
+        anew: parameters whose names begin like this start anew if `weights` has none.
     """
 
     weights: Mapping[str, Tensor]
@@ -70,6 +72,7 @@ class Start:
     vocabularies: Mapping[str, Remap] = field(default_factory=dict)
     freeze_below: int = 0
     tuned: Tuned = "all"
+    anew: tuple[str, ...] = ()
 
 
 def start_from(model: EGT, start: Start) -> None:
@@ -77,7 +80,7 @@ def start_from(model: EGT, start: Start) -> None:
 
     Raises:
         ArtifactError: a weight is missing or has another shape. The last linear map is started anew unless it is kept,
-            and so are heads of auxiliary objectives that the other model did not have.
+            and so are heads of auxiliary objectives and features (`anew`) that the other model did not have.
     """
     last = _last_linear(model)
     own = model.state_dict()
@@ -86,7 +89,7 @@ def start_from(model: EGT, start: Start) -> None:
         if name in last and not (start.keep_head or start.tuned == "edges"):
             continue
         if name not in start.weights:
-            if name.startswith("auxiliary."):
+            if name.startswith(("auxiliary.", *start.anew)):
                 continue
             raise ArtifactError(f"the weights to start from have no {name}; use a model of the same configuration")
         given = start.weights[name]
