@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import resource
+from collections.abc import Iterator
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from egt.artifact.artifact import CARD, CONFIG, WEIGHTS, Artifact, load_artifact, save_artifact
-from egt.errors import ArtifactError
+from egt.errors import ArtifactError, RunError
 from tests.graphs import tiny_config, tiny_model
 
 
@@ -32,10 +38,11 @@ def test_round_trip(saved: Path) -> None:
     assert json.loads((saved / CARD).read_text())["versions"]["torch"] == torch.__version__
 
 
-@pytest.mark.parametrize("name", [WEIGHTS, CONFIG])
+@pytest.mark.parametrize("name", [WEIGHTS, CONFIG, CARD])
 def test_one_flipped_bit_is_noticed(saved: Path, name: str) -> None:
     content = bytearray((saved / name).read_bytes())
-    content[len(content) // 2] ^= 1
+    place = content.index(b"0.25") + 3 if name == CARD else len(content) // 2
+    content[place] ^= 1
     (saved / name).write_bytes(content)
     with pytest.raises(ArtifactError, match=f"{name} does not match its checksum"):
         load_artifact(saved)
@@ -50,6 +57,43 @@ def test_a_truncated_or_missing_file_is_noticed(saved: Path, name: str) -> None:
     (saved / name).unlink()
     with pytest.raises(ArtifactError, match=f"{name} is missing"):
         load_artifact(saved)
+
+
+def test_every_flipped_bit_of_the_card_is_noticed_or_means_the_same(saved: Path) -> None:
+    content = (saved / CARD).read_bytes()
+    facts = load_artifact(saved)
+    for place in range(len(content)):
+        (saved / CARD).write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+        try:
+            found = load_artifact(saved)
+        except ArtifactError:
+            continue
+        assert (found.metrics, found.data, found.notes) == (facts.metrics, facts.data, facts.notes)
+
+
+def test_the_card_may_be_laid_out_anew_but_not_changed(saved: Path) -> None:
+    card = json.loads((saved / CARD).read_text())
+    (saved / CARD).write_text(json.dumps(card, indent=4, sort_keys=True))
+    assert load_artifact(saved).data == {"rows": 7}
+    del card["sha256"][CARD]
+    (saved / CARD).write_text(json.dumps(card))
+    with pytest.raises(ArtifactError, match=r"no checksum for .* itself; make the artifact again"):
+        load_artifact(saved)
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [
+        *({}, [], 3, {"mean": [0.0]}, {"mean": 0.0, "std": 1.0}, {"mean": [0.0], "std": [0.0]}),
+        *({"mean": [0.0, 1.0], "std": [1.0]}, {"mean": ["0"], "std": [1.0]}, {"mean": [float("nan")], "std": [1.0]}),
+    ],
+)
+def test_a_malformed_scale_is_refused(tmp_path: Path, scale: Any) -> None:
+    config = tiny_config()
+    assert config.task.num_outputs == 1
+    save_artifact(Artifact(config, tiny_model(config), data={"scale": scale}), tmp_path / "artifact")
+    with pytest.raises(ArtifactError, match=r"data\.scale in card\.json must be a mean and a std, 1 finite number"):
+        load_artifact(tmp_path / "artifact")
 
 
 @pytest.mark.parametrize(
@@ -79,3 +123,68 @@ def test_an_artifact_is_replaced_as_a_whole(saved: Path) -> None:
     save_artifact(Artifact(config, tiny_model(config)), saved)
     assert load_artifact(saved).config.model.num_layers == 1
     assert sorted(path.name for path in saved.parent.iterdir()) == ["artifact"]
+
+
+@pytest.fixture
+def replacement() -> Artifact:
+    config = tiny_config(num_layers=1)
+    return Artifact(config, tiny_model(config))
+
+
+def is_untouched(saved: Path) -> bool:
+    names = [path.name for path in saved.parent.iterdir()]
+    return names == ["artifact"] and load_artifact(saved).data == {"rows": 7}
+
+
+@pytest.mark.parametrize("call", ["mkdir", "fsync", "replace"])
+def test_a_full_disk_says_what_to_do_and_changes_nothing(
+    saved: Path, replacement: Artifact, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    real_replace = os.replace
+
+    def full(*arguments: Any) -> None:
+        if call != "replace" or Path(arguments[0]).parent != saved.parent:  # the old one can still be moved
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real_replace(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, full)
+        with pytest.raises(RunError, match=r"No space left on device.*make room and continue with --resume") as failed:
+            save_artifact(replacement, saved)
+    assert "\n" not in str(failed.value)
+    assert is_untouched(saved)
+
+
+def test_a_disk_that_fills_within_the_weights_changes_nothing(saved: Path, replacement: Artifact) -> None:
+    def save_with_small_files(answer: Any) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))
+        try:
+            save_artifact(replacement, saved)
+        except RunError as error:
+            answer.send(str(error))
+
+    receiver, sender = get_context("fork").Pipe()
+    writer = get_context("fork").Process(target=save_with_small_files, args=(sender,))
+    writer.start()
+    writer.join()
+    assert writer.exitcode == 0
+    assert receiver.poll()
+    message = receiver.recv()
+    assert "File too large" in message
+    assert "continue with --resume" in message
+    assert is_untouched(saved)
+
+
+@pytest.fixture(params=[0o022, 0o027, 0o077])
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def test_others_may_read_what_the_umask_admits(tmp_path: Path, replacement: Artifact, umask: int) -> None:
+    for _ in range(2):  # new, then replaced
+        save_artifact(replacement, tmp_path / "artifact")
+        assert (tmp_path / "artifact").stat().st_mode & 0o777 == 0o777 & ~umask
+        for name in (WEIGHTS, CONFIG, CARD):
+            assert (tmp_path / "artifact" / name).stat().st_mode & 0o777 == 0o666 & ~umask

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -21,7 +23,7 @@ from egt import __version__
 from egt.assemble import build_model
 from egt.config.load import read_config, write_config
 from egt.config.run import RunConfig
-from egt.errors import ArtifactError
+from egt.errors import ArtifactError, RunError
 from egt.model import EGT
 
 FORMAT = 1
@@ -56,18 +58,16 @@ def save_artifact(artifact: Artifact, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     except OSError as error:
-        raise ArtifactError(f"{path}: cannot be written ({error.strerror})") from error
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _unfinished(path, error) from error
+        raise ArtifactError(f"{path}: cannot be written ({error.strerror}); choose another place") from error
     try:
-        _write_files(artifact, draft)
-        if path.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{path.name}-old-", dir=path.parent))
-            os.replace(path, old / "artifact")
-            os.replace(draft, path)
-            shutil.rmtree(old)
-        else:
-            os.replace(draft, path)
-    except OSError as error:
-        raise ArtifactError(f"{path}: could not be written completely ({error.strerror})") from error
+        folder = draft / "artifact"  # the draft itself is for this user only, the folder in it for all the umask admits
+        folder.mkdir()
+        _write_files(artifact, folder)
+        _put(folder, path, draft.with_name(f"{draft.name}-old"))
+    except (OSError, safetensors.SafetensorError) as error:
+        raise _unfinished(path, error) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
@@ -83,6 +83,7 @@ def load_artifact(path: Path) -> Artifact:
         if _sha256(file) != expected:
             raise ArtifactError(f"{path}: {name} does not match its checksum; the file is damaged or was edited")
     config = read_config(path / CONFIG)
+    _check_scale(card["data"].get("scale"), config.task.num_outputs, path)
     model = build_model(config)
     try:
         weights = safetensors.torch.load_file(path / WEIGHTS)
@@ -108,11 +109,35 @@ def load_weights(model: EGT, weights: Mapping[str, torch.Tensor], where: str) ->
     model.load_state_dict(dict(weights))
 
 
+def _unfinished(path: Path, error: Exception) -> RunError:
+    reason = " ".join(str(error).split())
+    return RunError(
+        f"{path}: could not be written ({reason}); nothing was changed there: "
+        "make room and continue with --resume (an import: run it again)"
+    )
+
+
+def _put(folder: Path, path: Path, old: Path) -> None:
+    """Move a folder to its place; what is there waits at `old`, and comes back if that fails."""
+    replaces = path.exists()
+    if replaces:
+        os.replace(path, old)
+    try:
+        os.replace(folder, path)
+    except OSError:
+        if replaces:
+            os.replace(old, path)
+        raise
+    if replaces:
+        os.replace(old, folder)  # goes with the draft
+
+
 def _write_files(artifact: Artifact, folder: Path) -> None:
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in artifact.model.state_dict().items()}
     safetensors.torch.save_file(weights, folder / WEIGHTS)
     (folder / CONFIG).write_text(write_config(artifact.config), encoding="utf-8")
-    card = {
+    shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # safetensors writes for this user only
+    content = {
         "format": FORMAT,
         "name": artifact.config.name,
         "parameters": artifact.model.num_parameters(),
@@ -122,7 +147,9 @@ def _write_files(artifact: Artifact, folder: Path) -> None:
         "versions": versions(),
         "sha256": {name: _sha256(folder / name) for name in (WEIGHTS, CONFIG)},
     }
-    (folder / CARD).write_text(json.dumps(card, indent=1, allow_nan=True) + "\n", encoding="utf-8")
+    card: dict[str, Any] = json.loads(json.dumps(content))  # as it will be read
+    card["sha256"][CARD] = _card_sha256(card)
+    (folder / CARD).write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
     for name in (WEIGHTS, CONFIG, CARD):
         with open(folder / name, "rb+") as file:
             os.fsync(file.fileno())
@@ -150,14 +177,41 @@ def _read_card(path: Path) -> dict[str, Any]:
         raise ArtifactError(f"{path}: has no {CARD}; this folder is not an artifact") from error
     except (OSError, ValueError) as error:
         raise ArtifactError(f"{path}: {CARD} cannot be read ({error})") from error
-    needed = {"format", "sha256", "metrics", "data", "notes"}
-    if not isinstance(card, dict) or not needed <= card.keys() or not isinstance(card["sha256"], dict):
+    kinds = {"format": int, "sha256": dict, "metrics": dict, "data": dict, "notes": str}
+    if not isinstance(card, dict) or not all(isinstance(card.get(key), kind) for key, kind in kinds.items()):
         raise ArtifactError(f"{path}: {CARD} is not the card of an artifact")
     if card["format"] != FORMAT:
         raise ArtifactError(f"{path}: has format {card['format']}, this version of egt reads {FORMAT}; update egt")
-    if not {WEIGHTS, CONFIG} <= card["sha256"].keys():
-        raise ArtifactError(f"{path}: {CARD} lists no checksum for {WEIGHTS} and {CONFIG}")
+    if not {WEIGHTS, CONFIG, CARD} <= card["sha256"].keys():
+        raise ArtifactError(
+            f"{path}: {CARD} lists no checksum for {WEIGHTS}, {CONFIG} and itself; make the artifact again"
+        )
+    if card["sha256"].pop(CARD) != _card_sha256(card):
+        raise ArtifactError(f"{path}: {CARD} does not match its checksum; the file is damaged or was edited")
     return card
+
+
+def _check_scale(scale: Any, num_outputs: int, path: Path) -> None:
+    """Refuse a scale of the targets that is not a mean and a std for each of them."""
+    if scale is None:
+        return
+    parts: list[Any] = [scale.get(name) if isinstance(scale, dict) else None for name in ("mean", "std")]
+    if not all(_are_numbers(part, num_outputs) for part in parts) or 0 in parts[1]:
+        raise ArtifactError(
+            f"{path}: data.scale in {CARD} must be a mean and a std, {num_outputs} finite numbers each and no std 0; "
+            "make the artifact again"
+        )
+
+
+def _are_numbers(values: Any, count: int) -> bool:
+    if not isinstance(values, list) or len(values) != count:
+        return False
+    return all(type(value) in (int, float) and math.isfinite(value) for value in values)
+
+
+def _card_sha256(card: Mapping[str, Any]) -> str:
+    """The checksum of a card that does not have it yet, however its JSON is laid out."""
+    return hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
 
 
 def _sha256(file: Path) -> str:
