@@ -16,6 +16,7 @@ from egt.errors import ArtifactError, ConfigError, RunError
 from egt.training import checkpoint
 from egt.training.checkpoint import Checkpoints, read_tensors, write_tensors
 
+STATE = dict.fromkeys(("config", "data", "scale", "progress", "schedule", "precision", "trained"))
 TENSORS = {"b": torch.arange(6.0).view(2, 3), "a": torch.tensor(3), "c": torch.ones(2, dtype=torch.bfloat16)}
 
 
@@ -48,7 +49,7 @@ def test_weights_named_by_the_older_generation_survive_a_resume(tmp_path: Path) 
     checkpoints = Checkpoints(tmp_path)
     checkpoints.open()
     write_tensors(tmp_path / "best-1.safetensors", {}, TENSORS)
-    checkpoints.write(1, {"best": {"file": "best-1.safetensors"}}, TENSORS, "best-1.safetensors")
+    checkpoints.write(1, {**STATE, "best": {"file": "best-1.safetensors"}}, TENSORS, "best-1.safetensors")
     again = Checkpoints(tmp_path)
     assert again.latest() is not None
     write_tensors(tmp_path / "best-2.safetensors", {}, TENSORS)
@@ -103,6 +104,22 @@ def test_a_damaged_newest_checkpoint_names_the_older_one(tmp_path: Path) -> None
     newest.write_bytes(newest.read_bytes()[:-1])
     with pytest.raises(ArtifactError, match="delete it to continue from step-000000000001"):
         checkpoints.latest()
+
+
+def test_a_checkpoint_without_the_state_of_a_run_names_what_is_missing(tmp_path: Path) -> None:
+    path = written(tmp_path, **{key: value for key, value in STATE.items() if key not in ("config", "trained")})
+    with pytest.raises(ArtifactError) as refused:
+        Checkpoints(tmp_path).latest()
+    assert str(refused.value) == f"{path} is no checkpoint of a run: it lacks config, trained; delete it to start anew"
+
+
+@pytest.mark.parametrize("state", [None, "", "{", "[]"])
+def test_a_state_that_is_no_mapping_is_refused(tmp_path: Path, state: str | None) -> None:
+    path = tmp_path / "step-000000000001.safetensors"
+    header = {"format": checkpoint.FORMAT, "sha256": checkpoint._digest(state or "", TENSORS)}
+    save_file(TENSORS, path, metadata=header if state is None else {**header, "state": state})
+    with pytest.raises(ArtifactError, match=f"{path.name} is no checkpoint: its state is not"):
+        read_tensors(path)
 
 
 def test_a_full_disk_leaves_the_previous_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,8 @@ from egt.encodings.store.files import sync_folder
 from egt.errors import ArtifactError, ConfigError, RunError
 
 FORMAT = "egt-checkpoint-1"
+_NEEDED = ("config", "data", "scale", "progress", "schedule", "precision", "trained")
+"""What the state of a run holds; `Run.checkpoint` writes it."""
 _KEPT = 2
 _PATIENCE_SECONDS = 30.0
 """How long a run waits for one that was killed a moment ago to be gone."""
@@ -103,9 +105,11 @@ class Checkpoints:
             return None
         try:
             state, tensors = read_tensors(generations[-1])
+            if missing := [key for key in _NEEDED if key not in state]:
+                raise ArtifactError(f"{generations[-1]} is no checkpoint of a run: it lacks {', '.join(missing)}")
         except ArtifactError as error:
-            older = f"; delete it to continue from {generations[-2].name}" if len(generations) > 1 else ""
-            raise ArtifactError(f"{error}{older}") from error
+            rest = f"continue from {generations[-2].name}" if len(generations) > 1 else "start anew"
+            raise ArtifactError(f"{error}; delete it to {rest}") from error
         self._referred = [(state.get("best") or {}).get("file")]
         return state, tensors
 
@@ -141,7 +145,12 @@ def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise ArtifactError(f"{path} was not written by this version of egt (format {header.get('format')!r})")
     if _digest(header.get("state", ""), tensors) != header.get("sha256"):
         raise ArtifactError(f"{path} is damaged: its content does not match its checksum")
-    state: dict[str, Any] = json.loads(header["state"])
+    try:
+        state = json.loads(header.get("state", ""))
+    except ValueError as error:
+        raise ArtifactError(f"{path} is no checkpoint: its state is not JSON ({error})") from error
+    if not isinstance(state, dict):
+        raise ArtifactError(f"{path} is no checkpoint: its state is not a mapping")
     return state, tensors
 
 
