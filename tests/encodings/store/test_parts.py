@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from egt.encodings.encoding import Preparation
 from egt.encodings.store import prepare
+from egt.errors import DataError
 
 
 @dataclass
@@ -64,3 +67,27 @@ def test_quick_chunks_leave_no_files(source: Any, preparation: Preparation, tmp_
     with pytest.raises(KeyboardInterrupt):
         prepare(Counting(source, stops_at=150), "train", preparation, cache_dir=tmp_path, num_workers=1)
     assert not list(tmp_path.glob(".*.parts"))
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("limit", [100, 5_000, 9_000])
+def test_a_disk_that_fills_within_a_part_is_a_clear_error(
+    source: Any, preparation: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_workers: int, limit: int
+) -> None:
+    monkeypatch.setattr("egt.encodings.store.parts._WORTH_KEEPING", 0.0)
+
+    def build_with_small_files(answer: Any) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        try:
+            prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=num_workers)
+        except DataError as error:
+            answer.send(str(error))
+
+    receiver, sender = get_context("fork").Pipe()
+    builder = get_context("fork").Process(target=build_with_small_files, args=(sender,))
+    builder.start()
+    builder.join()
+    assert builder.exitcode == 0
+    assert receiver.poll()
+    assert receiver.recv().startswith(f"{tmp_path}: prepared graphs cannot be written there (File too large); ")
+    assert not list(tmp_path.glob(".*.parts/.*"))

@@ -15,6 +15,7 @@ import numpy as np
 
 from egt.encodings.encoding import Preparation
 from egt.encodings.store.chunk import Chunk, make_chunk
+from egt.encodings.store.files import writing_in
 from egt.sources.source import Reading, Source
 
 _WORTH_KEEPING = 1.0
@@ -40,7 +41,8 @@ class Parts:
         start = time.monotonic()
         chunk = make_chunk(source, preparation, records)
         if time.monotonic() - start > _WORTH_KEEPING:
-            _write(file, chunk)
+            with writing_in(self.folder.parent):
+                _write(file, chunk)
         return chunk
 
 
@@ -57,9 +59,12 @@ def _write(file: Path, chunk: Chunk) -> None:
         "lengths": chunk.lengths,
         **{f"data.{name}": array for name, array in chunk.data.items()},
     }
-    with open(draft, "wb") as stream:
-        np.savez(stream, **arrays)
-    draft.replace(file)
+    try:
+        with open(draft, "wb") as stream:
+            np.savez(stream, **arrays)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _read(file: Path) -> Chunk | None:
