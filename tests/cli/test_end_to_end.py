@@ -153,6 +153,43 @@ def test_resuming_a_finished_run_and_prolonging_it(tmp_path: Path, capsys: Captu
     assert len((tmp_path / "runs/sizes/metrics.csv").read_text().splitlines()) == 1 + 4
 
 
+def test_the_same_command_resumes_and_another_one_does_not(
+    tmp_path: Path, capsys: Capture, caplog: pytest.LogCaptureFixture
+) -> None:
+    lengths = [1.1 * len(text) for text in SMILES]
+    data = molecules(tmp_path / "two.csv", a=lengths, b=[-value for value in lengths])
+    other = molecules(tmp_path / "other.csv", a=lengths)
+    settings = ("--set", *TINY, "trainer.max_epochs=1", "split=random", "overrides.kind=regression")
+    command = ("train", data, "--target", "a", "--out", "run", *settings)
+    first = egt(capsys, *command)
+    assert first.code == 0, first.err
+    assert caplog.text.count("train_loss") == 1  # one line for an epoch where there is no bar
+    again = egt(capsys, *command, "--resume")
+    assert again.code == 0, again.err
+    refused = egt(capsys, *command, "optimizer.lr=0.5", "--resume")
+    assert "started with other settings: optimizer.lr" in refused.err
+    assert egt(capsys, "train", "run", "--resume").code == 0  # the refused settings have left no trace
+    for words, given, kept in (
+        ((data, "--target", "b"), "--target b", "--target a"),
+        ((data, "--task", "node"), "--task node", "--task graph"),
+        ((other,), str(other), str(data)),
+        (("zinc-100k",), "zinc-100k", "two"),
+    ):
+        wrong = egt(capsys, "train", *words, "--out", "run", "--resume")
+        assert wrong.code == 2
+        assert f"run holds a run of {kept}, not of {given}; " in wrong.err
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, capsys: Capture) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    artifact = train(capsys, molecules(tmp_path / "sizes.csv", length=[1.1 * len(text) for text in SMILES]))
+    done = egt(capsys, "predict", artifact, "CCO", "-o", "/dev/full")
+    assert done.code == 1
+    assert "error: /dev/full: cannot be written (No space left on device)" in done.err
+    assert "Traceback" not in done.err
+
+
 def test_fine_tuning_on_other_labels(tmp_path: Path, capsys: Capture) -> None:
     data = molecules(tmp_path / "sizes.csv", length=[1.1 * len(text) for text in SMILES])
     artifact = train(capsys, data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -71,6 +72,21 @@ def test_doctor_passes_its_own_checks(capsys: pytest.CaptureFixture[str]) -> Non
 def test_python_m_egt_is_egt() -> None:
     result = subprocess.run([sys.executable, "-m", "egt", "--version"], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == __import__("egt").__version__
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_reader_that_has_enough_ends_a_command_quietly(
+    size: int, unbuffered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    code = "import sys\nfrom egt.cli import main\n"
+    code += f"main.app = lambda words, **more: [sys.stdout.write('x' * {size}) for _ in range(3)]\nmain.main([])"
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 @pytest.mark.parametrize(

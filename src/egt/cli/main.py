@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import sys
 import traceback
 from collections.abc import Sequence
@@ -33,12 +35,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
-        app(words, exit_on_error=False, print_error=False)
+        try:
+            app(words, exit_on_error=False, print_error=False)
+        finally:
+            sys.stdout.flush()  # here, where a closed pipe can be handled
     except (EgtError, CycloptsError) as error:
         if debug:
             traceback.print_exc()
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1 if isinstance(error, RunError) else 2)
+    except BrokenPipeError:
+        if not _reader_is_gone():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
+        sys.exit(1)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(1)
+
+
+def _reader_is_gone() -> bool:
+    """Whether nobody reads standard output any more, as after `| head -1`."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return bool(poll.poll(0))

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from egt.cli.bars import Bars
 from egt.cli.output import print_json, say
-from egt.errors import DataError
+from egt.errors import DataError, RunError
 
 if TYPE_CHECKING:
     from egt.inference.predictor import Prediction, Predictor
@@ -40,8 +40,8 @@ def predict(
 
     if bool(inputs) == (split is not None):
         raise DataError("give either inputs (files or SMILES) or --split")
-    if output is not None and not output.parent.is_dir():
-        raise DataError(f"{output}: there is no folder {output.parent}")
+    if output is not None:
+        _check_writable(output)
     processes = join_processes()
     predictor = load(artifact, processes=processes)
     with Bars("predicting") as bars:
@@ -58,8 +58,11 @@ def predict(
     else:
         columns, rows = _tables(predictor, parts)
         if output is not None:
-            with output.open("w", newline="", encoding="utf-8") as file:
-                _write(file, columns, rows)
+            try:
+                with output.open("w", newline="", encoding="utf-8") as file:
+                    _write(file, columns, rows)
+            except OSError as error:
+                raise RunError(f"{output}: cannot be written ({error.strerror}); choose another file (-o)") from error
         elif not json:
             _write(sys.stdout, columns, rows)
     bad = sum(1 for prediction in predictions if prediction.error)
@@ -70,6 +73,22 @@ def predict(
         print_json({**summary, **where})
         return
     say(f"{len(predictions)} rows, {bad} with an error, {warned} with a warning" + (f": {output}" if output else ""))
+
+
+def _check_writable(output: Path) -> None:
+    """Find out before the work whether its result can be written."""
+    try:
+        if not output.parent.is_dir():
+            raise DataError(f"{output}: there is no folder {output.parent}")
+        if output.is_dir():
+            raise DataError(f"{output}: is a folder; name a file in it (-o {output / 'out.csv'})")
+        is_new = not output.exists()
+        if is_new or output.is_file():  # a pipe would take the trial for the result
+            output.open("a").close()
+        if is_new:
+            output.unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(f"{output}: cannot be written ({error.strerror}); choose another file (-o)") from error
 
 
 def _parts(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -53,10 +56,15 @@ def train(
         json: Print one JSON object as the last line.
     """
     _show_log()
+    if start is None and (keep_head or freeze_below or tune != "all"):
+        raise ConfigError("--keep-head, --freeze-below and --tune need a model to start from; name it with --from")
     source: OwnSource | None = None
     kept = _kept_config(what, out) if resume else None
     if kept is not None:
         folder, config = kept
+        _check_same_run(what, target, task, settings, folder, config)
+        if config.data.own_schema is not None:  # how the data is read was decided when the run began
+            settings = tuple(setting for setting in settings if not _about_reading(setting))
     elif _is_own(what):
         source, config = _own_run(what, target, task, settings)
         settings = tuple(setting for setting in settings if not _about_reading(setting))
@@ -86,7 +94,9 @@ def train(
 
 
 def _show_log() -> None:
+    """Warnings, and without a terminal, which would show a bar, a line for each epoch."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    logging.getLogger("egt.training.run").setLevel(logging.NOTSET if sys.stderr.isatty() else logging.INFO)
 
 
 def _is_own(what: str) -> bool:
@@ -108,6 +118,38 @@ def _kept_config(what: str, out: Path | None) -> tuple[Path, RunConfig] | None:
         if (folder / "config.yaml").is_file():
             return folder, read_config(folder / "config.yaml")
     return None
+
+
+def _check_same_run(
+    what: str, target: tuple[str, ...], task: str | None, settings: tuple[str, ...], folder: Path, config: RunConfig
+) -> None:
+    """The run in the folder has to be the one that the command describes."""
+    schema = config.data.own_schema
+    if schema is None and (target or task is not None):
+        raise ConfigError(f"--target and --task are for own data; {folder} holds a run of {config.name}")
+    pairs: list[tuple[str, str]] = []  # what the command says, and what the run has
+    if Path(what).resolve() != folder.resolve():  # else the run itself is named
+        if _is_own(what):
+            pairs.append((str(Path(what).resolve()), config.data.source))
+        elif folder != Path("runs", what):
+            name = [setting for setting in settings if setting.startswith("name=")]
+            pairs.append((override(find_config(what), name).name, override(config, name).name))
+    if schema is not None and target and not _same_columns(schema["targets"], target):
+        pairs.append((f"--target {' '.join(target)}", f"--target {' '.join(schema['targets'])}"))
+    if schema is not None and task is not None:
+        pairs.append((f"--task {task}", f"--task {schema['level']}"))
+    for given, kept in pairs:
+        if given != kept:
+            raise ConfigError(
+                f"{folder} holds a run of {kept}, not of {given}; continue it with "
+                f"`egt train {folder} --resume`, or choose another folder (--out)"
+            )
+
+
+def _same_columns(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    """Whether the patterns of --target can stand for these columns: each for some, and together for all."""
+    found = [[name for name in names if name == pattern or fnmatchcase(name, pattern)] for pattern in patterns]
+    return all(found) and {name for some in found for name in some} == set(names)
 
 
 def _own_run(what: str, target: tuple[str, ...], task: Any, settings: tuple[str, ...]) -> tuple[OwnSource, RunConfig]:

@@ -85,7 +85,7 @@ def fit(
     config = with_names(config, source)
     stores = _prepare(config, source, watch)
     config = fit_into_memory(config, stores)
-    _write_config(config, folder)
+    before = _write_config(config, folder)
     try:
         result = train_model(
             config,
@@ -96,6 +96,10 @@ def fit(
             start_from=start_from,
             show_progress=show_progress,
         )
+    except ConfigError:
+        if before is not None:  # the run in the folder stays as it was
+            (folder / CONFIG).write_text(before, encoding="utf-8")
+        raise
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in str(error):
             raise
@@ -142,12 +146,16 @@ def _prepare(config: RunConfig, source: Source, watch: Watch | None) -> dict[str
     return stores
 
 
-def _write_config(config: RunConfig, folder: Path) -> None:
+def _write_config(config: RunConfig, folder: Path) -> str | None:
+    """Write the configuration. Returns the one that was there, if any."""
+    path = folder / CONFIG
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / CONFIG).write_text(write_config(config), encoding="utf-8")
+        before = path.read_text(encoding="utf-8") if path.is_file() else None
+        path.write_text(write_config(config), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{folder} cannot be written ({error.strerror}); choose another folder (--out)") from error
+    return before
 
 
 def _artifact(
