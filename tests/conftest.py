@@ -3,13 +3,40 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 # Tiny tensors gain nothing from threads, and several test processes share the cores.
 torch.set_num_threads(1)
+
+SLOW = pytest.StashKey[int]()
+"""How many slow tests were left out."""
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Count the slow tests that are left out; a worker of pytest-xdist hands its count on."""
+    slow = sum(1 for item in items if item.get_closest_marker("slow"))
+    if slow:
+        config = items[0].config
+        config.stash[SLOW] = config.stash.get(SLOW, 0) + slow
+        getattr(config, "workeroutput", {})["slow"] = config.stash[SLOW]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over the count of a worker; all of them leave out the same tests."""
+    slow = getattr(node, "workeroutput", {}).get("slow", 0)
+    node.config.stash[SLOW] = max(node.config.stash.get(SLOW, 0), slow)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say at the end what was left out, and how to run it."""
+    if slow := config.stash.get(SLOW, 0):
+        terminalreporter.write_line(f"slow tests left out: {slow} (`make test-full` runs them)")
 
 
 @pytest.fixture(scope="session")
