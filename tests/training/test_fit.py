@@ -177,7 +177,7 @@ def test_the_last_good_checkpoint_outlives_a_divergence(tmp_path: Path) -> None:
     for sample in samples:
         object.__setattr__(sample.graph, "graph_targets", np.array([np.inf, np.inf]))
     longer = tiny_config(trainer={"max_epochs": 2})
-    with pytest.raises(RunError, match="not finite.*the last checkpoint is kept"):
+    with pytest.raises(RunError, match=r"not finite.*the last checkpoint is kept"):
         fit(longer, samples, tiny_samples(config, 11, seed=1), out_dir=tmp_path, resume=True, show_progress=False)
     assert distance(run(tmp_path, config, resume=True).weights, good.weights) == 0
 

@@ -199,9 +199,8 @@ class OwnSource:
         smiles = ""
         if raw.is_molecules and not error:
             cell = raw.table[self._smiles][row]
-            smiles = (
-                "" if cell is None or cell != cell else text_of(cell)
-            )  # a column without any text is read as numbers
+            # A column without any text was read as numbers.
+            smiles = "" if cell is None or cell != cell else text_of(cell)
             error = "" if smiles else f"{raw.where} row {row + 1}: the SMILES is missing"
         return OwnRecord(
             row=row,
