@@ -56,6 +56,20 @@ def test_regression_of_molecules(tmp_path: Path, capsys: Capture) -> None:
     )
 
 
+def test_the_split_of_own_data_is_set_by_kind_seed_and_fractions(tmp_path: Path, capsys: Capture) -> None:
+    data = molecules(tmp_path / "sizes.csv", length=[100 + 10.3 * len(text) for text in SMILES])
+    settings = ("split=stratified", "split.seed=3", "split.fractions=[0.5, 0.25, 0.25]", *TINY)
+    done = egt(capsys, "train", data, "--out", "run", "--set", *settings)
+    assert done.code == 0, done.err
+    kept = load_artifact(Path("run/artifact")).config.data.own_schema
+    assert kept is not None
+    assert kept["split"] == {"kind": "stratified", "column": "", "fractions": [0.5, 0.25, 0.25], "seed": 3}
+    tested = egt(capsys, "evaluate", "run", "--json").json["metrics"]["num_graphs"]
+    assert abs(tested - 0.25 * len(SMILES)) <= 1
+    for wrong in ("split.fractions=[1, 2, 3]", "split.fraction=0.5", "split.fractions=0.5"):
+        assert egt(capsys, "train", data, "--out", tmp_path / "wrong", "--set", wrong).code == 2
+
+
 def test_many_labels_with_gaps(tmp_path: Path, capsys: Capture) -> None:
     active = [k % 2 for k in range(20)]
     toxic = ["" if k % 3 == 0 else int(k % 3 == 1) for k in range(20)]

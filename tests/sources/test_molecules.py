@@ -140,7 +140,10 @@ def test_aromatic_nitrogen_with_hydrogen_is_plain_nitrogen_in_zinc() -> None:
 def test_atom_outside_the_zinc_vocabulary_is_unknown_and_named() -> None:
     graph, warning = graph_from_smiles("C[Si](C)(C)C", vocabulary="zinc")
     assert graph.node_categories[:, 0].tolist() == [0, -1, 0, 0, 0]
-    assert warning == "atom type Si is not in the ZINC vocabulary"
+    assert warning == "not in the ZINC vocabulary: atom type Si"
+    graph, warning = graph_from_smiles("C~C", vocabulary="zinc")
+    assert graph.edge_categories.tolist() == [[-1], [-1]]
+    assert warning == "not in the ZINC vocabulary: a type of bond"
 
 
 PIECES = ["C", "c", "N", "n", "O", "(", ")", "=", "#", "1", "2", "%", "[", "]", "@", "H", "+", "-", "/", "\\", ".", "*",

@@ -52,6 +52,13 @@ def test_fingerprint_changes_with_the_split_files(mapping: Path) -> None:
     assert ogb_folder(TWO_TASKS, mapping).fingerprint() != before
 
 
+@pytest.mark.parametrize("content", [b"", b"2\n0,1\n", b"\x1f\x8b broken"])
+def test_damaged_split_file_is_named(mapping: Path, content: bytes) -> None:
+    (mapping.parents[1] / "split/scaffold/valid.csv.gz").write_bytes(content)
+    with pytest.raises(DataError, match=r"valid\.csv\.gz"):
+        ogb_folder(TWO_TASKS, mapping).records("val")
+
+
 def test_missing_split_file_is_named(mapping: Path) -> None:
     (mapping.parents[1] / "split/scaffold/valid.csv.gz").unlink()
     with pytest.raises(DataError, match=r"valid\.csv\.gz is missing"):

@@ -104,6 +104,10 @@ def test_missing_or_wrong_image_files_are_reported(mnist_files: tuple[Path, Path
     np.savez(test, images=np.zeros(3))
     with pytest.raises(DataError, match="arrays x and y"):
         mnist_superpixels(train, test).records("train")
+    for content in (b"", b"PK\x03\x04 broken", train.read_bytes()[:-30]):
+        test.write_bytes(content)
+        with pytest.raises(DataError, match=r"mnist_test\.npz"):
+            mnist_superpixels(train, test).records("train")
     test.unlink()
     with pytest.raises(DataError, match=r"mnist_test\.npz"):
         mnist_superpixels(train, test).records("train")

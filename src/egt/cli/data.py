@@ -121,13 +121,18 @@ def _prepare(name: str, fetch: bool, json: bool) -> None:
     from egt.inference.data import open_source
     from egt.sources.registry import BENCHMARKS, open_benchmark
 
-    if name in BENCHMARKS:
-        fitting = [preset(each) for each in names() if preset(each).data.source == name]
-        config = fitting[0] if fitting else preset("pcqm4mv2-small")
-        source = open_benchmark(name, fetch=fetch)
-    else:
-        config = find_config(name)
-        source = open_source(config)
+    with Bars("downloading") as bars:
+
+        def told(done: int, total: int | None) -> None:
+            bars(f"{name} (MB)", done >> 20, (total or done) >> 20)
+
+        if name in BENCHMARKS:
+            fitting = [preset(each) for each in names() if preset(each).data.source == name]
+            config = fitting[0] if fitting else preset("pcqm4mv2-small")
+            source = open_benchmark(name, fetch=fetch, progress=told)
+        else:
+            config = find_config(name)
+            source = open_source(config, fetch=fetch, progress=told)
     started, graphs, problems = time.monotonic(), 0, 0
     with Bars() as bars:
         for split in (split for split, size in source.card.split_sizes.items() if size):

@@ -18,7 +18,7 @@ from egt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from egt.config.run import RunConfig
-    from egt.sources.own import OwnSource
+    from egt.sources.own import OwnSource, SplitPlan
     from egt.training.complete import Outcome
 
 Many = Parameter(consume_multiple=True, negative="")
@@ -157,7 +157,7 @@ def _own_run(what: str, target: tuple[str, ...], task: Any, settings: tuple[str,
     from egt.sources.own import open_own
 
     reading = _reading(settings)
-    split = reading.pop("split", None)
+    split = _split(reading.get("split", {}))
     source = open_own(what, target=list(target) or None, level=task, overrides=reading.get("overrides"), split=split)
     rows = [(name, decision, _how(change)) for name, decision, change in source.schema_table()]
     print_table(f"{what}: what was understood", ("what", "decision", "change it with"), rows, to_error=True)
@@ -166,7 +166,7 @@ def _own_run(what: str, target: tuple[str, ...], task: Any, settings: tuple[str,
 
 
 def _about_reading(setting: str) -> bool:
-    return setting.startswith(("overrides.", "split="))
+    return setting.startswith(("overrides.", "split=", "split."))
 
 
 def _reading(settings: tuple[str, ...]) -> dict[str, Any]:
@@ -176,12 +176,24 @@ def _reading(settings: tuple[str, ...]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for setting in filter(_about_reading, settings):
         path, _, text = setting.partition("=")
-        *sections, key = path.split(".")
+        *sections, key = ("split.kind" if path == "split" else path).split(".")
         place = found
         for section in sections:
             place = place.setdefault(section, {})
-        place[key] = yaml.safe_load(text) if key == "directed" else text
+        place[key] = yaml.safe_load(text) if key in ("directed", "seed", "fractions") else text
     return found
+
+
+def _split(given: dict[str, Any]) -> SplitPlan | str | None:
+    """How own data is divided: `split=scaffold` or a column, `split.seed=1`, `split.fractions=[0.7, 0.1, 0.2]`."""
+    from egt.sources.own import SplitPlan
+
+    if not set(given) - {"kind"}:
+        return given.get("kind")
+    try:
+        return SplitPlan(**{**given, "fractions": tuple(given.get("fractions", SplitPlan.fractions))})
+    except TypeError as error:
+        raise ConfigError("split has the settings kind, seed (a number) and fractions (three numbers)") from error
 
 
 def _how(change: str) -> str:

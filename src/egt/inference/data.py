@@ -12,6 +12,7 @@ from egt.encodings.store import Store, prepare
 from egt.encodings.store.build import Progress
 from egt.errors import DataError
 from egt.graph import Graph
+from egt.sources.download import Progress as Downloading
 from egt.sources.own import Feature, GraphsSource, OwnSchema, OwnSource, open_own, open_smiles
 from egt.sources.own.schema import MOLECULE_SCHEMAS
 from egt.sources.registry import BENCHMARKS, open_benchmark
@@ -21,10 +22,16 @@ ALL = "all"
 """The split of new data: every row, in order."""
 
 
-def open_source(config: RunConfig) -> Source:
-    """The data that a run is trained and evaluated on, divided as its configuration says."""
+def open_source(config: RunConfig, *, fetch: bool = False, progress: Downloading | None = None) -> Source:
+    """The data that a run is trained and evaluated on, divided as its configuration says.
+
+    Args:
+        config: the run.
+        fetch: download the published files of a benchmark if there are none.
+        progress: is told about the bytes of a download.
+    """
     if config.data.own_schema is None:
-        return open_benchmark(config.data.source, options=config.data.options)
+        return open_benchmark(config.data.source, options=config.data.options, fetch=fetch, progress=progress)
     schema = OwnSchema.from_dict(config.data.own_schema)
     if not Path(config.data.source).exists():
         raise DataError(

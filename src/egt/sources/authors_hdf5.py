@@ -83,7 +83,7 @@ class AuthorsHdf5:
         label = f"{split}/{name}"
         try:
             return Reading(row, label, graph=self._graph(self._file()[record], label))
-        except (EgtError, KeyError, ValueError) as error:
+        except (EgtError, KeyError, ValueError, OSError) as error:  # OSError: a damaged block of the file
             return Reading(row, label, error=f"{self.path}: group {record}: {error}")
 
     def _graph(self, group: Any, label: str) -> Graph:

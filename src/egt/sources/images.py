@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,7 +40,7 @@ def load_mnist(train: Path, test: Path) -> Images:
         try:
             with np.load(path, allow_pickle=False) as file:
                 parts.append((file["x"], file["y"]))
-        except (KeyError, ValueError, OSError) as error:
+        except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise DataError(f"{path}: expected an .npz file with the arrays x and y ({error})") from error
     pixels = np.concatenate([x for x, _ in parts])
     labels = np.concatenate([y for _, y in parts]).astype(np.int64)

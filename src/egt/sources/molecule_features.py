@@ -225,12 +225,15 @@ def _both_directions(bonds: IntArray) -> IntArray:
 
 
 def zinc_features(molecules: Sequence[Molecule]) -> list[MoleculeFeatures]:
-    """ZINC's types of atoms and bonds; `UNKNOWN` for others, with a warning about atoms."""
+    """ZINC's types of atoms and bonds; `UNKNOWN` for others, with a warning."""
     features = []
     for molecule in molecules:
         atoms, unknown = _zinc_atoms(molecule.rdkit)
-        warning = f"atom type {', '.join(unknown)} is not in the ZINC vocabulary" if unknown else ""
-        features.append(MoleculeFeatures(_frozen(atoms), *_zinc_bonds(molecule.rdkit), warning))
+        edge_index, bonds = _zinc_bonds(molecule.rdkit)
+        strange = [f"atom type {', '.join(unknown)}"] if unknown else []
+        strange += ["a type of bond"] if (bonds == UNKNOWN).any() else []
+        warning = f"not in the ZINC vocabulary: {' and '.join(strange)}" if strange else ""
+        features.append(MoleculeFeatures(_frozen(atoms), edge_index, bonds, warning))
     return features
 
 
@@ -257,5 +260,5 @@ def _zinc_bonds(rdkit: Any) -> tuple[IntArray, IntArray]:
     bonds = _bonds(rdkit)
     columns = map(Bond.GetBeginAtomIdx, bonds), map(Bond.GetEndAtomIdx, bonds), map(Bond.GetBondType, bonds)
     table = _table(columns, len(bonds))
-    types = np.where(table[:, 2:] < len(ZINC_BONDS), table[:, 2:], UNKNOWN)
+    types = np.where((table[:, 2:] > 0) & (table[:, 2:] < len(ZINC_BONDS)), table[:, 2:], UNKNOWN)  # 0 is "no bond"
     return _frozen(_both_directions(table)), _frozen(types.repeat(2, axis=0))

@@ -58,9 +58,13 @@ def _load_folder(mapping: Path, *split_files: Path) -> MoleculeTable:
 
 def _read_rows(path: Path, num_rows: int) -> IntArray:
     """The row numbers in a split file: one a line, without a header."""
+    import pyarrow
     from pyarrow import csv
 
-    table = csv.read_csv(path, read_options=csv.ReadOptions(column_names=["row"]))
+    try:
+        table = csv.read_csv(path, read_options=csv.ReadOptions(column_names=["row"]))
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path}: not a file of row numbers, one a line ({error})") from error
     rows = numbers(table, ["row"], path)[:, 0]
     if not np.array_equal(rows, rows.astype(np.int64)) or (len(rows) and not 0 <= rows.min() <= rows.max() < num_rows):
         raise DataError(f"{path}: holds a number that is not a row of the table (0..{num_rows - 1})")
