@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from egt.errors import DataError, RunError
+from egt.errors import ConfigError, DataError, RunError
 from egt.training import processes
 from egt.training.interruption import Interruption
-from egt.training.processes import run_together
+from egt.training.processes import check_launch, run_together
 
 
 def note_rank(folder: Path) -> None:
@@ -61,3 +61,16 @@ def test_survivors_do_not_wait_for_one_that_was_killed(monkeypatch: pytest.Monke
 def test_a_signal_to_the_parent_reaches_all(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="stopped by SIGTERM"):
         run_together(stop_when_told, 2, {"folder": tmp_path})
+
+
+def test_a_launcher_must_have_started_as_many_processes_as_the_run_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_launch(1, 1)
+    check_launch("auto", 1)
+    with pytest.raises(ConfigError, match=r"num_nodes is 2, but nobody has started"):
+        check_launch(1, 2)
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    check_launch(2, 2)
+    check_launch("auto", 1)
+    with pytest.raises(ConfigError, match=r"4 processes were started, .* is 1: --set trainer\.devices=4"):
+        check_launch(1, 1)

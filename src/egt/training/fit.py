@@ -21,7 +21,7 @@ from egt.errors import ArtifactError, ConfigError, DataError
 from egt.tasks.scale import TargetScale
 from egt.training.checkpoint import read_tensors
 from egt.training.engine import train
-from egt.training.processes import run_together, started_from_outside
+from egt.training.processes import check_launch, run_together, started_from_outside
 from egt.training.progress import Progress, named
 from egt.training.run import checkpoints_of
 from egt.training.transfer import Start
@@ -88,6 +88,7 @@ def fit(
         ArtifactError: a damaged or foreign checkpoint.
     """
     _check(config, train_samples, validation_samples)
+    check_launch(config.trainer.devices, config.trainer.num_nodes)
     checkpoints = checkpoints_of(out_dir)
     checkpoints.open()
     facts = _facts(config, train_samples)

@@ -15,7 +15,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from egt import errors
-from egt.errors import EgtError, RunError
+from egt.errors import ConfigError, EgtError, RunError
 from egt.training.interruption import Interruption
 
 _GRACE_SECONDS = 20.0
@@ -27,6 +27,24 @@ def started_from_outside() -> bool:
     from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 
     return "LOCAL_RANK" in os.environ or SLURMEnvironment.detect()
+
+
+def check_launch(devices: int | str, num_nodes: int) -> None:
+    """Raise a `ConfigError` unless the processes that a launcher has started are those that the run asks for.
+
+    Otherwise they would train alone in one folder, or wait forever for others.
+    """
+    if num_nodes > 1 and not started_from_outside():
+        raise ConfigError(
+            f"trainer.num_nodes is {num_nodes}, but nobody has started the processes on the other machines: "
+            "use torchrun or Slurm (docs/commands.md), or leave trainer.num_nodes at 1"
+        )
+    started = os.environ.get("WORLD_SIZE") if "LOCAL_RANK" in os.environ else None
+    if started is not None and devices != "auto" and int(started) != int(devices) * num_nodes:
+        raise ConfigError(
+            f"{started} processes were started, but trainer.devices x trainer.num_nodes is {int(devices) * num_nodes}: "
+            f"--set trainer.devices={max(1, int(started) // num_nodes)}"
+        )
 
 
 def run_together(function: Callable[..., None], num_processes: int, arguments: Mapping[str, Any]) -> None:
