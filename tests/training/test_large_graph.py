@@ -1,0 +1,36 @@
+"""Dense EGT on one graph of a thousand nodes fits a laptop."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CODE = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+import torch
+from egt.assemble import preparation
+from egt.config.load import override
+from egt.config.presets import preset
+from egt.training.fit import fit
+from egt.training.footprint import synthetic_graph
+
+torch.set_num_threads(2)
+settings = ["trainer.max_steps=2", "trainer.select=last", "schedule={kind: constant}", "data.batch_size=1"]
+config = override(preset("tsp-500k"), settings)
+sample = preparation(config)(synthetic_graph(config, 1000, np.random.default_rng(0), targets=True))
+result = fit(config, [sample, sample], None, out_dir=Path(sys.argv[1]), show_progress=False)
+assert result.history[-1]["step"] == 2
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+@pytest.mark.slow
+def test_tsp_500k_trains_on_a_thousand_nodes_below_four_gigabytes(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", CODE, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert float(done.stdout.split()[-1]) < 4e9
