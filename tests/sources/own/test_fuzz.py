@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from egt.errors import EgtError
-from egt.sources.own import open_own
+from egt.sources.own import OwnSchema, open_own
 
 fuzz = settings(
     deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=420
@@ -20,16 +21,23 @@ fuzz = settings(
 
 
 def open_and_read(path: Path, **options: Any) -> None:
-    """Everything a command would do; only an `EgtError` may escape."""
+    """Everything a command would do; only an `EgtError` may escape, and it names the file (and the row)."""
+    refused = ""
     try:
         source = open_own(path, **options)
-    except EgtError:
+    except EgtError as error:
+        refused = str(error)
+    if refused:
+        assert path.name in refused
         return
     rows = source.records("all")
     for record in rows:
         reading = source.read(record)
         assert (reading.graph is None) == bool(reading.error)
-    for split in ("train", "val", "test"):
+        assert not reading.error or re.search(rf"{re.escape(path.name)}.*(line|row|graph) ", reading.error), (
+            reading.error
+        )
+    for split in () if "schema" in options else ("train", "val", "test"):
         for record in source.records(split):
             source.read(record)
     assert source.card.split_sizes
@@ -88,6 +96,22 @@ def test_tables(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     open_and_read(path)
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> OwnSchema:
+    """The schema of a model that reads molecules."""
+    path = tmp_path_factory.mktemp("known") / "known.csv"
+    path.write_text("smiles,y\n" + "".join(f"{'C' * k},{k / 8}\n" for k in range(1, 12)))
+    return open_own(path).own_schema
+
+
+@fuzz
+@given(st.builds(csv_text, st.lists(headers, max_size=3), st.lists(st.lists(cells, max_size=3), max_size=5)))
+def test_new_tables_for_a_model(tmp_path: Path, known: OwnSchema, text: str) -> None:
+    path = tmp_path / "new.csv"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    open_and_read(path, schema=known)
 
 
 @fuzz

@@ -44,6 +44,15 @@ def test_training_rows_decide(tmp_path: Path) -> None:
     assert (schema.target_mean, schema.target_std) == ((15.5,), (5.0,))
 
 
+@pytest.mark.parametrize("lists", [[None, []], [[1, 2], [3, 4]]])
+def test_a_graph_with_lists_where_others_have_categories_is_refused_alone(tmp_path: Path, lists: list[Any]) -> None:
+    plain = [{"nodes": {"x": [1, 2, k % 2]}, "edges": [[0, 1]], "targets": {"y": k / 8}} for k in range(4)]
+    source = lines(tmp_path, [*plain, {"nodes": {"x": lists}, "edges": [], "targets": {"y": 0.1}}])
+    errors = [source.read(record).error for record in source.records("all")]
+    assert errors[:4] == [""] * 4
+    assert "data.jsonl row 5: 'x' holds vectors" in errors[4]
+
+
 def test_unseen_and_missing_values_are_filled_in_with_a_warning(tmp_path: Path) -> None:
     source = lines(tmp_path, GRAPHS)
     reading = source.read(source.records("val")[0])

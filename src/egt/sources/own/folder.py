@@ -49,7 +49,7 @@ def read_folder(path: Path) -> RawData:
     """Read a folder of node, edge and graph tables."""
     files = {name: _find(path, name) for name in ("nodes", "edges", "graphs", "queries")}
     tables = {name: _strict(file) for name, file in files.items() if file is not None}
-    keys = {name: _keys(table) for name, table in tables.items()}
+    keys = {name: _keys(table, f"{path}: {name}") for name, table in tables.items()}
     graphs = _graph_names(tables, keys, path)
     nodes = _parts(tables["nodes"], keys["nodes"], ("graph", "node"), graphs)
     edges = _parts(tables["edges"], keys["edges"], ("graph", "source", "target"), graphs)
@@ -98,10 +98,13 @@ def _take(columns: Columns, names: tuple[str, ...]) -> Column | None:
     return next((columns[name] for name in names if name in columns), None)
 
 
-def _keys(table: Table) -> list[str] | None:
+def _keys(table: Table, where: str) -> list[str] | None:
     """The graph of each row, or None when the table has no graph column."""
     column = _take(table.columns, NAMES["graph"])
-    return None if column is None else _texts(column, "graph")
+    try:
+        return None if column is None else _texts(column, "graph")
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from error
 
 
 def _texts(column: Column, what: str) -> list[str]:

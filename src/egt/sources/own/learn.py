@@ -55,7 +55,8 @@ def _training_edges(column: Column, row: int, schema: OwnSchema, division: Divis
 def _learned(feature: Feature, columns: list[Column]) -> Feature:
     match feature.kind:
         case "categorical":
-            seen = {text_of(value) for column in columns for value in column[~missing_in(column)]}
+            plain = [column for column in columns if column.ndim == 1]  # a graph that has lists there is refused later
+            seen = {text_of(value) for column in plain for value in column[~missing_in(column)]}
             return replace(feature, vocabulary=tuple(sorted_texts(seen)))
         case "continuous":
             numbers = [as_numbers(column)[0].reshape(len(column), -1) for column in columns]
