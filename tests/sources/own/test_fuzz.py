@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +16,12 @@ from hypothesis import strategies as st
 from egt.errors import EgtError
 from egt.sources.own import OwnSchema, open_own
 
+# The same cases every time: a change is judged by what it changes. EGT_FUZZ=5000 draws that many new ones.
 fuzz = settings(
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=420
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=int(os.environ.get("EGT_FUZZ", "420")),
+    derandomize="EGT_FUZZ" not in os.environ,
 )
 
 
