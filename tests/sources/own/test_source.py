@@ -195,6 +195,15 @@ def test_a_smiles_column_without_any_text_gives_each_row_its_reason(tmp_path: Pa
     assert all(expected in new.read(record).error for record in new.records("all"))
 
 
+def test_a_blank_line_of_a_single_column_is_a_row_without_a_molecule(tmp_path: Path) -> None:
+    source = molecules(tmp_path / "t.csv", TABLE)
+    new = molecules(tmp_path / "new.csv", "smiles\nCC\n\n\nCO\n\n", schema=source.own_schema)
+    readings = [new.read(record) for record in new.records("all")]
+    assert [reading.row for reading in readings] == [0, 1, 2, 3]
+    assert [bool(reading.graph) for reading in readings] == [True, False, False, True]
+    assert "row 2: the SMILES is missing" in readings[1].error
+
+
 def test_new_molecules_may_name_their_columns_differently(tmp_path: Path) -> None:
     source = molecules(tmp_path / "t.csv", TABLE)
     new = molecules(tmp_path / "new.csv", "SMILES,name\nCC,x\nbad(,y\n", schema=source.own_schema)

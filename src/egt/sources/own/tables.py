@@ -74,9 +74,14 @@ def _read_csv(path: Path) -> Table:
         try:
             header = [name.strip() for name in next(reader, [])]
             _check_header(header, path)
+            blank = 0
             for cells in reader:
                 if not cells:
+                    blank += 1
                     continue
+                if len(header) == 1:  # a blank line is an empty cell here, unless the file ends with it
+                    rows += [[""]] * blank
+                blank = 0
                 if len(cells) != len(header):
                     problems[len(rows)] = (
                         f"{path.name} line {reader.line_num}: {len(cells)} fields, the header has {len(header)}"
