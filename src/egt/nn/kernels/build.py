@@ -1,25 +1,35 @@
-"""Compiles the fused kernel at first use and keeps it in the user's cache."""
+"""The fused kernel's library: prebuilt in the package, or compiled at first use and kept in the user's cache.
+
+Standard library only: `hatch_build.py`, which puts the library into the wheel, loads this file by its path, where
+neither torch nor this package is installed.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import logging
 import os
+import platform
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 log = logging.getLogger(__name__)
 
-SOURCES = Path(__file__).parent / "csrc"
+PACKAGE = Path(__file__).parent
+SOURCES = PACKAGE / "csrc"
 FLAGS = (
     *("-std=c++17", "-O3", "-fPIC", "-pthread"),
     "-ffp-contract=fast",  # a * b + c becomes one fused instruction where the machine has it
     *("-Wno-psabi", "-Wno-ignored-attributes"),  # vector types never cross a function that is not inlined
 )
+_UNFINISHED = "unfinished-"  # begins the name of a folder in which a compiler works
 
 
 def cache_folder() -> Path:
@@ -33,11 +43,20 @@ def compiler() -> str | None:
     return next((path for name in candidates if name and (path := shutil.which(name))), None)
 
 
-def build(flags: Sequence[str] = FLAGS, folder: Path | None = None) -> Path | None:
-    """The shared library, compiled if the cache does not hold it.
+def prebuilt(flags: Sequence[str] = FLAGS) -> Path:
+    """Where a wheel holds the library of these sources and flags; it does not exist in a source checkout.
 
-    Its name holds a hash of the sources, the compiler's version and the flags. A build happens in a file of its own
-    that is then renamed: two processes may build at once, and neither ever loads a half-written library.
+    The compiler has no part in the name: where the library is used there may be none.
+    """
+    return PACKAGE / f"pair_pass-{_key(flags)}.so"
+
+
+def build(flags: Sequence[str] = FLAGS, folder: Path | None = None) -> Path | None:
+    """The shared library: the package's own, else the cache's, else compiled.
+
+    The name of a compiled one holds a hash of the sources, the flags, the compiler's version and the kind of machine.
+    Of several processes one compiles and the others wait for it. A build happens in a folder of its own and is then
+    renamed: even where there are no locks nobody ever loads a half-written library.
 
     Args:
         flags: of the compiler.
@@ -46,23 +65,25 @@ def build(flags: Sequence[str] = FLAGS, folder: Path | None = None) -> Path | No
     Returns:
         The path of the library; None, after a one-line notice, if there is no compiler or it fails.
     """
+    if (library := prebuilt(flags)).exists() and _loads(library):
+        return library
     cxx = compiler()
     if cxx is None:
         log.warning("no C++ compiler found (looked for $CXX, g++, c++, clang++): using the PyTorch path")
         return None
     version = subprocess.run([cxx, "--version"], capture_output=True, text=True, check=False).stdout
-    content = b"".join(path.read_bytes() for path in sorted(SOURCES.iterdir()))
-    key = hashlib.sha256(b"\0".join([content, version.encode(), " ".join(flags).encode()])).hexdigest()[:16]
     folder = folder or cache_folder()
-    library = folder / f"pair_pass-{key}.so"
+    library = folder / f"pair_pass-{_key(flags, version, sys.platform, platform.machine())}.so"
     if library.exists():
         return library
-    log.warning("compiling the fused kernel (once, a few seconds) ...")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            unfinished = _compile(cxx, flags, Path(scratch))
-            unfinished.replace(library)
+        with _sole_compiler(folder):
+            if library.exists():  # the one we waited for compiled it
+                return library
+            log.warning("compiling the fused kernel (once, a few seconds) ...")
+            with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as scratch:
+                _compile(cxx, flags, Path(scratch)).replace(library)
     except OSError as error:
         log.warning("cannot write the fused kernel to %s (%s): using the PyTorch path", folder, error)
         return None
@@ -71,6 +92,52 @@ def build(flags: Sequence[str] = FLAGS, folder: Path | None = None) -> Path | No
         log.warning("the fused kernel does not compile with %s (%s): using the PyTorch path", cxx, reason)
         return None
     return library
+
+
+def _key(flags: Sequence[str], *circumstances: str) -> str:
+    content = [part for path in sorted(SOURCES.iterdir()) for part in (path.name.encode(), path.read_bytes())]
+    words = [" ".join(flags), *circumstances]
+    return hashlib.sha256(b"\0".join([*content, *(word.encode() for word in words)])).hexdigest()[:16]
+
+
+def _loads(library: Path) -> bool:
+    """True if this machine can load a library that another one compiled; it may have an older C++ runtime."""
+    try:
+        ctypes.CDLL(str(library))
+    except OSError as error:
+        log.warning("the package's fused kernel does not load here (%s): compiling it instead", error)
+        return False
+    return True
+
+
+@contextmanager
+def _sole_compiler(folder: Path) -> Iterator[None]:
+    """Holds the lock of the cache, which only saves double work: where there are no locks everyone compiles.
+
+    The operating system releases the lock of a process that is killed; what it left is removed.
+    """
+    with ExitStack() as stack:
+        try:
+            if _lock(stack.enter_context(open(folder / ".lock", "w")).fileno()):
+                for leftover in folder.glob(f"{_UNFINISHED}*"):
+                    shutil.rmtree(leftover, ignore_errors=True)
+        except OSError as error:
+            log.info("%s cannot be locked (%s): going on without", folder, error)
+        yield
+
+
+def _lock(handle: int) -> bool:
+    """True once the lock is ours, False where the system has no such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        log.warning("another process is compiling the fused kernel: waiting for it ...")
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    return True
 
 
 def _compile(cxx: str, flags: Sequence[str], scratch: Path) -> Path:
