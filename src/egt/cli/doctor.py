@@ -39,6 +39,7 @@ def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
         "system": platform.platform(),
         "threads": str(torch.get_num_threads()),
         "gpus": str(torch.cuda.device_count()),
+        "fused kernel": _kernel(),
     }
     results = _run_checks()
     failed = [name for name, result in results.items() if not result.startswith("ok")]
@@ -63,6 +64,18 @@ def _version(name: str) -> str:
         return version(_DISTRIBUTIONS.get(name, name))
     except PackageNotFoundError:
         return "unknown"
+
+
+def _kernel() -> str:
+    from egt.nn.kernels.binding import library
+    from egt.nn.kernels.build import build, prebuilt
+
+    kernel = library()
+    if kernel is None:
+        return "none: the PyTorch path computes instead"
+    path = build()
+    origin = "prebuilt in the package" if path == prebuilt() else "compiled in the cache"
+    return f"{origin}, {'AVX2' if kernel.egt_pair_pass_has_avx2() else 'any machine'}: {path}"
 
 
 def _run_checks() -> dict[str, str]:

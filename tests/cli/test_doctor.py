@@ -1,0 +1,35 @@
+"""`egt doctor` says which compiled kernel computes here."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from egt.cli.main import main
+from egt.nn.kernels import binding
+from egt.nn.kernels import build as module
+from egt.nn.kernels.build import build
+
+
+def kernel(capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as end:
+        main(["doctor", "--json"])
+    assert not end.value.code
+    found: str = json.loads(capsys.readouterr().out.splitlines()[-1])["machine"]["fused kernel"]
+    return found
+
+
+def test_where_the_kernel_comes_from(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    library = build()
+    if library is None:
+        pytest.skip("no C++ compiler: no kernel")
+    assert re.fullmatch(f"compiled in the cache, (AVX2|any machine): {library}", kernel(capsys))
+    monkeypatch.setattr(module, "prebuilt", lambda *flags: library)
+    assert re.fullmatch(f"prebuilt in the package, (AVX2|any machine): {library}", kernel(capsys))
+
+
+def test_no_kernel(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binding, "library", lambda: None)
+    assert kernel(capsys) == "none: the PyTorch path computes instead"
