@@ -15,6 +15,8 @@ from egt.sources.own.raw import RawData, column_of_values, digest_of_shapes
 from egt.sources.own.tables import TABLE_SUFFIXES, read_molecules
 from egt.sources.own.tu import is_tu, read_tu
 
+SUFFIXES = (*TABLE_SUFFIXES, *JSONL_SUFFIXES, ".graphml", ".pt")
+"""How the names of files end, in lower case."""
 FORMATS = (
     f"a table of molecules ({', '.join(TABLE_SUFFIXES)}), graphs in {', '.join(JSONL_SUFFIXES)}, a .graphml file, "
     "a .pt file of PyG tensors, or a folder with nodes.csv and edges.csv, with TU text files, or with .graphml files"
