@@ -144,11 +144,11 @@ def test_a_wrong_checksum_leaves_nothing_behind(server: Server, tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_without_a_published_checksum_is_used_with_a_warning(
+def test_a_file_without_a_known_checksum_is_used_with_a_warning(
     server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert _fetch(server, tmp_path / "file", "").read_bytes() == CONTENT
-    assert "no checksum is published" in caplog.text
+    assert "no checksum is known" in caplog.text
     caplog.clear()
     _fetch(server, tmp_path / "other")
     assert caplog.text == ""
