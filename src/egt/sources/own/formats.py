@@ -82,4 +82,8 @@ def _read_directory(path: Path) -> RawData:
         return read_tu(path)
     if graphs := sorted(path.glob("*.graphml")):
         return read_graphml(graphs)
+    if (
+        alone := next((file.name for file in sorted(path.glob("*")) if file.name.startswith("edges.")), None)
+    ) is not None:
+        raise DataError(f"{path}: {alone} is there, but no table of nodes; list them in nodes.csv (column node)")
     raise DataError(f"{path}: this folder holds no graphs that are known; allowed are {FORMATS}")
