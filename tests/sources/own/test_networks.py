@@ -113,3 +113,11 @@ def test_a_graphml_file_without_nodes_is_named(tmp_path: Path) -> None:
     nx.write_graphml(nx.Graph(), tmp_path / "void.graphml")
     source = open_own(tmp_path, level="link")
     assert [source.read(record).error for record in source.records("all")] == ["", "void: the graph has no nodes"]
+
+
+@pytest.mark.parametrize("number", [np.float64, np.int64, np.float32])
+def test_graph_attributes_may_be_of_numpy(number: Any) -> None:
+    graphs = [triangle(y=number(k)) for k in range(6)]
+    assert open_own(graphs, level="graph", target="y", overrides={"kind": "regression"}).own_schema.targets == ("y",)
+    graphs = [triangle(y=np.array([k, 0.5])) for k in range(6)]
+    assert open_own(graphs, level="graph", target="y.*").own_schema.targets == ("y.0", "y.1")

@@ -19,6 +19,7 @@ from egt.sources.own.raw import (
     column_of_values,
     digest_of_files,
     digest_of_shapes,
+    expanded,
     text_of,
     with_mask_split,
 )
@@ -128,12 +129,14 @@ def _raw(
             shapes.append(None)
             problems[row] = f"{names[row] if names else f'graph {row}'}: {error}"
     keys = dict.fromkeys(str(name) for graph in graphs if graph is not None for name in graph.graph)
-    attributes = [{} if graph is None else {str(key): value for key, value in graph.graph.items()} for graph in graphs]
+    attributes = [
+        {} if graph is None else {str(key): _plain(value) for key, value in graph.graph.items()} for graph in graphs
+    ]
     table: dict[str, Column] = {}
     for key in keys:
         values = [given.get(key) for given in attributes]
-        if all(isinstance(value, str | int | float | None) for value in values):
-            table[key] = column_of_values(values, f"{where}: graph attribute {key!r}")
+        if all(isinstance(value, str | int | float | list | tuple | None) for value in values):
+            table |= expanded(key, column_of_values(values, f"{where}: graph attribute {key!r}"))
     if names and "id" not in table:
         table["id"] = column_of_values(names, where)
     return RawData(
@@ -172,8 +175,8 @@ def _columns(rows: Sequence[Mapping[Any, Any]], level: str) -> Columns:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy vectors as lists."""
-    return value.tolist() if isinstance(value, np.ndarray) else value
+    """The numbers and vectors of NumPy and PyTorch as those of Python."""
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _numeric(columns: Columns, names: Sequence[str], level: str, num_rows: int = 0) -> Column:
