@@ -85,6 +85,9 @@ def test_a_graph_may_have_no_edges(tmp_path: Path) -> None:
     shape = read(tmp_path, nodes="x\n1\n2\n", edges="source,target\n").shapes[0]
     assert shape is not None
     assert shape.edges.shape == (2, 0)
+    with pytest.raises(DataError, match="graphs table has no row"):
+        read(tmp_path, nodes="graph,x\n", edges="graph,source,target\n", graphs="graph,y\n")
+    (tmp_path / "graphs.csv").unlink()
     assert "it has no nodes" in read(tmp_path, nodes="x\n", edges="source,target\n").problems[0]
 
 

@@ -51,6 +51,8 @@ def read_folder(path: Path) -> RawData:
     tables = {name: _strict(file) for name, file in files.items() if file is not None}
     keys = {name: _keys(table, f"{path}: {name}") for name, table in tables.items()}
     graphs = _graph_names(tables, keys, path)
+    if not graphs:
+        raise DataError(f"{path}: the graphs table has no row below the header")
     nodes = _parts(tables["nodes"], keys["nodes"], ("graph", "node"), graphs)
     edges = _parts(tables["edges"], keys["edges"], ("graph", "source", "target"), graphs)
     node_names = _take(tables["nodes"].columns, "node")
