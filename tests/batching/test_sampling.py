@@ -10,6 +10,7 @@ import pytest
 from egt.batching.groups import padded_share
 from egt.batching.sampling import Epoch, Sampling, evaluation_batches, permutation
 from egt.errors import ConfigError
+from egt.sources.block_models import PATTERN_SEED, pattern_graph
 
 SIZES = np.random.default_rng(0).integers(5, 60, 1000)
 MODES: tuple[Literal["exact", "buckets"], ...] = ("exact", "buckets")
@@ -71,6 +72,25 @@ def test_exact_batches_are_random_whatever_the_sizes() -> None:
     means = [SIZES[step].mean() for step in steps]
     assert max(means) - min(means) < 15
     assert steps == whole_steps(Sampling(np.ones_like(SIZES), 100).epoch(0))
+
+
+@pytest.fixture(scope="module")
+def pattern_sizes() -> np.ndarray:
+    return np.array([pattern_graph(PATTERN_SEED, "train", number).num_nodes for number in range(400)])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_batches_of_pattern_graphs_have_little_padding(
+    mode: Literal["exact", "buckets"], pattern_sizes: np.ndarray
+) -> None:
+    epoch = Sampling(pattern_sizes, 128, mode=mode, layout="padded").epoch(0)
+    random = padded_share(pattern_sizes[batch] for batch in whole_steps(Sampling(pattern_sizes, 128).epoch(0)))
+    share = padded_share(pattern_sizes[group] for step in epoch for group in step)
+    groups = sum(len(step) for step in epoch) / len(epoch)
+    print(f"PATTERN, batch 128, {mode}: {share:.1%} of the pair cells are padding, {random:.1%} in random batches")
+    assert share < 0.1
+    assert random > 0.35
+    assert groups < 12, "few groups: a batch is not cut into single graphs"
 
 
 def test_evaluation_visits_each_graph_once_over_all_processes() -> None:

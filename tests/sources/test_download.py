@@ -144,6 +144,16 @@ def test_a_wrong_checksum_leaves_nothing_behind(server: Server, tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_without_a_known_checksum_is_used_with_a_warning(
+    server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert _fetch(server, tmp_path / "file", "").read_bytes() == CONTENT
+    assert "no checksum is known" in caplog.text
+    caplog.clear()
+    _fetch(server, tmp_path / "other")
+    assert caplog.text == ""
+
+
 def test_a_missing_page_is_not_tried_again(server: Server, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="404"):
         download(server.url + "nothing", tmp_path / "file", pause=0.0, timeout=5.0)

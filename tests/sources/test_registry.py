@@ -152,3 +152,15 @@ def test_every_set_at_hand_opens_and_gives_graphs_of_its_schema(data_dir: Path) 
         graph = source.read(source.records("val")[0]).graph
         assert graph is not None
         source.card.schema.check(graph)
+
+
+@pytest.mark.parametrize("name", ["pcqm4mv2", "pcqm4m", "molpcba"])
+def test_a_download_is_verified_where_a_checksum_is_published(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(registry, "download", lambda url, path, *, checksum, progress: asked.append(checksum))
+    monkeypatch.setattr(registry, "extract", lambda archive, folder: None)
+    registry.fetch_benchmark(name, tmp_path)
+    algorithm, _, digest = asked[0].partition(":")
+    assert len(digest) == {"md5": 32, "sha256": 64}[algorithm]

@@ -8,6 +8,7 @@ from egt.graph import Graph
 from egt.sources import tsp
 from egt.sources.cards import TSP
 from egt.sources.generated import graph_random
+from egt.sources.registry import open_benchmark
 from egt.sources.tsp import nearest_neighbors, solve_tour, tour_edges, tsp_graph
 
 
@@ -57,6 +58,15 @@ def test_labels_of_a_graph_are_one_round_trip_along_its_edges() -> None:
     assert _round_trip(_labelled(graph)) == graph.num_nodes
 
 
+def test_the_labels_of_a_set_are_one_closed_tour_in_every_graph() -> None:
+    source = open_benchmark("tsp", options={"split_sizes": {"train": 400}})
+    few = [record for record in source.records("train") if _num_cities(*record) < 100][:30]  # quickly solved
+    graphs = [reading.graph for reading in map(source.read, few) if reading.graph is not None]
+    assert len(graphs) == 30
+    for graph in graphs:  # every city has two neighbors on the tour, and the walk along it visits all of them
+        assert _round_trip(_labelled(graph)) == graph.num_nodes
+
+
 def test_an_edge_and_its_opposite_have_the_same_label() -> None:
     graph = tsp_graph(3, "val", _small_graph(3, "val"))
     assert graph.edge_targets is not None
@@ -73,7 +83,11 @@ def test_the_number_of_cities_is_between_50_and_500() -> None:
 
 def _small_graph(seed: int, split: str) -> int:
     """The number of a graph with few cities: its tour is found in milliseconds."""
-    return next(k for k in range(1_000) if graph_random(seed, split, k).integers(*tsp._NUM_CITIES) < 60)
+    return next(k for k in range(1_000) if _num_cities(split, k, seed) < 60)
+
+
+def _num_cities(split: str, number: int, seed: int = tsp.TSP_SEED) -> int:
+    return int(graph_random(seed, split, number).integers(*tsp._NUM_CITIES))
 
 
 def _labelled(graph: Graph) -> np.ndarray:

@@ -12,13 +12,18 @@ class Bars:
     """One bar per thing that is worked on; each appears when it is first told about.
 
     Used as `with Bars() as bars: work(watch=bars)`.
+
+    Args:
+        verb: what is done to the things, before their names.
+        shown: whether anything is shown at all.
     """
 
-    def __init__(self, verb: str = "preparing") -> None:
+    def __init__(self, verb: str = "preparing", *, shown: bool = True) -> None:
         self.verb = verb
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         console = Console(stderr=True)
-        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        disable = not (shown and console.is_terminal)
+        self._bar = Progress(*columns, console=console, transient=True, disable=disable)
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Bars:
@@ -29,11 +34,11 @@ class Bars:
     ) -> None:
         self._bar.stop()
 
-    def __call__(self, what: str, done: int, total: int) -> None:
-        """Show that `done` of `total` are done."""
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        """Show that `done` of `total` are done; None if nobody knows how many there are."""
         if what not in self._tasks:
             self._bar.start()
             self._tasks[what] = self._bar.add_task(f"{self.verb} {what}".strip(), total=total)
         self._bar.update(self._tasks[what], completed=done, total=total)
-        if all(task.finished for task in self._bar.tasks):
+        if all(task.finished for task in self._bar.tasks):  # the next piece of work brings the bars back
             self._bar.stop()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -14,21 +16,29 @@ from egt.errors import DataError
 
 if TYPE_CHECKING:
     from egt.sources.own import Feature
-    from egt.sources.source import DataCard
+    from egt.sources.source import DataCard, Reading
+
+_CHUNK = 1_000
+"""How many rows are read between two steps of a bar."""
 
 
 def data(
     action: Literal["list", "prepare", "info"] = "list",
     name: str | None = None,
     *,
+    target: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
+    task: Literal["graph", "node", "edge", "link"] | None = None,
     fetch: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """List the benchmarks, describe one, or prepare it: its graphs are read or generated, encoded and stored.
 
     Args:
-        action: `list`, `info NAME` or `prepare NAME`.
-        name: A benchmark, or (to prepare) also a preset or a run.yaml, whose encodings are then computed.
+        action: `list`, `info NAME`, `info FILE` or `prepare NAME`.
+        name: A benchmark; to describe also a file or folder of your own, to prepare also a preset or a run.yaml, whose
+            encodings are then computed.
+        target: With `info FILE`: the column(s) to predict, as for `egt train`.
+        task: With `info FILE`: the level to predict, as for `egt train`.
         fetch: Download the published files if there are none.
         json: Print one JSON object instead.
     """
@@ -36,6 +46,8 @@ def data(
         _list(json)
     elif name is None:
         raise DataError(f"egt data {action} needs a name; `egt data list` shows them")
+    elif action == "info" and _is_path(name):
+        _own_info(name, target, task, json)
     elif action == "info":
         _info(name, json)
     else:
@@ -92,9 +104,59 @@ def _info(name: str, json: bool) -> None:
     print_table(card.title, ("what", "value"), [row for row in rows if row[1]])
 
 
+def _is_path(name: str) -> bool:
+    from egt.sources.registry import BENCHMARKS
+
+    path = Path(name)
+    return name not in BENCHMARKS and (path.exists() or bool(path.suffix) or path.parent != Path("."))
+
+
+def _own_info(
+    name: str, target: Sequence[str], task: Literal["graph", "node", "edge", "link"] | None, json: bool
+) -> None:
+    from egt.sources.own import open_own
+    from egt.sources.source import read_all
+
+    with Bars("", shown=not json) as bars:
+        bars(f"reading {name}", 0, None)
+        source = open_own(name, target=list(target) or None, level=task)
+        bars(f"reading {name}", 1, 1)
+        readings: list[Reading] = []
+        records = source.records("all")
+        for start in range(0, len(records), _CHUNK):
+            readings += read_all(source, records[start : start + _CHUNK])
+            bars("building graphs", len(readings), len(records))
+    graphs = [reading.graph for reading in readings if reading.graph is not None]
+    problems = [reading.error for reading in readings if reading.error]
+    warned = [f"{reading.id}: {reading.warning}" for reading in readings if reading.warning]
+    card = source.card
+    if json:
+        content = {"schema": source.own_schema.to_dict(), "split_sizes": dict(card.split_sizes), "rows": len(readings)}
+        print_json({**content, "unreadable_rows": problems, "warnings": warned})
+        return
+    nodes = [graph.num_nodes for graph in graphs] or [0]
+    edges = [graph.num_edges for graph in graphs] or [0]
+    rows = [
+        *((what, decision) for what, decision, _ in source.schema_table()),
+        ("graphs", ", ".join(f"{split} {size:,}" for split, size in card.split_sizes.items())),
+        ("nodes", f"{min(nodes):,} to {max(nodes):,}, mean {sum(nodes) / len(nodes):.4g}"),
+        ("edges", f"mean {sum(edges) / len(edges):.4g} (both directions)"),
+        ("unreadable rows", _listed(problems)),
+        ("warnings", _listed(warned)),
+    ]
+    print_table(f"{name}: what was understood", ("what", "decision"), rows)
+    say(f"`egt train {name}` learns from it; docs/data.md tells how each decision is changed")
+
+
+def _listed(messages: Sequence[str], limit: int = 3) -> str:
+    """How many there are, and the first of them."""
+    more = [f"... {len(messages) - limit} more"] if len(messages) > limit else []
+    return "\n".join([str(len(messages)), *messages[:limit], *more])
+
+
 def _columns(card: DataCard) -> str:
     """What new files for a model of this data need to hold."""
-    from egt.inference.data import card_schema
+    from egt.sources.own import card_schema
 
     schema = card_schema(card)
     if schema.format == "molecules":
@@ -113,6 +175,10 @@ def _values(feature: Feature) -> str:
     return "one of " + ", ".join(feature.vocabulary[:6]) + (", ..." if len(feature.vocabulary) > 6 else "")
 
 
+def _megabytes(size: int) -> int:
+    return -(-size >> 20)  # rounded up, so that a small file is one and not none
+
+
 def _prepare(name: str, fetch: bool, json: bool) -> None:
     from egt.assemble import preparation
     from egt.config.load import find_config
@@ -121,10 +187,10 @@ def _prepare(name: str, fetch: bool, json: bool) -> None:
     from egt.inference.data import open_source
     from egt.sources.registry import BENCHMARKS, open_benchmark
 
-    with Bars("downloading") as bars:
+    with Bars("downloading", shown=not json) as bars:
 
         def told(done: int, total: int | None) -> None:
-            bars(f"{name} (MB)", done >> 20, (total or done) >> 20)
+            bars(f"{name} (MB)", _megabytes(done), None if total is None else _megabytes(total))
 
         if name in BENCHMARKS:
             fitting = [preset(each) for each in names() if preset(each).data.source == name]
@@ -134,7 +200,7 @@ def _prepare(name: str, fetch: bool, json: bool) -> None:
             config = find_config(name)
             source = open_source(config, fetch=fetch, progress=told)
     started, graphs, problems = time.monotonic(), 0, 0
-    with Bars() as bars:
+    with Bars(shown=not json) as bars:
         for split in (split for split, size in source.card.split_sizes.items() if size):
             store = prepare(
                 source,

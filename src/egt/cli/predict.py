@@ -15,7 +15,7 @@ from egt.cli.output import print_json, say
 from egt.errors import DataError, RunError
 
 if TYPE_CHECKING:
-    from egt.inference.predictor import Prediction, Predictor
+    from egt.inference.predictor import Prediction, Predictor, Watch
 
 
 def predict(
@@ -44,7 +44,7 @@ def predict(
         _check_writable(output)
     processes = join_processes()
     predictor = load(artifact, processes=processes)
-    with Bars("predicting") as bars:
+    with Bars("", shown=not json and not processes.rank) as bars:
         parts = list(_parts(predictor, inputs, split, bars))
     leave_processes()
     if processes.rank:  # the first process writes what all have computed
@@ -96,31 +96,31 @@ def _parts(
 ) -> Iterator[tuple[list[str] | None, list[Prediction]]]:
     """SMILES of the rows, and their predictions, for each input; SMILES that follow each other are one input."""
     from egt.inference.data import ALL, open_new, open_source, smiles_of
+    from egt.inference.predictor import reading
 
     if split is not None:
-        yield None, predictor.predict_source(open_source(predictor.config), split, progress=_told(bars, split))
+        with reading(bars):
+            source = open_source(predictor.config)
+        yield None, predictor.predict_source(source, split, watch=bars)
         return
     for data in _grouped(inputs):
-        source = open_new(predictor.config, data)
-        name = data if isinstance(data, str) else "SMILES"
-        yield smiles_of(source), predictor.predict_source(source, ALL, progress=_told(bars, name))
+        watch = _about(bars, data if isinstance(data, str) else "SMILES")
+        with reading(watch):
+            new = open_new(predictor.config, data)
+        yield smiles_of(new), predictor.predict_source(new, ALL, watch=watch)
 
 
-def _told(bars: Bars, name: str) -> Any:
-    return lambda done, total: bars(name, done, total)
+def _about(bars: Bars, name: str) -> Watch:
+    """Bars that name the input as well."""
+    return lambda stage, done, total: bars(f"{stage} {name}", done, total)
 
 
 def _grouped(inputs: Iterable[str]) -> list[str | list[str]]:
+    from egt.sources.own.formats import SUFFIXES
+
     groups: list[str | list[str]] = []
     for text in inputs:
-        if Path(text).exists() or Path(text).suffix.lower() in (
-            ".csv",
-            ".tsv",
-            ".parquet",
-            ".jsonl",
-            ".gz",
-            ".graphml",
-        ):
+        if Path(text).exists() or text.lower().endswith(SUFFIXES):
             groups.append(text)
         elif groups and isinstance(groups[-1], list):
             groups[-1].append(text)

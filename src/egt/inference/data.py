@@ -13,8 +13,7 @@ from egt.encodings.store.build import Progress
 from egt.errors import DataError
 from egt.graph import Graph
 from egt.sources.download import Progress as Downloading
-from egt.sources.own import Feature, GraphsSource, OwnSchema, OwnSource, open_own, open_smiles
-from egt.sources.own.schema import MOLECULE_SCHEMAS
+from egt.sources.own import GraphsSource, OwnSchema, OwnSource, card_schema, open_own, open_smiles
 from egt.sources.registry import BENCHMARKS, open_benchmark
 from egt.sources.source import DataCard, Source, TargetSchema
 
@@ -101,41 +100,3 @@ def _card(config: RunConfig) -> DataCard:
 
 def _target(config: RunConfig) -> TargetSchema:
     return reading_schema(config).target()
-
-
-def card_schema(card: DataCard) -> OwnSchema:
-    """How files with the features of a benchmark are read: SMILES, or graphs with the columns of its vocabulary.
-
-    Continuous features are one column of vectors: `x` of the nodes, `edge_attr` of the edges.
-    """
-    target = card.target
-    classes = target.class_names or tuple(str(k) for k in range(target.num_classes))
-    for vocabulary, features in MOLECULE_SCHEMAS.items():
-        if card.schema == features:
-            return OwnSchema(
-                format="molecules",
-                level=target.level,
-                kind=target.kind,
-                targets=target.names,
-                classes=classes,
-                vocabulary=vocabulary,  # type: ignore[arg-type]
-            )
-    schema, names = card.schema, list(card.vocabulary)
-    cut = len(schema.node_categories)
-    return OwnSchema(
-        format="jsonl",
-        level=target.level,
-        kind=target.kind,
-        targets=target.names,
-        classes=classes,
-        directed=None,
-        node_features=_features(card, names[:cut], "x", schema.num_node_values),
-        edge_features=_features(card, names[cut:], "edge_attr", schema.num_edge_values),
-    )
-
-
-def _features(card: DataCard, categorical: Sequence[str], continuous: str, width: int) -> tuple[Feature, ...]:
-    features = [Feature(name, "categorical", vocabulary=tuple(card.vocabulary[name])) for name in categorical]
-    if width:
-        features.append(Feature(continuous, "continuous", width=width))
-    return tuple(features)

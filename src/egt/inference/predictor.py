@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +19,21 @@ import egt
 from egt.artifact.artifact import CARD, Artifact, load_artifact
 from egt.assemble import build_task
 from egt.encodings.store import Store
-from egt.encodings.store.build import Progress
 from egt.errors import ArtifactError, DataError
 from egt.graph import Graph, IntArray
 from egt.inference.data import ALL, open_new, open_source, prepare_split
 from egt.inference.evaluation import evaluate
-from egt.inference.forward import ALONE, forward, rows_per_graph, split_rows
+from egt.inference.forward import ALONE, Progress, forward, rows_per_graph, split_rows
 from egt.inference.memory import too_large
-from egt.inference.processes import Processes
+from egt.inference.processes import Processes, device_of
 from egt.sources.source import Reading, Source
 from egt.tasks.scale import TargetScale
 
 log = logging.getLogger(__name__)
+
+Watch = Callable[[str, int, int | None], None]
+"""Called with the stage ("reading", "preparing", "predicting", "evaluating") and the numbers of graphs done and in all;
+the latter is None where it is not known."""
 
 Answer = tuple[NDArray[np.float32], IntArray | None] | str
 """Values and pairs of a graph, or the reason why there are none."""
@@ -61,7 +66,7 @@ class Predictor:
 
     Args:
         artifact: model, configuration and statistics.
-        device: where to compute; the GPU if there is one by default.
+        device: where to compute; by default a GPU if there is one, another one for each process of this machine.
         processes: that share the work; each gets all results.
     """
 
@@ -71,28 +76,30 @@ class Predictor:
         self.processes = processes
         self.artifact = artifact
         self.config = artifact.config
-        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self.device = torch.device(device) if device else device_of(processes)
         self.model = artifact.model.to(self.device).eval()
         scale = artifact.data.get("scale")
         self.task = build_task(
             self.config, None if scale is None else TargetScale(tuple(scale["mean"]), tuple(scale["std"]))
         )
 
-    def predict(self, data: Any, *, progress: Progress | None = None) -> list[Prediction]:
+    def predict(self, data: Any, *, watch: Watch | None = None) -> list[Prediction]:
         """The predictions for new data, one per row, in the order of the input.
 
         Args:
             data: SMILES strings, `Graph`s, the path of a file or folder, NetworkX graphs or PyG data.
-            progress: is told how many graphs are done, and of how many.
+            watch: is told how far the work is.
         """
-        return self.predict_source(open_new(self.config, data), ALL, progress=progress)
+        with reading(watch):
+            source = open_new(self.config, data)
+        return self.predict_source(source, ALL, watch=watch)
 
-    def predict_source(self, source: Source, split: str, *, progress: Progress | None = None) -> list[Prediction]:
+    def predict_source(self, source: Source, split: str, *, watch: Watch | None = None) -> list[Prediction]:
         """The predictions for all rows of a split of a source."""
         records = source.records(split)
         with tempfile.TemporaryDirectory(prefix="egt-") as folder:
-            store = prepare_split(self.config, source, split, cache_dir=folder)
-            answers = self._answers(store, progress)
+            store = prepare_split(self.config, source, split, cache_dir=folder, progress=_stage(watch, "preparing"))
+            answers = self._answers(store, _stage(watch, "predicting"))
             rows, problems = store.rows.tolist(), {problem.row: problem for problem in store.problems}
             names = [store[k].graph.id for k in range(len(store))]
             del store  # its files are in the folder
@@ -103,22 +110,25 @@ class Predictor:
             raise DataError(f"{len(records)} rows were given, but {len(order)} were read")
         return [_prediction(row, found.get(row), problems.get(row), names, answers) for row in order]
 
-    def evaluate(self, data: Any = "test", *, progress: Progress | None = None) -> dict[str, float]:
+    def evaluate(self, data: Any = "test", *, watch: Watch | None = None) -> dict[str, float]:
         """The metrics on a split of the run's own data ("train", "val", "test"), or on new data with its targets.
 
         Args:
             data: the name of a split, or whatever `predict` takes.
-            progress: is told how many graphs are prepared, and of how many.
+            watch: is told how far the work is.
         """
-        if isinstance(data, str) and data in ("train", "val", "test"):
-            source, split = open_source(self.config), data
-            self._check_same_data(source)
-        else:
-            source, split = open_new(self.config, data), ALL
+        with reading(watch):
+            if isinstance(data, str) and data in ("train", "val", "test"):
+                source, split = open_source(self.config), data
+                self._check_same_data(source)
+            else:
+                source, split = open_new(self.config, data), ALL
         if not len(source.records(split)):
             raise DataError(f"the split {split!r} is empty; the data has {_split_sizes(source)}")
-        store = prepare_split(self.config, source, split, progress=progress)
-        return evaluate(self.model, self.task, self.config, store, processes=self.processes)
+        store = prepare_split(self.config, source, split, progress=_stage(watch, "preparing"))
+        return evaluate(
+            self.model, self.task, self.config, store, _stage(watch, "evaluating"), processes=self.processes
+        )
 
     def _answers(self, store: Store, progress: Progress | None) -> list[Answer]:
         """For each graph its values and pairs, or the reason why there are none."""
@@ -152,7 +162,7 @@ def load(path: str | Path, *, device: str | None = None, processes: Processes = 
 
     Args:
         path: of the artifact.
-        device: where to compute, e.g. "cpu" or "cuda"; the GPU if there is one by default.
+        device: where to compute, e.g. "cpu" or "cuda"; by default as for `Predictor`.
         processes: that share the work.
     """
     return Predictor(load_artifact(find_artifact(path)), device, processes)
@@ -175,6 +185,16 @@ def find_artifact(name: str | Path) -> Path:
     raise ArtifactError(f"{given}: no such artifact; give the folder that `egt train` wrote{there}")
 
 
+@contextmanager
+def reading(watch: Watch | None) -> Iterator[None]:
+    """Tell when files are read, and when they are: how much there is, is known only then."""
+    if watch is not None:
+        watch("reading", 0, None)
+    yield
+    if watch is not None:
+        watch("reading", 1, 1)
+
+
 def _prediction(
     row: int,
     number: int | None,
@@ -190,6 +210,10 @@ def _prediction(
     if isinstance(answer, str):
         return Prediction(row, name, warning=warning, error=answer)
     return Prediction(row, name, *answer, warning)
+
+
+def _stage(watch: Watch | None, name: str) -> Progress | None:
+    return None if watch is None else partial(watch, name)
 
 
 def _pairs(graph: Graph) -> IntArray:

@@ -23,7 +23,7 @@ import numpy as np
 from egt.errors import DataError, EgtError
 from egt.graph import Graph
 from egt.sources.data_folder import fingerprint
-from egt.sources.source import DataCard, Reading
+from egt.sources.source import DataCard, Reading, check_split
 
 _SPLITS = {"train": "training", "val": "validation", "test": "test"}
 GROUP_NAMES = {
@@ -71,8 +71,7 @@ class AuthorsHdf5:
 
     def records(self, split: str) -> Sequence[str]:
         """The groups of a split, by name."""
-        if split not in _SPLITS:
-            raise DataError(f"{self.base_card.name} has no split {split!r}; it has {', '.join(_SPLITS)}")
+        check_split(split, _SPLITS, self.base_card.name)
         parent = f"{GROUP_NAMES[self.base_card.name]}/{_SPLITS[split]}"
         return [f"{parent}/{name}" for name in sorted(self._file()[parent])]
 

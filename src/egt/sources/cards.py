@@ -238,5 +238,7 @@ MOLPCBA = DataCard(
     metric="average precision, mean over the assays",
     vocabulary=_OGB_VOCABULARY,
     urls=("http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/pcba.zip",),
+    # As TensorFlow Datasets verifies it (tensorflow_datasets/datasets/ogbg_molpcba/checksums.tsv, 39,533,472 bytes).
+    checksums={"pcba.zip": "sha256:0bb12da2f3ec8b0bb80564114a6174fad2df6a3a0d3c19470b3a27813a7d4e53"},
     notes="Scaffold split. The target names are those of the columns of mapping/mol.csv.gz.",
 )

@@ -41,7 +41,7 @@ def download(
     Args:
         url: address of the file.
         path: where the file shall be.
-        checksum: "sha256:..." or "md5:..."; empty if none is published.
+        checksum: "sha256:..." or "md5:..."; empty if none is known.
         progress: is told about the bytes so far.
         attempts: how often to try before giving up.
         timeout: seconds without a byte after which an attempt counts as failed.
@@ -133,7 +133,7 @@ def _continue(url: str, part: Path, progress: Progress | None, timeout: float) -
 def _verify(part: Path, checksum: str, url: str) -> None:
     """Raise, and remove the part, unless it has the checksum."""
     if not checksum:
-        _log.warning("no checksum is published for %s; the download is used unverified", url)
+        _log.warning("no checksum is known for %s; the download is used unverified", url)
         return
     found = file_checksum(part, checksum.partition(":")[0])
     if found != checksum:

@@ -11,7 +11,7 @@ import numpy as np
 from egt.errors import DataError
 from egt.graph import Graph
 from egt.sources.data_folder import fingerprint
-from egt.sources.source import DataCard, Reading
+from egt.sources.source import DataCard, Reading, check_split
 
 _SPLIT_NUMBER = {"train": 0, "val": 1, "test": 2}
 
@@ -63,8 +63,7 @@ class GeneratedSource:
 
     def records(self, split: str) -> Sequence[tuple[str, int]]:
         """The graphs of a split, by number."""
-        if split not in self.card.split_sizes:
-            raise DataError(f"{self.card.name} has no split {split!r}; it has {', '.join(self.card.split_sizes)}")
+        check_split(split, self.card.split_sizes, self.card.name)
         return [(split, number) for number in range(self.card.split_sizes[split])]
 
     def read(self, record: tuple[str, int]) -> Reading:

@@ -15,7 +15,7 @@ from egt.errors import DataError, EgtError
 from egt.graph import IntArray, TargetArray
 from egt.sources.data_folder import fingerprint
 from egt.sources.molecules import MoleculeVocabulary, graphs_from_smiles, require_rdkit
-from egt.sources.source import DataCard, Reading
+from egt.sources.source import DataCard, Reading, rows_of
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,7 @@ class MoleculeSource:
 
     def records(self, split: str) -> Sequence[int]:
         """The row numbers of a split."""
-        splits = self.load(*self.files).splits
-        if split not in splits:
-            raise DataError(f"{self.base_card.name} has no split {split!r}; it has {', '.join(splits)}")
-        return list(map(int, splits[split]))
+        return rows_of(self.load(*self.files).splits, split, self.base_card.name)
 
     def read(self, record: int) -> Reading:
         """The molecule of a row."""

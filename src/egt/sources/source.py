@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from egt.graph import FeatureSchema, Graph
+from egt.errors import DataError
+from egt.graph import FeatureSchema, Graph, IntArray
 
 Level = Literal["graph", "node", "edge", "link"]
 TargetKind = Literal["regression", "binary", "multiclass"]
@@ -95,3 +96,16 @@ def read_all(source: Source, records: Sequence[Any]) -> list[Reading]:
     if isinstance(source, BulkSource):
         return source.read_all(records)
     return [source.read(record) for record in records]
+
+
+def check_split(split: str, splits: Iterable[str], name: str) -> None:
+    """Raise a `DataError` for a split that the data called `name` does not have."""
+    if split not in splits:
+        raise DataError(f"{name} has no split {split!r}; it has {', '.join(splits)}")
+
+
+def rows_of(splits: Mapping[str, IntArray], split: str, name: str) -> list[int]:
+    """The row numbers of a split: the records of a source that reads its rows by number."""
+    check_split(split, splits, name)
+    rows: list[int] = splits[split].tolist()
+    return rows

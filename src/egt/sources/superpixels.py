@@ -17,7 +17,7 @@ from egt.graph import FloatArray, Graph, IntArray
 from egt.sources.cards import CIFAR10, MNIST
 from egt.sources.data_folder import fingerprint
 from egt.sources.images import Images, load_cifar10_jpeg, load_mnist
-from egt.sources.source import DataCard, Reading
+from egt.sources.source import DataCard, Reading, rows_of
 
 _NUM_NEIGHBORS = 8
 
@@ -56,10 +56,7 @@ class SuperpixelSource:
 
     def records(self, split: str) -> Sequence[int]:
         """The numbers of the images of a split."""
-        splits = self.load(*self.files).splits
-        if split not in splits:
-            raise DataError(f"{self.base_card.name} has no split {split!r}; it has {', '.join(splits)}")
-        return list(map(int, splits[split]))
+        return rows_of(self.load(*self.files).splits, split, self.base_card.name)
 
     def read(self, record: int) -> Reading:
         """The graph of one image."""

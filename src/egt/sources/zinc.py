@@ -15,7 +15,7 @@ from egt.graph import Graph, IntArray
 from egt.sources.cards import ZINC, ZINC_FULL
 from egt.sources.data_folder import fingerprint
 from egt.sources.molecule_source import MoleculeSource, MoleculeTable, column, numbers, rows_by_split
-from egt.sources.source import DataCard, Reading
+from egt.sources.source import DataCard, Reading, rows_of
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,7 @@ class ZincGraphs:
 
     def records(self, split: str) -> Sequence[int]:
         """The row numbers of a split."""
-        splits = _load_graphs(self.path)[1]
-        if split not in splits:
-            raise DataError(f"zinc has no split {split!r}; it has {', '.join(splits)}")
-        return list(map(int, splits[split]))
+        return rows_of(_load_graphs(self.path)[1], split, ZINC.name)
 
     def read(self, record: int) -> Reading:
         """The stored graph of a row."""

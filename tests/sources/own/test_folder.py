@@ -71,3 +71,37 @@ def test_a_graph_without_nodes_and_one_with_repeated_names(tmp_path: Path) -> No
     raw = read(tmp_path, **{**TWO, "graphs": graphs, "nodes": TWO["nodes"] + "g2,x,C\n"})
     assert "same name" in raw.problems[1]
     assert "no nodes" in raw.problems[2]
+
+
+def test_names_are_kept_to_the_last_digit(tmp_path: Path) -> None:
+    nodes = "node,x\n01,1\n1,2\n90071992547409931,3\n90071992547409932,4\n"
+    raw = read(tmp_path, nodes=nodes, edges="source,target\n01,1\n90071992547409931,90071992547409932\n")
+    shape = raw.shapes[0]
+    assert shape is not None
+    assert shape.edges.tolist() == [[0, 2], [1, 3]]
+
+
+def test_a_graph_may_have_no_edges(tmp_path: Path) -> None:
+    shape = read(tmp_path, nodes="x\n1\n2\n", edges="source,target\n").shapes[0]
+    assert shape is not None
+    assert shape.edges.shape == (2, 0)
+    with pytest.raises(DataError, match="graphs table has no row"):
+        read(tmp_path, nodes="graph,x\n", edges="graph,source,target\n", graphs="graph,y\n")
+    (tmp_path / "graphs.csv").unlink()
+    assert "it has no nodes" in read(tmp_path, nodes="x\n", edges="source,target\n").problems[0]
+
+
+def test_structural_columns_may_be_written_in_capitals(tmp_path: Path) -> None:
+    raw = read(tmp_path, nodes="Node,X\na,1\nb,2\n", edges="Source,TARGET,Kind\na,b,s\n")
+    shape = raw.shapes[0]
+    assert shape is not None
+    assert shape.edges.tolist() == [[0], [1]]
+    assert list(shape.nodes) == ["X"]
+    assert list(shape.edge_columns) == ["Kind"]
+
+
+def test_masks_as_spreadsheets_and_pandas_write_them(tmp_path: Path) -> None:
+    nodes = "x,train_mask,val_mask,test_mask\n1,True,False,False\n2,FALSE,TRUE,FALSE\n3,false,false,true\n"
+    shape = read(tmp_path, nodes=nodes, edges="source,target\n0,1\n").shapes[0]
+    assert shape is not None
+    assert shape.nodes["split"].tolist() == ["train", "val", "test"]

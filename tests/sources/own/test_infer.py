@@ -55,7 +55,7 @@ def test_patterns_choose_several_targets(tmp_path: Path) -> None:
 
 
 def test_a_wrong_name_gets_a_suggestion(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no column 'solubilty'; did you mean 'solubility'"):
+    with pytest.raises(DataError, match=r"no column 'solubilty'\. Did you mean 'solubility'"):
         table(tmp_path, target="solubilty")
 
 
@@ -168,3 +168,22 @@ def test_graphs_may_each_say_whether_they_are_directed(tmp_path: Path) -> None:
 def test_the_schema_is_plain(tmp_path: Path) -> None:
     schema = lines(tmp_path, *(graph(k, targets={"y": k + 0.5}) for k in range(8))).own_schema
     assert OwnSchema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+
+
+def test_ids_and_folds_are_never_guessed_as_the_target(tmp_path: Path) -> None:
+    text = "index,smiles,fold,y\n1,CCO,0,0.5\n1,CCC,1,1.5\n2,CCN,0,2.5\n"
+    assert table(tmp_path, text).own_schema.targets == ("y",)
+
+
+def test_a_column_that_cannot_be_the_target_says_why(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"'y' is a text that differs in every row \(as '0.5 mM'\)"):
+        table(tmp_path, "smiles,y\nCCO,0.5 mM\nCCC,1.5 mM\nCCN,2.5 mM\n")
+    with pytest.raises(DataError, match=r"'y' is empty"):
+        table(tmp_path, "smiles,y\nCCO,\nCCC,\nCCN,\n")
+
+
+def test_a_file_without_a_header_does_not_lose_its_first_row(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="first line looks like a row, not like names of columns"):
+        table(tmp_path, "CCO,0.5\nCCC,1.5\nCCN,2.5\n")
+    kept = table(tmp_path, "C,y\nCCO,0.5\nCCC,1.5\nCCN,2.5\n", overrides={"smiles": "C"})
+    assert kept.own_schema.smiles == "C"

@@ -61,6 +61,8 @@ def test_the_user_may_say_otherwise() -> None:
         ([[0, 1], [None, 1]], "binary", ("0", "1")),
         ([[0, 0, 0]], "binary", ("0", "1")),
         ([[0, 1], [0.5, 1]], "regression", ()),
+        ([[2**60 + 1, 2**60 + 3, 2**61 + 1]], "regression", ()),
+        ([["00", "01", "00", "01"]], "binary", ("00", "01")),
     ],
 )
 def test_target_kinds(columns: list[list[Any]], kind: str, classes: tuple[str, ...]) -> None:
@@ -72,6 +74,7 @@ def test_target_kinds(columns: list[list[Any]], kind: str, classes: tuple[str, .
     ("columns", "message"),
     [
         ([[None, None]], "no value at all"),
+        ([["on", "on"]], "all labels are 'on'"),
         ([["1", "2", "3", "<5"]], "holds numbers, but also '<5'"),
         ([["a", "b", "c", "d", "e"]], "looks like names"),
         ([["a", "b", "c"], ["a", "b", "c"]], "not a number; choose targets of one kind"),

@@ -101,3 +101,25 @@ def test_held_out_links_teach_nothing(tmp_path: Path) -> None:
     (length,) = source.own_schema.edge_features
     assert length.mean == pytest.approx((shown.mean(),))
     assert length.std == pytest.approx((shown.std(),))
+
+
+def test_a_number_that_no_graph_can_hold_spoils_its_graph_only(tmp_path: Path) -> None:
+    graphs = [
+        {"split": "train", "nodes": {"x": [value, 1.0]}, "edges": [[0, 1]], "targets": {"y": 0.5 * k}}
+        for k, value in enumerate((2.5, 1e300, 4.5))
+    ]
+    source = lines(tmp_path, graphs)
+    [feature] = source.own_schema.node_features
+    assert list(feature.mean) == pytest.approx([2.0])
+    assert np.isfinite(feature.std).all()
+    readings = [source.read(record) for record in source.records("all")]
+    assert [reading.graph is None for reading in readings] == [False, True, False]
+    assert "'x' is 1e+300; numbers must be finite" in readings[1].error
+
+
+def test_an_infinite_weight_is_told_by_its_name(tmp_path: Path) -> None:
+    edges = [{"source": 0, "target": 1, "weight": w} for w in (1.0, float("inf"))]
+    source = lines(tmp_path, [{"num_nodes": 2, "edges": [edge], "targets": {"y": 0.5}} for edge in edges])
+    errors = [source.read(record).error for record in source.records("all")]
+    assert errors[0] == ""
+    assert "edge weight 'weight' is inf" in errors[1]

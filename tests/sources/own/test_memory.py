@@ -43,5 +43,5 @@ def test_wrong_graphs_are_refused() -> None:
         GraphsSource({"train": []}, TARGET)
     with pytest.raises(GraphError, match=r"vocabulary has ids 0\.\.1"):
         GraphsSource({"train": [graph(4)]}, TARGET, FeatureSchema(node_categories=(2,)))
-    with pytest.raises(DataError, match="no split 'val'; there are train"):
+    with pytest.raises(DataError, match="no split 'val'; it has train"):
         GraphsSource({"train": [graph(0)]}, TARGET).records("val")

@@ -93,3 +93,31 @@ def test_graphml_files_and_a_bad_one(tmp_path: Path) -> None:
     assert graph.graph_targets is not None
     assert graph.graph_targets.tolist() == [2.5]
     assert source.own_schema.directed is True
+
+
+def test_a_graphml_file_with_several_graphs_gives_all_of_them(tmp_path: Path) -> None:
+    key = '<key id="k" for="node" attr.name="label" attr.type="string"/>'
+    graph = '<graph edgedefault="undirected">{}<edge source="a" target="b"/></graph>'
+    nodes = '<node id="a"><data key="k">q</data></node><node id="b"><data key="k">r</data></node>'
+    space = 'xmlns="http://graphml.graphdrawing.org/xmlns"'
+    path = tmp_path / "three.graphml"
+    path.write_text(f"<graphml {space}>{key}{graph.format(nodes) * 3}</graphml>")
+    source = open_own(path)
+    assert [source.read(record).id for record in source.records("all")] == ["three/0", "three/1", "three/2"]
+    path.write_text(f"<graphml>{key}{graph.format(nodes)}</graphml>")  # a header that NetworkX completes
+    assert len(open_own(path).records("all")) == 1
+
+
+def test_a_graphml_file_without_nodes_is_named(tmp_path: Path) -> None:
+    nx.write_graphml(triangle(), tmp_path / "good.graphml")
+    nx.write_graphml(nx.Graph(), tmp_path / "void.graphml")
+    source = open_own(tmp_path, level="link")
+    assert [source.read(record).error for record in source.records("all")] == ["", "void: the graph has no nodes"]
+
+
+@pytest.mark.parametrize("number", [np.float64, np.int64, np.float32])
+def test_graph_attributes_may_be_of_numpy(number: Any) -> None:
+    graphs = [triangle(y=number(k)) for k in range(6)]
+    assert open_own(graphs, level="graph", target="y", overrides={"kind": "regression"}).own_schema.targets == ("y",)
+    graphs = [triangle(y=np.array([k, 0.5])) for k in range(6)]
+    assert open_own(graphs, level="graph", target="y.*").own_schema.targets == ("y.0", "y.1")

@@ -104,3 +104,35 @@ def test_a_file_that_is_none(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"data\.pt"):
         open_own(path)
+
+
+def test_a_batch_is_the_graphs_in_it() -> None:
+    source = open_own(geometric.Batch.from_data_list(many()))
+    assert len(source.records("all")) == 10
+    assert source.own_schema.targets == ("y",)
+
+
+def test_a_graph_without_y_has_no_label() -> None:
+    graphs = [data(y=torch.tensor([0.5 * k]) if k % 2 else None) for k in range(10)]
+    source = open_own(graphs)
+    assert source.own_schema.level == "graph"
+    labels = [source.read(record).graph for record in source.records("all")]
+    targets = [
+        float(graph.graph_targets[0]) for graph in labels if graph is not None and graph.graph_targets is not None
+    ]
+    np.testing.assert_equal(targets, [0.5 * k if k % 2 else np.nan for k in range(10)])
+    nodes = open_own([data(y=torch.tensor([0, 1, 0]) if k else None) for k in range(10)])
+    assert nodes.own_schema.level == "node"
+    assert all(not nodes.read(record).error for record in nodes.records("all"))
+
+
+def test_tensors_that_numpy_does_not_know() -> None:
+    x = torch.tensor([[0.5, 0.0], [1.5, 0.0], [2.5, 1.0]])
+    plain = from_pyg(data(x=x))
+    assert from_pyg(data(x=x.to_sparse())).node_values.tolist() == plain.node_values.tolist()
+    assert from_pyg(data(x=x.bfloat16())).node_values.tolist() == plain.node_values.tolist()
+
+
+def test_names_as_y_are_refused() -> None:
+    with pytest.raises(DataError, match=r"y is 'a'; it must hold numbers"):
+        open_own([data(y=name) for name in "abab"])

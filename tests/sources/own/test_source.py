@@ -294,3 +294,45 @@ def test_what_cannot_be_opened(tmp_path: Path, given: Any, message: str) -> None
 def test_an_empty_folder(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="this folder holds no graphs"):
         open_own(tmp_path)
+
+
+def test_an_infinite_label_is_a_missing_one(tmp_path: Path) -> None:
+    source = molecules(tmp_path / "m.csv", "smiles,y\nCC,1.5\nCO,inf\nCN,-1e300\nCF,2.5\n", target="y")
+    readings = [source.read(record) for record in source.records("all")]
+    targets = [reading.graph.graph_targets for reading in readings if reading.graph is not None]
+    assert np.isnan(np.concatenate([part for part in targets if part is not None])).tolist() == [0, 1, 1, 0]
+    assert readings[1].warning == "label 'y' is 'inf', not a finite number: treated as missing"
+    assert all(np.isfinite(source.own_schema.target_std))
+
+
+def test_ids_are_given_back_as_they_were(tmp_path: Path) -> None:
+    source = molecules(tmp_path / "m.csv", "id,smiles,y\n0042,CC,1.5\n12345678901234567,CO,2.5\n7,CN,3.5\n")
+    assert [record.id for record in source.records("all")] == ["0042", "12345678901234567", "7"]
+    repeated = molecules(tmp_path / "m.csv", "id,smiles,y\na,CC,1.5\na,CO,2.5\nb,CN,3.5\n")
+    assert [record.id for record in repeated.records("all")] == ["a", "a", "b"]
+    long = lines(
+        tmp_path / "g.jsonl",
+        *({"id": 10**17 + k, "num_nodes": 2, "edges": [[0, 1]], "targets": {"y": k}} for k in (1, 2)),
+    )
+    assert [record.id for record in long.records("all")] == [str(10**17 + 1), str(10**17 + 2)]
+
+
+def test_long_numbers_as_node_ids(tmp_path: Path) -> None:
+    ids = [10**17 + 1, 10**17 + 2]
+    source = lines(tmp_path / "g.jsonl", {"nodes": {"id": ids}, "edges": [ids], "targets": {"y": 1.5}})
+    graph = source.read(source.records("all")[0]).graph
+    assert graph is not None
+    assert graph.num_edges == 2
+
+
+def test_data_of_which_no_row_can_be_read_says_why(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"none of its 2 rows can be read; the first: .*line 1: unknown keys \['label'\]"
+    ):
+        lines(tmp_path / "g.jsonl", *({"num_nodes": 2, "edges": [[0, 1]], "label": 3} for _ in range(2)))
+
+
+def test_a_folder_with_edges_alone_says_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("source,target\na,b\n")
+    with pytest.raises(DataError, match=r"edges.csv is there, but no table of nodes; list them in nodes.csv"):
+        open_own(tmp_path)

@@ -4,6 +4,7 @@ The way of the data: `formats` parses a file into `raw` columns; `infer` decides
 `division` splits the rows; `learn` takes vocabularies and scales from the training rows; `build` makes graphs.
 """
 
+from egt.sources.own.card import card_schema
 from egt.sources.own.link import hide_links, split_links
 from egt.sources.own.memory import GraphsSource
 from egt.sources.own.networks import from_networkx
@@ -18,6 +19,7 @@ __all__ = [
     "OwnSchema",
     "OwnSource",
     "SplitPlan",
+    "card_schema",
     "from_networkx",
     "from_pyg",
     "hide_links",

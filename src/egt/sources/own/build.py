@@ -12,7 +12,7 @@ from egt.errors import DataError
 from egt.graph import UNKNOWN, Graph, IntArray
 from egt.sources.own.edges import MergedEdges, merge_edges
 from egt.sources.own.kinds import as_numbers, encode_target
-from egt.sources.own.raw import Column, Columns, Shape, missing_in, text_of
+from egt.sources.own.raw import LARGEST, Column, Columns, Shape, missing_in, text_of
 from egt.sources.own.schema import Feature, OwnSchema
 
 
@@ -88,6 +88,9 @@ def _weights(shape: Shape, schema: OwnSchema, warnings: list[str]) -> NDArray[np
     if len(weight) != num_edges:
         raise DataError(f"edge weight {schema.weight!r} must be one number per edge")
     missing = np.isnan(weight)
+    beyond = weight[np.abs(weight) > LARGEST]
+    if beyond.size:
+        raise DataError(f"edge weight {schema.weight!r} is {beyond[0]:g}; weights must be finite, up to {LARGEST:.2g}")
     if missing.any():
         warnings.append(f"{int(missing.sum())} missing weights set to 1")
     return np.where(missing, 1.0, weight)
@@ -143,6 +146,9 @@ def _numbers(column: Column, feature: Feature, warnings: list[str]) -> NDArray[n
     if numbers.shape[1] != feature.width:
         raise DataError(f"{feature.name!r} has {numbers.shape[1]} numbers per row; it must have {feature.width}")
     missing = np.isnan(numbers)
+    beyond = numbers[np.abs(numbers) > LARGEST]
+    if beyond.size:
+        raise DataError(f"{feature.name!r} is {beyond[0]:g}; numbers must be finite, up to {LARGEST:.2g}")
     if feature.mean:
         numbers = (numbers - np.array(feature.mean)) / np.array(feature.std)
     if missing.any():
@@ -172,5 +178,5 @@ def _targets(
 
 def strange_label(name: str, value: str, schema: OwnSchema) -> str:
     """The warning about a label that is neither a number nor a known class."""
-    allowed = f"one of {', '.join(schema.classes[:10])}" if schema.classes else "a number"
+    allowed = f"one of {', '.join(schema.classes[:10])}" if schema.classes else "a finite number"
     return f"label {name!r} is {value!r}, not {allowed}: treated as missing"

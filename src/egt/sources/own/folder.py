@@ -51,9 +51,11 @@ def read_folder(path: Path) -> RawData:
     tables = {name: _strict(file) for name, file in files.items() if file is not None}
     keys = {name: _keys(table, f"{path}: {name}") for name, table in tables.items()}
     graphs = _graph_names(tables, keys, path)
+    if not graphs:
+        raise DataError(f"{path}: the graphs table has no row below the header")
     nodes = _parts(tables["nodes"], keys["nodes"], ("graph", "node"), graphs)
     edges = _parts(tables["edges"], keys["edges"], ("graph", "source", "target"), graphs)
-    node_names = _take(tables["nodes"].columns, NAMES["node"])
+    node_names = _take(tables["nodes"].columns, "node")
     shapes: list[Shape | None] = []
     problems: dict[int, str] = {}
     for row in range(len(graphs)):
@@ -65,7 +67,7 @@ def read_folder(path: Path) -> RawData:
     table = {
         name: column
         for name, column in (tables["graphs"].columns if "graphs" in tables else {}).items()
-        if name not in NAMES["graph"]
+        if name.lower() not in NAMES["graph"]
     }
     table["id"] = np.array(graphs, dtype=object)
     return RawData(
@@ -94,13 +96,20 @@ def _strict(path: Path) -> Table:
     return table
 
 
-def _take(columns: Columns, names: tuple[str, ...]) -> Column | None:
-    return next((columns[name] for name in names if name in columns), None)
+def _find_column(columns: Columns, role: str) -> str | None:
+    """The column with a structural role, in capitals or not."""
+    spelled = {name.lower(): name for name in reversed(list(columns))}
+    return next((spelled[name] for name in NAMES[role] if name in spelled), None)
+
+
+def _take(columns: Columns, role: str) -> Column | None:
+    name = _find_column(columns, role)
+    return None if name is None else columns[name]
 
 
 def _keys(table: Table, where: str) -> list[str] | None:
     """The graph of each row, or None when the table has no graph column."""
-    column = _take(table.columns, NAMES["graph"])
+    column = _take(table.columns, "graph")
     try:
         return None if column is None else _texts(column, "graph")
     except DataError as error:
@@ -141,7 +150,7 @@ def _graph_names(tables: Mapping[str, Table], keys: Mapping[str, list[str] | Non
 
 def _parts(table: Table, keys: list[str] | None, structure: tuple[str, ...], graphs: list[str]) -> list[_Part]:
     taken = {name for role in structure for name in NAMES[role]}
-    features = {name: column for name, column in table.columns.items() if name not in taken}
+    features = {name: column for name, column in table.columns.items() if name.lower() not in taken}
     parts = []
     for rows in _rows_of(keys, table.num_rows, graphs):
         parts.append(_Part(rows, {name: column[rows] for name, column in features.items()}))
@@ -189,14 +198,15 @@ def _shape(
 def _pairs(table: Table, rows: IntArray, number_of: Mapping[str, int], what: str) -> IntArray:
     ends = []
     for role in ("source", "target"):
-        column = _take(table.columns, NAMES[role])
-        if column is None:
+        name = _find_column(table.columns, role)
+        if name is None:
             raise DataError(f"{what} needs the columns source and target; it has {', '.join(table.columns)}")
-        texts = _texts(column[rows], role)
+        texts = _texts(table.columns[name][rows], name)
         strange = next((k for k, end in enumerate(texts) if end not in number_of), None)
         if strange is not None:
             raise DataError(
-                f"{what} line {int(rows[strange]) + 2} names node {texts[strange]!r}, which is not in nodes"
+                f"{what} line {int(rows[strange]) + 2} names node {texts[strange]!r} in column {name!r}, "
+                "which is not in nodes"
             )
         ends.append(np.array([number_of[end] for end in texts], dtype=np.int64))
     return np.stack(ends)

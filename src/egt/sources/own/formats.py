@@ -15,6 +15,8 @@ from egt.sources.own.raw import RawData, column_of_values, digest_of_shapes
 from egt.sources.own.tables import TABLE_SUFFIXES, read_molecules
 from egt.sources.own.tu import is_tu, read_tu
 
+SUFFIXES = (*TABLE_SUFFIXES, *JSONL_SUFFIXES, ".graphml", ".pt")
+"""How the names of files end, in lower case."""
 FORMATS = (
     f"a table of molecules ({', '.join(TABLE_SUFFIXES)}), graphs in {', '.join(JSONL_SUFFIXES)}, a .graphml file, "
     "a .pt file of PyG tensors, or a folder with nodes.csv and edges.csv, with TU text files, or with .graphml files"
@@ -80,4 +82,8 @@ def _read_directory(path: Path) -> RawData:
         return read_tu(path)
     if graphs := sorted(path.glob("*.graphml")):
         return read_graphml(graphs)
+    if (
+        alone := next((file.name for file in sorted(path.glob("*")) if file.name.startswith("edges.")), None)
+    ) is not None:
+        raise DataError(f"{path}: {alone} is there, but no table of nodes; list them in nodes.csv (column node)")
     raise DataError(f"{path}: this folder holds no graphs that are known; allowed are {FORMATS}")

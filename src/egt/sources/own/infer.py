@@ -44,6 +44,8 @@ def infer(
     Raises:
         DataError: where a decision is needed that cannot be guessed; it lists the choices.
     """
+    if len(raw.problems) == raw.num_rows:
+        raise DataError(f"{raw.where}: none of its {raw.num_rows} rows can be read; the first: {raw.problems[0]}")
     given = _checked(overrides or {}, level)
     plan = split or SplitPlan()
     columns: dict[str, dict[str, Column]] = {one: columns_at(raw, one) for one in ("graph", "node", "edge")}

@@ -91,6 +91,10 @@ def read_jsonl(path: Path) -> RawData:
 def _parse(line: str) -> dict[str, Any]:
     try:
         content = json.loads(line)
+        if "\\ud" in line.lower():  # half a character can be written in JSON, but not in any file we write
+            json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise DataError("a text holds half of a surrogate pair (\\ud800 to \\udfff)") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"not JSON: {error}") from error
     if not isinstance(content, dict):
@@ -190,6 +194,8 @@ def _edge_columns(given: Any, key: str = "edges") -> dict[str, list[Any]]:
         if any(len(pair) != 2 for pair in given):
             raise DataError(f"{key} must be pairs [source, target]")
         return {"source": [pair[0] for pair in given], "target": [pair[1] for pair in given]}
+    if given is None:
+        raise DataError(f"{key} is missing; a graph without any has {key}: []")
     columns = _columns(given, key)
     if "source" not in columns or "target" not in columns:
         raise DataError(f"{key} needs the columns source and target, or pairs [[0, 1], ...]")
@@ -202,8 +208,10 @@ def _num_nodes(content: dict[str, Any], nodes: dict[str, list[Any]]) -> int:
     rows = content.get("nodes")
     known = len(rows) if isinstance(rows, list) else max((len(values) for values in nodes.values()), default=None)
     num_nodes = content.get("num_nodes", known)
+    if num_nodes is None:
+        raise DataError("give nodes, or num_nodes where they have no columns")
     if not isinstance(num_nodes, int) or isinstance(num_nodes, bool) or not 0 < num_nodes <= MAX_NODES:
-        raise DataError(f"num_nodes is {num_nodes!r:.60}; a graph has 1 to {MAX_NODES} nodes; give nodes or num_nodes")
+        raise DataError(f"num_nodes is {num_nodes!r:.60}; a graph has 1 to {MAX_NODES} nodes")
     if known is not None and known != num_nodes:
         raise DataError(f"num_nodes is {num_nodes}, but nodes has {known} rows")
     return num_nodes

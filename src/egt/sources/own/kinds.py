@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.errors import DataError
-from egt.sources.own.raw import Column, Columns, missing_in, text_of
+from egt.sources.own.raw import LARGEST, Column, Columns, missing_in, text_of
 from egt.sources.own.schema import Feature, FeatureKind
 from egt.sources.source import TargetKind
 
@@ -82,10 +82,15 @@ def guess_target(columns: Columns, given: TargetKind | None, where: str) -> tupl
 
 
 def encode_target(column: Column, classes: Sequence[str]) -> tuple[NDArray[np.float64], list[str]]:
-    """(n,) numbers or class ids, NaN where there is none, and the values that are neither number nor class."""
+    """(n,) numbers or class ids, NaN where there is none, and the values that are neither number nor class.
+
+    A number that no graph can hold, infinity for one, is none.
+    """
     strange: list[str] = []
     if not classes:
-        return as_numbers(column)
+        numbers, strange = as_numbers(column)
+        beyond = np.abs(numbers) > LARGEST
+        return np.where(beyond, np.nan, numbers), [*strange, *(f"{number:g}" for number in numbers[beyond])]
     id_of = {name: float(number) for number, name in enumerate(classes)}
     encoded = np.full(len(column), np.nan)
     for row in np.flatnonzero(~missing_in(column)):
@@ -129,9 +134,10 @@ def _few_whole(present: Column, distinct: int) -> bool:
 
 
 def _target_kind(values: list[Column], distinct: list[str]) -> TargetKind:
-    numeric = all(part.dtype != object for part in values)
+    numbers = [as_numbers(part) for part in values]
+    numeric = not any(strange for _, strange in numbers)
     rows = sum(len(part) for part in values)
-    whole = numeric and all(_few_whole(part, len(distinct)) for part in values)
+    whole = numeric and all(_few_whole(part, len(distinct)) for part, _ in numbers)
     if len(distinct) <= 2 and (whole or not numeric):
         return "binary"
     if len(values) == 1 and (not numeric or (whole and 2 * len(distinct) <= rows)):
@@ -142,6 +148,8 @@ def _target_kind(values: list[Column], distinct: list[str]) -> TargetKind:
 def _two(distinct: list[str], where: str) -> list[str]:
     if len(distinct) == 1 and distinct[0] in ("0", "1"):
         return ["0", "1"]
+    if len(distinct) == 1:
+        raise DataError(f"{where}: all labels are {distinct[0]!r}; there is nothing to learn from one class")
     if len(distinct) != 2:
         raise DataError(f"{where}: a binary target needs two values; found {len(distinct)}: {distinct[:10]}")
     return distinct

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from egt.sources.own.division import Division, level_columns, target_matrix
 from egt.sources.own.kinds import as_numbers, sorted_texts
-from egt.sources.own.raw import Column, RawData, Shape, missing_in, text_of
+from egt.sources.own.raw import LARGEST, Column, RawData, Shape, missing_in, text_of
 from egt.sources.own.schema import Feature, OwnSchema
 
 
@@ -75,8 +75,11 @@ def _scaled(feature: Feature, values: NDArray[np.float64]) -> Feature:
 
 
 def _moments(values: NDArray[np.float64]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each column over its finite values; 0 and 1 where there is nothing to learn."""
-    known = np.isfinite(values)
+    """Mean and standard deviation of each column over its values; 0 and 1 where there is nothing to learn.
+
+    Numbers that no graph can hold are left out: the graphs that have them are refused.
+    """
+    known = np.abs(values) <= LARGEST
     count = np.maximum(known.sum(axis=0), 1)
     mean = np.where(known, values, 0.0).sum(axis=0) / count
     std = np.sqrt(((np.where(known, values, mean) - mean) ** 2).sum(axis=0) / count)

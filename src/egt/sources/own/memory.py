@@ -10,7 +10,7 @@ import numpy as np
 
 from egt.errors import DataError
 from egt.graph import FeatureSchema, Graph
-from egt.sources.source import DataCard, Reading, TargetSchema
+from egt.sources.source import DataCard, Reading, TargetSchema, check_split
 
 
 class GraphsSource:
@@ -64,8 +64,7 @@ class GraphsSource:
 
     def records(self, split: str) -> Sequence[tuple[int, Graph]]:
         """The graphs of a split, numbered."""
-        if split not in self._splits:
-            raise DataError(f"{self.card.name}: there is no split {split!r}; there are {', '.join(self._splits)}")
+        check_split(split, self._splits, self.card.name)
         return list(enumerate(self._splits[split]))
 
     def read(self, record: tuple[int, Graph]) -> Reading:

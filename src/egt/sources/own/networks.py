@@ -19,6 +19,7 @@ from egt.sources.own.raw import (
     column_of_values,
     digest_of_files,
     digest_of_shapes,
+    expanded,
     text_of,
     with_mask_split,
 )
@@ -30,17 +31,21 @@ def is_networkx(graph: object) -> bool:
 
 
 def read_graphml(paths: Sequence[Path]) -> RawData:
-    """Read GraphML files, one graph each."""
-    read = _networkx().read_graphml
+    """Read GraphML files; one with several graphs gives a row for each."""
+    networkx = _networkx()
+    reader = networkx.readwrite.graphml.GraphMLReader  # `read_graphml` gives the first graph of a file only
     rows: list[Any] = []
+    names: list[str] = []
     problems: dict[int, str] = {}
-    for row, path in enumerate(paths):
+    for path in paths:
         try:
-            rows.append(read(path))
+            graphs = list(reader()(path=path)) or [networkx.read_graphml(path)]  # it knows more headers
         except Exception as error:  # the XML parser and NetworkX raise many kinds; each one is a bad file
-            rows.append(None)
-            problems[row] = f"{path.name}: not a GraphML file that can be read: {error!r:.200}"
-    names = [path.name.removesuffix(".graphml") for path in paths]
+            graphs = [None]
+            problems[len(rows)] = f"{path.name}: not a GraphML file that can be read: {error!r:.200}"
+        stem = path.name.removesuffix(".graphml")
+        names += [stem] if len(graphs) == 1 else [f"{stem}/{number}" for number in range(len(graphs))]
+        rows += graphs
     where = str(paths[0] if len(paths) == 1 else paths[0].parent)
     return _raw(rows, names, problems, where, "graphml", digest_of_files(paths))
 
@@ -122,14 +127,16 @@ def _raw(
             shapes.append(None if graph is None else _shape(graph))
         except DataError as error:
             shapes.append(None)
-            problems[row] = f"graph {row}: {error}"
+            problems[row] = f"{names[row] if names else f'graph {row}'}: {error}"
     keys = dict.fromkeys(str(name) for graph in graphs if graph is not None for name in graph.graph)
-    attributes = [{} if graph is None else {str(key): value for key, value in graph.graph.items()} for graph in graphs]
+    attributes = [
+        {} if graph is None else {str(key): _plain(value) for key, value in graph.graph.items()} for graph in graphs
+    ]
     table: dict[str, Column] = {}
     for key in keys:
         values = [given.get(key) for given in attributes]
-        if all(isinstance(value, str | int | float | None) for value in values):
-            table[key] = column_of_values(values, f"{where}: graph attribute {key!r}")
+        if all(isinstance(value, str | int | float | list | tuple | None) for value in values):
+            table |= expanded(key, column_of_values(values, f"{where}: graph attribute {key!r}"))
     if names and "id" not in table:
         table["id"] = column_of_values(names, where)
     return RawData(
@@ -168,8 +175,8 @@ def _columns(rows: Sequence[Mapping[Any, Any]], level: str) -> Columns:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy vectors as lists."""
-    return value.tolist() if isinstance(value, np.ndarray) else value
+    """The numbers and vectors of NumPy and PyTorch as those of Python."""
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _numeric(columns: Columns, names: Sequence[str], level: str, num_rows: int = 0) -> Column:

@@ -55,10 +55,12 @@ def read_pt(path: Path) -> RawData:
 
 def raw_pyg(datas: Sequence[Any], where: str = "PyG data", digest: str = "") -> RawData:
     """PyG `Data` objects as raw data."""
-    datas = list(datas)
+    datas = [part for data in datas for part in (data.to_data_list() if hasattr(data, "to_data_list") else [data])]
     if not datas:
         raise DataError(f"{where}: there is no graph")
-    level = _target_level(datas)
+    labeled = [data for data in datas if getattr(data, "y", None) is not None]
+    _check_numbers(labeled, where)
+    level = _target_level(labeled)
     shapes: list[Shape | None] = []
     problems: dict[int, str] = {}
     for row, data in enumerate(datas):
@@ -70,10 +72,12 @@ def raw_pyg(datas: Sequence[Any], where: str = "PyG data", digest: str = "") -> 
     table: dict[str, Column] = {}
     names: tuple[str, ...] = ()
     if level == "graph":
-        table = expanded("y", np.stack([_array(data.y).reshape(-1).astype(np.float64) for data in datas]))
+        missing = np.full(_array(labeled[0].y).size, np.nan)
+        rows = [missing if getattr(data, "y", None) is None else _array(data.y).reshape(-1) for data in datas]
+        table = expanded("y", np.stack(rows).astype(np.float64))
         names = tuple(table)
     elif level is not None:
-        names = tuple(expanded("y", _rows(_array(datas[0].y)).astype(np.float64)))
+        names = tuple(expanded("y", _rows(_array(labeled[0].y)).astype(np.float64)))
     return RawData(
         where=where,
         format="pyg",
@@ -133,7 +137,23 @@ def _unpacked(content: Any, geometric: Any) -> list[Any]:
 
 
 def _array(tensor: Any) -> Column:
-    return np.asarray(tensor.detach().cpu().numpy() if hasattr(tensor, "detach") else tensor)
+    if not hasattr(tensor, "detach"):
+        return np.asarray(tensor)
+    plain = tensor.detach().cpu()
+    plain = plain.to_dense() if plain.layout != _torch().strided else plain
+    return np.asarray(plain.float() if plain.dtype == _torch().bfloat16 else plain)  # NumPy does not know the latter
+
+
+def _torch() -> Any:
+    import torch
+
+    return torch
+
+
+def _check_numbers(datas: Sequence[Any], where: str) -> None:
+    for data in datas:
+        if _array(data.y).dtype.kind not in "biuf":
+            raise DataError(f"{where}: y is {data.y!r:.60}; it must hold numbers (number the classes 0, 1, ...)")
 
 
 def _rows(array: Column) -> Column:
@@ -141,8 +161,11 @@ def _rows(array: Column) -> Column:
 
 
 def _target_level(datas: Sequence[Any]) -> Literal["graph", "node", "edge"] | None:
-    """What `y` describes: it has one row per node in all graphs, or per edge, or as many numbers in each graph."""
-    if any(getattr(data, "y", None) is None for data in datas):
+    """What `y` describes: it has one row per node in all graphs, or per edge, or as many numbers in each graph.
+
+    datas: the graphs that have a `y`.
+    """
+    if not datas:
         return None
     rows = [_array(data.y).shape[0] if _array(data.y).ndim else 1 for data in datas]
     if all(count == 1 for count in rows):
@@ -171,7 +194,7 @@ def _shape(data: Any, level: str | None) -> Shape:
             nodes.update(_columns(name, array))
         elif len(array) == edges.shape[1]:
             edge_columns.update(_columns(name, array))
-    if level in ("node", "edge"):
+    if level in ("node", "edge") and getattr(data, "y", None) is not None:
         targets = expanded("y", _rows(_array(data.y)).astype(np.float64))
         (nodes if level == "node" else edge_columns).update(targets)
     return Shape(

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from egt.errors import DataError
@@ -23,8 +22,8 @@ from egt.graph import IntArray
 Column = NDArray[Any]
 Columns = Mapping[str, Column]
 
-MISSING_TEXTS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
-"""The cells of a text file that mean "no value"; `Na` is sodium and does not."""
+LARGEST = float(np.finfo(np.float32).max)
+"""The largest number that a graph can hold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,22 +81,24 @@ def text_of(value: Any) -> str:
     """The one spelling of a category: 3, 3.0, "3" and True are "3", "3", "3" and "1"."""
     if isinstance(value, str):
         return value
+    if isinstance(value, int | np.integer):
+        return str(int(value))  # exact, however many digits it has
     number = float(value)
     return str(int(number)) if number.is_integer() else repr(number)
-
-
-def column_of_texts(cells: Sequence[str]) -> Column:
-    """A column of a text file: numbers if every cell that is there is one, else texts."""
-    present = [None if (cell := raw.strip()) in MISSING_TEXTS else cell for raw in cells]
-    try:
-        return column_of_numbers(pa.array(present, pa.string()).cast(pa.float64()))
-    except pa.ArrowInvalid:
-        return _objects(present)
 
 
 def column_of_numbers(array: Any) -> Column:
     """A numeric Arrow array as a float64 column, nulls as NaN."""
     return np.array(array.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def is_exact(number: int) -> bool:
+    """Whether a float64 holds a whole number as it is. One that it does not hold is taken for a name.
+
+    Raises:
+        OverflowError: for a number beyond all float64.
+    """
+    return int(float(number)) == number
 
 
 def column_of_values(values: Sequence[Any], where: str) -> Column:
@@ -113,9 +114,10 @@ def column_of_values(values: Sequence[Any], where: str) -> Column:
         if not isinstance(value, allowed):
             raise DataError(f"{where} holds {value!r:.80}; allowed are numbers, texts, null, and lists of numbers")
     try:
-        if not any(isinstance(value, str) for value in values):
+        named = any(isinstance(value, int | np.integer) and not is_exact(int(value)) for value in values)
+        if not named and not any(isinstance(value, str) for value in values):
             return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
-        return _objects([None if value is None or value != value else text_of(value) for value in values])
+        return objects([None if value is None or value != value else text_of(value) for value in values])
     except (OverflowError, ValueError) as error:
         raise DataError(f"{where} holds a number that is too large: {error}") from error
 
@@ -135,7 +137,8 @@ def _vectors(values: Sequence[Any], where: str) -> Column:
         raise DataError(f"{where} holds a number that is too large: {error}") from error
 
 
-def _objects(values: Sequence[str | None]) -> Column:
+def objects(values: Sequence[str | None]) -> Column:
+    """A column of texts, None where one is missing."""
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
@@ -164,7 +167,7 @@ def with_mask_split(columns: Columns, where: str) -> Columns:
     if "split" in columns or masks["train"] not in columns:
         return columns
     rest = {name: column for name, column in columns.items() if name not in masks.values()}
-    split = _objects([None] * len(columns[masks["train"]]))
+    split = objects([None] * len(columns[masks["train"]]))
     for name, mask in masks.items():
         if mask not in columns:
             continue

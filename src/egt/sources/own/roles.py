@@ -38,15 +38,16 @@ def columns_at(raw: RawData, level: str) -> dict[str, Column]:
 
 
 def find_id(columns: Columns, given: str | None, where: str) -> str:
-    """The column that names the rows, none twice and most of them; "" for none."""
+    """The column that names the rows, none twice and most of them (but `id` is the id as it is); "" for none."""
     if given:
         if not _names_rows(_named(columns, given, where)):
             raise DataError(f"{where}: id column {given!r} has repeated or too few values; choose another one")
         return given
     if given == "":
         return ""
-    named = [name for name in columns if name.lower() in ID_NAMES or name.lower().endswith("_id")]
-    return next((name for name in named if _names_rows(columns[name])), "")
+    named = [name for name in columns if _is_id(name)]
+    found = next((name for name in named if _names_rows(columns[name])), "")
+    return found or next((name for name in columns if name.lower() == "id" and columns[name].ndim == 1), "")
 
 
 def find_smiles(columns: Columns, given: str | None, where: str) -> str:
@@ -59,6 +60,11 @@ def find_smiles(columns: Columns, given: str | None, where: str) -> str:
     named = [name for name in texts if "smiles" in name.lower() or name.lower() == "smi"]
     exact = [name for name in named if name.lower() == "smiles"]
     found = exact or named or [name for name in texts if _parses(columns[name])]
+    if found and not named and _parses(np.array([found[0]], dtype=object)):
+        raise DataError(
+            f"{where}: the first line looks like a row, not like names of columns ({found[0]!r} is a molecule); add a "
+            "line of names on top, or choose with overrides smiles=NAME"
+        )
     if len(found) != 1:
         what = f"several columns could hold SMILES: {', '.join(found)}" if found else "no column holds SMILES"
         raise DataError(
@@ -114,7 +120,7 @@ def find_targets(
         )
     if not options:
         raise DataError(
-            f"{raw.where}: no target found. The columns are: {_listed(columns)}. "
+            f"{raw.where}: no target found. The columns are: {_listed(columns)}.{_unfit(columns)} "
             "Choose one with target=NAME (--target NAME), or predict links with level='link' (--task link)"
         )
     found, names = next(iter(options.items()))
@@ -137,8 +143,8 @@ def _chosen(
         if not any(matches.values()):
             names = [name for one in levels for name in columns[one]]
             close = get_close_matches(pattern, names, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise DataError(f"{where}: there is no column {pattern!r}{hint} The columns are: {_listed(columns)}")
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise DataError(f"{where}: there is no column {pattern!r}.{hint} The columns are: {_listed(columns)}")
         for one, matched in matches.items():
             if matched:
                 found.setdefault(one, {}).update(dict.fromkeys(matched))
@@ -154,8 +160,25 @@ def _matches(name: str, pattern: str) -> bool:
 
 def _candidates(columns: Columns, level: Level) -> tuple[str, ...]:
     if level == "graph":
-        return tuple(name for name, column in columns.items() if not _is_name_like(column))
+        roles = (*ID_NAMES, *SPLIT_NAMES)
+        fit = (name for name, column in columns.items() if not _is_name_like(column))
+        return tuple(name for name in fit if name.lower() not in roles)
     return tuple(name for name in columns if name.lower() in TARGET_NAMES)
+
+
+def _is_id(name: str) -> bool:
+    return name.lower() in ID_NAMES or name.lower().endswith("_id")
+
+
+def _unfit(columns: Mapping[str, Columns]) -> str:
+    """Why a column of the graphs was not taken for the target, where its content is the reason."""
+    for name, column in columns["graph"].items():
+        present = column[~missing_in(column)]
+        if not len(present):
+            return f" {name!r} is empty."
+        if _is_name_like(column):
+            return f" {name!r} is a text that differs in every row (as {present[0]!r}), not a number or a class."
+    return ""
 
 
 def _is_name_like(column: Column) -> bool:

@@ -26,7 +26,7 @@ from egt.sources.source import DataCard, Reading
 
 ALL = "all"
 """The split that holds every row in the order of the file; the only one of data opened with a known schema."""
-VERSION = 1
+VERSION = 2
 MAX_GRAPHS_MEASURED = 1000
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import logging
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,13 +14,18 @@ from typing import IO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from egt.errors import DataError
-from egt.sources.own.raw import Column, Columns, RawData, column_of_numbers, column_of_texts, digest_of_files
+from egt.sources.own.cells import column_of_texts
+from egt.sources.own.raw import Column, Columns, RawData, column_of_numbers, column_of_values, digest_of_files
 
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+DELIMITERS = ",;\t|"
 csv.field_size_limit(2**31 - 1)
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +41,7 @@ class Table:
 def open_text(path: Path) -> Iterator[IO[str]]:
     """Open a plain or gzipped UTF-8 file; whatever goes wrong while it is read is a `DataError`."""
     try:
-        opener = gzip.open if path.suffix == ".gz" else open
+        opener = gzip.open if path.suffix.lower() == ".gz" else open
         with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
             yield file
     except UnicodeDecodeError as error:
@@ -47,13 +53,15 @@ def open_text(path: Path) -> Iterator[IO[str]]:
 
 
 def read_table(path: Path) -> Table:
-    """Read a CSV, TSV or Parquet file."""
-    return _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    """Read a CSV, TSV or Parquet file; it may have no rows."""
+    return _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
 
 
 def read_molecules(path: Path) -> RawData:
     """A table in which each row is a molecule; which column holds the SMILES is decided later."""
     table = read_table(path)
+    if not table.num_rows:
+        raise DataError(f"{path}: there is no row below the header")
     return RawData(
         where=str(path),
         format="molecules",
@@ -68,12 +76,17 @@ def _read_csv(path: Path) -> Table:
     problems: dict[int, str] = {}
     rows: list[list[str]] = []
     with open_text(path) as file:
-        delimiter = _delimiter(file.readline())
-        file.seek(0)
+        first = file.readline()
+        # Spreadsheets may name the delimiter in a line of its own.
+        skipped = int(first.lower().rstrip("\r\n") in {f"sep={delimiter}" for delimiter in DELIMITERS})
+        delimiter = first[4] if skipped else _delimiter(first)
+        if not skipped:
+            file.seek(0)
         reader = csv.reader(file, delimiter=delimiter, strict=True)
         try:
             header = [name.strip() for name in next(reader, [])]
-            _check_header(header, path)
+            if not header:
+                raise DataError(f"{path}: the file is empty; its first line must name the columns")
             blank = 0
             for cells in reader:
                 if not cells:
@@ -83,26 +96,26 @@ def _read_csv(path: Path) -> Table:
                     rows += [[""]] * blank
                 blank = 0
                 if len(cells) != len(header):
-                    problems[len(rows)] = (
-                        f"{path.name} line {reader.line_num}: {len(cells)} fields, the header has {len(header)}"
-                    )
+                    line = reader.line_num + skipped
+                    problems[len(rows)] = f"{path.name} line {line}: {len(cells)} fields, the header has {len(header)}"
                     cells = [""] * len(header)
                 rows.append(cells)
         except csv.Error as error:
-            raise DataError(f"{path} line {reader.line_num}: {error}; is a quote left open?") from error
-    if not rows:
-        raise DataError(f"{path}: there is no row below the header")
-    columns = {name: column_of_texts(cells) for name, cells in zip(header, zip(*rows, strict=True), strict=True)}
+            raise DataError(f"{path} line {reader.line_num + skipped}: {error}; is a quote left open?") from error
+    cells_of = list(zip(*rows, strict=True)) if rows else [()] * len(header)
+    # Spreadsheets leave empty columns without a name at the right.
+    kept = [k for k, name in enumerate(header) if name or any(cells_of[k])]
+    _check_header([header[k] for k in kept], path)
+    # Where the comma is free, it is the decimal sign of many countries.
+    columns = {header[k]: column_of_texts(cells_of[k], decimal_comma=delimiter == ";") for k in kept}
     return Table(columns, len(rows), problems)
 
 
 def _delimiter(header: str) -> str:
-    return max(",;\t", key=header.count)
+    return max(DELIMITERS, key=header.count)
 
 
 def _check_header(header: list[str], path: Path) -> None:
-    if not header:
-        raise DataError(f"{path}: the file is empty; its first line must name the columns")
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise DataError(f"{path} line 1: column names {twice} appear more than once; name each column differently")
@@ -114,28 +127,38 @@ def _read_parquet(path: Path) -> Table:
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path}: not a Parquet file that can be read: {error}") from error
     _check_header(table.column_names, path)
-    if not table.num_rows:
-        raise DataError(f"{path}: the table has no rows")
     columns = {name: _arrow_column(table[name], f"{path}: column {name!r}") for name in table.column_names}
     return Table({name: column for name, column in columns.items() if column is not None}, table.num_rows, {})
 
 
 def _arrow_column(array: pa.ChunkedArray, where: str) -> Column | None:
     """A column, or None for a type that cannot be one (images, nested records): such columns are left out."""
-    kind = array.type
-    if pa.types.is_dictionary(kind):
+    kind, is_a = array.type, pa.types
+    if is_a.is_dictionary(kind):
         return _arrow_column(array.cast(kind.value_type), where)
-    if pa.types.is_null(kind):
+    if is_a.is_null(kind):
         return np.full(len(array), np.nan)
-    if (
-        pa.types.is_boolean(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-    ):
+    if is_a.is_integer(kind) and _has_long_numbers(array):
+        return _arrow_column(array.cast(pa.string()), where)  # names of many digits
+    if is_a.is_boolean(kind) or is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind):
         return column_of_numbers(array.cast(pa.float64(), safe=False))
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if is_a.is_temporal(kind):
+        return _arrow_column(array.cast(pa.string()), where)
+    if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
         column = np.empty(len(array), dtype=object)
         column[:] = array.to_pylist()
         return column
+    if is_a.is_list(kind) or is_a.is_large_list(kind) or is_a.is_fixed_size_list(kind):
+        try:
+            return column_of_values(array.to_pylist(), where)
+        except DataError as error:
+            logger.warning("%s; the column is left out", error)
+            return None
+    logger.warning("%s holds %s, which cannot be used; the column is left out", where, kind)
     return None
+
+
+def _has_long_numbers(array: pa.ChunkedArray) -> bool:
+    """Whether there are whole numbers beyond those that all float64 tell apart."""
+    extremes = pc.min_max(array)
+    return any(abs(extremes[end].as_py() or 0) > 2**53 for end in ("min", "max"))

@@ -1,0 +1,50 @@
+"""Which device a process computes on."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from egt.inference.predictor import Predictor
+from egt.inference.processes import Processes, device_of, join_processes
+from tests.inference.test_predictor import make
+
+
+def accelerators(monkeypatch: pytest.MonkeyPatch, count: int, kind: str = "cuda") -> None:
+    """Pretend that the machine has this many GPUs."""
+    found = torch.device(kind) if count else None
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available=False: found)
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: count)
+
+
+def test_each_process_of_a_machine_has_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    accelerators(monkeypatch, 4)
+    # Two machines with four processes each: what counts is the number on the machine.
+    found = [device_of(Processes(rank, 8, local_rank=rank % 4)) for rank in range(8)]
+    assert found == [torch.device("cuda", rank % 4) for rank in range(8)]
+
+
+@pytest.mark.parametrize("kind", ["cuda", "xpu"])
+def test_processes_share_when_there_are_fewer_gpus(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    accelerators(monkeypatch, 1, kind)
+    assert {device_of(Processes(rank, 2, local_rank=rank)) for rank in range(2)} == {torch.device(kind, 0)}
+
+
+def test_without_a_gpu_it_is_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    accelerators(monkeypatch, 0)
+    assert device_of(Processes(1, 2, local_rank=1)) == torch.device("cpu")
+    assert Predictor(make()).device == torch.device("cpu")
+
+
+def test_the_number_on_the_machine_is_what_the_launcher_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 5)
+    assert join_processes() == Processes(5, 8, local_rank=1)
+
+
+def test_a_predictor_computes_on_the_device_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    accelerators(monkeypatch, 2, "meta")  # a device that exists everywhere and computes nothing
+    assert Predictor(make(), processes=Processes(1, 2, local_rank=1)).device == torch.device("meta", 1)
+    assert Predictor(make(), "cpu", processes=Processes(1, 2, local_rank=1)).device == torch.device("cpu")
