@@ -142,11 +142,12 @@ def _to_numpy(values: Any) -> NDArray[Any]:
     """An Arrow array of numbers, NaN where one is missing."""
     import pyarrow
 
-    try:
-        return np.from_dlpack(values)
-    except TypeError:  # empty cells, or no numbers; Arrow's own way loads pandas, which takes a quarter of a second
-        numbers: NDArray[Any] = values.cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
-        return numbers
+    plain = pyarrow.types.is_integer(values.type) or pyarrow.types.is_floating(values.type)
+    if plain and len(values) and not values.null_count:  # Arrow's own way loads pandas: a quarter of a second
+        buffer = np.frombuffer(values.buffers()[1], values.type.to_pandas_dtype())
+        return buffer[values.offset : values.offset + len(values)]
+    converted: NDArray[Any] = values.cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
+    return converted
 
 
 def rows_by_split(table: Any, path: Path) -> dict[str, IntArray]:
