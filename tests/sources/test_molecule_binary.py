@@ -72,7 +72,7 @@ def test_nothing_is_read_from_another_version_of_the_form() -> None:
     class Newer:
         def ToBinary(self, _: int) -> bytes:
             form = bytearray(molecules(["CCO"])[0].ToBinary(0))
-            form[12] = molecule_binary.MINOR + 1
+            form[12] = molecule_binary.MINORS[1] + 1
             return bytes(form)
 
     raw = raw_numbers([Newer(), *molecules(["CCO"])])

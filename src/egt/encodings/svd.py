@@ -121,5 +121,6 @@ def _sparse_adjacency(graph: Graph, weighted: bool) -> Any:
 
 def _weights(graph: Graph, weighted: bool) -> NDArray[np.float64]:
     """(E,) entries of the adjacency matrix."""
-    given = weighted and graph.edge_weight is not None
-    return graph.edge_weight.astype(np.float64) if given else np.ones(graph.edge_index.shape[1])
+    if weighted and graph.edge_weight is not None:
+        return graph.edge_weight.astype(np.float64)
+    return np.ones(graph.num_edges)

@@ -24,8 +24,11 @@ from egt.graph import IntArray
 
 Bytes = NDArray[np.uint8]
 
-MAJOR, MINOR = 16, 4
-"""The version of the form that is read here; RDKit raises it with every change."""
+MAJOR, MINORS = 16, (2, 4)
+"""The versions of the form that are read here, the minor one from the first number to the second.
+
+RDKit raises it with every change; the source of 16.2 and what 16.4 writes agree in all that is used here.
+"""
 _LARGEST = 254
 """Molecules of up to this many atoms number them in one byte."""
 _LONGEST = 520
@@ -64,7 +67,8 @@ def raw_numbers(molecules: Sequence[Any]) -> RawNumbers:
 
 @compiled(numba.int64(numba.uint8[::1], numba.int64))
 def _number(data: Bytes, at: int) -> int:
-    return data[at] + (data[at + 1] << 8) + (data[at + 2] << 16) + (data[at + 3] << 24)
+    number: int = data[at] + (data[at + 1] << 8) + (data[at + 2] << 16) + (data[at + 3] << 24)
+    return number
 
 
 @compiled(numba.int64(numba.uint8[::1], numba.int64, numba.int64, numba.int64[:, ::1]))
@@ -153,7 +157,7 @@ def _read(data: Bytes, ends: IntArray) -> tuple[Any, ...]:
     readable = np.zeros(len(ends), np.bool_)
     start = 0
     for m in range(len(ends)):
-        known = _number(data, start + 8) == MAJOR and _number(data, start + 12) == MINOR
+        known = _number(data, start + 8) == MAJOR and MINORS[0] <= _number(data, start + 12) <= MINORS[1]
         if known and 0 < _number(data, start + 20) <= _LARGEST:
             num_atoms[m], num_bonds[m] = _number(data, start + 20), _number(data, start + 24)
         start = ends[m]

@@ -110,7 +110,7 @@ def ogb_features(molecules: Sequence[Any]) -> list[MoleculeFeatures]:
 
     raw = raw_numbers(molecules)
     features = _coded(raw.num_atoms, raw.num_bonds, raw.atoms, raw.bonds)
-    for k in np.flatnonzero(~raw.readable):
+    for k in np.flatnonzero(~raw.readable).tolist():
         features[k] = asked_features(molecules[k])
     return features
 
