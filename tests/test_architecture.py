@@ -12,6 +12,7 @@ import egt
 ROOT = Path(egt.__file__).parent
 ORDER = [
     "errors",
+    "compiled",
     "graph",
     "sources",
     "encodings",

@@ -111,16 +111,17 @@ def test_of_opposite_eigenvalues_the_positive_one_comes_first() -> None:
 
 
 def test_neighbors_of_neighbors_tell_the_sign() -> None:
-    from egt.encodings.triplets import encode_eigenvectors, encode_symmetric
+    from egt.encodings.triplets import encode_eigenvectors
 
     decided = 0
     for seed in range(400):
         rng = np.random.default_rng(seed)
         nodes = np.arange(1, 9)
-        A = Graph.undirected(num_nodes=9, edge_index=np.stack([nodes, rng.integers(0, nodes)])).adjacency()
+        graph = Graph.undirected(num_nodes=9, edge_index=np.stack([nodes, rng.integers(0, nodes)]))
+        A = graph.adjacency()
         ones, (values, vectors) = np.ones(9), np.linalg.eigh(A)
         degree = A @ ones
-        encoding = encode_symmetric(A, 8)
+        encoding = SvdEncoding(8)(graph)
         np.testing.assert_array_equal(
             encoding, encode_eigenvectors(np.stack([ones, degree, A @ degree]), values, vectors, 8)
         )

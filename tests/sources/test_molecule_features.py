@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from egt.graph import Graph
-from egt.sources.molecule_features import OGB_ATOM_SIZES, OGB_BOND_SIZES, ZINC_ATOMS, ZINC_BONDS, is_flat
-from egt.sources.molecules import OGB_SCHEMA, graph_from_smiles
+from egt.sources.molecule_features import OGB_ATOM_SIZES, OGB_BOND_SIZES, ZINC_ATOMS, ZINC_BONDS
+from egt.sources.molecules import OGB_SCHEMA, graph_from_smiles, is_flat
 from egt.sources.ogb_molecules import molhiv_table
 
 SMILES = [

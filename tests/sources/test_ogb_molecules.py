@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,3 +113,14 @@ def test_the_seven_relaxed_molecules_of_molhiv_are_marked(data_dir: Path) -> Non
         reading = source.read(row)
         assert reading.graph is not None
         assert "relaxed sanitization" in reading.warning
+
+
+def test_a_table_without_empty_cells_is_read_without_pandas(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("split,smiles,y\ntrain,C,1\nvalid,CC,0\n")
+    code = (
+        "import sys; from pathlib import Path; from egt.sources.ogb_molecules import molhiv_table;"
+        f"table = molhiv_table(Path({str(path)!r})); targets = table.load(*table.files).targets;"
+        "assert targets.tolist() == [[1.0], [0.0]], targets; assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

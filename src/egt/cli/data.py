@@ -183,7 +183,7 @@ def _prepare(name: str, fetch: bool, json: bool) -> None:
     from egt.assemble import preparation
     from egt.config.load import find_config
     from egt.config.presets import names, preset
-    from egt.encodings.store import prepare
+    from egt.encodings.store import prepare_splits
     from egt.inference.data import open_source
     from egt.sources.registry import BENCHMARKS, open_benchmark
 
@@ -199,17 +199,12 @@ def _prepare(name: str, fetch: bool, json: bool) -> None:
         else:
             config = find_config(name)
             source = open_source(config, fetch=fetch, progress=told)
-    started, graphs, problems = time.monotonic(), 0, 0
+    started = time.monotonic()
+    splits = [split for split, size in source.card.split_sizes.items() if size]
     with Bars(shown=not json) as bars:
-        for split in (split for split, size in source.card.split_sizes.items() if size):
-            store = prepare(
-                source,
-                split,
-                preparation(config),
-                progress=lambda done, total, split=split: bars(split, done, total),  # type: ignore[misc]
-            )
-            graphs += len(store)
-            problems += sum(1 for problem in store.problems if problem.error)
+        stores = prepare_splits(source, splits, preparation(config), progress=bars).values()
+    graphs = sum(map(len, stores))
+    problems = sum(1 for store in stores for problem in store.problems if problem.error)
     seconds = time.monotonic() - started
     rate = graphs / max(seconds, 1e-9)
     if json:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.errors import EgtError
+from egt.errors import EgtError, GraphError
 from egt.graph import FeatureSchema, Graph
 
 Array = NDArray[Any]
@@ -78,7 +78,8 @@ class Preparation:
                         failed[number] = error
             return found
 
-        of_all(self.schema.check)
+        if not self._all_fit(graphs):
+            of_all(self.schema.check)
         encoded = [(encoding.level, encoding.name, of_all(encoding)) for encoding in self.encodings]
         return [
             failed[number]
@@ -90,3 +91,13 @@ class Preparation:
             )
             for number, graph in enumerate(graphs)
         ]
+
+    def _all_fit(self, graphs: Sequence[Graph]) -> bool:
+        """Whether the schema accepts all graphs: asked once for their features, one graph below another."""
+        names = ("node_categories", "node_values", "edge_categories", "edge_values")
+        try:
+            rows = {name: np.concatenate([getattr(graph, name) for graph in graphs]) for name in names}
+            self.schema.check(Graph.trusted(id="", **rows))
+        except (GraphError, ValueError):  # ValueError: none, or not of one width
+            return False
+        return True

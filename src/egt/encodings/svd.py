@@ -48,9 +48,11 @@ class SvdEncoding:
 
         if graph.num_nodes > DENSE_LIMIT and 4 * self.rank < graph.num_nodes:
             return self._of_large(graph)
+        edges = graph.edge_index.copy()  # numba takes longer to recognize a read-only array than to work on it
+        symmetric, encoding = encode_symmetric(graph.num_nodes, edges, _weights(graph, self.weighted), self.rank)
+        if symmetric:
+            return np.asarray(encoding)
         A = graph.adjacency(weighted=self.weighted, self_loops=True)
-        if (A == A.T).all():
-            return np.asarray(encode_symmetric(A, self.rank))
         u, s, v = _dense_triplets(A, self.rank)
         return np.asarray(encode_triplets(_node_quantities(A), u, s, v, self.rank))
 
@@ -109,9 +111,16 @@ def _sparse_adjacency(graph: Graph, weighted: bool) -> Any:
     from scipy.sparse import csr_array
 
     i, j = graph.edge_index
-    weight = graph.edge_weight if weighted and graph.edge_weight is not None else np.ones(graph.num_edges)
+    weight = _weights(graph, weighted)
     proper = i != j
     nodes = np.arange(graph.num_nodes)
-    entries = np.concatenate([weight[proper].astype(np.float64), np.ones(graph.num_nodes)])
+    entries = np.concatenate([weight[proper], np.ones(graph.num_nodes)])
     places = np.concatenate([i[proper], nodes]), np.concatenate([j[proper], nodes])
     return csr_array((entries, places), shape=(graph.num_nodes, graph.num_nodes))
+
+
+def _weights(graph: Graph, weighted: bool) -> NDArray[np.float64]:
+    """(E,) entries of the adjacency matrix."""
+    if weighted and graph.edge_weight is not None:
+        return graph.edge_weight.astype(np.float64)
+    return np.ones(graph.num_edges)

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.encodings.compiled import compiled
+from egt.compiled import compiled
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -85,13 +85,32 @@ def encode_eigenvectors(weights: Matrix, values: Vector, vectors: Matrix, rank: 
     return encoding
 
 
-@compiled(numba.float32[:, ::1](_MATRIX, numba.int64))
-def encode_symmetric(A: Matrix, rank: int) -> NDArray[np.float32]:
-    """The encoding (N, 2 rank) of a dense symmetric matrix; the weights are ones, degrees and sums of degrees."""
-    weights = np.ones((3, len(A)))
+_EDGES, _ENCODING = numba.int64[:, ::1], numba.float32[:, ::1]
+
+
+@compiled(numba.types.Tuple((numba.boolean, _ENCODING))(numba.int64, _EDGES, _VECTOR, numba.int64))
+def encode_symmetric(
+    num_nodes: int, edges: NDArray[np.int64], entries: Vector, rank: int
+) -> tuple[bool, NDArray[np.float32]]:
+    """Whether the adjacency matrix is symmetric, and if so its encoding (N, 2 rank).
+
+    The matrix has `entries[e]` for the edge `edges[0, e] -> edges[1, e]`, and ones on its diagonal. The weights of the
+    sign rule are ones, degrees and sums of degrees.
+    """
+    A = np.zeros((num_nodes, num_nodes))
+    for e in range(edges.shape[1]):
+        A[edges[0, e], edges[1, e]] = entries[e]
+    for i in range(num_nodes):
+        A[i, i] = 1.0
+        for j in range(i):
+            if A[i, j] != A[j, i]:
+                return False, np.zeros((0, 2 * rank), np.float32)
+    weights = np.ones((3, num_nodes))
     for row in range(2):
-        for i in range(len(A)):
-            weights[row + 1, i] = (A[i] * weights[row]).sum()
+        for i in range(num_nodes):
+            total = 0.0
+            for j in range(num_nodes):
+                total += A[i, j] * weights[row, j]
+            weights[row + 1, i] = total
     values, vectors = np.linalg.eigh(A)
-    encoding: NDArray[np.float32] = encode_eigenvectors(weights, values, np.ascontiguousarray(vectors), rank)
-    return encoding
+    return True, encode_eigenvectors(weights, values, np.ascontiguousarray(vectors), rank)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, chain, pairwise, repeat
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,31 +86,7 @@ _OGB_ATOM_CODES = _Codes(
     (0, 1),
     (0, 1),
 )
-_TYPE_OF_ORDER = {1.0: 1, 2.0: 2, 3.0: 3, 1.5: 12}
 _OGB_BOND_CODES = _Codes((1, 2, 3, 12, None), (0, 2, 3, 4, 5, 1), (0, 1))
-
-
-# Such a SMILES has no stereo mark, no hydrogen atom, no metal and no unusual bond: then chirality and bond stereo are 0
-# and a bond's order tells its type, so RDKit's enumerations, which are slow, need not be asked.
-is_flat = re.compile(r"(?:[A-Za-z0-9()=#%.:-]|\[(?:[BCNOPSFIbcnops]|Cl|Br)H?\d?[+-]?\d?\])+").fullmatch
-
-
-_TOGETHER = 8
-"""Molecules per table: one alone pays numpy's price for each call, and many do not fit into the processor's cache."""
-
-
-class Molecule(NamedTuple):
-    """A molecule as RDKit holds it, and what its SMILES tells beforehand.
-
-    Fields:
-        rdkit: the molecule.
-        flat: whether its SMILES `is_flat`.
-        brackets: whether its SMILES has brackets; without them there is no charge and no radical.
-    """
-
-    rdkit: Any
-    flat: bool
-    brackets: bool
 
 
 class MoleculeFeatures(NamedTuple):
@@ -129,75 +104,47 @@ class MoleculeFeatures(NamedTuple):
     warning: str = ""
 
 
-def ogb_features(molecules: Sequence[Molecule]) -> list[MoleculeFeatures]:
-    """OGB's nine atom and three bond features."""
-    features = []
-    for start in range(0, len(molecules), _TOGETHER):
-        some = molecules[start : start + _TOGETHER]
-        found = zip(_ogb_atoms(some), _ogb_bonds(some), strict=True)
-        features += [MoleculeFeatures(atoms, *edges) for atoms, edges in found]
+def ogb_features(molecules: Sequence[Any]) -> list[MoleculeFeatures]:
+    """OGB's nine atom and three bond features of RDKit molecules."""
+    from egt.sources.molecule_binary import raw_numbers  # imports numba
+
+    raw = raw_numbers(molecules)
+    features = _coded(raw.num_atoms, raw.num_bonds, raw.atoms, raw.bonds)
+    for k in np.flatnonzero(~raw.readable).tolist():
+        features[k] = asked_features(molecules[k])
     return features
 
 
-# In the next two functions: unbound methods mapped over a list cost half of what `atom.GetAtomicNum()` does, and
-# RDKit's iterators twice.
-def _ogb_atoms(molecules: Sequence[Molecule]) -> list[IntArray]:
-    """(N, 9) category ids of the atoms of each molecule."""
-    from rdkit.Chem import Atom
-
-    groups = [list(map(rdkit.GetAtomWithIdx, range(rdkit.GetNumAtoms()))) for rdkit, _, _ in molecules]
-    atoms = list(chain.from_iterable(groups))
-    stereo, brackets = [not molecule.flat for molecule in molecules], [molecule.brackets for molecule in molecules]
-    columns = (
-        map(Atom.GetAtomicNum, atoms),
-        _asked(Atom.GetChiralTag, groups, stereo),
-        map(Atom.GetTotalDegree, atoms),
-        _asked(Atom.GetFormalCharge, groups, brackets),
-        map(Atom.GetTotalNumHs, atoms),
-        _asked(Atom.GetNumRadicalElectrons, groups, brackets),
-        map(Atom.GetHybridization, atoms),
-        map(Atom.GetIsAromatic, atoms),
-        map(Atom.IsInRing, atoms),
-    )
-    return _split(_OGB_ATOM_CODES(_table(columns, len(atoms))), map(len, groups))
-
-
-def _ogb_bonds(molecules: Sequence[Molecule]) -> list[tuple[IntArray, IntArray]]:
-    """(2, 2 * bonds) edges and their (2 * bonds, 3) category ids, for each molecule."""
-    from rdkit.Chem import Bond
-
-    groups = [_bonds(molecule.rdkit) for molecule in molecules]
-    bonds = list(chain.from_iterable(groups))
-    stereo = [not molecule.flat for molecule in molecules]
-    types = [
-        map(Bond.GetBondType, group) if asked else map(_TYPE_OF_ORDER.__getitem__, map(Bond.GetBondTypeAsDouble, group))
-        for group, asked in zip(groups, stereo, strict=True)
-    ]
-    table = _table(
+def asked_features(molecule: Any) -> MoleculeFeatures:
+    """OGB's features of one molecule, for which RDKit is asked atom by atom: slow, for whatever a molecule holds."""
+    atoms = [
         (
-            map(Bond.GetBeginAtomIdx, bonds),
-            map(Bond.GetEndAtomIdx, bonds),
-            chain.from_iterable(types),
-            _asked(Bond.GetStereo, groups, stereo),
-            map(Bond.GetIsConjugated, bonds),
-        ),
-        len(bonds),
+            *(atom.GetAtomicNum(), atom.GetChiralTag(), atom.GetTotalDegree(), atom.GetFormalCharge()),
+            *(atom.GetTotalNumHs(), atom.GetNumRadicalElectrons(), atom.GetHybridization()),
+            *(atom.GetIsAromatic(), atom.IsInRing()),
+        )
+        for atom in molecule.GetAtoms()
+    ]
+    bonds = [
+        (*(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()), bond.GetBondType(), bond.GetStereo(), bond.GetIsConjugated())
+        for bond in molecule.GetBonds()
+    ]
+    atom_rows, bond_rows = np.array(atoms, np.int64).reshape(-1, 9), np.array(bonds, np.int64).reshape(-1, 5)
+    return _coded([len(atoms)], [len(bonds)], atom_rows, bond_rows)[0]
+
+
+def _coded(
+    num_atoms: Iterable[int], num_bonds: Iterable[int], atoms: IntArray, bonds: IntArray
+) -> list[MoleculeFeatures]:
+    """The features of some molecules from the numbers that `RawNumbers` explains."""
+    num_edges = [2 * int(number) for number in num_bonds]
+    parts = zip(
+        _split(_OGB_ATOM_CODES(atoms), map(int, num_atoms)),
+        _split(_both_directions(bonds).T, num_edges),
+        _split(_OGB_BOND_CODES(bonds[:, 2:]).repeat(2, axis=0), num_edges),
+        strict=True,
     )
-    num_edges = [2 * len(group) for group in groups]
-    ends = _split(_both_directions(table).T, num_edges)
-    ids = _split(_OGB_BOND_CODES(table[:, 2:]).repeat(2, axis=0), num_edges)
-    return [(_frozen(pairs.T), bonds) for pairs, bonds in zip(ends, ids, strict=True)]
-
-
-def _asked(getter: Callable[[Any], int], groups: Sequence[Sequence[Any]], asked: Sequence[bool]) -> Iterable[int]:
-    """One number for each atom or bond of all molecules: RDKit's where the molecule is asked, else 0."""
-    return chain.from_iterable(
-        map(getter, group) if ask else repeat(0, len(group)) for group, ask in zip(groups, asked, strict=True)
-    )
-
-
-def _bonds(rdkit: Any) -> list[Any]:
-    return list(map(rdkit.GetBondWithIdx, range(rdkit.GetNumBonds())))
+    return [MoleculeFeatures(of_atoms, _frozen(pairs.T), of_edges) for of_atoms, pairs, of_edges in parts]
 
 
 def _split(rows: IntArray, counts: Iterable[int]) -> list[IntArray]:
@@ -213,23 +160,17 @@ def _frozen(array: IntArray) -> IntArray:
     return array
 
 
-def _table(columns: Sequence[Iterable[int]], num_rows: int) -> IntArray:
-    """(num_rows, columns) from one iterable per column."""
-    flat = np.fromiter(chain.from_iterable(columns), dtype=np.int64, count=len(columns) * num_rows)
-    return flat.reshape(len(columns), num_rows).T
-
-
 def _both_directions(bonds: IntArray) -> IntArray:
     """(2, 2 * bonds): begin -> end and end -> begin of every bond; the ends are columns 0 and 1 of `bonds`."""
     return bonds[:, [[0, 1], [1, 0]]].swapaxes(0, 1).reshape(2, -1)
 
 
-def zinc_features(molecules: Sequence[Molecule]) -> list[MoleculeFeatures]:
-    """ZINC's types of atoms and bonds; `UNKNOWN` for others, with a warning."""
+def zinc_features(molecules: Sequence[Any]) -> list[MoleculeFeatures]:
+    """ZINC's types of atoms and bonds of RDKit molecules; `UNKNOWN` for others, with a warning."""
     features = []
     for molecule in molecules:
-        atoms, unknown = _zinc_atoms(molecule.rdkit)
-        edge_index, bonds = _zinc_bonds(molecule.rdkit)
+        atoms, unknown = _zinc_atoms(molecule)
+        edge_index, bonds = _zinc_bonds(molecule)
         strange = [f"atom type {', '.join(unknown)}"] if unknown else []
         strange += ["a type of bond"] if (bonds == UNKNOWN).any() else []
         warning = f"not in the ZINC vocabulary: {' and '.join(strange)}" if strange else ""
@@ -254,11 +195,10 @@ def _zinc_atoms(rdkit: Any) -> tuple[IntArray, list[str]]:
 
 def _zinc_bonds(rdkit: Any) -> tuple[IntArray, IntArray]:
     """(2, 2 * bonds) edges and (2 * bonds, 1) types of the kekulized molecule; `UNKNOWN` for a bond of another kind."""
-    from rdkit.Chem import Bond, Kekulize
+    from rdkit.Chem import Kekulize
 
     Kekulize(rdkit, clearAromaticFlags=True)
-    bonds = _bonds(rdkit)
-    columns = map(Bond.GetBeginAtomIdx, bonds), map(Bond.GetEndAtomIdx, bonds), map(Bond.GetBondType, bonds)
-    table = _table(columns, len(bonds))
+    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondType()) for bond in rdkit.GetBonds()]
+    table = np.array(bonds, np.int64).reshape(-1, 3)
     types = np.where((table[:, 2:] > 0) & (table[:, 2:] < len(ZINC_BONDS)), table[:, 2:], UNKNOWN)  # 0 is "no bond"
     return _frozen(_both_directions(table)), _frozen(types.repeat(2, axis=0))

@@ -129,10 +129,22 @@ def numbers(table: Any, names: Sequence[str], path: Path) -> NDArray[np.float64]
     for name in names:
         values = column(table, name, path)
         try:
-            columns.append(values.cast(pyarrow.float64()).to_numpy(zero_copy_only=False))
+            columns.append(_to_numpy(values))
         except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
             raise DataError(f"{path}: column {name!r} is not numeric ({error})") from error
     return np.stack(columns, axis=1).astype(np.float64)
+
+
+def _to_numpy(values: Any) -> NDArray[Any]:
+    """An Arrow array of numbers, NaN where one is missing."""
+    import pyarrow
+
+    plain = pyarrow.types.is_integer(values.type) or pyarrow.types.is_floating(values.type)
+    if plain and len(values) and not values.null_count:  # Arrow's own way loads pandas: a quarter of a second
+        buffer = np.frombuffer(values.buffers()[1], values.type.to_pandas_dtype())
+        return buffer[values.offset : values.offset + len(values)]
+    converted: NDArray[Any] = values.cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
+    return converted
 
 
 def rows_by_split(table: Any, path: Path) -> dict[str, IntArray]:

@@ -20,9 +20,7 @@ from egt.graph import Graph, target_array
 from egt.sources.molecule_features import (
     OGB_SCHEMA,
     ZINC_SCHEMA,
-    Molecule,
     MoleculeFeatures,
-    is_flat,
     ogb_features,
     zinc_features,
 )
@@ -38,6 +36,9 @@ __all__ = [
 ]
 
 MoleculeVocabulary = Literal["ogb", "zinc"]
+
+is_flat = re.compile(r"(?:[A-Za-z0-9()=#%.:-]|\[(?:[BCNOPSFIbcnops]|Cl|Br)H?\d?[+-]?\d?\])+").fullmatch
+"""Whether a SMILES has no stereo mark, no hydrogen atom, no metal and no unusual bond."""
 
 
 def graph_from_smiles(
@@ -78,7 +79,7 @@ def graphs_from_smiles(
     Parsing is done for all, then features, then graphs: RDKit is large, and the processor's caches hold one step.
     """
     parsed = parse_smiles(smiles)
-    good = [molecule for molecule, _ in parsed if isinstance(molecule, Molecule)]
+    good = [molecule for molecule, _ in parsed if not isinstance(molecule, EgtError)]
     features = iter(ogb_features(good) if vocabulary == "ogb" else zinc_features(good))
     results: list[tuple[Graph, str] | EgtError] = []
     for (molecule, warning), name, targets in zip(parsed, ids, graph_targets, strict=True):
@@ -130,14 +131,14 @@ def require_rdkit() -> Any:
     return Chem
 
 
-def parse_smiles(smiles: Sequence[str]) -> list[tuple[Molecule | DataError, str]]:
-    """The RDKit molecule of each SMILES string and a warning if only relaxed sanitization accepts it; or an error."""
+def parse_smiles(smiles: Sequence[str]) -> list[tuple[Any, str]]:
+    """The RDKit molecule of each SMILES string, or a `DataError`; and a warning if it was read relaxed."""
     Chem = require_rdkit()
     flat = [is_flat(text) is not None for text in smiles]
     with Chem.rdBase.BlockLogs():
         strict = [_parse_strict(text, Chem, flat=f) for text, f in zip(smiles, flat, strict=True)]
-    results: list[tuple[Molecule | DataError, str]] = []
-    for text, is_it_flat, molecule in zip(smiles, flat, strict, strict=True):
+    results: list[tuple[Any, str]] = []
+    for text, molecule in zip(smiles, strict, strict=True):
         warning = ""
         try:
             if not text.strip():
@@ -150,7 +151,7 @@ def parse_smiles(smiles: Sequence[str]) -> list[tuple[Molecule | DataError, str]
         except DataError as error:
             results.append((error, ""))
         else:
-            results.append((Molecule(molecule, is_it_flat, brackets="[" in text), warning))
+            results.append((molecule, warning))
     return results
 
 

@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 
 from egt.encodings.encoding import Preparation
-from egt.encodings.store import Store, prepare
+from egt.encodings.store import Store, prepare, prepare_splits
+from egt.encodings.store.parts import Parts
+from egt.encodings.store.place import sole_builder
+from egt.encodings.store.workers import Workers
 from egt.errors import DataError, RunError
 from egt.graph import FeatureSchema, Graph
 from egt.sources.source import Reading
@@ -44,6 +47,83 @@ def test_parallel_equals_serial_bit_for_bit(source: Any, preparation: Preparatio
     parallel = prepare(many, "train", preparation, cache_dir=tmp_path / "two", num_workers=2)
     assert parallel.rows[-1] == 999
     assert toys.folder_bytes(serial.path) == toys.folder_bytes(parallel.path)
+
+
+class Halves:
+    """Two splits of a source."""
+
+    def __init__(self, source: Any) -> None:
+        self.whole = source
+        self.card, self.fingerprint, self.read = source.card, source.fingerprint, source.read
+
+    def records(self, split: str) -> Any:
+        return self.whole.records("train")[split == "second" :: 2]
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_splits_together_are_what_each_alone_is(
+    source: Any, preparation: Preparation, tmp_path: Path, toys: Any, num_workers: int
+) -> None:
+    halves = Halves(dataclasses.replace(source, num_rows=700))
+    prepare(halves, "second", preparation, cache_dir=tmp_path / "alone", num_workers=1)
+    calls: list[tuple[str, int, int]] = []
+    together = prepare_splits(
+        halves,
+        ["first", "second"],
+        preparation,
+        cache_dir=tmp_path / "together",
+        num_workers=num_workers,
+        progress=lambda *call: calls.append(call),
+    )
+    assert calls[5:7] == [("first", 350, 350), ("second", 64, 350)]
+    for split, store in together.items():
+        alone = prepare(halves, split, preparation, cache_dir=tmp_path / "alone", num_workers=1)
+        assert toys.folder_bytes(alone.path) == toys.folder_bytes(store.path)
+    assert {path.suffix for path in (tmp_path / "together").glob(".*")} == {".lock"}
+
+
+def test_one_set_of_workers_serves_all_splits(source: Any, preparation: Preparation, tmp_path: Path) -> None:
+    class Signed(type(source)):  # type: ignore[misc]
+        def read(self, record: Any) -> Reading:
+            time.sleep(0.001)  # so that no worker is left without work
+            return Reading(record, str(os.getpid()), error="only to tell who read it")
+
+    halves = Halves(Signed(num_rows=700))
+    stores = prepare_splits(halves, ["first", "second"], preparation, cache_dir=tmp_path, num_workers=2)
+    readers = {split: {problem.id for problem in store.problems} for split, store in stores.items()}
+    assert len(readers["first"]) == 2
+    assert readers["first"] == readers["second"]
+
+
+def test_a_split_that_cannot_be_finished_is_an_error_and_the_others_stay(
+    source: Any, preparation: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.fsync
+    calls = iter(range(1000))
+
+    def full_at_first(handle: int) -> None:
+        if next(calls) == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", full_at_first)
+    with pytest.raises(DataError, match="No space left on device"):
+        prepare_splits(Halves(source), ["first", "second"], preparation, cache_dir=tmp_path, num_workers=1)
+    [left] = [path for path in tmp_path.iterdir() if path.suffix != ".lock"]
+    assert "-second-" in left.name
+    Store(left, preparation).verify()
+
+
+def test_the_lock_of_a_finished_split_is_free_while_the_workers_live(
+    source: Any, preparation: Preparation, tmp_path: Path
+) -> None:
+    import fcntl
+
+    with Workers(source, preparation, 2) as workers:
+        with sole_builder(tmp_path / "store"):
+            next(workers.chunks(source.records("train"), Parts(tmp_path / "parts")))
+        with open(tmp_path / ".store.lock") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_cache_folder_from_the_environment(

@@ -1,12 +1,16 @@
-"""`prepare`: read every record of a split, compute its encodings in several processes, write them as they come."""
+"""`prepare`: read every record of some splits, compute encodings in several processes, write them as they come."""
 
 from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from egt.encodings.encoding import Preparation
 from egt.encodings.store.files import writing_in
@@ -14,7 +18,7 @@ from egt.encodings.store.layout import FORMAT_VERSION, field_names, stored_setti
 from egt.encodings.store.parts import Parts
 from egt.encodings.store.place import building_folder, cache_folder, discard, publish, sole_builder, store_name
 from egt.encodings.store.reader import Store
-from egt.encodings.store.workers import chunks
+from egt.encodings.store.workers import Workers
 from egt.encodings.store.writer import StoreWriter
 from egt.errors import DataError
 from egt.sources.source import Source
@@ -22,6 +26,8 @@ from egt.sources.source import Source
 log = logging.getLogger(__name__)
 Progress = Callable[[int, int], None]
 """Called with the number of records done and of all records."""
+SplitProgress = Callable[[str, int, int], None]
+"""Called with the name of a split, the number of its records done and of all its records."""
 
 
 def prepare(
@@ -48,71 +54,114 @@ def prepare(
             the same, bit for bit.
         progress: called after each chunk of records.
     """
+
+    def told(_: str, done: int, total: int) -> None:
+        if progress is not None:
+            progress(done, total)
+
+    return prepare_splits(source, [split], preparation, cache_dir=cache_dir, num_workers=num_workers, progress=told)[
+        split
+    ]
+
+
+def prepare_splits(
+    source: Source,
+    splits: Sequence[str],
+    preparation: Preparation,
+    *,
+    cache_dir: Path | str | None = None,
+    num_workers: int | None = None,
+    progress: SplitProgress | None = None,
+) -> dict[str, Store]:
+    """The prepared graphs of several splits, as `prepare` gives each.
+
+    One set of worker processes serves all of them, and goes on with the next split while a thread brings the last one
+    to the disk.
+    """
     folder = cache_folder(cache_dir)
-    path = folder / store_name(source, split, preparation)
-    store = _intact(path, preparation)
-    if store is not None:
-        return store
-    with ExitStack() as lock:
-        with writing_in(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            lock.enter_context(sole_builder(path))
-        store = _intact(path, preparation)  # by another process, while this one waited for the lock
-        if store is not None:
-            return store
-        with writing_in(folder):
+    paths = {split: folder / store_name(source, split, preparation) for split in splits}
+    with ThreadPoolExecutor(1) as disk, Workers(source, preparation, num_workers) as workers:
+        finishing: list[Future[None]] = []
+        for split, path in paths.items():
+            told = None if progress is None else partial(progress, split)
+            written = None if _is_intact(path, preparation) else _write(path, source, split, preparation, workers, told)
+            if written is not None:
+                finishing.append(disk.submit(written.finish))
+        for future in finishing:
+            future.result()
+    return {split: Store(path, preparation) for split, path in paths.items()}
+
+
+def _is_intact(path: Path, preparation: Preparation) -> bool:
+    if not path.exists():
+        return False
+    try:
+        Store(path, preparation)
+    except DataError as damage:
+        log.warning("%s: these graphs are prepared again", damage)
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A store whose graphs are all written but may not be on the disk yet; nobody else can see it.
+
+    Fields:
+        building: the folder it is in.
+        path: the folder where it belongs.
+        writer: of its files.
+        about: what its index says beside the files.
+        parts: what was kept for the case that the build is interrupted.
+        held: lets go of the lock, the open files, and of `building` if that is still there.
+    """
+
+    building: Path
+    path: Path
+    writer: StoreWriter
+    about: dict[str, Any]
+    parts: Parts
+    held: ExitStack
+
+    def finish(self) -> None:
+        """Bring the files to the disk and the folder to its place."""
+        with self.held, writing_in(self.path.parent):
+            self.writer.finish(self.about)
+            publish(self.building, self.path)
+            shutil.rmtree(self.parts.folder, ignore_errors=True)
+
+
+def _write(
+    path: Path, source: Source, split: str, preparation: Preparation, workers: Workers, progress: Progress | None
+) -> _Written | None:
+    """Write the graphs of a split into a new folder; None if another process has made the store meanwhile."""
+    with ExitStack() as held:
+        with writing_in(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            held.enter_context(sole_builder(path))
+        if _is_intact(path, preparation):  # made by another process, while this one waited for the lock
+            return None
+        with writing_in(path.parent):
             if path.exists():
                 discard(path)
             building = building_folder(path)
+            held.callback(shutil.rmtree, building, ignore_errors=True)
+            writer = held.enter_context(closing(StoreWriter(building, field_names(preparation.encodings))))
         parts = Parts(path.with_name(f".{path.name}.parts"))
-        try:
-            _build(building, source, split, preparation, num_workers, progress, parts)
-            with writing_in(folder):
-                publish(building, path)
-                shutil.rmtree(parts.folder, ignore_errors=True)
-        finally:
-            shutil.rmtree(building, ignore_errors=True)
-    return Store(path, preparation)
-
-
-def _intact(path: Path, preparation: Preparation) -> Store | None:
-    if not path.exists():
-        return None
-    try:
-        return Store(path, preparation)
-    except DataError as damage:
-        log.warning("%s: these graphs are prepared again", damage)
-        return None
-
-
-def _build(
-    folder: Path,
-    source: Source,
-    split: str,
-    preparation: Preparation,
-    num_workers: int | None,
-    progress: Progress | None,
-    parts: Parts,
-) -> None:
-    """Write a complete store into an empty folder."""
-    records = source.records(split)
-    num_done = 0
-    with ExitStack() as stack:
-        with writing_in(folder.parent):
-            writer = stack.enter_context(closing(StoreWriter(folder, field_names(preparation.encodings))))
-        for chunk in stack.enter_context(closing(chunks(source, preparation, records, num_workers, parts))):
-            with writing_in(folder.parent):
-                writer.append(chunk)
-            num_done += chunk.num_records
-            if progress is not None:
-                progress(num_done, len(records))
-        with writing_in(folder.parent):
-            writer.finish(
-                {
-                    "format": FORMAT_VERSION,
-                    "source": source.card.name,
-                    "split": split,
-                    "preparation": stored_settings(preparation),
-                    "num_records": len(records),
-                }
-            )
+        records = source.records(split)
+        num_done = 0
+        with closing(workers.chunks(records, parts)) as chunks:
+            for chunk in chunks:
+                with writing_in(path.parent):
+                    writer.append(chunk)
+                num_done += chunk.num_records
+                if progress is not None:
+                    progress(num_done, len(records))
+        about = {
+            "format": FORMAT_VERSION,
+            "source": source.card.name,
+            "split": split,
+            "preparation": stored_settings(preparation),
+            "num_records": len(records),
+        }
+        return _Written(building, path, writer, about, parts, held.pop_all())

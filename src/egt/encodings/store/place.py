@@ -46,10 +46,15 @@ def sole_builder(path: Path) -> Iterator[None]:
     The operating system releases the lock of a builder that is killed.
     """
     with open(path.with_name(f".{path.name}.lock"), "w") as file:
-        if _lock(file.fileno(), path):
-            for leftover in path.parent.glob(f".{path.name}.*.building"):
-                shutil.rmtree(leftover)
-        yield
+        locked = _lock(file.fileno(), path)
+        try:
+            if locked:
+                for leftover in path.parent.glob(f".{path.name}.*.building"):
+                    shutil.rmtree(leftover)
+            yield
+        finally:
+            if locked:
+                _unlock(file.fileno())
 
 
 def _lock(handle: int, path: Path) -> bool:
@@ -67,6 +72,13 @@ def _lock(handle: int, path: Path) -> bool:
         log.info("%s: cannot be locked (%s), going on without", path, error.strerror)
         return False
     return True
+
+
+def _unlock(handle: int) -> None:
+    """Release the lock at once: closing the file would not while worker processes, which inherit it, live on."""
+    import fcntl
+
+    fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 def building_folder(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -27,51 +28,77 @@ CHUNKS_AHEAD = 3
 """How many chunks per worker may be in the making or waiting to be written: it bounds the memory."""
 
 
-def chunks(
-    source: Source, preparation: Preparation, records: Sequence[Any], num_workers: int | None, kept: Parts
-) -> Generator[Chunk]:
-    """The chunks of all records, in order; the same numbers for every number of workers.
+class Workers:
+    """The processes that make the chunks of a source. They start when they are first needed and serve all splits.
 
-    kept: where chunks are found that an earlier, interrupted build has made.
+    Used as `with Workers(source, preparation, num_workers) as workers: ... workers.chunks(records, kept)`.
+
+    Args:
+        source: what the records belong to.
+        preparation: what is computed for each graph.
+        num_workers: number of processes; default one per processor, 0 or 1 for none besides this one.
     """
-    slices = [range(start, min(start + CHUNK_RECORDS, len(records))) for start in range(0, len(records), CHUNK_RECORDS)]
-    parts = ((number, [records[k] for k in part]) for number, part in enumerate(slices))
-    num_workers = min(_num_processors() if num_workers is None else num_workers, len(slices))
-    if num_workers <= 1:
-        return _here(source, preparation, parts, kept)
-    return _in_workers(source, preparation, parts, num_workers, kept)
 
+    def __init__(self, source: Source, preparation: Preparation, num_workers: int | None) -> None:
+        self.source, self.preparation = source, preparation
+        self.num_workers = _num_processors() if num_workers is None else num_workers
+        self._pool: ProcessPoolExecutor | None = None
+        self._pool_size = 0
 
-def _here(source: Source, preparation: Preparation, parts: Iterator[_Part], kept: Parts) -> Generator[Chunk]:
-    libraries = _blas_libraries()
-    for number, records in parts:
-        with libraries.limit(limits=1):
-            chunk = kept.chunk(number, source, preparation, records)
-        yield chunk
+    def __enter__(self) -> Workers:
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
 
-def _in_workers(
-    source: Source, preparation: Preparation, parts: Iterator[_Part], num_workers: int, kept: Parts
-) -> Generator[Chunk]:
-    _load_libraries(preparation)
-    # A forked worker starts at once and needs no importable main module; elsewhere than on Linux fork is not safe.
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    pool = ProcessPoolExecutor(num_workers, context, _start_worker, (source, preparation, kept))
-    pending: deque[Future[Chunk]] = deque()
-    try:
-        for part in parts:
-            pending.append(pool.submit(_work, *part))
-            if len(pending) >= CHUNKS_AHEAD * num_workers:
+    def chunks(self, records: Sequence[Any], kept: Parts) -> Generator[Chunk]:
+        """The chunks of all records, in order; the same numbers for every number of workers.
+
+        kept: where chunks are found that an earlier, interrupted build has made.
+        """
+        starts = range(0, len(records), CHUNK_RECORDS)
+        slices = [range(start, min(start + CHUNK_RECORDS, len(records))) for start in starts]
+        parts = ((number, [records[k] for k in part]) for number, part in enumerate(slices))
+        num_workers = min(self.num_workers, len(slices))
+        return self._here(parts, kept) if num_workers <= 1 else self._in_workers(parts, kept, num_workers)
+
+    def _here(self, parts: Iterator[_Part], kept: Parts) -> Generator[Chunk]:
+        libraries = _blas_libraries()
+        for number, records in parts:
+            with libraries.limit(limits=1):
+                chunk = kept.chunk(number, self.source, self.preparation, records)
+            yield chunk
+
+    def _in_workers(self, parts: Iterator[_Part], kept: Parts, num_workers: int) -> Generator[Chunk]:
+        pool = self._pool_of(num_workers)
+        pending: deque[Future[Chunk]] = deque()
+        try:
+            for part in parts:
+                pending.append(pool.submit(_work, *part, kept))
+                if len(pending) >= CHUNKS_AHEAD * num_workers:
+                    yield pending.popleft().result()
+            while pending:
                 yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    except BrokenProcessPool as error:
-        raise RunError(
-            "preparing graphs: a worker process was ended from outside, most often for lack of memory; "
-            "try fewer workers (num_workers=1)"
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
+        except BrokenProcessPool as error:
+            raise RunError(
+                "preparing graphs: a worker process was ended from outside, most often for lack of memory; "
+                "try fewer workers (num_workers=1)"
+            ) from error
+        finally:
+            for chunk in pending:
+                chunk.cancel()
+
+    def _pool_of(self, num_workers: int) -> ProcessPoolExecutor:
+        """The running processes if there are enough of them, else new ones."""
+        if self._pool is None or self._pool_size < num_workers:
+            self.__exit__()
+            _load_libraries(self.preparation)
+            # A forked worker starts at once and needs no importable main module; but only on Linux fork is safe.
+            context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+            job = self.source, self.preparation
+            self._pool, self._pool_size = ProcessPoolExecutor(num_workers, context, _start_worker, job), num_workers
+        return self._pool
 
 
 def _load_libraries(preparation: Preparation) -> None:
@@ -81,20 +108,21 @@ def _load_libraries(preparation: Preparation) -> None:
         import egt.encodings.triplets  # noqa: F401
 
 
-_job: tuple[Source, Preparation, Parts]
+_job: tuple[Source, Preparation]
 """In a worker process: what it works on."""
 
 
-def _start_worker(source: Source, preparation: Preparation, kept: Parts) -> None:
+def _start_worker(source: Source, preparation: Preparation) -> None:
     global _job
-    _job = source, preparation, kept
+    _job = source, preparation
+    gc.freeze()  # what the parent has loaded stays: looking through it for garbage would only take time and memory
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _blas_libraries().limit(limits=1)
 
 
-def _work(number: int, records: list[Any]) -> Chunk:
-    source, preparation, kept = _job
+def _work(number: int, records: list[Any], kept: Parts) -> Chunk:
+    source, preparation = _job
     return kept.chunk(number, source, preparation, records)
 
 

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from egt.sources import molecule_binary
+from egt.sources.molecule_binary import raw_numbers
+from egt.sources.molecule_features import MoleculeFeatures, asked_features, ogb_features
+from egt.sources.molecules import parse_smiles
+from egt.sources.ogb_molecules import molhiv_table
+
+KNOWN = [
+    "CC(=O)Oc1ccccc1C(=O)O",
+    "OC(=O)[C@@H](N)CC1=CNC2=CC=CC=C12",
+    "F/C=C\\F",
+    "CC(/Cl)=C(/F)Br",
+    "[O-][n+]1ccccc1.[Na+]",
+    "[13CH3][2H]",
+    "[CH2]C",
+    "[H][H]",
+    "[Fe+2]",
+    "[Pt@SP1](F)(Cl)(Br)I",
+    "C12C3C4C1C5C2C3C45",
+    "C" * 254,
+]
+STRANGE = ["[CH3:1]C", "*C", "C~C", "C" * 255]
+"""A number of a map, a label, a query, and more atoms than one byte numbers."""
+
+
+def molecules(smiles: list[str]) -> list[Any]:
+    return [molecule for molecule, _ in parse_smiles(smiles)]
+
+
+def assert_equal(one: MoleculeFeatures, other: MoleculeFeatures, what: str) -> None:
+    for name in ("atoms", "edge_index", "bonds"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), (what, name)
+
+
+def test_numbers_of_a_small_molecule() -> None:
+    raw = raw_numbers(molecules(["C[NH+]=[CH-]", "C"]))
+    assert raw.readable.tolist() == [True, True]
+    assert (raw.num_atoms.tolist(), raw.num_bonds.tolist()) == ([3, 1], [2, 0])
+    # atomic number, chiral tag, degree, charge, hydrogens, radicals, hybridization, aromatic, ring
+    assert raw.atoms.tolist() == [
+        [6, 0, 4, 0, 3, 0, 4, 0, 0],
+        [7, 0, 3, 1, 1, 0, 3, 0, 0],
+        [6, 0, 2, -1, 1, 0, 3, 0, 0],
+        [6, 0, 4, 0, 4, 0, 4, 0, 0],
+    ]
+    assert raw.bonds.tolist() == [[0, 1, 1, 0, 0], [1, 2, 2, 0, 0]]
+
+
+def test_what_is_read_is_what_rdkit_answers() -> None:
+    given = molecules(KNOWN)
+    assert raw_numbers(given).readable.all()
+    for smiles, molecule, features in zip(KNOWN, given, ogb_features(given), strict=True):
+        assert_equal(features, asked_features(molecule), smiles)
+
+
+def test_a_molecule_with_something_unknown_is_asked_and_the_others_keep_their_places() -> None:
+    mixed = [smiles for pair in zip(STRANGE, KNOWN, strict=False) for smiles in pair]
+    given = molecules(mixed)
+    assert raw_numbers(given).readable.tolist() == [False, True] * len(STRANGE)
+    for smiles, molecule, features in zip(mixed, given, ogb_features(given), strict=True):
+        assert_equal(features, asked_features(molecule), smiles)
+
+
+def test_nothing_is_read_from_another_version_of_the_form() -> None:
+    class Newer:
+        def ToBinary(self, _: int) -> bytes:
+            form = bytearray(molecules(["CCO"])[0].ToBinary(0))
+            form[12] = molecule_binary.MINORS[1] + 1
+            return bytes(form)
+
+    raw = raw_numbers([Newer(), *molecules(["CCO"])])
+    assert (raw.readable.tolist(), raw.num_atoms.tolist(), len(raw.atoms)) == ([False, True], [0, 3], 3)
+
+
+@pytest.mark.parametrize("place", range(29, 76))
+@pytest.mark.parametrize("value", [0, 7, 64, 255])
+def test_a_damaged_form_is_read_within_its_bounds(place: int, value: int) -> None:
+    form = bytearray(molecules(["CC=O"])[0].ToBinary(0))
+    form[min(place, len(form) - 1)] = value
+
+    class Damaged:
+        def ToBinary(self, _: int) -> bytes:
+            return bytes(form)
+
+    raw = raw_numbers([Damaged(), *molecules(["CCO"])])
+    assert raw.readable[1]
+    assert raw.atoms[-3:, 0].tolist() == [6, 6, 8]
+
+
+def test_no_molecules() -> None:
+    assert ogb_features([]) == []
+
+
+def test_molhiv_sample_is_what_rdkit_answers(data_dir: Path) -> None:
+    source = molhiv_table(data_dir / "molhiv" / "molhiv.csv.gz")
+    smiles = source.load(*source.files).smiles.to_pylist()[::40]
+    given = molecules(smiles)
+    assert raw_numbers(given).readable.all()
+    for text, molecule, features in zip(smiles, given, ogb_features(given), strict=True):
+        assert_equal(features, asked_features(molecule), text)
