@@ -30,10 +30,10 @@ class FusedLayer(EGTLayer):
         quiet = not self.training or self.dropout.probability == ffn.dropout.probability == 0
         if not (known and quiet and _fits(h, scope) and available()):
             return super().update_nodes(h, out, scope)
-        h_new, _, _ = node_update(
+        h_new: Tensor = node_update(
             *(h, out, self.O_h.weight, self.O_h.bias, norm.weight, norm.bias),
             *(ffn.W1.weight, ffn.W1.bias, ffn.W2.weight, ffn.W2.bias, norm.eps, torch.is_grad_enabled()),
-        )
+        )[0]
         return h_new
 
 

@@ -107,9 +107,16 @@ def node_update(
     """
     (num_rows, d), m = h.shape, W1_weight.shape[0]
     shapes = {
-        "h": (num_rows, d), "out": (num_rows, d), "O_weight": (d, d), "O_bias": (d,),
-        "norm_weight": (d,), "norm_bias": (d,),
-        "W1_weight": (m, d), "W1_bias": (m,), "W2_weight": (d, m), "W2_bias": (d,),
+        "h": (num_rows, d),
+        "out": (num_rows, d),
+        "O_weight": (d, d),
+        "O_bias": (d,),
+        "norm_weight": (d,),
+        "norm_bias": (d,),
+        "W1_weight": (m, d),
+        "W1_bias": (m,),
+        "W2_weight": (d, m),
+        "W2_bias": (d,),
     }
     given = (h, out, O_weight, O_bias, norm_weight, norm_bias, W1_weight, W1_bias, W2_weight, W2_bias)
     inputs = [binding.checked(name, t, shape) for t, (name, shape) in zip(given, shapes.items(), strict=True)]
