@@ -76,8 +76,8 @@ class EGTLayer(nn.Module):
     def update_nodes(self, h: Tensor, out: Tensor, scope: Scope) -> Tensor:
         """H'' from h and what the heads gathered, each (nodes..., d_h)."""
         h = h + self.dropout(self.O_h(out), scope)
-        h = self.ffn(h, scope)
-        return h
+        updated: Tensor = self.ffn(h, scope)
+        return updated
 
 
 class VirtualRowsLayer(EGTLayer):
