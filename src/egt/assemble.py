@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from torch import nn
 
@@ -26,8 +27,9 @@ from egt.nn.feedforward import FeedForward
 from egt.nn.gate import CentralityGate, NoGate, SigmoidGate
 from egt.nn.head import MLP, PairHead
 from egt.nn.initialization import initialize_like_keras
+from egt.nn.kernels.layers import FusedLayer, FusedVirtualRowsLayer
 from egt.nn.kernels.passes import FusedEdgePass, FusedPairPass, FusedVirtualRowsPass
-from egt.nn.layer import EdgeOnlyLayer, EGTLayer, VirtualRowsLayer, head_width
+from egt.nn.layer import EdgeOnlyLayer, EGTLayer, head_width
 from egt.nn.logits import Logits
 from egt.nn.pair_pass import EdgePass, PairPass
 from egt.nn.randomness import Stream
@@ -42,7 +44,19 @@ from egt.tasks.task import Task
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"elu": nn.ELU, "gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU}
 _SCOPES = {"everyone": everyone, "neighbors": neighbors}
-Passes = tuple[type[PairPass], type[EdgePass]]
+
+
+class Kinds(NamedTuple):
+    """How the layers compute: by the plain specification, or in the fused kernel."""
+
+    layer: type[EGTLayer]
+    pairs: type[PairPass]
+    edges: type[EdgePass]
+
+
+PLAIN = Kinds(EGTLayer, PairPass, EdgePass)
+FUSED = Kinds(FusedLayer, FusedPairPass, FusedEdgePass)
+FUSED_VIRTUAL_ROWS = Kinds(FusedVirtualRowsLayer, FusedVirtualRowsPass, FusedEdgePass)
 
 
 def feature_schema(config: ModelConfig) -> FeatureSchema:
@@ -106,9 +120,8 @@ def build_model(config: RunConfig, *, fused: bool = True) -> EGT:
     }
     readout, width = _readout(model)
     head = MLP([width, *_hidden(model, model.head_ratios), config.task.num_outputs], _ACTIVATIONS[model.activation])
-    passes: Passes = (FusedPairPass, FusedEdgePass) if fused else (PairPass, EdgePass)
     embed = _embed(model)
-    layers = _layers(model, passes, edges_are_read=bool(auxiliary))
+    layers = _layers(model, FUSED if fused else PLAIN, edges_are_read=bool(auxiliary))
     run_layer = recomputed if config.trainer.recompute else directly
     egt = EGT(embed, layers, readout, head, auxiliary, run_layer)
     if model.initialization == "keras":
@@ -194,23 +207,22 @@ def _readout(model: ModelConfig) -> tuple[Readout, int]:
             return PerEdge(_norm(d_e, model)), d_e
 
 
-def _layers(model: ModelConfig, passes: Passes, *, edges_are_read: bool) -> list[nn.Module]:
+def _layers(model: ModelConfig, kinds: Kinds, *, edges_are_read: bool) -> list[nn.Module]:
     """All layers alike, but the last: what nobody reads behind it is left out (parameter counts depend on it)."""
     layers: list[nn.Module] = [
-        _layer(model, passes, k, frozen=model.edges.kind == "frozen") for k in range(model.num_layers - 1)
+        _layer(model, kinds, k, frozen=model.edges.kind == "frozen") for k in range(model.num_layers - 1)
     ]
     last = model.num_layers - 1
     if model.readout.kind == "edge" and model.edges.kind == "residual":
-        layers.append(_edge_only_layer(model, passes, last))
-    elif model.readout.kind == "virtual_nodes" and not edges_are_read and passes[0] is FusedPairPass:
-        only_virtual = (FusedVirtualRowsPass, FusedEdgePass)
-        layers.append(_layer(model, only_virtual, last, frozen=True, kind=VirtualRowsLayer))
+        layers.append(_edge_only_layer(model, kinds, last))
+    elif model.readout.kind == "virtual_nodes" and not edges_are_read and kinds is FUSED:
+        layers.append(_layer(model, FUSED_VIRTUAL_ROWS, last, frozen=True))
     else:
-        layers.append(_layer(model, passes, last, frozen=model.edges.kind == "frozen" or not edges_are_read))
+        layers.append(_layer(model, kinds, last, frozen=model.edges.kind == "frozen" or not edges_are_read))
     return layers
 
 
-def _layer(model: ModelConfig, passes: Passes, k: int, *, frozen: bool, kind: type[EGTLayer] = EGTLayer) -> EGTLayer:
+def _layer(model: ModelConfig, kinds: Kinds, k: int, *, frozen: bool) -> EGTLayer:
     d_h, d_e, heads = model.node_width, model.edge_width, model.num_heads
     gate: NoGate | SigmoidGate
     match model.gate:
@@ -220,7 +232,7 @@ def _layer(model: ModelConfig, passes: Passes, k: int, *, frozen: bool, kind: ty
             gate = SigmoidGate(d_e, heads)
         case "centrality":
             gate = CentralityGate(d_e, heads)
-    pairs = passes[0](
+    pairs = kinds.pairs(
         _logits(model),
         RandomMasking(model.masking.probability, heads, k, gates=model.masking.gates),
         gate,
@@ -229,7 +241,7 @@ def _layer(model: ModelConfig, passes: Passes, k: int, *, frozen: bool, kind: ty
     )
     hidden = round(d_h * model.node_ffn_multiplier)
     ffn_dropout = Dropout(model.node_ffn_dropout, Stream.NODE_FFN_DROPOUT, k, "node")
-    return kind(
+    return kinds.layer(
         d_h,
         d_e,
         heads,
@@ -240,8 +252,8 @@ def _layer(model: ModelConfig, passes: Passes, k: int, *, frozen: bool, kind: ty
     )
 
 
-def _edge_only_layer(model: ModelConfig, passes: Passes, k: int) -> EdgeOnlyLayer:
-    pairs = passes[1](_logits(model), _residual_edges(model, k))
+def _edge_only_layer(model: ModelConfig, kinds: Kinds, k: int) -> EdgeOnlyLayer:
+    pairs = kinds.edges(_logits(model), _residual_edges(model, k))
     return EdgeOnlyLayer(model.node_width, model.num_heads, _norm(model.node_width, model), pairs)
 
 

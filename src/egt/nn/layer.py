@@ -64,25 +64,31 @@ class EGTLayer(nn.Module):
             scope: who attends whom; without it h is (B, N, d_h), e is (B, N, N, d_e) and everyone attends everyone.
         """
         scope = scope or Scope.dense(h)
-        qkv = self.qkv(self.norm_h(h)).unflatten(-1, (3, self.num_heads, -1))  # (nodes..., 3, H, d_k)
+        qkv = self.project(h, scope).unflatten(-1, (3, self.num_heads, -1))  # (nodes..., 3, H, d_k)
         out, e = self.pairs(qkv, e, scope)  # (nodes..., H, d_k), (pairs..., d_e)
-        h = h + self.dropout(self.O_h(out.flatten(-2)), scope)
-        return self.ffn(h, scope), e
+        return self.update_nodes(h, out.flatten(-2), scope), e
+
+    def project(self, h: Tensor, scope: Scope) -> Tensor:
+        """Q|K|V of the nodes, (nodes..., 3 d_h)."""
+        qkv: Tensor = self.qkv(self.norm_h(h))
+        return qkv
+
+    def update_nodes(self, h: Tensor, out: Tensor, scope: Scope) -> Tensor:
+        """H'' from h and what the heads gathered, each (nodes..., d_h)."""
+        h = h + self.dropout(self.O_h(out), scope)
+        updated: Tensor = self.ffn(h, scope)
+        return updated
 
 
 class VirtualRowsLayer(EGTLayer):
     """The last layer of a model that reads virtual nodes only: their rows are updated, all others stay as they are."""
 
-    def forward(self, h: Tensor, e: Tensor, scope: Scope | None = None) -> tuple[Tensor, Tensor]:
-        """See `EGTLayer.forward`."""
-        scope = scope or Scope.dense(h)
+    def update_nodes(self, h: Tensor, out: Tensor, scope: Scope) -> Tensor:
+        """See `EGTLayer.update_nodes`."""
         layout = scope.layout
-        qkv = self.qkv(self.norm_h(h)).unflatten(-1, (3, self.num_heads, -1))  # (nodes..., 3, H, d_k)
-        out, e = self.pairs(qkv, e, scope)  # (nodes..., H, d_k), (pairs..., d_e)
         rows = layout.virtual_nodes(h)  # (B, q, d_h)
         virtual = replace(Scope.dense(rows), noise=scope.keys if self.training else None)
-        rows = rows + self.dropout(self.O_h(layout.virtual_nodes(out.flatten(-2))), virtual)
-        return layout.with_virtual_rows(h, self.ffn(rows, virtual)), e
+        return layout.with_virtual_rows(h, super().update_nodes(rows, layout.virtual_nodes(out), virtual))
 
 
 class EdgeOnlyLayer(nn.Module):

@@ -37,7 +37,17 @@ def test_tests_are_clean_under_sanitizers(tmp_path: Path) -> None:
         "UBSAN_OPTIONS": "print_stacktrace=1",
         "OMP_NUM_THREADS": "2",
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "test_fused.py"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "test_fused.py",
+        "test_node_operator.py",
+    ]
     result = subprocess.run(
         command, cwd=Path(__file__).parent, env=environment, capture_output=True, text=True, check=False
     )

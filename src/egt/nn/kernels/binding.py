@@ -1,4 +1,4 @@
-"""The compiled kernel seen from Python: the structs of `csrc/pair_pass.h`, and the loaded library."""
+"""The compiled kernel seen from Python: the structs of its headers (`csrc/*_pass.h`), and the loaded library."""
 
 from __future__ import annotations
 
@@ -48,6 +48,32 @@ class PairPass(ctypes.Structure):
     )
 
 
+class NormLinear(ctypes.Structure):
+    """One map of a norm (EgtNormLinear); csrc/node_pass.h says what each field means."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("num_rows", "width", "out_width", "num_threads", "portable")),
+        ("eps", ctypes.c_double),
+        *((name, ctypes.c_void_p) for name in ("run_parallel", "x", "norm_weight", "norm_bias", "weight", "bias", "y")),
+    )
+
+
+_UPDATE_POINTERS = (
+    *("run_parallel", "h", "out", "O_weight", "O_bias", "norm_weight", "norm_bias"),
+    *("W1_weight", "W1_bias", "W2_weight", "W2_bias", "h_new", "h1", "a"),
+)
+
+
+class NodeUpdate(ctypes.Structure):
+    """One update of the nodes (EgtNodeUpdate)."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("num_rows", "width", "hidden_width", "num_threads", "portable")),
+        ("eps", ctypes.c_double),
+        *((name, ctypes.c_void_p) for name in _UPDATE_POINTERS),
+    )
+
+
 def pointer(tensor: Tensor | None) -> int | None:
     """The address of a tensor's data; None for no tensor."""
     return None if tensor is None else tensor.data_ptr()
@@ -62,7 +88,35 @@ def open_library(path: Path) -> ctypes.CDLL:
         *(ctypes.POINTER(PairPass), address, address, address, address),
         ctypes.POINTER(PairParameters),
     ]
+    library.egt_norm_linear.argtypes = [ctypes.POINTER(NormLinear)]
+    library.egt_node_update.argtypes = [ctypes.POINTER(NodeUpdate)]
     return library
+
+
+def checked(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
+    """The tensor, contiguous, if it is what the kernel expects; anything else would be read as wrong memory."""
+    if tensor.dtype != dtype or tensor.device.type != "cpu" or tuple(tensor.shape) != shape:
+        given = f"{tuple(tensor.shape)} {tensor.dtype} on {tensor.device}"
+        raise ValueError(f"fused kernel: {name} is {given}; it must be {shape} {dtype} on cpu")
+    return tensor.contiguous()
+
+
+def loaded() -> ctypes.CDLL:
+    """The kernel, for callers that asked `available()` before."""
+    found = library()
+    if found is None:
+        raise RuntimeError("the fused kernel is not available here; ask available() first")
+    return found
+
+
+def raise_for(status: int, rows: str = "the rows given") -> None:
+    """Turns what a function of the kernel returned into an error; `rows` says what it was given."""
+    if status == 1:
+        raise ValueError(f"fused kernel: sizes do not add up to {rows}")
+    if status == 2:
+        raise MemoryError("fused kernel: no memory for working buffers")
+    if status:
+        raise RuntimeError("fused kernel: the system gives no more threads")
 
 
 @functools.cache

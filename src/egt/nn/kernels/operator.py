@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -87,13 +86,13 @@ class _Inputs:
             shape = shapes.get(part, (d_e,))
             float_shapes[name] = shape if kind == "weight" else shape[:1]
         self.tensors = {
-            name: _checked(name, tensor, torch.float32, float_shapes[name])
+            name: binding.checked(name, tensor, float_shapes[name])
             for name, tensor in {"qkv": qkv, "e": e, **named}.items()
         }
-        self.tensors["sizes"] = _checked("sizes", sizes, torch.int64, (num_graphs,))
+        self.tensors["sizes"] = binding.checked("sizes", sizes, (num_graphs,), torch.int64)
         if allowed is not None:
             bits = allowed.view(torch.uint8) if allowed.dtype == torch.bool else allowed
-            self.tensors["allowed"] = _checked("allowed", bits, torch.uint8, (e.shape[0],))
+            self.tensors["allowed"] = binding.checked("allowed", bits, (e.shape[0],), torch.uint8)
         for name, keys, threshold in (
             ("mask_keys", mask_keys, s.mask_threshold),
             ("dropout_keys", dropout_keys, s.dropout_threshold),
@@ -101,7 +100,7 @@ class _Inputs:
             if threshold:
                 if keys is None:
                     raise ValueError(f"pair_pass: a probability above zero needs {name}")
-                self.tensors[name] = _checked(name, keys, torch.int64, (num_graphs, 2))
+                self.tensors[name] = binding.checked(name, keys, (num_graphs, 2), torch.int64)
         addresses = {name: tensor.data_ptr() for name, tensor in self.tensors.items()}
         parameters = binding.PairParameters(**{name: addresses.pop(name) for name in named})
         settings = s._asdict()
@@ -125,28 +124,6 @@ class _Inputs:
         self.names = list(named)
 
 
-def _checked(name: str, tensor: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
-    if tensor.dtype != dtype or tensor.device.type != "cpu" or tuple(tensor.shape) != shape:
-        given = f"{tuple(tensor.shape)} {tensor.dtype} on {tensor.device}"
-        raise ValueError(f"pair_pass: {name} is {given}; it must be {shape} {dtype} on cpu")
-    return tensor.contiguous()
-
-
-def _library() -> ctypes.CDLL:
-    library = binding.library()
-    if library is None:
-        raise RuntimeError("pair_pass: the fused kernel is not available here; ask available() first")
-    return library
-
-
-def _raise_for(status: int, inputs: _Inputs) -> None:
-    if status == 1:
-        s = inputs.struct
-        raise ValueError(f"pair_pass: sizes do not add up to {s.num_nodes} nodes and {s.num_pairs} pairs")
-    if status:
-        raise MemoryError("pair_pass: no memory for working buffers")
-
-
 @torch.library.custom_op("egt::pair_pass", mutates_args=(), device_types="cpu")
 def run(
     qkv: Tensor,
@@ -165,10 +142,10 @@ def run(
     out_shape, e_shape = _output_shapes(qkv, e, switches)
     out = qkv.new_zeros(out_shape) if s.query_rows else qkv.new_empty(out_shape)
     e_new = e.new_empty(e_shape)
-    status = _library().egt_pair_pass_forward(
+    status = binding.loaded().egt_pair_pass_forward(
         inputs.struct, out.data_ptr() if s.attends else None, e_new.data_ptr() if s.updates else None
     )
-    _raise_for(status, inputs)
+    binding.raise_for(status, f"{qkv.shape[0]} nodes and {e.shape[0]} pairs")
     return out, e_new
 
 
@@ -206,8 +183,8 @@ def run_backward(
     inputs = _Inputs(qkv, e, sizes, allowed, mask_keys, dropout_keys, weights, switches, numbers)
     s = Switches(*switches)
     out_shape, e_shape = _output_shapes(qkv, e, switches)
-    d_out = None if d_out is None or not s.attends else _checked("d_out", d_out, torch.float32, out_shape)
-    d_e_new = None if d_e_new is None or not s.updates else _checked("d_e_new", d_e_new, torch.float32, e_shape)
+    d_out = None if d_out is None or not s.attends else binding.checked("d_out", d_out, out_shape)
+    d_e_new = None if d_e_new is None or not s.updates else binding.checked("d_e_new", d_e_new, e_shape)
     d_qkv = torch.zeros(qkv.shape)
     d_weights = [torch.zeros(weight.shape) for weight in weights]
     if d_out is None and d_e_new is None:
@@ -215,7 +192,7 @@ def run_backward(
     d_e = torch.zeros(e.shape) if s.query_rows else torch.empty(e.shape)
     named = zip(inputs.names, d_weights, strict=True)
     d_parameters = binding.PairParameters(**{name: tensor.data_ptr() for name, tensor in named})
-    status = _library().egt_pair_pass_backward(
+    status = binding.loaded().egt_pair_pass_backward(
         inputs.struct,
         binding.pointer(d_out),
         binding.pointer(d_e_new),
@@ -223,7 +200,7 @@ def run_backward(
         d_e.data_ptr(),
         d_parameters,
     )
-    _raise_for(status, inputs)
+    binding.raise_for(status, f"{qkv.shape[0]} nodes and {e.shape[0]} pairs")
     return [d_qkv, d_e, *d_weights]
 
 

@@ -6,18 +6,40 @@
 
 namespace egt {
 
-// Rows of the packed matrix are cut into nearly equal blocks of at most this many rows: 6 x 2 vector accumulators,
-// two inputs and a broadcast fill the 16 vector registers of AVX2.
+// The rows of a matrix are multiplied in nearly equal blocks of at most this many: 6 x 2 vector accumulators, two inputs
+// and a broadcast fill the 16 vector registers of AVX2.
 constexpr int kMaxBlockRows = 6;
+
+// The blocks of a matrix with so many rows; the larger ones come first.
+struct RowBlocks {
+    int count, smaller_size, num_larger;
+
+    explicit RowBlocks(int rows) {
+        count = (rows + kMaxBlockRows - 1) / kMaxBlockRows;
+        smaller_size = count > 0 ? rows / count : 0;
+        num_larger = rows - count * smaller_size;
+    }
+    int size(int block) const { return smaller_size + (block < num_larger); }
+};
 
 // A (rows, cols) matrix stored as blocks of rows, each block column by column, with a bias per row.
 struct PackedMatrix {
     int rows = 0, cols = 0;
-    std::vector<int> block_start;  // the first row of each block, and the number of rows at the end
-    std::vector<float> data;
-    std::vector<float> bias;
+    std::vector<float> data, bias;
 
-    int num_blocks() const { return static_cast<int>(block_start.size()) - 1; }
+    // The weights of the block that starts at a row, and where the one at (row, col) of the block lies among them.
+    const float *block(int start) const { return data.data() + static_cast<size_t>(start) * cols; }
+    static size_t place(int row, int col, int block_rows) { return static_cast<size_t>(col) * block_rows + row; }
+};
+
+// The same as torch keeps it: row by row. As fast to multiply with where it is not read over and over.
+struct RowMajorMatrix {
+    int rows, cols;
+    const float *data, *bias;
+
+    const float *block(int start) const { return data + static_cast<size_t>(start) * cols; }
+    size_t place(int row, int col, int) const { return static_cast<size_t>(row) * cols + col; }
+    RowMajorMatrix some_rows(int first, int count) const { return {count, cols, block(first), bias + first}; }
 };
 
 // Packs entry(row, col); `bias` may be null.
@@ -26,13 +48,12 @@ PackedMatrix pack(int rows, int cols, Entry entry, const float *bias = nullptr) 
     PackedMatrix packed;
     packed.rows = rows;
     packed.cols = cols;
-    const int num_blocks = (rows + kMaxBlockRows - 1) / kMaxBlockRows;
-    for (int block = 0; block <= num_blocks; ++block) packed.block_start.push_back(rows * block / num_blocks);
-    packed.data.reserve(static_cast<size_t>(rows) * cols);
-    for (int block = 0; block < num_blocks; ++block)
+    packed.data.resize(static_cast<size_t>(rows) * cols);
+    float *to = packed.data.data();
+    const RowBlocks blocks(rows);
+    for (int block = 0, start = 0; block < blocks.count; start += blocks.size(block++))
         for (int col = 0; col < cols; ++col)
-            for (int row = packed.block_start[block]; row < packed.block_start[block + 1]; ++row)
-                packed.data.push_back(entry(row, col));
+            for (int row = 0; row < blocks.size(block); ++row) *to++ = entry(start + row, col);
     packed.bias.assign(rows, 0.0f);
     if (bias != nullptr) packed.bias.assign(bias, bias + rows);
     return packed;

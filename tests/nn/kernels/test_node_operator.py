@@ -1,0 +1,139 @@
+"""The node side in the kernel equals the plain float64 equations: values, gradients, any width and number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from egt.nn.kernels.fused import available
+from egt.nn.kernels.node_operator import node_update, norm_linear
+
+ROWS = [1, 7, 8, 16, 63, 64, 65, 200]
+WIDTHS = [(5, 7), (8, 16), (48, 96), (130, 100)]
+EPS = 1e-3
+
+
+@pytest.fixture(autouse=True)
+def _kernel() -> None:
+    if not available():
+        pytest.skip("the fused kernel needs a C++ compiler")
+
+
+@pytest.fixture(params=[1, 2])
+def _threads(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield
+    torch.set_num_threads(before)
+
+
+def _random(*shapes: tuple[int, ...]) -> list[Tensor]:
+    torch.manual_seed(sum(map(sum, shapes)))
+    return [(torch.randn(shape) / shape[-1] ** (0.5 * (len(shape) - 1))).requires_grad_() for shape in shapes]
+
+
+def projection_inputs(rows: int, d: int, d_out: int) -> list[Tensor]:
+    return _random((rows, d), (d,), (d,), (d_out, d), (d_out,))
+
+
+def update_inputs(rows: int, d: int, m: int) -> list[Tensor]:
+    return _random((rows, d), (rows, d), (d, d), (d,), (d,), (d,), (m, d), (m,), (d, m), (d,))
+
+
+def plain_projection(x: Tensor, norm_weight: Tensor, norm_bias: Tensor, W: Tensor, b: Tensor) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:], norm_weight, norm_bias, EPS) @ W.t() + b
+
+
+def plain_update(h: Tensor, out: Tensor, *weights: Tensor) -> Tensor:
+    O_h, b_O, norm_weight, norm_bias, W1, b1, W2, b2 = weights
+    h1 = h + out @ O_h.t() + b_O
+    return h1 + F.elu(F.layer_norm(h1, h1.shape[-1:], norm_weight, norm_bias, EPS) @ W1.t() + b1) @ W2.t() + b2
+
+
+def fused_projection(*inputs: Tensor) -> Tensor:
+    return norm_linear(*inputs, EPS)
+
+
+def fused_update(*inputs: Tensor) -> Tensor:
+    return node_update(*inputs, EPS, True)[0]
+
+
+OPERATORS: dict[str, tuple[Callable[..., list[Tensor]], Callable[..., Tensor], Callable[..., Tensor]]] = {
+    "projection": (projection_inputs, fused_projection, plain_projection),
+    "update": (update_inputs, fused_update, plain_update),
+}
+
+
+def _close(found: Sequence[Tensor], expected: Sequence[Tensor], tolerance: float) -> None:
+    for number, (a, b) in enumerate(zip(found, expected, strict=True)):
+        assert (a.double() - b).abs().max() <= tolerance * max(1.0, b.abs().max().item()), f"input {number}"
+
+
+@pytest.mark.usefixtures("_threads")
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("widths", WIDTHS)
+def test_values_and_gradients_equal_float64(name: str, widths: tuple[int, int]) -> None:
+    make, fused, plain = OPERATORS[name]
+    for rows in ROWS:
+        inputs = make(rows, *widths)
+        exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
+        found, expected = fused(*inputs), plain(*exact)
+        _close([found], [expected], 2e-5)
+        direction = torch.randn(expected.shape, dtype=torch.float64)
+        _close(
+            torch.autograd.grad(found, inputs, direction.float()),
+            torch.autograd.grad(expected, exact, direction),
+            5e-5,
+        )
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_portable_path_is_the_same(name: str) -> None:
+    make, fused, _ = OPERATORS[name]
+    inputs = make(70, 21, 34)
+    portable = norm_linear(*inputs, EPS, True) if name == "projection" else node_update(*inputs, EPS, True, True)[0]
+    _close([portable], [fused(*inputs).double()], 1e-5)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_row_does_not_depend_on_others(name: str) -> None:
+    make, fused, _ = OPERATORS[name]
+    inputs = make(100, 16, 32)
+    whole = fused(*inputs)
+    several = [tensor[37:42] if tensor.shape[0] == 100 else tensor for tensor in inputs]
+    assert torch.equal(fused(*several), whole[37:42])
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_seen_as_one_operator(name: str) -> None:
+    inputs = OPERATORS[name][0](9, 8, 16)
+    operator = norm_linear if name == "projection" else node_update
+    torch.library.opcheck(operator, (*inputs, EPS) if name == "projection" else (*inputs, EPS, True))
+
+
+def test_update_keeps_inputs_for_a_backward_only() -> None:
+    inputs = update_inputs(9, 8, 16)
+    with torch.no_grad():
+        h_new, h1, a = node_update(*inputs, EPS, False)
+    assert (h1.shape, a.shape) == ((0, 8), (0, 16))
+    assert torch.equal(h_new, fused_update(*inputs))
+
+
+def test_wrong_shape_is_refused() -> None:
+    inputs = projection_inputs(4, 8, 16)
+    inputs[3] = inputs[3][:, :5]
+    with pytest.raises(ValueError, match=r"weight is \(16, 5\) .* it must be \(16, 8\)"):
+        norm_linear(*inputs, EPS)
+    inputs = update_inputs(4, 8, 16)
+    inputs[1] = inputs[1].detach().double()
+    with pytest.raises(ValueError, match=r"out is \(4, 8\) torch.float64"):
+        node_update(*inputs, EPS, True)
+
+
+def test_no_rows() -> None:
+    assert fused_projection(*projection_inputs(0, 8, 16)).shape == (0, 16)
+    assert fused_update(*update_inputs(0, 8, 16)).shape == (0, 8)
