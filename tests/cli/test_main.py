@@ -80,8 +80,8 @@ def test_a_reader_that_has_enough_ends_a_command_quietly(
     size: int, unbuffered: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
-    code = "import sys\nfrom egt.cli import main\n"
-    code += f"main.app = lambda words, **more: [sys.stdout.write('x' * {size}) for _ in range(3)]\nmain.main([])"
+    code = "import sys\nfrom egt.cli import commands, main\n"
+    code += f"commands.run = lambda words: [sys.stdout.write('x' * {size}) for _ in range(3)]\nmain.main([])"
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)

@@ -32,6 +32,7 @@ def die_in_the_second() -> None:
 
 def stop_when_told(folder: Path) -> None:
     with Interruption() as interruption:
+        interruption.listen()
         (folder / os.environ["LOCAL_RANK"]).write_text("")
         while not interruption.requested:
             time.sleep(0.05)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +17,9 @@ from egt.errors import DataError, RunError
 
 if TYPE_CHECKING:
     from egt.inference.predictor import Prediction, Predictor
+
+_FILE = re.compile(r"\.\w*[^\W\dBCNOPSFIbcnopslr]\w*$")
+"""The end of a file name (.csv) and of no SMILES: it has a letter that no atom has outside of brackets."""
 
 
 def predict(
@@ -113,14 +117,7 @@ def _told(bars: Bars, name: str) -> Any:
 def _grouped(inputs: Iterable[str]) -> list[str | list[str]]:
     groups: list[str | list[str]] = []
     for text in inputs:
-        if Path(text).exists() or Path(text).suffix.lower() in (
-            ".csv",
-            ".tsv",
-            ".parquet",
-            ".jsonl",
-            ".gz",
-            ".graphml",
-        ):
+        if Path(text).exists() or _FILE.search(text):
             groups.append(text)
         elif groups and isinstance(groups[-1], list):
             groups[-1].append(text)
