@@ -40,8 +40,8 @@ def check_labels(config: RunConfig, training: Sequence[Sample], validation: Sequ
     task = build_task(config)
     if validation and not _computable(task, config, validation):
         log.warning(
-            "%s cannot be computed on the validation split, which has not the labels it needs (of both classes). The run "
-            "goes on and selects its weights by the loss; to see it, divide the data in another way (own data: %s)",
+            "%s cannot be computed on the validation split: it lacks labels, as of the other class. The run goes on "
+            "and selects its weights by the loss; to see the metric, divide the data in another way (own data: %s)",
             task.metric,
             _OWN_DIVISION,
         )

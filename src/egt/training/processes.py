@@ -149,7 +149,8 @@ def _child(
         MASTER_PORT=str(port),
     )
     # All do the same: one of them tells.
-    logging.basicConfig(handlers=[_ToParent(pipe)], level=logging.INFO if rank == 0 else logging.ERROR)
+    level = logging.INFO if rank == 0 else logging.ERROR
+    logging.basicConfig(handlers=[_ToParent(pipe)], format="%(message)s", level=level)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         function(**arguments)
