@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from egt.assemble import build_model
 from egt.config.run import Constant
@@ -39,10 +38,11 @@ def test_weight_decay_takes_its_share_of_every_weight(tmp_path: Path) -> None:
 
 
 def test_tensorboard_gets_every_epoch(tmp_path: Path) -> None:
+    reading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     config = tiny_config(trainer={"max_epochs": 2})
     samples = tiny_samples(config, 8)
     result = fit(config, samples, samples, out_dir=tmp_path, show_progress=False)
-    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events = reading.EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     found = [(event.step, event.value) for event in events.Scalars("val_loss")]
     assert found == [(row["step"], pytest.approx(row["val_loss"])) for row in result.history]

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from logging.handlers import QueueHandler
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
@@ -130,12 +129,17 @@ def _listen(receivers: Sequence[Connection], failures: list[EgtError]) -> None:
             receiver.close()
 
 
-class _ToParent(QueueHandler):
+class _ToParent(logging.Handler):
     """Sends the records of a log to the process that was called, which knows what to show."""
 
-    def enqueue(self, record: logging.LogRecord) -> None:
-        """Send a record that was made fit for it."""
-        self.queue.send(record)
+    def __init__(self, pipe: Connection) -> None:
+        super().__init__()
+        self.pipe = pipe
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send a record as its text: its arguments may be things that cannot travel."""
+        record.msg, record.args, record.exc_info = self.format(record), None, None
+        self.pipe.send(record)
 
 
 def _child(
