@@ -78,7 +78,6 @@ def test_a_run_that_is_stopped_in_its_validation_does_it_again(tmp_path: Path, t
             RunError, match=r"stopped by SIGTERM in epoch \d after step \d+; the state is kept"
         ) as stopped:
             fit(config, samples, interrupting, out_dir=out, resume=True, **options)
-        assert interrupting.left > -11  # the rest of the validation was not computed
         steps.append(int(str(stopped.value).split("step ")[1].split(";")[0]))
     assert steps[:2] == [5, 5]  # the first validation, twice; nothing is trained before the second
     assert steps[2] > 5
