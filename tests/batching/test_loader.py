@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def test_workers_do_not_change_what_is_loaded(num_workers: int) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="process groups are a thing of POSIX")
 def test_workers_do_not_hear_the_signals_to_a_command() -> None:
     """Ctrl-C in a terminal and `timeout` reach all processes of a group; a dead worker would end the run."""
-    steps = iter(step_loader(SAMPLES, [[np.array([0])], [np.array([1])]], "packed", num_workers=1))
+    steps: Any = iter(step_loader(SAMPLES, [[np.array([0])], [np.array([1])]], "packed", num_workers=1))
     next(steps)
     (worker,) = steps._workers
     assert os.getpgid(worker.pid) == worker.pid != os.getpgid(0)
