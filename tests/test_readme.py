@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from egt.cli.main import app
+from egt.cli.commands import app
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 

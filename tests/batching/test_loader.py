@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -29,6 +32,15 @@ def test_workers_do_not_change_what_is_loaded(num_workers: int) -> None:
         for batch in step:
             assert batch.graph_targets is not None
             assert batch.graph_targets.flatten().tolist() == batch.graph_ids.tolist()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process groups are a thing of POSIX")
+def test_workers_do_not_hear_the_signals_to_a_command() -> None:
+    """Ctrl-C in a terminal and `timeout` reach all processes of a group; a dead worker would end the run."""
+    steps: Any = iter(step_loader(SAMPLES, [[np.array([0])], [np.array([1])]], "packed", num_workers=1))
+    next(steps)
+    (worker,) = steps._workers
+    assert os.getpgid(worker.pid) == worker.pid != os.getpgid(0)
 
 
 def test_sizes_come_from_a_store_that_knows_them() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +57,10 @@ def test_regression_of_molecules(tmp_path: Path, capsys: Capture) -> None:
     assert [row["length"] for row in single["predictions"]] == pytest.approx(
         [float(rows[0]["length"]), float(rows[3]["length"])], rel=1e-5
     )
+    # What looks like a file and is none is not taken for a SMILES.
+    missing = egt(capsys, "predict", artifact, "x.txt")
+    assert missing.code == 2
+    assert "x.txt: there is no such file" in missing.err
 
 
 def test_the_split_of_own_data_is_set_by_kind_seed_and_fractions(tmp_path: Path, capsys: Capture) -> None:
@@ -213,26 +220,116 @@ def test_fine_tuning_on_other_labels(tmp_path: Path, capsys: Capture) -> None:
     assert "roc_auc" in done.json["metrics"]["val"]
 
 
-def test_tuning_the_edge_channel_leaves_nodes_and_head_alone(tmp_path: Path, capsys: Capture) -> None:
+@pytest.mark.parametrize(
+    ("option", "frozen"),
+    [
+        (("--tune", "edges"), r"(?!.*(\.pairs\.|pair_terms))(?!readout\.edges$)"),
+        (("--freeze-below", "1"), r"layers\.0\.|embed\."),
+    ],
+    ids=["edges", "layers"],
+)
+def test_frozen_weights_stay_as_they_are(tmp_path: Path, capsys: Capture, option: tuple[str, str], frozen: str) -> None:
     data = molecules(tmp_path / "sizes.csv", length=[1.1 * len(text) for text in SMILES])
     artifact = train(capsys, data)
-    words = ("--tune", "edges", "--out", tmp_path / "tuned", "--set", "trainer.max_epochs=2", "trainer.select=last")
-    done = egt(capsys, "train", data, "--from", artifact, *words, "--json")
+    settings = ("--set", "trainer.max_epochs=2", "trainer.select=last")
+    done = egt(capsys, "train", data, "--from", artifact, *option, "--out", tmp_path / "tuned", *settings, "--json")
     assert done.code == 0, done.err
     before, after = (load_artifact(Path(path)).model.state_dict() for path in (artifact, done.json["artifact"]))
-    changed = {name for name in before if not torch.equal(before[name], after[name])}
-    assert changed
-    assert all(".pairs." in name or "pair_terms" in name or name == "readout.edges" for name in changed), changed
+    kept = {name for name in before if re.match(frozen, name)}
+    assert kept
+    assert all(torch.equal(before[name], after[name]) for name in kept)
+    assert not any(
+        torch.equal(before[name], after[name]) for name in before if name.endswith("1.pairs.logits.W_E.weight")
+    )
 
 
-def test_frozen_layers_stay_as_they_are(tmp_path: Path, capsys: Capture) -> None:
+def test_a_run_records_what_it_starts_from_and_goes_on_from_there(tmp_path: Path, capsys: Capture) -> None:
     data = molecules(tmp_path / "sizes.csv", length=[1.1 * len(text) for text in SMILES])
     artifact = train(capsys, data)
-    words = ("--freeze-below", "1", "--out", tmp_path / "tuned", "--set", "trainer.max_epochs=1", "trainer.select=last")
-    done = egt(capsys, "train", data, "--from", artifact, *words, "--json")
+    command = ("train", data, "--from", artifact, "--freeze-below", "1", "--keep-head", "--set", "trainer.max_epochs=1")
+    whole = egt(capsys, *command, "--out", "whole", "--json")
+    assert whole.code == 0, whole.err
+    card = json.loads(Path("whole/artifact/card.json").read_text())
+    sha256 = json.loads((artifact / "card.json").read_text())["sha256"]["weights.safetensors"]
+    assert card["start"] == {
+        "artifact": str(artifact.resolve()), "name": "sizes", "sha256": sha256,
+        "keep_head": True, "freeze_below": 1, "tune": "all",
+    }  # fmt: skip
+    expected = load_artifact(Path("whole/artifact")).model.state_dict()
+
+    def weights(*words: str) -> dict[str, torch.Tensor]:
+        done = egt(capsys, "train", *words, "--out", "again", "--json")
+        assert done.code == 0, done.err
+        return load_artifact(Path(done.json["artifact"])).model.state_dict()
+
+    # From the artifact alone.
+    shutil.copy("whole/artifact/config.yaml", "run.yaml")
+    assert all(torch.equal(value, expected[name]) for name, value in weights("run.yaml").items())
+    # A run that was killed before its first checkpoint has but its configuration.
+    shutil.rmtree("again")
+    Path("again").mkdir()
+    shutil.copy("run.yaml", "again/config.yaml")
+    assert all(torch.equal(value, expected[name]) for name, value in weights("again", "--resume").items())
+    for path in Path("again/checkpoints").iterdir():
+        path.unlink()
+    other = egt(capsys, "train", "again", "--from", artifact, "--resume", "--out", "again")
+    assert other.code == 2
+    assert "--freeze-below 1 --keep-head, not from" in other.err
+    (artifact / "card.json").rename(artifact / "gone.json")
+    gone = egt(capsys, "train", "again", "--resume")
+    assert gone.code == 2
+    assert "the run starts from the weights of sizes, but" in gone.err
+
+
+def test_a_changed_target_is_noticed(tmp_path: Path, capsys: Capture) -> None:
+    lengths = [1.1 * len(text) for text in SMILES]
+    data = molecules(tmp_path / "sizes.csv", length=lengths)
+    train(capsys, data)
+    molecules(data, length=[lengths[0] + 1, *lengths[1:]])
+    done = egt(capsys, "train", data, "--resume", "--set", "trainer.max_epochs=3")
+    assert done.code == 2
+    assert "was started on other data" in done.err
+    molecules(data, length=lengths)
+    assert egt(capsys, "train", data, "--resume", "--set", "trainer.max_epochs=3").code == 0
+
+
+def test_a_model_that_needs_a_setting_starts_a_run_with_it(tmp_path: Path, capsys: Capture) -> None:
+    data = molecules(tmp_path / "sizes.csv", length=[1.1 * len(text) for text in SMILES])
+    # Official weights attend to padding, which exists on one layout only.
+    artifact = train(capsys, data, "--set", "data.layout=padded", "model.readout.attend_padding=true")
+    command = ("train", data, "--from", artifact, "--out", "tuned", "--set", "trainer.max_epochs=1")
+    refused = egt(capsys, *command)
+    assert refused.code == 2
+    assert "set data.layout to padded" in refused.err
+    done = egt(capsys, *command, "data.layout=padded")
     assert done.code == 0, done.err
-    before, after = (load_artifact(Path(path)).model.state_dict() for path in (artifact, done.json["artifact"]))
-    frozen = [name for name in before if name.startswith(("layers.0.", "embed."))]
-    assert frozen
-    assert all(torch.equal(before[name], after[name]) for name in frozen)
-    assert not torch.equal(before["layers.1.qkv.weight"], after["layers.1.qkv.weight"])
+
+
+def test_labels_that_are_missing_are_told_before_the_first_epoch(tmp_path: Path, capsys: Capture) -> None:
+    splits = ["train"] * 12 + ["val"] * 4 + ["test"] * 4
+    none = molecules(
+        tmp_path / "none.csv", y=[*(1.5 * k for k in range(12)), *[""] * 4, 1.0, 2.0, 3.0, 4.5], split=splits
+    )
+    done = egt(capsys, "train", none, "--target", "y", "--set", "split=split", *TINY)
+    assert done.code == 2, done.err
+    assert "none of the 4 graphs of the validation split has a label (y)" in done.err
+    assert "epoch" not in done.err
+    assert not Path("runs/none").exists()
+    one = molecules(tmp_path / "one.csv", y=[*(k % 2 for k in range(12)), *[1] * 4, 0, 1, 0, 1], split=splits)
+    done = egt(capsys, "train", one, "--target", "y", "--set", "split=split", *TINY, "trainer.max_epochs=1")
+    assert done.code == 0, done.err
+
+
+def test_the_submission_of_pcqm4mv2(tmp_path: Path, capsys: Capture) -> None:
+    data = molecules(tmp_path / "gaps.csv", homolumogap=[1.1 * len(text) for text in SMILES])
+    artifact = train(capsys, data)
+    name = "y_pred_pcqm4m-v2_test-dev.npz"
+    done = egt(capsys, "predict", artifact, "--split", "test", "-o", name)
+    assert done.code == 0, done.err
+    egt(capsys, "predict", artifact, "--split", "test", "-o", "out.csv")
+    with np.load(name) as content:
+        assert list(content) == ["y_pred"]
+        assert content["y_pred"].dtype == np.float32
+        np.testing.assert_allclose(
+            content["y_pred"], [float(row["homolumogap"]) for row in read_csv(Path("out.csv"))], rtol=1e-5
+        )

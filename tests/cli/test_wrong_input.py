@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.cli.runs import SMILES, egt, molecules
 
@@ -34,6 +37,16 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["train", "two.csv", "--target", "a", "--freeze-below", "1"], "name it with --from"),
         (["train", "two.csv", "--target", "a", "--tune", "edges"], "name it with --from"),
         (["train", "absent.yaml"], "no such file"),
+        (["train", "absent.txt"], "absent.txt: there is no such file"),
+        (
+            ["train", "two.csv", "--target", "a", "--out", "two.csv/run"],
+            "two.csv/run cannot be written (Not a directory)",
+        ),
+        (["train", "pattern-100k", "--out", "two.csv/run"], "two.csv/run cannot be written (Not a directory)"),
+        (
+            ["train", "pattern-100k", "--set", "trainer.accelerator=banana"],
+            "trainer.accelerator: Input should be 'auto'",
+        ),
         (["evaluate", "nothing"], "no such artifact"),
         (["evaluate", "nothing", "--split", "tset"], "train, val and test"),
         (["predict", "nothing", "CCO"], "no such artifact"),
@@ -54,3 +67,27 @@ def test_one_message(words: list[str], message: str, capsys: pytest.CaptureFixtu
     assert last.startswith("error: ")
     assert message in done.err
     assert "Traceback" not in done.err
+    assert not Path("runs").exists() or not list(Path("runs").iterdir())  # nothing is left of what was refused
+
+
+def test_a_gpu_that_is_not_there_is_one_message(capsys: pytest.CaptureFixture[str]) -> None:
+    if torch.cuda.is_available() or torch.backends.mps.is_available():
+        pytest.skip("there is a GPU here")
+    done = egt(capsys, "train", "pattern-100k", "--set", "trainer.accelerator=gpu")
+    assert done.code == 2
+    assert "trainer.accelerator is gpu, and PyTorch finds none on this machine" in done.err
+
+
+def test_a_full_disk_is_told_before_the_data_is_looked_at(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    done = egt(capsys, "train", "two.csv", "--target", "a", "--out", "run")
+    assert done.code == 2
+    assert done.err == (
+        "error: run cannot be written (No space left on device); make room there, or choose another folder (--out)\n"
+    )
+    assert not Path("run").exists()

@@ -16,6 +16,7 @@ import torch
 
 from egt.encodings.encoding import Sample
 from egt.errors import RunError
+from egt.training import run
 from egt.training.fit import FitResult, fit
 from tests.training.tiny import tiny_config, tiny_samples
 
@@ -58,10 +59,37 @@ def test_an_interrupted_run_keeps_its_state_and_continues_exactly(
     options: dict[str, Any] = {"show_progress": False}
     alone = fit(config, samples, validation, out_dir=tmp_path / "alone", **options)
     out = tmp_path / "stopped"
-    for after in (60, 100):  # sizes are read first, then 37 samples in each epoch
+    for after in (95, 120):  # labels and sizes are looked at first, 77 times; then 37 samples in each epoch
         with pytest.raises(RunError, match=rf"stopped by {number.name} .*continue with --resume"):
             fit(config, Interrupting(samples, after, number), validation, out_dir=out, resume=True, **options)
     assert same(alone, fit(config, samples, validation, out_dir=out, resume=True, **options))
+
+
+@pytest.mark.parametrize("trainer", [{"ema_decay": 0.9}, {"max_epochs": None, "max_steps": 7}])
+def test_a_run_that_is_stopped_in_its_validation_does_it_again(tmp_path: Path, trainer: dict[str, Any]) -> None:
+    config = tiny_config(trainer=trainer, data={"batch_size": 4})
+    samples, validation = tiny_samples(config, 17), tiny_samples(config, 11, seed=1)
+    options: dict[str, Any] = {"show_progress": False}
+    alone = fit(config, samples, validation, out_dir=tmp_path / "alone", **options)
+    out, steps = tmp_path / "stopped", []
+    for after in (16, 16, 28):  # labels and sizes are looked at first: 12 samples; an epoch reads 11
+        interrupting = Interrupting(validation, after, signal.SIGTERM)
+        with pytest.raises(
+            RunError, match=r"stopped by SIGTERM in epoch \d after step \d+; the state is kept"
+        ) as stopped:
+            fit(config, samples, interrupting, out_dir=out, resume=True, **options)
+        steps.append(int(str(stopped.value).split("step ")[1].split(";")[0]))
+    assert steps[:2] == [5, 5]  # the first validation, twice; nothing is trained before the second
+    assert steps[2] > 5
+    assert same(alone, fit(config, samples, validation, out_dir=out, resume=True, **options))
+
+
+def test_a_signal_after_the_last_step_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tiny_config(trainer={"max_epochs": 1})
+    samples = tiny_samples(config, 6)
+    monkeypatch.setattr(run, "write_history", lambda *_: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(RunError, match="stopped by SIGTERM after the last step; continue with --resume"):
+        fit(config, samples, samples, out_dir=tmp_path, show_progress=False)
 
 
 def test_a_finished_run_can_be_made_longer_and_equals_the_long_one(tmp_path: Path) -> None:

@@ -15,8 +15,12 @@ from safetensors.torch import save_file
 from egt.errors import ArtifactError, ConfigError, RunError
 from egt.training import checkpoint
 from egt.training.checkpoint import Checkpoints, read_tensors, write_tensors
+from egt.training.progress import Best, Progress
 
-STATE = dict.fromkeys(("config", "data", "scale", "progress", "schedule", "precision", "trained"))
+STATE: dict[str, Any] = {
+    **dict.fromkeys(("config", "data", "scale", "schedule", "precision", "trained")),
+    "progress": Progress().as_json(),
+}
 TENSORS = {"b": torch.arange(6.0).view(2, 3), "a": torch.tensor(3), "c": torch.ones(2, dtype=torch.bfloat16)}
 
 
@@ -113,6 +117,17 @@ def test_a_checkpoint_without_the_state_of_a_run_names_what_is_missing(tmp_path:
     assert str(refused.value) == f"{path} is no checkpoint of a run: it lacks config, trained; delete it to start anew"
 
 
+@pytest.mark.parametrize("missing", ["progress.step", "progress.best.file"])
+def test_a_checkpoint_with_half_a_progress_names_what_is_missing(tmp_path: Path, missing: str) -> None:
+    progress = Progress(best=Best(0.5, 1, "best-1.safetensors")).as_json()
+    *sections, name = missing.split(".")
+    del (progress["best"] if sections[1:] else progress)[name]
+    path = written(tmp_path, **{**STATE, "progress": progress})
+    with pytest.raises(ArtifactError) as refused:
+        Checkpoints(tmp_path).latest()
+    assert str(refused.value) == f"{path} is no checkpoint of a run: it lacks {missing}; delete it to start anew"
+
+
 @pytest.mark.parametrize("state", [None, "", "{", "[]"])
 def test_a_state_that_is_no_mapping_is_refused(tmp_path: Path, state: str | None) -> None:
     path = tmp_path / "step-000000000001.safetensors"
@@ -139,7 +154,7 @@ def test_a_full_disk_leaves_the_previous_checkpoint(tmp_path: Path, monkeypatch:
 
 def test_a_folder_that_cannot_be_written_is_told_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot write checkpoints"):
+    with pytest.raises(ConfigError, match=r"checkpoints cannot be written \(Not a directory\); make room"):
         Checkpoints(tmp_path / "file" / "checkpoints").open()
 
 

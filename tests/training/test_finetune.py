@@ -154,10 +154,11 @@ def test_a_model_that_does_not_fit_the_run_is_one_line() -> None:
         data={**data, "layout": "padded"},
         model={**model, "readout": {"kind": "virtual_nodes", "attend_padding": True}},
     )
-    with pytest.raises(ConfigError, match=r"to start from does not fit this run: .*attend_padding") as error:
+    with pytest.raises(ConfigError, match=r"with the model to start from: .*attend_padding") as error:
         with_model_of(own((COLOR,)), padded)
     assert "\n" not in str(error.value)
+    assert with_model_of(own((COLOR,)), padded, ["data.layout=padded"]).model.readout == padded.model.readout
     huge = own((COLOR,), data={**data, "layout": "edge_list"}, model={**model, "scope": "neighbors"})
-    with pytest.raises(ConfigError, match=r"does not fit this run: .*needs model\.scope neighbors") as error:
+    with pytest.raises(ConfigError, match=r"to start from: .*needs model\.scope neighbors") as error:
         with_model_of(huge, own((COLOR,)))
     assert "\n" not in str(error.value)

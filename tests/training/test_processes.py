@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import time
@@ -12,7 +13,7 @@ import pytest
 from egt.errors import ConfigError, DataError, RunError
 from egt.training import processes
 from egt.training.interruption import Interruption
-from egt.training.processes import check_launch, run_together
+from egt.training.processes import check_launch, is_first, run_together
 
 
 def note_rank(folder: Path) -> None:
@@ -32,12 +33,59 @@ def die_in_the_second() -> None:
 
 def stop_when_told(folder: Path) -> None:
     with Interruption() as interruption:
+        interruption.listen()
         (folder / os.environ["LOCAL_RANK"]).write_text("")
         while not interruption.requested:
             time.sleep(0.05)
             if len(list(folder.iterdir())) == 2 and os.environ["LOCAL_RANK"] == "0":
                 os.kill(os.getppid(), signal.SIGTERM)
     raise RunError(f"stopped by {interruption.requested}")
+
+
+def log_something() -> None:
+    logging.getLogger("egt.training.run").info("epoch %d of %s", 0, os.environ["LOCAL_RANK"])
+    logging.getLogger("egt.training.run").debug("too much")
+
+
+def say_ready_and_wait(folder: Path) -> None:
+    (folder / os.environ["LOCAL_RANK"]).write_text("")
+    if os.environ["LOCAL_RANK"] == "0":
+        while len(list(folder.iterdir())) < 2:
+            time.sleep(0.05)
+        os.kill(os.getppid(), signal.SIGINT)
+    time.sleep(60)
+
+
+def test_a_signal_before_there_is_anything_to_keep_ends_all(tmp_path: Path) -> None:
+    started = time.monotonic()
+    with pytest.raises(RunError, match=r"^stopped by SIGINT; continue with --resume$"):
+        run_together(say_ready_and_wait, 2, {"folder": tmp_path})
+    assert time.monotonic() - started < 30
+
+
+def test_what_the_first_process_logs_is_logged_here(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "egt.training.run"):
+        run_together(log_something, 2, {})
+    assert caplog.messages == ["epoch 0 of 0"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "first"),
+    [
+        ({}, True),
+        ({"LOCAL_RANK": "1"}, False),
+        ({"RANK": "2", "LOCAL_RANK": "0"}, False),
+        ({"SLURM_PROCID": "0"}, True),
+    ],
+)
+def test_one_process_of_several_is_the_first(
+    environment: dict[str, str], first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert is_first() == first
 
 
 def test_each_process_knows_its_rank(tmp_path: Path) -> None:

@@ -93,6 +93,12 @@ def load_artifact(path: Path) -> Artifact:
     return Artifact(config, model.eval(), card["metrics"], card["data"], card["notes"])
 
 
+def weights_sha256(path: Path) -> str:
+    """The checksum of the weights of an artifact, as its card has it."""
+    checksum: str = _read_card(path)["sha256"][WEIGHTS]
+    return checksum
+
+
 def load_weights(model: EGT, weights: Mapping[str, torch.Tensor], where: str) -> None:
     """Copy weights into a model; every tensor must be there with the right shape, and no other."""
     expected = model.state_dict()
@@ -140,6 +146,7 @@ def _write_files(artifact: Artifact, folder: Path) -> None:
     content = {
         "format": FORMAT,
         "name": artifact.config.name,
+        "start": artifact.config.model_dump(mode="json")["start"],
         "parameters": artifact.model.num_parameters(),
         "metrics": artifact.metrics,
         "data": artifact.data,

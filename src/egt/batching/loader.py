@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -67,9 +68,16 @@ def step_loader(
         num_workers=num_workers,
         # Forked workers start at once and end with their parent, whatever way this process itself was started.
         multiprocessing_context="fork" if num_workers and sys.platform == "linux" else None,
+        worker_init_fn=_stand_apart,
         collate_fn=_as_it_is,
         generator=torch.Generator(),  # its own, so that loading never touches the global one
     )
+
+
+def _stand_apart(_: int) -> None:
+    """In a worker: Ctrl-C and signals to all processes of a command are for the main one, which ends its workers."""
+    if os.name == "posix":
+        os.setpgid(0, 0)
 
 
 def _as_it_is(batches: list[GraphBatch]) -> list[GraphBatch]:

@@ -1,45 +1,37 @@
-"""The entry point of `egt`: finds the verb, and turns errors into one readable message and an exit code."""
+"""The entry point of `egt`: turns errors and signals into one readable message and an exit code."""
 
 from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
-from cyclopts import App, CycloptsError
-
-from egt import __version__
 from egt.errors import EgtError, RunError
 
-app = App(
-    name="egt",
-    help="Edge-augmented Graph Transformer: learn on nodes, edges and whole graphs with global self-attention.",
-    version=__version__,
-    help_epilogue="Every command takes --debug to show where an error comes from.",
-)
-app.command("egt.cli.train:train", name="train", help="Train a preset, a run.yaml or your own data.")
-app.command("egt.cli.evaluate:evaluate", name="evaluate", help="Measure a trained model.")
-app.command("egt.cli.predict:predict", name="predict", help="Predict for files or SMILES.")
-app.command("egt.cli.plan:plan", name="plan", help="Tell memory and time of a run before it starts.")
-app.command("egt.cli.data:data", name="data", help="List, describe or prepare the data sets.")
-app.command("egt.cli.presets:presets", name="presets", help="List the models of the paper, or show one.")
-app.command("egt.cli.import_official:import_official", name="import-official", help="Import the authors' weights.")
-app.command("egt.cli.doctor:doctor", name="doctor", help="Tell what is installed and run the self-checks.")
+
+class Stopped(BaseException):
+    """A signal asked the command to end; like `KeyboardInterrupt` no error that anyone should handle on its way."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; exits with 0 (done), 1 (the run failed) or 2 (wrong input or usage)."""
+    """Run a command; exits with 0 (done), 1 (the run failed or was stopped) or 2 (wrong input or usage)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
-        try:
-            app(words, exit_on_error=False, print_error=False)
-        finally:
-            sys.stdout.flush()  # here, where a closed pipe can be handled
-    except (EgtError, CycloptsError) as error:
+        with _stoppable():
+            try:
+                from egt.cli.commands import run  # here, where a signal can be handled
+
+                run(words)
+            finally:
+                sys.stdout.flush()  # here, where a closed pipe can be handled
+    except EgtError as error:
         if debug:
             traceback.print_exc()
         print(f"error: {error}", file=sys.stderr)
@@ -49,9 +41,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+    except (Stopped, KeyboardInterrupt) as reason:
+        if debug:
+            traceback.print_exc()
+        print(f"stopped by {reason or 'SIGINT'}", file=sys.stderr)
         sys.exit(1)
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """SIGTERM and Ctrl-C end what happens inside, but for those that this process was told to ignore."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    listened = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    for number in listened:
+        signal.signal(number, _stop)
+    try:
+        yield
+    finally:
+        for number in listened:
+            signal.signal(number, before[number])
+
+
+def _stop(number: int, _: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` and others send it twice: the end is on its way
+    raise Stopped(signal.Signals(number).name)
 
 
 def _reader_is_gone() -> bool:

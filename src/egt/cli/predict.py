@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +17,9 @@ from egt.errors import DataError, RunError
 
 if TYPE_CHECKING:
     from egt.inference.predictor import Prediction, Predictor, Watch
+
+_FILE = re.compile(r"\.\w*[^\W\dBCNOPSFIbcnopslr]\w*$")
+"""The end of a file name (.csv) and of no SMILES: it has a letter that no atom has outside of brackets."""
 
 
 def predict(
@@ -116,11 +120,9 @@ def _about(bars: Bars, name: str) -> Watch:
 
 
 def _grouped(inputs: Iterable[str]) -> list[str | list[str]]:
-    from egt.sources.own.formats import SUFFIXES
-
     groups: list[str | list[str]] = []
     for text in inputs:
-        if Path(text).exists() or text.lower().endswith(SUFFIXES):
+        if Path(text).exists() or _FILE.search(text):
             groups.append(text)
         elif groups and isinstance(groups[-1], list):
             groups[-1].append(text)

@@ -17,7 +17,7 @@ from egt.config.load import find_config, override, read_config
 from egt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from egt.config.run import RunConfig
+    from egt.config.run import RunConfig, StartConfig
     from egt.sources.own import OwnSource, SplitPlan
     from egt.training.complete import Outcome
 
@@ -55,7 +55,10 @@ def train(
         resume: Continue the run in the run folder.
         json: Print one JSON object as the last line.
     """
-    _show_log()
+    from egt.training.folder import try_folder
+    from egt.training.processes import is_first
+
+    _show_log(is_first())
     if start is None and (keep_head or freeze_below or tune != "all"):
         raise ConfigError("--keep-head, --freeze-below and --tune need a model to start from; name it with --from")
     source: OwnSource | None = None
@@ -63,39 +66,40 @@ def train(
     if kept is not None:
         folder, config = kept
         _check_same_run(what, target, task, settings, folder, config)
+        try_folder(folder)
         if config.data.own_schema is not None:  # how the data is read was decided when the run began
             settings = tuple(setting for setting in settings if not _about_reading(setting))
     elif _is_own(what):
-        source, config = _own_run(what, target, task, settings)
+        folder = out or Path("runs", _stem(Path(what).resolve().name))
+        try_folder(folder)
+        source, config = _own_run(what, target, task, settings, show=is_first())
         settings = tuple(setting for setting in settings if not _about_reading(setting))
-        folder = out or Path("runs", config.name)
     else:
         if target or task is not None:
             raise ConfigError("--target and --task are for own data; a preset or run.yaml says what it predicts")
         config = find_config(what)
         folder = out or Path("runs", config.name)
-    if start is not None and source is not None:
-        config = _like(config, start)
-    config = override(config, settings)
+    if start is not None:
+        from egt.training.finetune import describe_start
+
+        given = describe_start(start, keep_head=keep_head, freeze_below=freeze_below, tune=tune)
+        if kept is not None:
+            _check_same_start(given, folder, config)
+        config = config.model_copy(update={"start": given})
+    like = start is not None and source is not None
+    config = _like(config, start or "", settings) if like else override(config, settings)
 
     from egt.training.complete import fit
 
     with Bars() as bars:
-        outcome = fit(
-            config,
-            folder,
-            source=source,
-            resume=resume,
-            start_from=None if start is None else _start(start, config, keep_head, freeze_below, tune),
-            watch=bars,
-        )
+        outcome = fit(config, folder, source=source, resume=resume, watch=bars if is_first() else None)
     if outcome.is_first:
         _report(outcome, json)
 
 
-def _show_log() -> None:
-    """Warnings, and without a terminal, which would show a bar, a line for each epoch."""
-    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+def _show_log(first: bool) -> None:
+    """Warnings, and without a terminal, which would show a bar, a line for each epoch; from one process of several."""
+    logging.basicConfig(format="%(message)s", level=logging.WARNING if first else logging.ERROR)
     logging.getLogger("egt.training.run").setLevel(logging.NOTSET if sys.stderr.isatty() else logging.INFO)
 
 
@@ -152,15 +156,18 @@ def _same_columns(names: Sequence[str], patterns: Sequence[str]) -> bool:
     return all(found) and {name for some in found for name in some} == set(names)
 
 
-def _own_run(what: str, target: tuple[str, ...], task: Any, settings: tuple[str, ...]) -> tuple[OwnSource, RunConfig]:
+def _own_run(
+    what: str, target: tuple[str, ...], task: Any, settings: tuple[str, ...], *, show: bool
+) -> tuple[OwnSource, RunConfig]:
     from egt.config.own import own_config
     from egt.sources.own import open_own
 
     reading = _reading(settings)
     split = _split(reading.get("split", {}))
     source = open_own(what, target=list(target) or None, level=task, overrides=reading.get("overrides"), split=split)
-    rows = [(name, decision, _how(change)) for name, decision, change in source.schema_table()]
-    print_table(f"{what}: what was understood", ("what", "decision", "change it with"), rows, to_error=True)
+    if show:
+        rows = [(name, decision, _how(change)) for name, decision, change in source.schema_table()]
+        print_table(f"{what}: what was understood", ("what", "decision", "change it with"), rows, to_error=True)
     path = Path(what).resolve()
     return source, own_config(source.own_schema, source.card, str(path), _stem(path.name))
 
@@ -207,21 +214,31 @@ def _stem(name: str) -> str:
     return name.split(".")[0] or "own"
 
 
-def _like(config: RunConfig, start: str) -> RunConfig:
+def _like(config: RunConfig, start: str, settings: tuple[str, ...]) -> RunConfig:
     """The run of own data with the model of the artifact it starts from; its own features, where these differ."""
     from egt.inference.predictor import find_artifact
     from egt.training.finetune import with_model_of
 
-    return with_model_of(config, read_config(find_artifact(start) / "config.yaml"))
+    return with_model_of(config, read_config(find_artifact(start) / "config.yaml"), settings)
 
 
-def _start(start: str, config: RunConfig, keep_head: bool, freeze_below: int, tune: Literal["all", "edges"]) -> Any:
-    from egt.artifact.artifact import load_artifact
-    from egt.inference.predictor import find_artifact
-    from egt.training.finetune import start_of
+def _check_same_start(given: StartConfig, folder: Path, config: RunConfig) -> None:
+    """The run in the folder has to have started as the command says, from wherever the same weights are now."""
+    kept = config.start
+    if kept is None or kept.model_copy(update={"artifact": given.artifact}) != given:
+        before = "random weights" if kept is None else _in_words(kept)
+        raise ConfigError(
+            f"{folder} holds a run that started from {before}, not from {_in_words(given)}; "
+            f"continue it with `egt train {folder} --resume`, or choose another folder (--out)"
+        )
 
-    artifact = load_artifact(find_artifact(start))
-    return start_of(artifact, config, keep_head=keep_head, freeze_below=freeze_below, tuned=tune)
+
+def _in_words(start: StartConfig) -> str:
+    """The options of the command line behind a start."""
+    options = [f"--tune {start.tune}"] if start.tune != "all" else []
+    options += [f"--freeze-below {start.freeze_below}"] if start.freeze_below else []
+    options += ["--keep-head"] if start.keep_head else []
+    return " ".join([start.artifact, f"(sha256 {start.sha256[:8]})", *options])
 
 
 def _report(outcome: Outcome, json: bool) -> None:

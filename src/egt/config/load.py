@@ -55,8 +55,11 @@ def find_config(name_or_path: str) -> RunConfig:
     return preset(name_or_path)
 
 
-def override(config: RunConfig, settings: Sequence[str]) -> RunConfig:
-    """The run with some settings replaced, each given as `path=value` (`optimizer.lr=1e-3`)."""
+def override(config: RunConfig, settings: Sequence[str], where: str = "--set") -> RunConfig:
+    """The run with some settings replaced, each given as `path=value` (`optimizer.lr=1e-3`).
+
+    The run is checked as a whole afterwards; `where` begins the message if something is wrong with it.
+    """
     content = config.model_dump(mode="json")
     for setting in settings:
         path, sign, text = setting.partition("=")
@@ -72,7 +75,7 @@ def override(config: RunConfig, settings: Sequence[str]) -> RunConfig:
         if not isinstance(target, dict | list):
             raise ConfigError(f"--set {setting}: {'.'.join(sections)} is a single value, not a section")
         target[slot] = _parse_value(text)
-    return parse_config(content, "--set")
+    return parse_config(content, where)
 
 
 def _parse_value(text: str) -> Any:

@@ -95,7 +95,7 @@ class TrainerConfig(Section):
     max_epochs: PositiveInt | None = None
     max_steps: PositiveInt | None = None
     select: Literal["best", "last"] = "best"
-    accelerator: str = "auto"
+    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
     devices: PositiveInt | Literal["auto"] = 1
     num_nodes: PositiveInt = 1
     precision: Annotated[Literal["32", "bf16", "16"], BeforeValidator(_as_text)] = "32"
@@ -107,8 +107,24 @@ class TrainerConfig(Section):
     checkpoint_minutes: PositiveFloat = 10.0
 
 
+class StartConfig(Section):
+    """The model whose weights a run starts from, and what of it is kept and trained; written by `egt train --from`.
+
+    `artifact` is its folder or shipped name, `name` that of its run, `sha256` the checksum of its weights. The last
+    linear map starts anew unless `keep_head`. Layers below `freeze_below`, and the embeddings, stay as they are; `tune`
+    "edges" trains the edge channel alone and keeps the head.
+    """
+
+    artifact: str
+    name: str
+    sha256: str
+    keep_head: bool = False
+    freeze_below: NonNegativeInt = 0
+    tune: Literal["all", "edges"] = "all"
+
+
 class RunConfig(Section):
-    """Everything that decides a run's result."""
+    """Everything that decides a run's result. `start` is None for a run from random weights."""
 
     name: str
     seed: NonNegativeInt = 0
@@ -118,6 +134,7 @@ class RunConfig(Section):
     optimizer: OptimizerConfig = OptimizerConfig()
     schedule: Annotated[Plateau | WarmupCosine | Constant, Field(discriminator="kind")] = Plateau()
     trainer: TrainerConfig
+    start: StartConfig | None = None
 
     @model_validator(mode="after")
     def _sensible(self) -> RunConfig:

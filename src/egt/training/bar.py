@@ -39,6 +39,8 @@ class RunBar(Callback):
     ) -> None:
         """Move on by a step."""
         progress = self.run.progress
+        if progress.step == self._first_step:  # nothing but a validation was left of the epoch
+            return
         self._graphs += sum(part.num_graphs for part in batch) * trainer.world_size
         loss, labels, _, _ = progress.sums
         elapsed = time.monotonic() - self._started

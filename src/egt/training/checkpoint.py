@@ -11,8 +11,9 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from torch import Tensor
 
 from egt.encodings.store.files import sync_folder
 from egt.errors import ArtifactError, ConfigError, RunError
+from egt.training.folder import try_folder
+from egt.training.progress import Best, Progress
 
 FORMAT = "egt-checkpoint-1"
 _NEEDED = ("config", "data", "scale", "progress", "schedule", "precision", "trained")
@@ -44,16 +47,9 @@ class Checkpoints:
         self._referred: list[str | None] = []  # weight files of the kept generations
 
     def open(self) -> None:
-        """Make the folder and see that it can be written, before hours of work depend on it."""
-        probe = self.folder / f".probe-{os.getpid()}"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            probe.write_bytes(b"")
-            probe.unlink()
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write checkpoints to {self.folder}: {error.strerror}; give a folder that can be written"
-            ) from error
+        """Make the folder, and see that it can be written."""
+        try_folder(self.folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
@@ -105,7 +101,7 @@ class Checkpoints:
             return None
         try:
             state, tensors = read_tensors(generations[-1])
-            if missing := [key for key in _NEEDED if key not in state]:
+            if missing := [*_missing(state, _NEEDED), *_missing_progress(state.get("progress"))]:
                 raise ArtifactError(f"{generations[-1]} is no checkpoint of a run: it lacks {', '.join(missing)}")
         except ArtifactError as error:
             rest = f"continue from {generations[-2].name}" if len(generations) > 1 else "start anew"
@@ -152,6 +148,18 @@ def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not isinstance(state, dict):
         raise ArtifactError(f"{path} is no checkpoint: its state is not a mapping")
     return state, tensors
+
+
+def _missing_progress(progress: Any) -> list[str]:
+    """What a kept progress lacks to be one."""
+    missing = _missing(progress, [each.name for each in fields(Progress)], "progress.")
+    if missing or progress["best"] is None:
+        return missing
+    return _missing(progress["best"], [each.name for each in fields(Best)], "progress.best.")
+
+
+def _missing(state: Any, names: Sequence[str], where: str = "") -> list[str]:
+    return [f"{where}{name}" for name in names if not isinstance(state, dict) or name not in state]
 
 
 def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:

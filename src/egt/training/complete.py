@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from lightning.fabric.utilities.rank_zero import rank_zero_only
 
 from egt.artifact.artifact import Artifact, load_artifact, save_artifact
 from egt.assemble import build_model, build_task
-from egt.config.load import write_config
 from egt.config.run import RunConfig
 from egt.config.task import Multiclass
 from egt.encodings.store import Store
@@ -22,15 +21,18 @@ from egt.errors import ConfigError, RunError
 from egt.inference.data import open_source, prepare_split
 from egt.inference.evaluation import evaluate
 from egt.sources.source import Source
+from egt.training.devices import check_devices
+from egt.training.finetune import load_start
 from egt.training.fit import FitResult
 from egt.training.fit import fit as train_model
+from egt.training.folder import ARTIFACT, keep_config, try_folder, unchanged_if_refused
 from egt.training.memory import fit_into_memory
-from egt.training.transfer import Start
+from egt.training.processes import check_launch, is_first
+from egt.training.run import checkpoints_of
 
 log = logging.getLogger(__name__)
 
 SPLITS = ("train", "val", "test")
-ARTIFACT, CONFIG = "artifact", "config.yaml"
 
 Watch = Callable[[str, int, int], None]
 """Called while graphs are prepared: what is done, how many are, and of how many."""
@@ -63,7 +65,6 @@ def fit(
     *,
     source: Source | None = None,
     resume: bool = False,
-    start_from: Start | None = None,
     show_progress: bool = True,
     watch: Watch | None = None,
 ) -> Outcome:
@@ -74,42 +75,28 @@ def fit(
         out: the run folder, `runs/<name>` by default; gets `config.yaml`, `metrics.csv`, `checkpoints/`, `artifact/`.
         source: the data, if it is open already.
         resume: continue the run in `out`.
-        start_from: weights of another model to start with.
         show_progress: show a progress bar while training.
         watch: is told about the preparation of graphs.
     """
     folder = Path("runs", config.name) if out is None else Path(out)
-    if not resume and any(folder.glob("checkpoints/step-*")):
+    begun = bool(checkpoints_of(folder).generations())
+    if begun and not resume:
         raise ConfigError(f"{folder} already holds a run; continue it with --resume, or choose another folder (--out)")
+    check_devices(config.trainer)
+    check_launch(config.trainer.devices, config.trainer.num_nodes)
+    try_folder(folder)
     source = source or open_source(config)
     config = with_names(config, source)
-    stores = _prepare(config, source, watch)
-    config = fit_into_memory(config, stores)
-    before = _write_config(config, folder)
-    try:
-        result = train_model(
-            config,
-            stores["train"],
-            stores.get("val"),
-            out_dir=folder,
-            resume=resume,
-            start_from=start_from,
-            show_progress=show_progress,
-        )
-    except ConfigError:
-        if before is not None:  # the run in the folder stays as it was
-            (folder / CONFIG).write_text(before, encoding="utf-8")
-        raise
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in str(error):
-            raise
-        raise RunError(
-            "out of memory; compute a batch in smaller parts (data.pair_budget), or lower data.batch_size "
-            "(`egt plan` tells what a run needs)"
-        ) from error
+    with unchanged_if_refused(folder) if is_first() else nullcontext():
+        start = None if begun else load_start(config)
+        _keep(config, folder)  # a run that is killed from here on can be resumed without its options
+        stores = _prepare(config, source, watch)
+        config = fit_into_memory(config, stores)
+        _keep(config, folder)
+        result = _train(config, stores, folder, resume=resume, start_from=start, show_progress=show_progress)
     path = folder / ARTIFACT
     problems = {name: sum(1 for row in store.problems if row.error) for name, store in stores.items()}
-    if getattr(rank_zero_only, "rank", 0):  # another process of this run writes the artifact
+    if not is_first():  # another process of this run writes the artifact
         untrained = Artifact(config, build_model(config))
         return Outcome(path, untrained, result.epoch, result.history, problems, is_first=False)
     artifact = _artifact(config, source, stores, result, problems)
@@ -146,16 +133,22 @@ def _prepare(config: RunConfig, source: Source, watch: Watch | None) -> dict[str
     return stores
 
 
-def _write_config(config: RunConfig, folder: Path) -> str | None:
-    """Write the configuration. Returns the one that was there, if any."""
-    path = folder / CONFIG
+def _keep(config: RunConfig, folder: Path) -> None:
+    if is_first():
+        keep_config(config, folder)
+
+
+def _train(config: RunConfig, stores: Mapping[str, Store], folder: Path, **options: Any) -> FitResult:
+    """The trained model; a lack of memory is told as what to do about it."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        before = path.read_text(encoding="utf-8") if path.is_file() else None
-        path.write_text(write_config(config), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{folder} cannot be written ({error.strerror}); choose another folder (--out)") from error
-    return before
+        return train_model(config, stores["train"], stores.get("val"), out_dir=folder, **options)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in str(error):
+            raise
+        raise RunError(
+            "out of memory; compute a batch in smaller parts (data.pair_budget), or lower data.batch_size "
+            "(`egt plan` tells what a run needs)"
+        ) from error
 
 
 def _artifact(

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torch.utils.data import DataLoader
-
 from egt.batching.batch import GraphBatch
 from egt.batching.loader import graph_sizes, step_loader
 from egt.batching.sampling import Sampling, evaluation_batches
 from egt.config.run import DataConfig
 from egt.encodings.encoding import Sample
+from egt.training.interruption import Interruption
 from egt.training.run import Run
 
 
 class TrainingSteps:
     """The remaining steps of the running epoch, each a list of micro-batches.
 
+    An epoch that was left in its validation has none; it gets an empty one, for Lightning to go on from.
     It has no length: Lightning would keep that of the first epoch, which a resumed run enters in the middle.
 
     Args:
@@ -32,25 +32,38 @@ class TrainingSteps:
     def __iter__(self) -> Iterator[list[GraphBatch]]:
         position = self.run.progress.position
         plans = self.sampling.epoch(self.run.progress.epoch, start=position)
-        left = plans[: self.run.last_position - position]
+        left = plans[: self.run.last_position - position] or [[]]
         return iter(step_loader(self.samples, left, self.sampling.layout, self.num_workers))
 
 
-def validation_loader(samples: Sequence[Sample], sampling: Sampling, data: DataConfig) -> DataLoader[list[GraphBatch]]:
-    """This process' share of a split, in batches of like size.
+class ValidationSteps:
+    """This process' share of a split, in batches of like size; it ends early when someone wants the run to stop.
 
     Args:
         samples: of the validation split.
         sampling: of the training split, whose layout and processes are taken.
         data: batch size, budget and workers.
+        interruption: whether someone wants the run to stop.
     """
-    batches = evaluation_batches(
-        graph_sizes(samples),
-        data.batch_size,
-        sampling.layout,
-        pair_budget=data.pair_budget,
-        rank=sampling.rank,
-        num_ranks=sampling.num_ranks,
-    )
-    # A process without graphs takes an empty step, to meet the others at the end.
-    return step_loader(samples, [[batch] for batch in batches] or [[]], sampling.layout, data.num_workers)
+
+    def __init__(
+        self, samples: Sequence[Sample], sampling: Sampling, data: DataConfig, interruption: Interruption
+    ) -> None:
+        self.interruption = interruption
+        batches = evaluation_batches(
+            graph_sizes(samples),
+            data.batch_size,
+            sampling.layout,
+            pair_budget=data.pair_budget,
+            rank=sampling.rank,
+            num_ranks=sampling.num_ranks,
+        )
+        # A process without graphs takes an empty step, to meet the others at the end.
+        plans = [[batch] for batch in batches] or [[]]
+        self.loader = step_loader(samples, plans, sampling.layout, data.num_workers)
+
+    def __iter__(self) -> Iterator[list[GraphBatch]]:
+        for batches in self.loader:
+            yield batches
+            if self.interruption.requested:
+                return

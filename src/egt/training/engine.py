@@ -22,13 +22,13 @@ from egt.batching.loader import graph_sizes
 from egt.batching.sampling import Sampling
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
-from egt.errors import ConfigError
+from egt.errors import RunError
 from egt.model import EGT
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.tasks.scale import TargetScale
 from egt.training.bar import RunBar
-from egt.training.data import TrainingSteps, validation_loader
-from egt.training.interruption import Interruption
+from egt.training.data import TrainingSteps, ValidationSteps
+from egt.training.interruption import Interruption, ending_at_once
 from egt.training.module import TrainingModule
 from egt.training.run import Run, checkpoints_of
 from egt.training.transfer import Start, start_from
@@ -56,6 +56,9 @@ def train(
     keep_freed_memory()
     with Interruption() as interruption, _quiet(), ExitStack() as stack:
         trainer = _trainer(config, out_dir)
+        if trainer.world_size > 1:  # Lightning would do this later, where a signal waits until all have come
+            with ending_at_once("while waiting for the other processes"):
+                trainer.strategy.setup_environment()
         if trainer.is_global_zero:
             stack.enter_context(checkpoints_of(out_dir).claimed())
         layout = _layout(config, trainer)
@@ -83,8 +86,10 @@ def train(
         trainer.fit(
             TrainingModule(config, run.model, task, run, interruption, named, [bar]),
             TrainingSteps(train_samples, sampling, run, config.data.num_workers),
-            validation_loader(validation_samples, sampling, config.data) if validation_samples else None,
+            ValidationSteps(validation_samples, sampling, config.data, interruption) if validation_samples else None,
         )
+        if interruption.requested:  # too late for a step to see it
+            raise RunError(f"stopped by {interruption.requested} after the last step; continue with --resume")
 
 
 def _model(config: RunConfig, start: Start | None) -> EGT:
@@ -103,10 +108,6 @@ def _model(config: RunConfig, start: Start | None) -> EGT:
 
 def _trainer(config: RunConfig, out_dir: Path) -> lightning.Trainer:
     settings = config.trainer
-    if settings.precision == "16" and not (
-        torch.cuda.is_available() and settings.accelerator in ("auto", "gpu", "cuda")
-    ):
-        raise ConfigError("trainer.precision 16 needs a GPU; on a CPU use bf16 or 32")
     several = settings.num_nodes > 1 or settings.devices != 1
     loggers: list[Logger] = []
     if importlib.util.find_spec("tensorboard") is not None:

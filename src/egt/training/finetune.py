@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any, Literal
 
 from torch import Tensor
 
-from egt.artifact.artifact import Artifact
-from egt.config.load import parse_config
-from egt.config.run import RunConfig
+from egt.artifact.artifact import CONFIG, Artifact, load_artifact, weights_sha256
+from egt.config.load import override, read_config
+from egt.config.run import RunConfig, StartConfig
 from egt.errors import ArtifactError, ConfigError
+from egt.inference.predictor import find_artifact
 from egt.sources.own import OwnSchema
 from egt.sources.own.schema import MOLECULE_SCHEMAS, Feature
 from egt.sources.registry import BENCHMARKS
@@ -30,8 +32,46 @@ _PLACES: tuple[tuple[Level, str, str], ...] = (
 """Of the features of nodes and of edges: the settings of their inputs, and the place of the terms in the model."""
 
 
-def with_model_of(config: RunConfig, trained: RunConfig) -> RunConfig:
-    """A run of own data with the sizes and parts of a trained model.
+def describe_start(
+    artifact: str, *, keep_head: bool = False, freeze_below: int = 0, tune: Tuned = "all"
+) -> StartConfig:
+    """What the configuration of a run says about the artifact it starts from. Arguments as in `StartConfig`."""
+    path = find_artifact(artifact)
+    place = str(Path(artifact).resolve()) if Path(artifact).exists() else artifact  # or the name of a shipped one
+    name = read_config(path / CONFIG).name
+    return StartConfig(
+        artifact=place,
+        name=name,
+        sha256=weights_sha256(path),
+        keep_head=keep_head,
+        freeze_below=freeze_below,
+        tune=tune,
+    )
+
+
+def load_start(config: RunConfig) -> Start | None:
+    """What the configuration says that the run starts from; None for random weights.
+
+    Raises:
+        ArtifactError: the artifact is gone, or has other weights than when the run was described.
+    """
+    start = config.start
+    if start is None:
+        return None
+    try:
+        path = find_artifact(start.artifact)
+        if weights_sha256(path) != start.sha256:
+            raise ArtifactError(f"{path}: its weights are not those that the run was set up with")
+        artifact = load_artifact(path)
+    except ArtifactError as error:
+        raise ArtifactError(
+            f"the run starts from the weights of {start.name}, but {error} (put them back, or name them with --from)"
+        ) from error
+    return start_of(artifact, config, keep_head=start.keep_head, freeze_below=start.freeze_below, tuned=start.tune)
+
+
+def with_model_of(config: RunConfig, trained: RunConfig, settings: Sequence[str] = ()) -> RunConfig:
+    """A run of own data with the sizes and parts of a trained model, and then with some settings replaced.
 
     Molecules of the same vocabulary keep its inputs; other data brings its own features, in the places of the trained
     model's. The readout is the trained model's where both predict at the same level.
@@ -48,8 +88,8 @@ def with_model_of(config: RunConfig, trained: RunConfig) -> RunConfig:
     if config.model.level != trained.model.level:
         changes["readout"] = config.model.readout
     model = trained.model.model_copy(update=changes)
-    run = config.model_copy(update={"model": model}).model_dump()
-    return parse_config(run, "the model to start from does not fit this run")
+    run = config.model_copy(update={"model": model})
+    return override(run, settings, where="the run with the model to start from")
 
 
 def start_of(

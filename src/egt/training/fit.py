@@ -9,18 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from egt.batching.loader import graph_sizes
+from egt.config.load import parse_config
 from egt.config.run import RunConfig
 from egt.config.task import Regression
 from egt.encodings.encoding import Sample
+from egt.encodings.store import Store
 from egt.errors import ArtifactError, ConfigError, DataError
 from egt.tasks.scale import TargetScale
 from egt.training.checkpoint import read_tensors
+from egt.training.devices import check_devices, num_devices
 from egt.training.engine import train
+from egt.training.labels import check_labels
 from egt.training.processes import check_launch, run_together, started_from_outside
 from egt.training.progress import Progress, named
 from egt.training.run import checkpoints_of
@@ -35,6 +38,7 @@ _FREE: set[tuple[str, ...]] = {
     ("trainer", "num_nodes"),
     ("data", "num_workers"),
     ("data", "pair_budget"),
+    ("start", "artifact"),  # its weights are known by their checksum
 }
 """Settings that may change when a run is resumed: they say how long, where and in which parts, not what is computed."""
 
@@ -88,10 +92,11 @@ def fit(
         ArtifactError: a damaged or foreign checkpoint.
     """
     _check(config, train_samples, validation_samples)
+    check_devices(config.trainer)
     check_launch(config.trainer.devices, config.trainer.num_nodes)
     checkpoints = checkpoints_of(out_dir)
     checkpoints.open()
-    facts = _facts(config, train_samples)
+    facts = _facts(config, train_samples, validation_samples)
     latest = checkpoints.latest()
     if latest is None:
         facts |= {"scale": _scale(config, train_samples)}
@@ -100,6 +105,7 @@ def fit(
         facts |= {"scale": latest[0]["scale"]}
     else:
         raise ConfigError(f"{out_dir} already holds a run; continue it with --resume, or choose another folder")
+    check_labels(config, train_samples, validation_samples)
     arguments: dict[str, Any] = {
         "config": config,
         "train_samples": train_samples,
@@ -109,7 +115,7 @@ def fit(
         "start": start_from,
         "show_progress": show_progress,
     }
-    devices = _num_devices(config)
+    devices = num_devices(config.trainer)
     if devices > 1 and not started_from_outside():
         run_together(train, devices, arguments)
     else:
@@ -160,22 +166,30 @@ def _check(config: RunConfig, train_samples: Sequence[Sample], validation: Seque
             )
 
 
-def _facts(config: RunConfig, train_samples: Sequence[Sample]) -> dict[str, Any]:
+def _facts(config: RunConfig, train_samples: Sequence[Sample], validation: Sequence[Sample] | None) -> dict[str, Any]:
     """What a checkpoint has to agree with: settings and data."""
     sizes = graph_sizes(train_samples)
-    return {"config": config.model_dump(mode="json"), "data": hashlib.sha256(sizes.tobytes()).hexdigest()}
+    return {
+        "config": config.model_dump(mode="json"),
+        "data": hashlib.sha256(sizes.tobytes()).hexdigest(),
+        "content": [each.fingerprint if isinstance(each, Store) else None for each in (train_samples, validation)],
+    }
 
 
 def _check_same(kept: Mapping[str, Any], facts: Mapping[str, Any], out_dir: Path) -> None:
-    ours, theirs = _paths(facts["config"]), _paths(kept["config"])
+    known = parse_config(kept["config"], f"the settings of the run in {out_dir}")  # with those that are new since
+    ours, theirs = _paths(facts["config"]), _paths(known.model_dump(mode="json"))
     paths = [path for path in {**ours, **theirs} if ours.get(path) != theirs.get(path) and path not in _FREE]
     if paths:
         raise ConfigError(
             f"the run in {out_dir} was started with other settings: {', '.join('.'.join(path) for path in paths)}; "
             "resume with the same ones, or start a new run in another folder"
         )
-    if kept["data"] != facts["data"]:
-        raise ConfigError(f"the run in {out_dir} was started on other training graphs; start a new run elsewhere")
+    if kept["data"] != facts["data"] or kept.get("content", facts["content"]) != facts["content"]:
+        raise ConfigError(
+            f"the run in {out_dir} was started on other data: graphs or targets of training or validation have changed "
+            "since; put the data back, or start a new run in another folder"
+        )
 
 
 def _paths(config: Mapping[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], str]:
@@ -202,10 +216,3 @@ def _scale(config: RunConfig, samples: Sequence[Sample]) -> dict[str, list[float
 
     scale = TargetScale.of(rows())
     return {"mean": list(scale.mean), "std": list(scale.std)}
-
-
-def _num_devices(config: RunConfig) -> int:
-    asked = config.trainer.devices
-    if asked != "auto":
-        return asked
-    return max(torch.cuda.device_count(), 1) if config.trainer.accelerator in ("auto", "gpu", "cuda") else 1

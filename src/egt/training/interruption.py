@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -11,7 +15,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """While the context lasts, the first signal only sets `requested`; a second Ctrl-C interrupts at once.
+    """From `listen` to the end of the context the first signal only sets `requested`.
+
+    A second Ctrl-C does what the first would have done before. Signals that this process was told to ignore stay so.
 
     Attributes:
         requested: the name of the signal that came, empty if none did.
@@ -23,21 +29,54 @@ class Interruption:
 
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.getsignal(number) for number in _SIGNALS}
-            self.install()
+            handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+            self._before = {number: old for number, old in handlers.items() if old is not signal.SIG_IGN}
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def install(self) -> None:
-        """Put the handlers in place (again: Lightning sets its own when it starts)."""
-        if self._before:
-            for number in _SIGNALS:
-                signal.signal(number, self._handle)
+    def listen(self) -> None:
+        """Put the handlers in place: from here on there is something to keep, and a moment to keep it."""
+        for number in self._before:
+            signal.signal(number, self._handle)
 
-    def _handle(self, number: int, _: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.requested and number == signal.SIGINT:
+            before = self._before[signal.SIGINT]
+            if callable(before):
+                before(number, frame)
             raise KeyboardInterrupt
         self.requested = signal.Signals(number).name
+
+
+@contextmanager
+def ending_at_once(where: str) -> Iterator[None]:
+    """A signal ends this process with a message and exit code 1, even in a call that never comes back to Python.
+
+    Python's own handlers wait for such a call, as for other processes that may never come. A thread does not.
+
+    Args:
+        where: what the process was doing, for the message.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer)
+
+    def watch() -> None:
+        while number := os.read(reader, 1):  # nothing when the writer is closed
+            if number[0] in _SIGNALS:
+                print(f"stopped by {signal.Signals(number[0]).name} {where}", file=sys.stderr, flush=True)
+                os._exit(1)
+        os.close(reader)
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(writer)

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from egt.batching.batch import GraphBatch
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
-from egt.errors import DataError, RunError
+from egt.errors import RunError
 from egt.model import EGT
 from egt.nn.randomness import graph_keys
 from egt.tasks.scores import Scores
@@ -85,7 +85,7 @@ class TrainingModule(lightning.LightningModule):
 
     def on_train_start(self) -> None:
         """Lightning has set its own signal handlers by now; ours stop at a safe moment instead."""
-        self.interruption.install()
+        self.interruption.listen()
         plugin = self.trainer.precision_plugin
         if self.run.precision:
             plugin.load_state_dict(self.run.precision)
@@ -96,6 +96,8 @@ class TrainingModule(lightning.LightningModule):
 
     def training_step(self, batches: Sequence[GraphBatch], _: int) -> None:
         """An optimizer step. batches: this process' micro-batches, possibly none."""
+        if self.run.awaits_validation:  # it was stopped there
+            return
         labels, graphs, stop = counts(
             self.device,
             sum(count_labels(batch, self.task.level).item() for batch in batches),
@@ -164,16 +166,17 @@ class TrainingModule(lightning.LightningModule):
         """Bring together what all processes saw."""
         if self.run.average is not None:
             self.run.average.swap()
+        (stop,) = counts(self.device, float(bool(self.interruption.requested)))
+        if stop:  # the whole validation is computed again
+            self._stop()
         bad = [k for ids in gather(self._bad_graphs) for k in ids]
         if bad:
             self._diverged("the validation loss", "validation", bad)
         loss, labels = counts(self.device, *self._sums)
-        if not labels:
-            raise DataError("the validation split has no labels; a run needs some to select its weights")
         first, *others = gather(self._scores)
         for other in others:
             first.absorb(other)
-        self._validation = {"loss": loss / labels, **first.compute()}
+        self._validation = {"loss": loss / max(labels, 1), **first.compute()}
 
     def on_train_epoch_end(self) -> None:
         """Close the epoch."""

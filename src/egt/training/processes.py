@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from egt import errors
 from egt.errors import ConfigError, EgtError, RunError
 from egt.training.interruption import Interruption
 
@@ -27,6 +27,12 @@ def started_from_outside() -> bool:
     from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 
     return "LOCAL_RANK" in os.environ or SLURMEnvironment.detect()
+
+
+def is_first() -> bool:
+    """Whether this process speaks and writes for all that a launcher has started; true where there are no others."""
+    ranks = (os.environ.get(name) for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
+    return int(next((rank for rank in ranks if rank is not None), "0")) == 0
 
 
 def check_launch(devices: int | str, num_nodes: int) -> None:
@@ -50,40 +56,53 @@ def check_launch(devices: int | str, num_nodes: int) -> None:
 def run_together(function: Callable[..., None], num_processes: int, arguments: Mapping[str, Any]) -> None:
     """Call `function(**arguments)` in each of `num_processes` new processes, and wait for all of them.
 
-    An `EgtError` of any process is raised here. Signals are passed on, so that the processes can stop safely.
+    An `EgtError` of any process is raised here. What the first one logs is logged here. Signals are passed on, so that
+    the processes can stop safely.
     """
     context = multiprocessing.get_context("spawn")
     port = _free_port()
     pipes = [context.Pipe(duplex=False) for _ in range(num_processes)]
+    receivers = [receiver for receiver, _ in pipes]
     processes = [
         context.Process(target=_child, args=(function, dict(arguments), rank, num_processes, port, pipe[1]))
         for rank, pipe in enumerate(pipes)
     ]
+    failures: list[EgtError] = []
     with Interruption() as interruption:
-        for process in processes:
-            process.start()
-        for _, sender in pipes:
-            sender.close()
+        interruption.listen()
         try:
-            _watch(processes, interruption)
+            with _ignoring_control_c():
+                for process in processes:
+                    process.start()
+            for _, sender in pipes:
+                sender.close()
+            _watch(processes, receivers, failures, interruption)
         finally:
             for process in processes:
-                process.kill()
-                process.join()
-    for receiver, _ in pipes:
-        with suppress(EOFError):  # a process without an error sends nothing
-            name, message = receiver.recv()
-            raise getattr(errors, name)(message)
+                if process.pid is not None:
+                    process.kill()
+                    process.join()
+    if failures:
+        raise failures[0]
+    if interruption.requested:  # before the first step, or after the last
+        raise RunError(f"stopped by {interruption.requested}; continue with --resume")
     for rank, process in enumerate(processes):
         if process.exitcode:
             raise RunError(f"process {rank} of {num_processes} ended with exit code {process.exitcode}")
 
 
-def _watch(processes: list[SpawnProcess], interruption: Interruption) -> None:
+def _watch(
+    processes: Sequence[SpawnProcess],
+    receivers: Sequence[Connection],
+    failures: list[EgtError],
+    interruption: Interruption,
+) -> None:
     """Wait for all processes; pass a signal on once; do not let survivors wait for one that is gone."""
     told, deadline = False, None
     while alive := [process for process in processes if process.is_alive()]:
-        wait([process.sentinel for process in alive], timeout=0.2)
+        open_pipes = [receiver for receiver in receivers if not receiver.closed]
+        wait([*(process.sentinel for process in alive), *open_pipes], timeout=0.2)
+        _listen(open_pipes, failures)
         if interruption.requested and not told:
             told = True
             for process in alive:
@@ -93,6 +112,34 @@ def _watch(processes: list[SpawnProcess], interruption: Interruption) -> None:
         if deadline is not None and time.monotonic() > deadline:
             for process in alive:
                 process.kill()
+    _listen([receiver for receiver in receivers if not receiver.closed], failures)
+
+
+def _listen(receivers: Sequence[Connection], failures: list[EgtError]) -> None:
+    """Take in what the processes have sent: records of their logs, and the errors they ended with."""
+    for receiver in receivers:
+        try:
+            while receiver.poll():
+                message = receiver.recv()
+                if isinstance(message, EgtError):
+                    failures.append(message)
+                elif logging.getLogger(message.name).isEnabledFor(message.levelno):
+                    logging.getLogger(message.name).handle(message)
+        except (EOFError, OSError):  # the process is gone
+            receiver.close()
+
+
+class _ToParent(logging.Handler):
+    """Sends the records of a log to the process that was called, which knows what to show."""
+
+    def __init__(self, pipe: Connection) -> None:
+        super().__init__()
+        self.pipe = pipe
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send a record as its text: its arguments may be things that cannot travel."""
+        record.msg, record.args, record.exc_info = self.format(record), None, None
+        self.pipe.send(record)
 
 
 def _child(
@@ -105,12 +152,28 @@ def _child(
         MASTER_ADDR="127.0.0.1",
         MASTER_PORT=str(port),
     )
+    # All do the same: one of them tells.
+    level = logging.INFO if rank == 0 else logging.ERROR
+    logging.basicConfig(handlers=[_ToParent(pipe)], format="%(message)s", level=level)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         function(**arguments)
     except EgtError as error:
-        pipe.send((type(error).__name__, str(error)))
+        pipe.send(error)
         raise SystemExit(1) from error
+
+
+@contextmanager
+def _ignoring_control_c() -> Iterator[None]:
+    """Processes that are started inside never see a Ctrl-C, which goes to all of a terminal; their parent does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _end_with_parent() -> None:

@@ -16,6 +16,7 @@ from egt.errors import ArtifactError
 from egt.model import EGT
 from egt.training.average import WeightAverage
 from egt.training.checkpoint import Checkpoints, write_tensors
+from egt.training.folder import CHECKPOINTS
 from egt.training.history import write_history
 from egt.training.progress import Best, Progress, named, restore_optimizer, training_tensors
 from egt.training.schedule import Schedule, build_schedule
@@ -61,9 +62,16 @@ class Run:
     def finished(self) -> bool:
         """Whether the run has reached its end."""
         limits = self.config.trainer
-        return (limits.max_epochs is not None and self.progress.epoch >= limits.max_epochs) or (
-            limits.max_steps is not None and self.progress.step >= limits.max_steps
+        return not self.awaits_validation and (
+            (limits.max_epochs is not None and self.progress.epoch >= limits.max_epochs)
+            or (limits.max_steps is not None and self.progress.step >= limits.max_steps)
         )
+
+    @property
+    def awaits_validation(self) -> bool:
+        """Whether the running epoch has had all its steps, but is not closed."""
+        has_begun = self.progress.sums[3] > 0
+        return has_begun and self.progress.position >= self.last_position
 
     @property
     def last_position(self) -> int:
@@ -163,4 +171,4 @@ class Run:
 
 def checkpoints_of(folder: Path) -> Checkpoints:
     """The checkpoints of the run in this folder."""
-    return Checkpoints(folder / "checkpoints")
+    return Checkpoints(folder / CHECKPOINTS)

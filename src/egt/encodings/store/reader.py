@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from egt.encodings.encoding import Preparation, Sample
 from egt.encodings.store.files import describe, map_array, read_index
-from egt.encodings.store.layout import field_names, put_together, stored_settings
+from egt.encodings.store.layout import GRAPH_FIELDS, field_names, put_together, stored_settings
 from egt.errors import DataError
 from egt.sources.source import Reading
 
@@ -54,6 +56,13 @@ class Store(Sequence[Sample]):
     def problems(self) -> list[Reading]:
         """The rows that could not be read or prepared, or only with reservations."""
         return [Reading(**problem) for problem in self._index["problems"]]
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the graphs and their targets; of no encodings, whose last digits differ between machines."""
+        files = self._index["files"]
+        content = [files.get(f"{name}.npy", {}).get("sha256") for name in ("num_nodes", "rows", *GRAPH_FIELDS)]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def __len__(self) -> int:
         return len(self.sizes)

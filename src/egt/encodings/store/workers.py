@@ -117,6 +117,7 @@ def _start_worker(source: Source, preparation: Preparation) -> None:
     _job = source, preparation
     gc.freeze()  # what the parent has loaded stays: looking through it for garbage would only take time and memory
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends its workers
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not with the handler that a forked worker has from its parent
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _blas_libraries().limit(limits=1)
 
