@@ -28,7 +28,7 @@ from egt.batching.packed import Packed
 from egt.batching.padded import Padded
 from egt.config.load import override
 from egt.config.presets import preset
-from egt.nn.channels import Scope
+from egt.nn.channels import Channels, Scope
 from egt.nn.kernels.allocator import keep_freed_memory
 
 WAYS = ("padded", "packed", "fused")
@@ -79,13 +79,13 @@ class Stack:
         self.d_h, self.d_e = torch.randn_like(self.h), torch.randn_like(self.e)
 
     def forward(self) -> tuple[Tensor, Tensor]:
-        h, e = self.h.requires_grad_(), self.e.requires_grad_()
+        x = Channels(self.h.requires_grad_(), self.e.requires_grad_(), self.scope, torch.empty(0))
         for layer in self.layers:
-            h, e = layer(h, e, self.scope)
-        return h, e
+            x = x.updated(*layer(x.h, x.e, x.scope))
+        return x.h, x.e
 
     def infer(self) -> None:
-        with torch.no_grad():
+        with torch.inference_mode():
             self.forward()
 
     def train(self) -> None:

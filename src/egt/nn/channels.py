@@ -21,16 +21,23 @@ class Scope:
         layout: where each node and pair is stored.
         allowed: (pairs..., 1) True where i may attend j; None when everyone attends everyone.
         noise: (B, 2) keys of the graphs (`egt.nn.randomness.graph_keys`); None draws fresh ones when they are needed.
+        owns_edges: whether nobody but the next layer reads the edge channel it is given. In `torch.inference_mode` a
+            fast path may then write the new edge channel over the old one: half the memory, and less of it to fetch.
     """
 
     layout: Layout
     allowed: Tensor | None = None
     noise: Tensor | None = None
+    owns_edges: bool = False
 
     @cached_property
     def keys(self) -> Tensor:
         """(B, 2) the keys of the graphs, given or fresh."""
         return fresh_keys(self.layout.num_graphs) if self.noise is None else self.noise
+
+    def owned(self) -> Scope:
+        """The same scope for a layer whose edge channel nobody else reads."""
+        return self if self.owns_edges else replace(self, owns_edges=True)
 
     @classmethod
     def dense(cls, h: Tensor, sizes: Tensor | None = None) -> Scope:
@@ -63,5 +70,5 @@ class Channels:
     queries: Tensor
 
     def updated(self, h: Tensor, e: Tensor) -> Channels:
-        """The channels after a layer."""
-        return replace(self, h=h, e=e)
+        """The channels after a layer; an edge channel that it made belongs to the layer after it."""
+        return replace(self, h=h, e=e, scope=self.scope if e is self.e else self.scope.owned())

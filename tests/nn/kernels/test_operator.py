@@ -101,6 +101,17 @@ def test_keeps_only_its_inputs(make_case: Any) -> None:
     assert [tuple(t.shape) for t in others] == [(2,)]  # sizes
 
 
+def test_written_over_its_input(make_case: Any) -> None:
+    case = make_case(sizes=[5, 9, 1])
+    with torch.no_grad():
+        expected_out, expected_e = case.fused()
+        case.settings["overwrite"] = True
+        out, e_new = case.fused()
+    assert e_new.data_ptr() == case.e.data_ptr()
+    assert torch.equal(out, expected_out)
+    assert torch.equal(e_new, expected_e)
+
+
 def test_noncontiguous_inputs(make_case: Any) -> None:
     case = make_case(sizes=[5, 9])
     expected = case.fused()

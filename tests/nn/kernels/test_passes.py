@@ -103,3 +103,30 @@ def test_half_precision_goes_the_plain_way() -> None:
         half = model(batch)
     with torch.no_grad():
         torch.testing.assert_close(half.float(), model(batch), rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_inference_may_write_over_edges(name: str) -> None:
+    config = tiny_config(num_layers=4, **VARIANTS[name])
+    model = lively(build_model(config)).eval()
+    batch = collate(samples_of(config, graphs_of_every_kind(4)))
+    with torch.no_grad():
+        expected = model.encode(batch)
+    with torch.inference_mode():
+        found = model.encode(batch)
+    assert torch.equal(found.h, expected.h)
+    assert torch.equal(found.e, expected.e)
+
+
+def test_edges_given_by_others_are_never_written_over() -> None:
+    config = tiny_config(num_layers=3)
+    model = lively(build_model(config)).eval()
+    with torch.inference_mode():
+        x = model.embed(collate(samples_of(config, graphs_of_every_kind(4))))
+        given = x.e.clone()
+        made = [x]
+        for layer in model.layers[:2]:
+            made.append(made[-1].updated(*layer(made[-1].h, made[-1].e, made[-1].scope)))
+    assert torch.equal(x.e, given)
+    assert made[1].e.data_ptr() != x.e.data_ptr()
+    assert made[2].e.data_ptr() == made[1].e.data_ptr()  # nobody else reads what the first layer made

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from egt.nn.kernels import binding
-from egt.nn.kernels.operator import Numbers, Switches, run
+from egt.nn.kernels.operator import Numbers, Switches, run, run_over
 
 
 class PairWeights(NamedTuple):
@@ -67,6 +67,7 @@ def pair_pass(
     masks_gates: bool = False,
     dropout_keys: Tensor | None = None,
     dropout_probability: float = 0.0,
+    overwrite: bool = False,
     portable: bool = False,
 ) -> tuple[Tensor | None, Tensor | None]:
     """All pair work of a layer on the packed layout (float32, CPU).
@@ -90,6 +91,7 @@ def pair_pass(
         masks_gates: random masking closes the gates too, not only the logits.
         dropout_keys: (B, 2) int64 keys of attention dropout, 32 bits each.
         dropout_probability: of an entry of A_tilde, below 1.
+        overwrite: write e_new over e, which must be contiguous; there are no gradients then.
         portable: do not use the AVX2 path.
 
     Returns:
@@ -116,5 +118,8 @@ def pair_pass(
     )
     numbers = Numbers(norm_eps, ffn_norm_eps, *clip, scale, 1.0 / (1.0 - dropout_probability))
     present = [tensor for pair in pairs if pair is not None for tensor in pair]
-    out, e_new = run(qkv, e, sizes, allowed, mask_keys, dropout_keys, present, switches, numbers)
+    if overwrite and has_edge_update:
+        out, e_new = run_over(qkv, e, sizes, allowed, mask_keys, dropout_keys, present, switches, numbers), e
+    else:
+        out, e_new = run(qkv, e, sizes, allowed, mask_keys, dropout_keys, present, switches, numbers)
     return None if edges_only else out, e_new if has_edge_update else None

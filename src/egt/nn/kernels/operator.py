@@ -142,11 +142,16 @@ def run(
     out_shape, e_shape = _output_shapes(qkv, e, switches)
     out = qkv.new_zeros(out_shape) if s.query_rows else qkv.new_empty(out_shape)
     e_new = e.new_empty(e_shape)
-    status = binding.loaded().egt_pair_pass_forward(
-        inputs.struct, out.data_ptr() if s.attends else None, e_new.data_ptr() if s.updates else None
-    )
-    binding.raise_for(status, f"{qkv.shape[0]} nodes and {e.shape[0]} pairs")
+    _forward(inputs, out, e_new)
     return out, e_new
+
+
+def _forward(inputs: _Inputs, out: Tensor, e_new: Tensor) -> None:
+    """Fills the outputs; one without rows is not wanted."""
+    pointers = [tensor.data_ptr() if tensor.shape[0] else None for tensor in (out, e_new)]
+    status = binding.loaded().egt_pair_pass_forward(inputs.struct, *pointers)
+    s = inputs.struct
+    binding.raise_for(status, f"{s.num_nodes} nodes and {s.num_pairs} pairs")
 
 
 @run.register_fake
@@ -163,6 +168,40 @@ def _(
 ) -> tuple[Tensor, Tensor]:
     out_shape, e_shape = _output_shapes(qkv, e, switches)
     return qkv.new_empty(out_shape), e.new_empty(e_shape)
+
+
+@torch.library.custom_op("egt::pair_pass_over", mutates_args=("e",), device_types="cpu")
+def run_over(
+    qkv: Tensor,
+    e: Tensor,
+    sizes: Tensor,
+    allowed: Tensor | None,
+    mask_keys: Tensor | None,
+    dropout_keys: Tensor | None,
+    weights: Sequence[Tensor],
+    switches: Sequence[int],
+    numbers: Sequence[float],
+) -> Tensor:
+    """The forward pass of an inference: e_new is written over e, and only `out` is returned."""
+    inputs = _Inputs(qkv, e, sizes, allowed, mask_keys, dropout_keys, weights, switches, numbers)
+    out = qkv.new_empty(_output_shapes(qkv, e, switches)[0])
+    _forward(inputs, out, e)
+    return out
+
+
+@run_over.register_fake
+def _(
+    qkv: Tensor,
+    e: Tensor,
+    sizes: Any,
+    allowed: Any,
+    mask_keys: Any,
+    dropout_keys: Any,
+    weights: Any,
+    switches: Sequence[int],
+    numbers: Any,
+) -> Tensor:
+    return qkv.new_empty(_output_shapes(qkv, e, switches)[0])
 
 
 @torch.library.custom_op("egt::pair_pass_backward", mutates_args=(), device_types="cpu")

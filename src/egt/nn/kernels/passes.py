@@ -46,6 +46,7 @@ class FusedPairPass(PairPass):
             masks_gates=self.masking.gates,
             dropout_keys=derive(scope.keys, self.dropout.layer, Stream.ATTENTION_DROPOUT) if dropped else None,
             dropout_probability=self.dropout.probability if dropped else 0.0,
+            overwrite=_may_overwrite(e, scope),
         )
         assert out is not None
         return out.unflatten(-1, qkv.shape[-2:]), e if updated is None else updated
@@ -81,6 +82,7 @@ class FusedEdgePass(EdgePass):
             edges_only=True,
             norm_eps=_eps(self.logits.norm_e),
             ffn_norm_eps=_eps(self.edges.ffn.norm),
+            overwrite=_may_overwrite(e, scope),
         )
         assert updated is not None
         return updated
@@ -88,6 +90,10 @@ class FusedEdgePass(EdgePass):
 
 def _fits(*tensors: Tensor) -> bool:
     return all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
+
+
+def _may_overwrite(e: Tensor, scope: Scope) -> bool:
+    return scope.owns_edges and torch.is_inference_mode_enabled() and e.is_contiguous()
 
 
 def _edges_fit(edges: nn.Module) -> bool:

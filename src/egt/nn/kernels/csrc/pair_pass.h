@@ -44,7 +44,8 @@ struct EgtPairPass {
     EgtPairParameters parameters;
 };
 
-// Writes out (M, d) unless edges only, and e_new (P, d_e) unless frozen. Returns 0, or 1 if sizes do not add up.
+// Writes out (M, d) unless edges only, and e_new (P, d_e) unless frozen; e_new may be e itself. Returns 0, 1 if sizes do
+// not add up, 2 if there is no memory for working buffers, 3 if there are no threads.
 int egt_pair_pass_forward(const EgtPairPass *pass, float *out, float *e_new);
 
 // Reads d_out and d_e_new (null: that output was not used); adds to d_qkv, d_parameters (zeroed by the caller) and
