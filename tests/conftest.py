@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,10 @@ import torch
 
 # Tiny tensors gain nothing from threads, and several test processes share the cores.
 torch.set_num_threads(1)
+
+# A shell starts background jobs with Ctrl-C ignored, and so would be every command that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SLOW = pytest.StashKey[int]()
 """How many slow tests were left out."""
