@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from egt.nn.kernels import binding
+from egt.nn.kernels import allocator, binding
 
 
 class Switches(NamedTuple):
@@ -164,7 +164,7 @@ def run(
     s = Switches(*switches)
     out_shape, e_shape = _output_shapes(qkv, e, switches)
     out = qkv.new_zeros(out_shape) if s.query_rows else qkv.new_empty(out_shape)
-    e_new = e.new_empty(e_shape)
+    e_new = allocator.empty(e_shape)
     status = _library().egt_pair_pass_forward(
         inputs.struct, out.data_ptr() if s.attends else None, e_new.data_ptr() if s.updates else None
     )
@@ -212,7 +212,7 @@ def run_backward(
     d_weights = [torch.zeros(weight.shape) for weight in weights]
     if d_out is None and d_e_new is None:
         return [d_qkv, torch.zeros(e.shape), *d_weights]
-    d_e = torch.zeros(e.shape) if s.query_rows else torch.empty(e.shape)
+    d_e = torch.zeros(e.shape) if s.query_rows else allocator.empty(e.shape)
     named = zip(inputs.names, d_weights, strict=True)
     d_parameters = binding.PairParameters(**{name: tensor.data_ptr() for name, tensor in named})
     status = _library().egt_pair_pass_backward(
