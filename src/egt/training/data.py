@@ -11,6 +11,7 @@ from egt.batching.loader import graph_sizes, step_loader
 from egt.batching.sampling import Sampling, evaluation_batches
 from egt.config.run import DataConfig
 from egt.encodings.encoding import Sample
+from egt.inference.forward import evaluation_budget
 from egt.training.run import Run
 
 
@@ -44,11 +45,12 @@ def validation_loader(samples: Sequence[Sample], sampling: Sampling, data: DataC
         sampling: of the training split, whose layout and processes are taken.
         data: batch size, budget and workers.
     """
+    sizes = graph_sizes(samples)
     batches = evaluation_batches(
-        graph_sizes(samples),
+        sizes,
         data.batch_size,
         sampling.layout,
-        pair_budget=data.pair_budget,
+        pair_budget=evaluation_budget(data.pair_budget, sizes),
         rank=sampling.rank,
         num_ranks=sampling.num_ranks,
     )

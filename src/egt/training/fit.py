@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -18,6 +17,7 @@ from egt.config.run import RunConfig
 from egt.config.task import Regression
 from egt.encodings.encoding import Sample
 from egt.errors import ArtifactError, ConfigError, DataError
+from egt.inference.execution import num_devices
 from egt.tasks.scale import TargetScale
 from egt.training.checkpoint import read_tensors
 from egt.training.engine import train
@@ -109,7 +109,7 @@ def fit(
         "start": start_from,
         "show_progress": show_progress,
     }
-    devices = _num_devices(config)
+    devices = num_devices(config)
     if devices > 1 and not started_from_outside():
         run_together(train, devices, arguments)
     else:
@@ -202,10 +202,3 @@ def _scale(config: RunConfig, samples: Sequence[Sample]) -> dict[str, list[float
 
     scale = TargetScale.of(rows())
     return {"mean": list(scale.mean), "std": list(scale.std)}
-
-
-def _num_devices(config: RunConfig) -> int:
-    asked = config.trainer.devices
-    if asked != "auto":
-        return asked
-    return max(torch.cuda.device_count(), 1) if config.trainer.accelerator in ("auto", "gpu", "cuda") else 1
