@@ -16,6 +16,8 @@ from torch import Tensor
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 _POOLED_BYTES = 1 << 20
 """Smaller buffers come from the heap as any other tensor."""
+_ROOM = 1.25
+"""Blocks are this much larger than their first buffer: the next batch may be, and pages never touched cost nothing."""
 
 
 class Pool:
@@ -39,7 +41,7 @@ class Pool:
         else:
             if self._free:
                 self._free.remove(max(self._free, key=len))
-            block = mmap.mmap(-1, 4 * count, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            block = mmap.mmap(-1, round(_ROOM * 4 * count), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         array = np.frombuffer(block, np.float32, count)
         weakref.finalize(array, self._free.append, block).atexit = False
         return torch.from_numpy(array).view(*shape)
