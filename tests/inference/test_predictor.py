@@ -20,6 +20,7 @@ from egt.config.task import Multiclass, Regression, TaskConfig
 from egt.errors import ArtifactError, DataError
 from egt.graph import Graph
 from egt.inference import memory, predictor
+from egt.inference.execution import execution
 from egt.inference.predictor import Predictor, find_artifact
 from egt.sources.own import Feature, OwnSchema
 
@@ -121,8 +122,8 @@ def test_metrics_on_given_graphs() -> None:
 
 def test_a_graph_that_does_not_fit_into_memory_is_a_row_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Predictor(make())
-    per_pair = memory.prediction_bytes_per_pair(model.config)
-    monkeypatch.setattr(memory, "available_memory", lambda device: 60 * per_pair)  # (5 + 2 virtual)^2 = 49 pairs
+    there = memory.prediction_bytes(model.config, 6, execution(model.config, training=False))
+    monkeypatch.setattr(memory, "available_memory", lambda device: there)
     first, large, last = model.predict([chain(5), chain(9), chain(2)])
     assert first.values is not None
     assert last.values is not None

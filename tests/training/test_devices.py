@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from egt.config.load import override
+from egt.config.presets import preset
 from egt.config.run import TrainerConfig
 from egt.errors import ConfigError
-from egt.training.devices import check_devices, num_devices
+from egt.training.devices import check_devices, num_devices, share_of_batch
 
 
 def with_gpus(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,3 +43,10 @@ def test_with_two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     check_devices(TrainerConfig(accelerator="cpu", devices=3))
     assert num_devices(TrainerConfig(devices="auto")) == 2
     assert num_devices(TrainerConfig(accelerator="cpu", devices="auto")) == 1
+
+
+def test_processes_share_a_batch() -> None:
+    config = override(preset("zinc-100k"), ["trainer.devices=3", "trainer.num_nodes=2"])
+    assert num_devices(config.trainer) == 3
+    assert share_of_batch(config) == 22  # of 128
+    assert share_of_batch(preset("zinc-100k")) == 128

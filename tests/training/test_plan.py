@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from egt.config.load import override
 from egt.config.presets import preset
 from egt.errors import ConfigError, DataError
 from egt.sources.registry import BENCHMARKS
-from egt.training import footprint
 from egt.training.plan import card_sizes, known_sizes, plan
 
 TINY = ["model.num_layers=3", "model.node_width=16", "model.edge_width=8", "model.num_heads=2"]
@@ -53,10 +51,11 @@ def test_a_pair_budget_bounds_what_is_computed_at_once() -> None:
 
 def test_graphs_that_are_generated_need_no_reading() -> None:
     config = override(preset("pattern-100k"), ["data.options={split_sizes: {train: 7, val: 2, test: 1}}"])
-    sizes, counts, origin = known_sizes(config)
+    sizes, degree, counts, origin = known_sizes(config)
     assert origin == "the data card"
     assert counts == {"train": 7, "val": 2, "test": 1}
     assert np.all(sizes > 1)
+    assert degree == pytest.approx(BENCHMARKS["pattern"].card.mean_edges / sizes.mean(), rel=0.05)
 
 
 def test_own_data_that_is_gone_is_an_error() -> None:
@@ -64,14 +63,15 @@ def test_own_data_that_is_gone_is_an_error() -> None:
         known_sizes(override(preset("zinc-100k"), ["data.source=nothing"]))
 
 
-def test_times_are_never_negative_however_busy_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = iter([9.0] * 4 + [1.0] * 4)  # two layers seem slower than three
-
-    def timed(*_: Any) -> tuple[float, float]:
-        return (found := next(seconds)), found / 3
-
-    monkeypatch.setattr(footprint, "_timed", timed)
-    assert footprint.measure_seconds(preset("zinc-100k"), [5, 6]) == (9.0, 3.0)
+def test_what_is_computed_is_told() -> None:
+    config = override(preset("zinc-100k"), TINY)
+    packed, padded = plan(config), plan(override(config, ["data.layout=padded"]))
+    assert (packed.layout, padded.layout, padded.fused) == ("packed", "padded", False)
+    assert padded.pairs_at_once < packed.pairs_at_once  # groups of like size, one after the other
+    if packed.fused:
+        assert padded.peak_memory_bytes > packed.peak_memory_bytes
+    shared = plan(override(config, ["trainer.devices=2"]))
+    assert shared.pairs_at_once < 0.7 * packed.pairs_at_once
 
 
 def test_precision_may_be_written_as_a_number() -> None:

@@ -121,10 +121,11 @@ def _mean_recall(said: NDArray[np.bool_], truth: NDArray[np.bool_]) -> float:
 
 def _epochs_within(config: RunConfig, num_graphs: int) -> int:
     """How many epochs fit into the time there is, by a short trial on this machine."""
+    from egt.inference.execution import execution
     from egt.training.footprint import measure_seconds
 
     sizes = [118] * 4
-    per_epoch = measure_seconds(config, sizes)[0] / len(sizes) * num_graphs
+    per_epoch = measure_seconds(config, execution(config), sizes)[0] / len(sizes) * num_graphs
     return int(min(max(TRAINING_SECONDS / per_epoch, _EPOCHS[0]), _EPOCHS[1]))
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from egt.batching.batch import GraphBatch, LayoutName, collate
+from egt.batching.batch import GraphBatch, collate
 from egt.batching.groups import IntArray
 from egt.batching.loader import graph_sizes
 from egt.batching.sampling import evaluation_batches
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
+from egt.inference.execution import execution
 from egt.inference.processes import Processes
 from egt.model import EGT
 
@@ -50,15 +51,14 @@ def forward(
     if not len(sizes):
         return
     device = next(model.parameters()).device
-    budget = max(config.data.pair_budget or PAIRS_AT_ONCE, int(sizes.max()) ** 2)
-    layout = layout_on(config, device)
+    layout = execution(config, device, training=False).layout
     done = 0
     with evaluating(model):
         for numbers in evaluation_batches(
             sizes,
             config.data.batch_size,
             layout,
-            pair_budget=budget,
+            pair_budget=evaluation_budget(config.data.pair_budget, sizes),
             rank=processes.rank,
             num_ranks=processes.count,
         ):
@@ -67,6 +67,11 @@ def forward(
             done += len(numbers)
             if progress is not None:
                 progress(min(done * processes.count, len(sizes)), len(sizes))
+
+
+def evaluation_budget(pair_budget: int | None, sizes: IntArray) -> int:
+    """The most pairs that are computed at once without gradients: those of a single graph if it has more."""
+    return max(pair_budget or PAIRS_AT_ONCE, int(sizes.max()) ** 2)
 
 
 @contextmanager
@@ -79,13 +84,6 @@ def evaluating(model: EGT) -> Iterator[None]:
             yield
     finally:
         model.train(was_training)
-
-
-def layout_on(config: RunConfig, device: torch.device) -> LayoutName:
-    """Packed on CPU, padded on GPUs, unless the run says which."""
-    if config.data.layout != "auto":
-        return config.data.layout
-    return "packed" if device.type == "cpu" else "padded"
 
 
 def rows_per_graph(samples: Sequence[Sample], numbers: IntArray, level: str) -> list[int]:

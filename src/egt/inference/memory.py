@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from egt.config.run import RunConfig
+from egt.inference.execution import Execution, execution
 
 _USABLE = 0.9
 """Of the memory that is free now, the share that a run may plan with."""
@@ -38,25 +39,30 @@ def _allowed() -> int:
     return limit - used + int(kept.get("inactive_file", 0))  # files kept in memory give way
 
 
-def prediction_bytes_per_pair(config: RunConfig) -> int:
-    """Bytes that one pair of nodes needs at the peak of a layer without gradients.
+def prediction_bytes(config: RunConfig, num_nodes: int, how: Execution) -> int:
+    """Bytes that a graph needs at the peak of a layer without gradients; 0 where only edges are computed.
 
-    Alive at once are e, its norm and its update, the hidden row of the edge feed-forward block, and for each head the
-    logits, softmax, gates and their product; and the inputs of the pair terms (a reachability stack is the widest).
+    Alive at once are, for each pair, three of the edge channel (e, an input term and their sum; or e, its norm and its
+    update), the indices of virtual nodes, and without the kernel the hidden row of the edge feed-forward block twice
+    and for each head the logits, softmax, gates and their product. For each node: the channel, Q|K|V and the hidden
+    row of its feed-forward block, each with its gradient-free successor.
     """
+    if how.layout == "edge_list":  # nothing of size N^2 exists
+        return 0
     model = config.model
-    hidden = round(model.edge_width * model.edge_ffn_multiplier)
-    inputs = max((getattr(term, "num_hops", 1) for term in model.pair_inputs), default=1)
-    return 4 * max(3 * model.edge_width + 2 * hidden + 4 * model.num_heads, 2 * model.edge_width + inputs)
+    virtual = model.readout.num_virtual if model.readout.kind == "virtual_nodes" else 0
+    nodes, hidden = num_nodes + virtual, round(model.edge_width * model.edge_ffn_multiplier)
+    inputs = max((getattr(term, "num_steps", 1) for term in model.pair_inputs), default=1)
+    per_pair = 3 * model.edge_width + inputs + (10 if virtual else 2)
+    if not how.fused:
+        per_pair += 2 * hidden + 4 * model.num_heads
+    per_node = model.node_width * (6 + 2 * model.node_ffn_multiplier)
+    return round(4 * (per_pair * nodes**2 + per_node * nodes))
 
 
 def too_large(config: RunConfig, num_nodes: int, device: torch.device) -> str:
     """Why a graph cannot be predicted in the memory there is; "" if it can."""
-    model = config.model
-    if config.data.layout == "edge_list":  # nothing of size N^2 exists
-        return ""
-    virtual = model.readout.num_virtual if model.readout.kind == "virtual_nodes" else 0
-    needed = (num_nodes + virtual) ** 2 * prediction_bytes_per_pair(config)
+    needed = prediction_bytes(config, num_nodes, execution(config, device, training=False))
     free = available_memory(device)
     if needed <= free:
         return ""

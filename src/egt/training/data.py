@@ -9,6 +9,7 @@ from egt.batching.loader import graph_sizes, step_loader
 from egt.batching.sampling import Sampling, evaluation_batches
 from egt.config.run import DataConfig
 from egt.encodings.encoding import Sample
+from egt.inference.forward import evaluation_budget
 from egt.training.interruption import Interruption
 from egt.training.run import Run
 
@@ -50,11 +51,12 @@ class ValidationSteps:
         self, samples: Sequence[Sample], sampling: Sampling, data: DataConfig, interruption: Interruption
     ) -> None:
         self.interruption = interruption
+        sizes = graph_sizes(samples)
         batches = evaluation_batches(
-            graph_sizes(samples),
+            sizes,
             data.batch_size,
             sampling.layout,
-            pair_budget=data.pair_budget,
+            pair_budget=evaluation_budget(data.pair_budget, sizes),
             rank=sampling.rank,
             num_ranks=sampling.num_ranks,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from egt.config.run import TrainerConfig
+from egt.config.run import RunConfig, TrainerConfig
 from egt.errors import ConfigError
 
 
@@ -31,6 +31,16 @@ def num_devices(settings: TrainerConfig) -> int:
     if settings.devices != "auto":
         return settings.devices
     return torch.cuda.device_count() if _has_cuda(settings) else 1
+
+
+def device_of(config: RunConfig) -> torch.device:
+    """Where a run will be trained."""
+    return torch.device("cuda" if _has_cuda(config.trainer) else "cpu")
+
+
+def share_of_batch(config: RunConfig) -> int:
+    """The most graphs of a batch that one process computes."""
+    return -(-config.data.batch_size // (num_devices(config.trainer) * config.trainer.num_nodes))
 
 
 def _has_cuda(settings: TrainerConfig) -> bool:

@@ -17,12 +17,12 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger, WandbLogger
 from lightning.pytorch.strategies import DDPStrategy
 
 from egt.assemble import build_model, build_task
-from egt.batching.batch import LayoutName
 from egt.batching.loader import graph_sizes
 from egt.batching.sampling import Sampling
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.errors import RunError
+from egt.inference.execution import execution
 from egt.model import EGT
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.tasks.scale import TargetScale
@@ -61,19 +61,21 @@ def train(
                 trainer.strategy.setup_environment()
         if trainer.is_global_zero:
             stack.enter_context(checkpoints_of(out_dir).claimed())
-        layout = _layout(config, trainer)
+        how = execution(config, trainer.strategy.root_device)
         sampling = Sampling(
             graph_sizes(train_samples),
             config.data.batch_size,
             seed=config.seed,
             mode=config.data.batching,
-            layout=layout,
+            layout=how.layout,
             pair_budget=config.data.pair_budget,
             accumulate=config.trainer.accumulate,
             rank=trainer.global_rank,
             num_ranks=trainer.world_size,
         )
-        run = Run(config, _model(config, start), facts, out_dir, sampling.num_steps, writes=trainer.is_global_zero)
+        run = Run(
+            config, _model(config, how.fused, start), facts, out_dir, sampling.num_steps, writes=trainer.is_global_zero
+        )
         latest = run.checkpoints.latest()
         if latest is not None:
             run.restore(*latest)
@@ -92,12 +94,11 @@ def train(
             raise RunError(f"stopped by {interruption.requested} after the last step; continue with --resume")
 
 
-def _model(config: RunConfig, start: Start | None) -> EGT:
+def _model(config: RunConfig, fused: bool, start: Start | None) -> EGT:
     """The model at its start, the same in every process."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        # The fused kernel is for plain float32; the compiler makes its own.
-        model = build_model(config, fused=config.trainer.precision == "32" and not config.trainer.compile)
+        model = build_model(config, fused=fused)
     if start is not None:
         start_from(model, start)
     if config.trainer.compile:
@@ -132,13 +133,6 @@ def _trainer(config: RunConfig, out_dir: Path) -> lightning.Trainer:
         inference_mode=False,
         default_root_dir=out_dir,
     )
-
-
-def _layout(config: RunConfig, trainer: lightning.Trainer) -> LayoutName:
-    """Packed on CPU, padded on GPUs and for the compiler, unless the run says which."""
-    if config.data.layout != "auto":
-        return config.data.layout
-    return "packed" if trainer.strategy.root_device.type == "cpu" and not config.trainer.compile else "padded"
 
 
 @contextmanager

@@ -1,16 +1,16 @@
 """What a training step costs in memory and time, measured on a model with the same parts but few layers.
 
-The bytes that autograd keeps for the backward pass are counted while small graphs pass through the model, so whatever
-the parts keep (the plain pair pass or a fused one, masks, auxiliary heads) is what is counted. They grow linearly with
-the pairs, the nodes and the layers of a batch; a few measurements give the rates.
+Small graphs pass through the model as it will really run (layout, kernel, precision), and the bytes of tensors that
+are alive at once are counted. They grow linearly with the pairs, the nodes and the layers of a batch; a few
+measurements give the rates.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -19,17 +19,24 @@ from torch import Tensor
 
 from egt.assemble import build_model, build_task, feature_schema, preparation
 from egt.batching.batch import GraphBatch, LayoutName, collate
+from egt.batching.groups import split
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.graph import Graph
+from egt.inference.execution import Execution
 from egt.model import EGT
+from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
+from egt.training.live_bytes import LiveBytes
 
 _ADAM_COPIES = 4
 """Numbers kept per parameter: the parameter, its gradient, and two moments."""
-_BACKWARD_LAYERS = 1.0
-"""Beside what is kept, the backward pass of the last layer makes gradients, about as much as a layer keeps."""
-_SMALL, _LARGE = (8,) * 6, (24,) * 3
+_GAPS = 1.3
+"""Memory of the heap that is kept over what is in use: freed tensors leave gaps that do not fit the next ones."""
+_ROUNDS = 4
+"""How often a time is taken; the shortest counts."""
+_MEASURED = (((8,) * 24, 2.0), ((32,) * 4, 2.0), ((32,) * 8, 2.0), ((32,) * 8, 12.0))
+"""Sizes and edges per node of batches whose pairs, nodes, edges and constant part can be told apart."""
 
 
 @dataclass(frozen=True)
@@ -38,55 +45,88 @@ class Footprint:
 
     Fields:
         parameters: how many there are.
-        per_pair: bytes that each pair of a batch adds, over all layers.
-        per_node: bytes that each node of a batch adds, over all layers.
+        copies: numbers kept per parameter.
+        per_pair: bytes that each pair of a batch adds, over all layers; 0 where only edges are computed.
+        per_node: bytes that each node of a batch adds with its edges, over all layers.
+        layout: of the batches.
         num_virtual: virtual nodes that join each graph, with pairs of their own.
     """
 
     parameters: int
+    copies: int
     per_pair: float
     per_node: float
+    layout: LayoutName = "packed"
     num_virtual: int = 0
 
     @property
     def fixed(self) -> int:
-        """Bytes that do not depend on the batch: parameters, gradients, moments."""
-        return 4 * _ADAM_COPIES * self.parameters
+        """Bytes that do not depend on the batch: parameters, gradients, moments, average."""
+        return 4 * self.copies * self.parameters
 
     def graphs(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Bytes that graphs of these numbers of nodes add to a batch, each at the peak of the step."""
         whole = sizes.astype(np.float64) + self.num_virtual
         return self.per_pair * whole**2 + self.per_node * whole
 
+    def largest_part(self, sizes: NDArray[np.int64], pair_budget: int | None) -> tuple[float, int]:
+        """Bytes and pairs of the most expensive part in which a batch of graphs of these sizes is computed."""
+        most, pairs = 0.0, 0
+        for group in split(sizes, self.layout, pair_budget):
+            members = sizes[group]
+            if self.layout == "padded":
+                members = np.full_like(members, members.max())
+            most = max(most, float(self.graphs(members).sum()))
+            pairs = max(pairs, 0 if self.layout == "edge_list" else int((members**2).sum()))
+        return most, pairs
 
-def measure_footprint(config: RunConfig) -> Footprint:
-    """The footprint of a run's model, from steps on small graphs. Takes about a second."""
+
+def measure_footprint(config: RunConfig, how: Execution, degree: float = 2.0) -> Footprint:
+    """The footprint of a run's model, from steps on small graphs. Takes about a second.
+
+    `torch.compile` is too slow to be tried: its code is taken to need what the plain one does.
+
+    Args:
+        config: the run.
+        how: the way it is computed.
+        degree: edges per node of its graphs.
+    """
     short, long, factor = _depths(config)
     readout = config.model.readout
     virtual = readout.num_virtual if readout.kind == "virtual_nodes" else 0
-    rates = []
+    batches = [synthetic_batch(config, sizes, how.layout, edges) for sizes, edges in _MEASURED]
+    wholes = [np.array(sizes) + virtual for sizes, _ in _MEASURED]
+    counts = [
+        [(sizes**2).sum(), sizes.sum(), len(batch.edge_pairs), 1] for sizes, batch in zip(wholes, batches, strict=True)
+    ]
+    used = []
     for depth in dict.fromkeys((short, long)):
-        model = _model(config, depth)
-        kept = [_kept_bytes(model, config, sizes) for sizes in (_SMALL, _LARGE)]
-        wholes = [[n + virtual for n in sizes] for sizes in (_SMALL, _LARGE)]
-        counts = [[sum(n * n for n in sizes), sum(sizes)] for sizes in wholes]
-        if config.data.layout == "edge_list":  # edges and nodes grow together: a ring has two edges per node
-            rates.append(np.array([0.0, kept[1] / counts[1][1]]))
-            continue
-        rates.append(np.linalg.solve(np.array(counts, dtype=np.float64), np.array(kept, dtype=np.float64)))
-    layer = rates[-1] - rates[0]
-    per_pair, per_node = np.maximum(rates[0] + (factor + _BACKWARD_LAYERS) * layer, 1.0)
-    return Footprint(num_parameters(config), float(per_pair), float(per_node), virtual)
+        model = _model(config, depth, how.fused)
+        used.append(np.array([_used_bytes(model, config, batch, how) for batch in batches]))
+    # Only edges are computed on their list; the batches of one size of graphs tell them from nodes.
+    known = slice(1, None) if how.layout == "edge_list" else slice(None)
+    rates = np.zeros(len(counts))
+    rates[known] = np.linalg.solve(
+        np.array(counts, dtype=np.float64)[known, known], (used[0] + factor * (used[-1] - used[0]))[known]
+    )
+    per_pair, per_node, per_edge = np.maximum(rates[:3], 0.0).tolist()
+    copies = _ADAM_COPIES + (config.trainer.ema_decay is not None)
+    return Footprint(num_parameters(config), copies, per_pair, per_node + degree * per_edge, how.layout, virtual)
 
 
-def measure_seconds(config: RunConfig, sizes: Sequence[int]) -> tuple[float, float]:
+def measure_seconds(
+    config: RunConfig, how: Execution, sizes: Sequence[int], degree: float = 2.0
+) -> tuple[float, float]:
     """Seconds of a training pass (forward and backward) on graphs of these sizes, and of the forward pass alone."""
+    keep_freed_memory()  # as training does
     short, long, factor = _depths(config)
-    times = []
-    for depth in dict.fromkeys((short, long)):
-        model, batch = _model(config, depth), synthetic_batch(config, sizes)
-        _timed(model, config, batch)  # the first pass also pays for threads and buffers
-        times.append(np.min([_timed(model, config, batch) for _ in range(3)], axis=0))
+    batch = synthetic_batch(config, sizes, how.layout, degree)
+    models = [_model(config, depth, how.fused) for depth in dict.fromkeys((short, long))]
+    for model in models:
+        _timed(model, config, batch, how)  # the first pass also pays for threads and buffers
+    # In turns, so that a machine that is busy for a while is so for all of them.
+    rounds = [[_timed(model, config, batch, how) for model in models] for _ in range(_ROUNDS)]
+    times = np.min(rounds, axis=0)
     # On a busy machine more layers may have seemed faster; they are not.
     whole, ahead = times[0] + factor * np.maximum(times[-1] - times[0], 0.0)
     return float(whole), float(ahead)
@@ -98,19 +138,25 @@ def num_parameters(config: RunConfig) -> int:
         return build_model(config).num_parameters()
 
 
-def synthetic_batch(config: RunConfig, sizes: Sequence[int], layout: LayoutName = "packed") -> GraphBatch:
-    """A batch of random sparse graphs with the features that the model reads."""
+def synthetic_batch(config: RunConfig, sizes: Sequence[int], layout: LayoutName, degree: float = 2.0) -> GraphBatch:
+    """A batch of sparse graphs with the features that the model reads."""
     random, prepared = np.random.default_rng(0), preparation(config)
-    samples: list[Sample] = [prepared(synthetic_graph(config, size, random)) for size in sizes]
-    layout = config.data.layout if config.data.layout != "auto" else layout
+    samples: list[Sample] = [prepared(synthetic_graph(config, size, random, degree)) for size in sizes]
     batch = collate(samples, layout)
     return replace(batch, noise=graph_keys(config.seed, 0, batch.graph_ids))
 
 
-def synthetic_graph(config: RunConfig, size: int, random: np.random.Generator, *, targets: bool = False) -> Graph:
-    """A ring with random features of the kinds that the model reads, and targets of 0 if asked."""
+def synthetic_graph(
+    config: RunConfig, size: int, random: np.random.Generator, degree: float = 2.0, *, targets: bool = False
+) -> Graph:
+    """A ring, each node joined to its next ones, with random features that the model reads, and targets of 0 if asked.
+
+    degree: edges per node, counted in both directions, as far as a graph of this size can have them.
+    """
     schema = feature_schema(config.model)
-    edges = np.stack([np.arange(size), (np.arange(size) + 1) % size])[:, : size if size > 2 else size - 1]
+    reach = np.arange(1, 1 + max(1, min(round(degree / 2), (size - 1) // 2)))
+    first = np.repeat(np.arange(size if size > 2 else size - 1), len(reach))
+    edges = np.stack([first, (first + np.resize(reach, len(first))) % size])
     num_edges = edges.shape[1]
 
     def ids(sizes: Sequence[int], rows: int) -> NDArray[np.int64]:
@@ -137,10 +183,16 @@ def _depths(config: RunConfig) -> tuple[int, int, int]:
     return (1, 1, 0) if layers == 1 else (min(2, layers), 3, layers - 2) if layers > 2 else (1, 2, 1)
 
 
-def _model(config: RunConfig, depth: int) -> EGT:
+def _model(config: RunConfig, depth: int, fused: bool) -> EGT:
+    shallow = config.model_copy(update={"model": config.model.model_copy(update={"num_layers": depth})})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return build_model(config.model_copy(update={"model": config.model.model_copy(update={"num_layers": depth})}))
+        return build_model(shallow, fused=fused)
+
+
+def _precision(how: Execution) -> AbstractContextManager[None]:
+    """Half precision as Lightning does it; both kinds of it take the same memory."""
+    return torch.autocast("cpu", torch.bfloat16, enabled=how.dtype != torch.float32)
 
 
 def _loss(model: EGT, config: RunConfig, batch: GraphBatch) -> Tensor:
@@ -151,34 +203,42 @@ def _loss(model: EGT, config: RunConfig, batch: GraphBatch) -> Tensor:
     return loss
 
 
-def _kept_bytes(model: EGT, config: RunConfig, sizes: Sequence[int]) -> int:
-    """Bytes that autograd keeps for the backward pass of a batch, parameters left out, with the batch itself."""
-    batch = synthetic_batch(config, sizes)
-    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-    kept: dict[int, tuple[int, Any]] = {}
-
-    def keep(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            kept[storage.data_ptr()] = storage.nbytes(), storage  # held, so that no other takes its place
-        return tensor
-
+def _used_bytes(model: EGT, config: RunConfig, batch: GraphBatch, how: Execution) -> float:
+    """Bytes that a training pass takes at its peak beside parameters and gradients, with the batch itself."""
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(_drop_gradient)
     model.train()
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        loss = _loss(model, config, batch)
-    del loss
-    return sum(size for size, _ in kept.values())
+    batch = batch.to("cpu")  # whose layout has not computed its indices yet
+    with LiveBytes(model.parameters()) as live:
+        for tensor in _tensors(batch):
+            live.watch(tensor)
+        with _precision(how):
+            loss = _loss(model, config, batch)
+        loss.backward()
+    return float(live.pool_peak + _GAPS * live.heap_peak)
 
 
-def _timed(model: EGT, config: RunConfig, batch: GraphBatch) -> tuple[float, float]:
+def _drop_gradient(parameter: Tensor) -> None:
+    parameter.grad = None
+
+
+def _tensors(batch: GraphBatch) -> list[Tensor]:
+    values = [getattr(batch, field.name) for field in fields(batch)]
+    values += [*batch.node.values(), *batch.pair.values()]
+    return [value for value in values if isinstance(value, Tensor)]
+
+
+def _timed(model: EGT, config: RunConfig, batch: GraphBatch, how: Execution) -> tuple[float, float]:
     """Seconds of a training pass, and of a forward pass without gradients."""
     model.train()
     started = time.perf_counter()
-    _loss(model, config, batch).backward()
+    with _precision(how):
+        loss = _loss(model, config, batch)
+    loss.backward()
     whole = time.perf_counter() - started
     model.zero_grad(set_to_none=True)
     model.eval()
     started = time.perf_counter()
-    with torch.inference_mode():
+    with torch.inference_mode(), _precision(how):
         model(batch)
     return whole, time.perf_counter() - started

@@ -6,80 +6,104 @@ import logging
 from collections.abc import Mapping
 
 import numpy as np
-import torch
 
 from egt.config.run import RunConfig
 from egt.encodings.store import Store
 from egt.errors import ConfigError
-from egt.inference.memory import available_memory
-from egt.training.footprint import Footprint, measure_footprint
+from egt.inference.execution import Execution, execution
+from egt.inference.forward import evaluation_budget
+from egt.inference.memory import available_memory, prediction_bytes
+from egt.training.devices import device_of, num_devices, share_of_batch
+from egt.training.footprint import Footprint, measure_footprint, num_parameters
 
 log = logging.getLogger(__name__)
 
 _SURELY_ENOUGH = 16
-"""A run whose batches need less than 1/16 of the free memory by a crude upper bound is not measured."""
+"""A run that needs less than 1/16 of the free memory by a crude upper bound is not measured."""
 
 
 def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig:
     """The run as it is if its batches fit into memory, else with a `data.pair_budget` under which they do.
 
     Raises:
-        ConfigError: a single graph does not fit; it is named, with the settings that help.
+        ConfigError: the model, or a single graph of any split, does not fit; it is named, with the settings that help.
     """
-    if config.data.layout == "edge_list":  # nothing of size N^2 exists
+    device = device_of(config)
+    how = execution(config, device)
+    free = available_memory(device) // (num_devices(config.trainer) if device.type == "cpu" else 1)
+    largest = max(int(store.sizes.max()) for store in stores.values())
+    if _upper_bound(config, largest) * _SURELY_ENOUGH < free:
         return config
-    train = stores["train"].sizes
-    processes = config.trainer.devices if isinstance(config.trainer.devices, int) else 1
-    device = "cuda" if torch.cuda.is_available() and config.trainer.accelerator != "cpu" else "cpu"
-    free = available_memory(device) // (processes if device == "cpu" else 1)
-    if _upper_bound(config, int(train.max())) * _SURELY_ENOUGH < free:
-        return config
-    footprint = measure_footprint(config)
+    train = stores["train"]
+    graph = train[int(np.argmax(train.sizes))].graph
+    footprint = measure_footprint(config, how, graph.num_edges / graph.num_nodes)
+    _check_model(config, footprint, free)
+    evaluated = execution(config, device, training=False)
     for name, store in stores.items():
-        _check_largest(config, footprint, name, store, free)
-    needed = _largest_batch(config, footprint, np.sort(train)[::-1])
-    if footprint.fixed + needed <= free:
+        _check_largest(config, footprint, evaluated, name, store, free)
+    worst = np.sort(train.sizes)[::-1][: share_of_batch(config)]
+    needed = footprint.fixed + footprint.largest_part(worst, config.data.pair_budget)[0]
+    rates = [] if needed <= free else [float(np.max(footprint.graphs(train.sizes) / train.sizes**2))]
+    for store in (store for name, store in stores.items() if name != "train"):
+        needed_there, rate = _evaluation(config, evaluated, store)
+        if footprint.fixed + needed_there > free:
+            needed, rates = max(needed, footprint.fixed + needed_there), [*rates, rate]
+    if not rates or how.layout == "edge_list":
         return config
-    largest = int(train.max())
-    per_pair = float(np.max(footprint.graphs(train) / train**2))  # small graphs have more nodes for their pairs
-    budget = max(int((free - footprint.fixed) / per_pair), largest**2)
+    budget = max(int((free - footprint.fixed) / max(rates)), int(worst[0]) ** 2)
     log.warning(
         "a batch of %d graphs may need %.1f GB, and %.1f GB are free: it is computed in parts of at most %s pairs "
         "(data.pair_budget); the result is that of the whole batch",
         config.data.batch_size,
-        (footprint.fixed + needed) / 1e9,
+        needed / 1e9,
         free / 1e9,
         f"{budget:,}",
     )
     return config.model_copy(update={"data": config.data.model_copy(update={"pair_budget": budget})})
 
 
-def _check_largest(config: RunConfig, footprint: Footprint, name: str, store: Store, free: int) -> None:
+def _check_model(config: RunConfig, footprint: Footprint, free: int) -> None:
+    if footprint.fixed > free:
+        raise ConfigError(
+            f"the model has {footprint.parameters:,} parameters: with their gradients and the state of the optimizer "
+            f"they need {footprint.fixed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; lower model.node_width "
+            f"({config.model.node_width}) or model.num_layers ({config.model.num_layers})"
+        )
+
+
+def _check_largest(
+    config: RunConfig, footprint: Footprint, evaluated: Execution, name: str, store: Store, free: int
+) -> None:
+    """The largest graph of a split fits by itself: into a training step, or into a pass without gradients."""
     number = int(np.argmax(store.sizes))
     nodes = int(store.sizes[number])
-    needed = footprint.fixed + float(footprint.graphs(np.array([nodes]))[0])
-    if name == "train" and needed > free:
+    if name == "train":
+        needed, work = footprint.fixed + float(footprint.graphs(np.array([nodes]))[0]), "a training step on it"
+    else:
+        needed, work = footprint.fixed + float(prediction_bytes(config, nodes, evaluated)), "evaluating it"
+    if needed > free:
         raise ConfigError(
-            f"graph {store[number].graph.id!r} of the {name} split has {nodes:,} nodes: a training step on it alone "
-            f"needs about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; leave it out, or lower "
+            f"graph {store[number].graph.id!r} of the {name} split has {nodes:,} nodes: {work} alone needs about "
+            f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; leave it out, or lower "
             f"model.edge_width ({config.model.edge_width}) or model.num_layers ({config.model.num_layers})"
         )
 
 
-def _largest_batch(config: RunConfig, footprint: Footprint, sizes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> float:
-    """Bytes of the worst batch that can be drawn and computed at once. sizes: largest first."""
-    worst = sizes[: config.data.batch_size]
-    if config.data.pair_budget is not None:
-        within = np.cumsum(worst**2) <= max(config.data.pair_budget, int(worst[0]) ** 2)
-        worst = worst[: max(int(within.sum()), 1)]
-    return float(footprint.graphs(worst).sum())
+def _evaluation(config: RunConfig, how: Execution, store: Store) -> tuple[float, float]:
+    """Bytes of the most expensive batch of a split without gradients, and bytes per pair of its small graphs."""
+    worst = np.sort(store.sizes)[::-1][: config.data.batch_size]
+    within = np.cumsum(worst**2) <= evaluation_budget(config.data.pair_budget, worst)
+    needed = sum(prediction_bytes(config, nodes, how) for nodes in worst[within].tolist())
+    smallest = int(store.sizes.min())
+    return float(needed), prediction_bytes(config, smallest, how) / smallest**2
 
 
 def _upper_bound(config: RunConfig, largest: int) -> int:
-    """Bytes that the plain pair pass could keep at most for a batch of the largest graphs."""
+    """Bytes that a training step could take at most: the plain pair pass on a batch of the largest graphs."""
     model = config.model
     hidden = model.edge_width * model.edge_ffn_multiplier
     per_pair = 4 * (8 * model.edge_width + 4 * hidden + 16 * model.num_heads)
     per_node = 4 * model.node_width * (12 + 4 * model.node_ffn_multiplier)
     nodes = largest + 16
-    return round(config.data.batch_size * model.num_layers * (per_pair * nodes**2 + per_node * nodes))
+    batch = config.data.batch_size * model.num_layers * (per_pair * nodes**2 + per_node * nodes)
+    return round(batch + 5 * 4 * num_parameters(config))

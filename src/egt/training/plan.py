@@ -5,24 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from egt.assemble import preparation
 from egt.batching.batch import LayoutName
-from egt.batching.groups import split
 from egt.config.run import RunConfig
 from egt.encodings.store import Store
 from egt.encodings.store.place import cache_folder, store_name
 from egt.errors import DataError
 from egt.inference.data import open_source
+from egt.inference.execution import Execution, execution
 from egt.inference.memory import available_memory
 from egt.sources.generated import GeneratedSource
 from egt.sources.registry import BENCHMARKS
 from egt.sources.source import DataCard, Source
+from egt.training.devices import device_of, share_of_batch
 from egt.training.footprint import Footprint, measure_footprint, measure_seconds
 
-_PROCESS_BYTES = 630_000_000
+_PROCESS_BYTES = 600_000_000
 """What Python, torch and Lightning take before any model."""
 _MEASURED_PAIRS = 60_000
 _SAMPLED = 300
@@ -48,6 +48,8 @@ class Plan:
         num_graphs: of the training split.
         mean_nodes, largest_nodes: of its graphs.
         pairs_at_once: the most pairs that are computed at once; 0 where only edges are.
+        layout: of the batches.
+        fused: whether the fused kernel computes them.
         sizes_from: where the sizes of graphs are known from.
     """
 
@@ -61,14 +63,17 @@ class Plan:
     mean_nodes: float
     largest_nodes: int
     pairs_at_once: int
+    layout: LayoutName
+    fused: bool
     sizes_from: str
 
 
 def plan(config: RunConfig) -> Plan:
     """Parameters, memory and time of a run; takes some seconds, and needs no data where a card knows its sizes."""
-    sizes, counts, origin = known_sizes(config)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    footprint = measure_footprint(config)
+    sizes, degree, counts, origin = known_sizes(config)
+    device = device_of(config)
+    how = execution(config, device)
+    footprint = measure_footprint(config, how, degree)
     batch_bytes, pairs = _worst_batch(config, sizes, footprint)
     steps = -(-counts["train"] // (config.data.batch_size * config.trainer.accumulate))
     limits = config.trainer
@@ -77,33 +82,45 @@ def plan(config: RunConfig) -> Plan:
         parameters=footprint.parameters,
         peak_memory_bytes=round(_PROCESS_BYTES * (device.type == "cpu") + footprint.fixed + batch_bytes),
         available_memory_bytes=available_memory(device),
-        seconds_per_epoch=_seconds(config, sizes, counts) + steps * 28 * footprint.parameters / _ADAM_BYTES_PER_SECOND,
+        seconds_per_epoch=_seconds(config, how, sizes, degree, counts)
+        + steps * 28 * footprint.parameters / _ADAM_BYTES_PER_SECOND,
         steps_per_epoch=steps,
         epochs=min(float(limits.max_epochs or float("inf")), by_steps),
         num_graphs=counts["train"],
         mean_nodes=float(sizes.mean()),
         largest_nodes=int(sizes.max()),
         pairs_at_once=pairs,
+        layout=how.layout,
+        fused=how.fused,
         sizes_from=origin,
     )
 
 
-def known_sizes(config: RunConfig) -> tuple[Sizes, dict[str, int], str]:
-    """Numbers of nodes that are like those of the training graphs, the sizes of the splits, and where both are from."""
+def known_sizes(config: RunConfig) -> tuple[Sizes, float, dict[str, int], str]:
+    """What is known of the graphs without preparing them.
+
+    Returns:
+        Numbers of nodes that are like those of the training graphs, edges per node, the sizes of the splits, and where
+        all this is from.
+    """
     try:
         source = open_source(config)
     except DataError:
         if config.data.source not in BENCHMARKS:
             raise
         card = BENCHMARKS[config.data.source].card
-        return card_sizes(card), dict(card.split_sizes), "the data card"
-    counts = dict(source.card.split_sizes)
+        return card_sizes(card), _degree(card), dict(card.split_sizes), "the data card"
+    counts, degree = dict(source.card.split_sizes), _degree(source.card)
     prepared = cache_folder(None) / store_name(source, "train", preparation(config))
     if prepared.is_dir():
-        return Store(prepared, preparation(config)).sizes, counts, "the prepared graphs"
+        return Store(prepared, preparation(config)).sizes, degree, counts, "the prepared graphs"
     if isinstance(source, GeneratedSource):
-        return card_sizes(source.card), counts, "the data card"
-    return _sampled(source), counts, "a sample of the graphs"
+        return card_sizes(source.card), degree, counts, "the data card"
+    return _sampled(source), degree, counts, "a sample of the graphs"
+
+
+def _degree(card: DataCard) -> float:
+    return card.mean_edges / max(card.num_nodes[1], 1.0)
 
 
 def card_sizes(card: DataCard, count: int = 2_000) -> Sizes:
@@ -132,25 +149,21 @@ def _sampled(source: Source) -> Sizes:
 
 
 def _worst_batch(config: RunConfig, sizes: Sizes, footprint: Footprint) -> tuple[float, int]:
-    """Bytes and pairs of the most expensive part of a batch, over batches drawn at random."""
-    random = np.random.default_rng(0)
-    layout: LayoutName = "packed" if config.data.layout == "auto" else config.data.layout
-    worst, pairs = 0.0, 0
-    for _ in range(_BATCHES_DRAWN):
-        batch = random.choice(sizes, min(config.data.batch_size, len(sizes)))
-        for group in split(batch, layout, config.data.pair_budget):
-            members = np.full(len(group), batch[group].max()) if layout == "padded" else batch[group]
-            worst = max(worst, float(footprint.graphs(members).sum()))
-            pairs = max(pairs, 0 if layout == "edge_list" else int((members**2).sum()))
-    return worst, pairs
+    """Bytes and pairs of the most expensive part of a process' share of a batch, over batches drawn at random."""
+    random, share = np.random.default_rng(0), share_of_batch(config)
+    batches = (random.choice(sizes, min(share, len(sizes))) for _ in range(_BATCHES_DRAWN))
+    parts = [footprint.largest_part(batch, config.data.pair_budget) for batch in batches]
+    return max(size for size, _ in parts), max(pairs for _, pairs in parts)
 
 
-def _seconds(config: RunConfig, sizes: Sizes, counts: dict[str, int]) -> float:
+def _seconds(config: RunConfig, how: Execution, sizes: Sizes, degree: float, counts: dict[str, int]) -> float:
     """Forward and backward passes of an epoch and its validation, from those of some graphs of typical sizes."""
-    typical = np.sort(np.random.default_rng(0).choice(sizes, min(config.data.batch_size, 64)))
-    while len(typical) > 1 and int((typical**2).sum()) > _MEASURED_PAIRS:
-        typical = typical[::2]
-    whole, ahead = measure_seconds(config, typical.tolist())
-    work = float((sizes.astype(np.float64) ** 2).mean() / (typical.astype(np.float64) ** 2).mean())
+    count = max(1, min(config.data.batch_size, 64, int(_MEASURED_PAIRS / (sizes**2).mean())))
+    typical = np.quantile(sizes, (np.arange(count) + 0.5) / count).astype(np.int64)
+    if how.layout == "padded":  # a batch is split into groups of like size
+        typical = np.full_like(typical, round(float(np.sqrt((typical**2).mean()))))
+    whole, ahead = measure_seconds(config, how, typical.tolist(), degree)
+    power = 1.0 if how.layout == "edge_list" else 2.0
+    work = float((sizes**power).mean() / (typical**power).mean())
     per_graph = work / len(typical)
     return per_graph * (whole * counts.get("train", 0) + ahead * counts.get("val", 0))

@@ -1,11 +1,16 @@
-"""Freed memory comes back without new pages from the system."""
+"""Freed memory comes back without new pages from the system, and without gaps."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
+from torch import Tensor
+
+from egt.nn.kernels import allocator
+from egt.nn.kernels.allocator import Pool
 
 PROGRAM = """
 import resource, sys
@@ -35,3 +40,40 @@ def page_faults(mode: str) -> int:
 def test_freed_memory_is_used_again() -> None:
     assert page_faults("default") > 100
     assert page_faults("keep") < 20
+
+
+def test_a_block_of_the_pool_is_used_again_when_its_tensor_is_gone() -> None:
+    pool = Pool()
+    first, second = pool.empty((300, 1000)).fill_(1.0), pool.empty((300, 1000)).fill_(2.0)
+    assert first.eq(1.0).all()  # two tensors that are alive share nothing
+    address = first.data_ptr()
+    part = first[:3]
+    del first
+    third = pool.empty((300, 1000))
+    assert third.data_ptr() != address  # a view keeps the block
+    del part
+    smaller = pool.empty((299, 1000)).fill_(3.0)
+    assert smaller.shape == (299, 1000)
+    assert smaller.data_ptr() == address
+    assert second.eq(2.0).all()
+
+
+def test_a_pool_has_no_more_blocks_than_tensors_were_alive() -> None:
+    pool = Pool()
+    for rows in (300, 310, 290, 600, 300, 650):  # batches of changing size
+        alive = [pool.empty((rows, 1000)) for _ in range(3)]
+        del alive
+    assert [len(block) for block in pool._free] == 3 * [1.25 * 4 * 600 * 1000]
+
+
+def test_only_big_tensors_come_from_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing(Pool):
+        def empty(self, shape: Sequence[int]) -> Tensor:
+            raise AssertionError(shape)
+
+    monkeypatch.setattr(allocator, "_pool", Refusing())
+    assert allocator.empty((10, 10)).shape == (10, 10)
+    with pytest.raises(AssertionError):
+        allocator.empty((1000, 1000))
+    monkeypatch.setattr(allocator, "_pool", None)
+    assert allocator.empty((1000, 1000)).shape == (1000, 1000)

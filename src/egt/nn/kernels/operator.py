@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from egt.nn.kernels import binding
+from egt.nn.kernels import allocator, binding
 
 
 class Switches(NamedTuple):
@@ -141,7 +141,7 @@ def run(
     s = Switches(*switches)
     out_shape, e_shape = _output_shapes(qkv, e, switches)
     out = qkv.new_zeros(out_shape) if s.query_rows else qkv.new_empty(out_shape)
-    e_new = e.new_empty(e_shape)
+    e_new = allocator.empty(e_shape)
     _forward(inputs, out, e_new)
     return out, e_new
 
@@ -228,7 +228,7 @@ def run_backward(
     d_weights = [torch.zeros(weight.shape) for weight in weights]
     if d_out is None and d_e_new is None:
         return [d_qkv, torch.zeros(e.shape), *d_weights]
-    d_e = torch.zeros(e.shape) if s.query_rows else torch.empty(e.shape)
+    d_e = torch.zeros(e.shape) if s.query_rows else allocator.empty(e.shape)
     named = zip(inputs.names, d_weights, strict=True)
     d_parameters = binding.PairParameters(**{name: tensor.data_ptr() for name, tensor in named})
     status = binding.loaded().egt_pair_pass_backward(
