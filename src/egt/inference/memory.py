@@ -43,9 +43,9 @@ def prediction_bytes(config: RunConfig, num_nodes: int, how: Execution) -> int:
     """Bytes that a graph needs at the peak of a layer without gradients; 0 where only edges are computed.
 
     Alive at once are, for each pair, three of the edge channel (e, an input term and their sum; or e, its norm and its
-    update), the indices of virtual nodes, and without the kernel the hidden row of the edge feed-forward block twice
-    and for each head the logits, softmax, gates and their product. For each node: the channel, Q|K|V and the hidden
-    row of its feed-forward block, each with its gradient-free successor.
+    update; two in the kernel with a single input term) and the indices of virtual nodes; for each node the channel,
+    Q|K|V, what the heads gather and the next channel. Without the kernel also the hidden rows of both feed-forward
+    blocks twice, and for each pair and head the logits, softmax, gates and their product.
     """
     if how.layout == "edge_list":  # nothing of size N^2 exists
         return 0
@@ -53,10 +53,12 @@ def prediction_bytes(config: RunConfig, num_nodes: int, how: Execution) -> int:
     virtual = model.readout.num_virtual if model.readout.kind == "virtual_nodes" else 0
     nodes, hidden = num_nodes + virtual, round(model.edge_width * model.edge_ffn_multiplier)
     inputs = max((getattr(term, "num_steps", 1) for term in model.pair_inputs), default=1)
-    per_pair = 3 * model.edge_width + inputs + (10 if virtual else 2)
+    num_channels = 2 if how.fused and len(model.pair_inputs) == 1 else 3
+    per_pair = num_channels * model.edge_width + inputs + (10 if virtual else 2)
+    per_node = 6.0 * model.node_width
     if not how.fused:
         per_pair += 2 * hidden + 4 * model.num_heads
-    per_node = model.node_width * (6 + 2 * model.node_ffn_multiplier)
+        per_node += 2 * model.node_width * model.node_ffn_multiplier
     return round(4 * (per_pair * nodes**2 + per_node * nodes))
 
 
