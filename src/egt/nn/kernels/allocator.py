@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import mmap
@@ -42,6 +43,8 @@ class Pool:
             if self._free:
                 self._free.remove(max(self._free, key=len))
             block = mmap.mmap(-1, round(_ROOM * 4 * count), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            with contextlib.suppress(OSError):  # advice: a system without huge pages goes on with small ones
+                block.madvise(mmap.MADV_HUGEPAGE)
         array = np.frombuffer(block, np.float32, count)
         weakref.finalize(array, self._free.append, block).atexit = False
         return torch.from_numpy(array).view(*shape)

@@ -68,16 +68,19 @@ struct FoldedLinear {
 // `gamma` and `beta` may be null (no norm, or a map that reads the plain input).
 inline void append_folded(FoldedLinear &linear, const float *weight, const float *bias, int rows, int cols,
                           const float *gamma, const float *beta) {
+    const int first = linear.rows;
     linear.rows += rows;
     linear.cols = cols;
+    linear.weight.resize(static_cast<size_t>(linear.rows) * cols);
+    linear.bias.resize(linear.rows);
     for (int row = 0; row < rows; ++row) {
+        const float *from = weight + static_cast<size_t>(row) * cols;
+        float *to = linear.weight.data() + static_cast<size_t>(first + row) * cols;
         double shift = bias[row];
-        for (int col = 0; col < cols; ++col) {
-            const float w = weight[static_cast<size_t>(row) * cols + col];
-            linear.weight.push_back(gamma != nullptr ? w * gamma[col] : w);
-            if (beta != nullptr) shift += static_cast<double>(w) * beta[col];
-        }
-        linear.bias.push_back(static_cast<float>(shift));
+        for (int col = 0; col < cols; ++col) to[col] = gamma != nullptr ? from[col] * gamma[col] : from[col];
+        if (beta != nullptr)
+            for (int col = 0; col < cols; ++col) shift += static_cast<double>(from[col]) * beta[col];
+        linear.bias[first + row] = static_cast<float>(shift);
     }
 }
 
