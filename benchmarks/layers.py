@@ -150,8 +150,9 @@ def measure(shape: str, repeats: int, threads: int) -> dict[str, Any]:
     times: dict[str, dict[str, list[float]]] = {mode: {way: [] for way in WAYS} for mode in ("infer", "train")}
     for _ in range(repeats + 1):
         for way, stack in stacks.items():
-            times["infer"][way].append(clock(stack.infer))
+            # Training first: what a layout keeps must not come from inference mode.
             times["train"][way].append(clock(stack.train))
+            times["infer"][way].append(clock(stack.infer))
     best = {mode: {way: min(found[1:]) for way, found in ways.items()} for mode, ways in times.items()}
     memory = {way: measure_memory(shape, way, threads) for way in WAYS}
     lowest = floor(SHAPES[shape])
