@@ -24,6 +24,7 @@ struct RowBlocks {
 
 // A (rows, cols) matrix stored as blocks of rows, each block column by column, with a bias per row.
 struct PackedMatrix {
+    static constexpr bool kLarge = false;
     int rows = 0, cols = 0;
     std::vector<float> data, bias;
 
@@ -34,6 +35,7 @@ struct PackedMatrix {
 
 // The same as torch keeps it: row by row. As fast to multiply with where it is not read over and over.
 struct RowMajorMatrix {
+    static constexpr bool kLarge = true;
     int rows, cols;
     const float *data, *bias;
 
