@@ -130,3 +130,14 @@ def test_a_model_that_does_not_fit_by_itself_is_said(
     free(monkeypatch, 0.9 * footprint.fixed)
     with pytest.raises(ConfigError, match=r"parameters: with their gradients.*model\.node_width"):
         memory.fit_into_memory(config, {"train": store})
+
+
+def test_lists_of_edges_that_do_not_fit_are_refused(
+    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sparse = override(config, ["data.layout=edge_list", "model.scope=neighbors", "task.auxiliary=[]"])
+    store = make(sparse, tmp_path, (400, 400, 400, 400))
+    footprint = measure_footprint(sparse, execution(sparse))
+    free(monkeypatch, footprint.fixed + 0.7 * footprint.largest_part(store.sizes, None)[0])
+    with pytest.raises(ConfigError, match=r"lists of edges.*data\.batch_size"):
+        memory.fit_into_memory(sparse, {"train": store})

@@ -26,7 +26,8 @@ def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig
     """The run as it is if its batches fit into memory, else with a `data.pair_budget` under which they do.
 
     Raises:
-        ConfigError: the model, or a single graph of any split, does not fit; it is named, with the settings that help.
+        ConfigError: the model, a single graph of any split, or a batch that cannot be split, does not fit; it is named,
+            with the settings that help.
     """
     device = device_of(config)
     how = execution(config, device)
@@ -48,8 +49,13 @@ def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig
         needed_there, rate = _evaluation(config, evaluated, store)
         if footprint.fixed + needed_there > free:
             needed, rates = max(needed, footprint.fixed + needed_there), [*rates, rate]
-    if not rates or how.layout == "edge_list":
+    if not rates:
         return config
+    if how.layout == "edge_list":
+        raise ConfigError(
+            f"a batch of {config.data.batch_size} graphs needs about {needed / 1e9:.1f} GB on its lists of edges, and "
+            f"{free / 1e9:.1f} GB are free; lower data.batch_size (trainer.accumulate keeps the step the same)"
+        )
     budget = max(int((free - footprint.fixed) / max(rates)), int(worst[0]) ** 2)
     log.warning(
         "a batch of %d graphs may need %.1f GB, and %.1f GB are free: it is computed in parts of at most %s pairs "
