@@ -38,7 +38,7 @@ struct Plan {
     PackedMatrix EG_back, O_back, W1_back, W2_back;  // their transposes
     int tile_pairs, chunk_pairs;                  // aims: pairs of a tile of query rows; pairs of a chunk of a tile
     int tile_stride, chunk_stride, key_stride;    // floats between two channels in the buffers of a tile, chunk, graph
-    int pair_stride;                              // edge_width in whole vectors: floats of a pair in pair-major buffers
+    int pair_stride;                              // floats between two pairs in pair-major buffers
     std::vector<std::vector<RowRange>> parts;     // the rows of each part: a few parts for each thread
 
     Plan(const EgtPairPass &pass, bool attends, bool updates, bool backward);
@@ -85,7 +85,7 @@ inline Plan::Plan(const EgtPairPass &pass, bool attends, bool updates, bool back
     chunk_pairs = std::min(chunk_pairs, round_up(longest_tile, 16));
     tile_stride = spread_stride(longest_tile + 16);
     chunk_stride = spread_stride(chunk_pairs);
-    pair_stride = round_up(edge_width, 8);
+    pair_stride = spread_stride(edge_width);
     key_stride = spread_stride(max_nodes + 8);
     if (!sizes_match()) return;
     pack_weights(backward);
