@@ -58,6 +58,14 @@ class NormLinear(ctypes.Structure):
     )
 
 
+class NormLinearGradients(ctypes.Structure):
+    """Its gradients (EgtNormLinearGradients)."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_void_p) for name in ("d_y", "d_x", "d_norm_weight", "d_norm_bias", "d_weight", "d_bias")
+    )
+
+
 _UPDATE_POINTERS = (
     *("run_parallel", "h", "out", "O_weight", "O_bias", "norm_weight", "norm_bias"),
     *("W1_weight", "W1_bias", "W2_weight", "W2_bias", "h_new", "h1", "a"),
@@ -71,6 +79,18 @@ class NodeUpdate(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("num_rows", "width", "hidden_width", "num_threads", "portable")),
         ("eps", ctypes.c_double),
         *((name, ctypes.c_void_p) for name in _UPDATE_POINTERS),
+    )
+
+
+class NodeUpdateGradients(ctypes.Structure):
+    """Its gradients (EgtNodeUpdateGradients)."""
+
+    _fields_ = tuple(
+        (f"d_{name}", ctypes.c_void_p)
+        for name in (
+            *("h_new", "h", "out", "O_weight", "O_bias", "norm_weight", "norm_bias"),
+            *("W1_weight", "W1_bias", "W2_weight", "W2_bias"),
+        )
     )
 
 
@@ -88,8 +108,11 @@ def open_library(path: Path) -> ctypes.CDLL:
         *(ctypes.POINTER(PairPass), address, address, address, address),
         ctypes.POINTER(PairParameters),
     ]
-    library.egt_norm_linear.argtypes = [ctypes.POINTER(NormLinear)]
-    library.egt_node_update.argtypes = [ctypes.POINTER(NodeUpdate)]
+    norm_linear, node_update = ctypes.POINTER(NormLinear), ctypes.POINTER(NodeUpdate)
+    library.egt_norm_linear.argtypes = [norm_linear]
+    library.egt_norm_linear_backward.argtypes = [norm_linear, ctypes.POINTER(NormLinearGradients)]
+    library.egt_node_update.argtypes = [node_update]
+    library.egt_node_update_backward.argtypes = [node_update, ctypes.POINTER(NodeUpdateGradients)]
     return library
 
 

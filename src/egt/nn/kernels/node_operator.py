@@ -3,18 +3,42 @@
     norm_linear:  y = W LN(x) + b
     node_update:  h1 = h + O out + b_O;  a = ELU(W1 LN(h1) + b1);  h_new = h1 + W2 a + b2
 
-Their backward passes are compositions of torch's own products, on what the forward kept: inputs, h1 and a. Norms are
-computed again.
+Their backward passes are operators too. They work on what the forward kept: inputs, h1 and a. Norms are computed again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from egt.nn.kernels import binding
+
+
+def _checked(names: Sequence[str], tensors: Sequence[Tensor], sizes: dict[str, int]) -> list[Tensor]:
+    """The tensors, contiguous, if their shapes are as `_SHAPES` says for these sizes."""
+    shapes = [tuple(sizes[letter] for letter in _SHAPES[name]) for name in names]
+    return [binding.checked(*given) for given in zip(names, tensors, shapes, strict=True)]
+
+
+# M rows, d channels, m hidden ones, o outputs.
+_SHAPES = {
+    **dict.fromkeys(("x", "h", "out", "h1", "d_h_new"), "Md"),
+    **dict.fromkeys(("norm_weight", "norm_bias", "O_bias", "W2_bias"), "d"),
+    "weight": "od", "bias": "o", "d_y": "Mo",
+    "O_weight": "dd", "W1_weight": "md", "W1_bias": "m", "W2_weight": "dm", "a": "Mm",
+}
+_LINEAR_INPUTS = ("x", "norm_weight", "norm_bias", "weight", "bias")
+_UPDATE_WEIGHTS = (
+    *("O_weight", "O_bias", "norm_weight", "norm_bias"),
+    *("W1_weight", "W1_bias", "W2_weight", "W2_bias"),
+)
+
+
+def _pointers(names: Sequence[str], tensors: Sequence[Tensor]) -> dict[str, int]:
+    return {name: tensor.data_ptr() for name, tensor in zip(names, tensors, strict=True)}
 
 
 @torch.library.custom_op("egt::norm_linear", mutates_args=(), device_types="cpu")
@@ -35,16 +59,20 @@ def norm_linear(
     Returns:
         (M, d_out).
     """
-    (num_rows, d), d_out = x.shape, weight.shape[0]
-    shapes = {"x": (num_rows, d), "norm_weight": (d,), "norm_bias": (d,), "weight": (d_out, d), "bias": (d_out,)}
-    given = (x, norm_weight, norm_bias, weight, bias)
-    inputs = [binding.checked(name, t, shape) for t, (name, shape) in zip(given, shapes.items(), strict=True)]
-    y = x.new_empty(num_rows, d_out)
-    pointers = [tensor.data_ptr() for tensor in (*inputs, y)]
-    sizes = (num_rows, d, d_out, torch.get_num_threads(), portable)
-    call = binding.NormLinear(*sizes, eps, binding.run_parallel(), *pointers)
+    inputs = (x, norm_weight, norm_bias, weight, bias)
+    y = x.new_empty(x.shape[0], weight.shape[0])
+    call, _kept = _linear_call(inputs, eps, portable)
+    call.y = y.data_ptr()
     binding.raise_for(binding.loaded().egt_norm_linear(call))
     return y
+
+
+def _linear_call(inputs: Sequence[Tensor], eps: float, portable: bool) -> tuple[binding.NormLinear, list[Tensor]]:
+    """The struct of a call, and the tensors it points to."""
+    (num_rows, d), d_out = inputs[0].shape, inputs[3].shape[0]
+    checked = _checked(_LINEAR_INPUTS, inputs, {"M": num_rows, "d": d, "o": d_out})
+    sizes = (num_rows, d, d_out, torch.get_num_threads(), portable)
+    return binding.NormLinear(*sizes, eps, binding.run_parallel(), **_pointers(_LINEAR_INPUTS, checked)), checked
 
 
 @norm_linear.register_fake
@@ -54,19 +82,49 @@ def _(
     return x.new_empty(x.shape[0], weight.shape[0])
 
 
-def _keep_norm_linear(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    x, norm_weight, norm_bias, weight, _, ctx.eps, _ = inputs
-    ctx.save_for_backward(x, norm_weight, norm_bias, weight)
+@torch.library.custom_op("egt::norm_linear_backward", mutates_args=(), device_types="cpu")
+def norm_linear_backward(
+    d_y: Tensor,
+    x: Tensor,
+    norm_weight: Tensor,
+    norm_bias: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    eps: float,
+    portable: bool,
+) -> list[Tensor]:
+    """Gradients of x, the norm, the weight and the bias, in this order."""
+    inputs = (x, norm_weight, norm_bias, weight, bias)
+    call, checked = _linear_call(inputs, eps, portable)
+    (d_y,) = _checked(["d_y"], [d_y], {"M": x.shape[0], "o": weight.shape[0]})
+    gradients = [torch.empty_like(tensor) for tensor in checked]
+    pointers = [tensor.data_ptr() for tensor in (d_y, *gradients)]
+    status = binding.loaded().egt_norm_linear_backward(call, binding.NormLinearGradients(*pointers))
+    binding.raise_for(status)
+    return gradients
 
 
-def _norm_linear_backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
-    x, norm_weight, norm_bias, weight = ctx.saved_tensors
-    normalized, *moments = _norm(x, norm_weight, norm_bias, ctx.eps)
-    d_x, d_norm_weight, d_norm_bias = _norm_backward(d_y @ weight, x, moments, norm_weight, norm_bias)
-    return d_x, d_norm_weight, d_norm_bias, d_y.t() @ normalized, d_y.sum(0), None, None
+@norm_linear_backward.register_fake
+def _(
+    d_y: Any, x: Tensor, norm_weight: Tensor, norm_bias: Tensor, weight: Tensor, bias: Tensor, eps: Any, portable: Any
+) -> list[Tensor]:
+    return _like(x, norm_weight, norm_bias, weight, bias)
 
 
-norm_linear.register_autograd(_norm_linear_backward, setup_context=_keep_norm_linear)
+def _like(*tensors: Tensor) -> list[Tensor]:
+    return [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in tensors]
+
+
+def _keep_linear(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    *tensors, ctx.eps, ctx.portable = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _linear_backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
+    return (*norm_linear_backward(d_y, *ctx.saved_tensors, ctx.eps, ctx.portable), None, None)
+
+
+norm_linear.register_autograd(_linear_backward, setup_context=_keep_linear)
 
 
 @torch.library.custom_op("egt::node_update", mutates_args=(), device_types="cpu")
@@ -105,28 +163,25 @@ def node_update(
     Returns:
         h_new (M, d), h1 (M, d), a (M, m); the last two have no rows unless kept.
     """
-    (num_rows, d), m = h.shape, W1_weight.shape[0]
-    shapes = {
-        "h": (num_rows, d),
-        "out": (num_rows, d),
-        "O_weight": (d, d),
-        "O_bias": (d,),
-        "norm_weight": (d,),
-        "norm_bias": (d,),
-        "W1_weight": (m, d),
-        "W1_bias": (m,),
-        "W2_weight": (d, m),
-        "W2_bias": (d,),
-    }
-    given = (h, out, O_weight, O_bias, norm_weight, norm_bias, W1_weight, W1_bias, W2_weight, W2_bias)
-    inputs = [binding.checked(name, t, shape) for t, (name, shape) in zip(given, shapes.items(), strict=True)]
-    h_new, h1, a = _update_outputs(h, m, keep)
-    pointers = [tensor.data_ptr() for tensor in (*inputs, h_new)]
-    kept = [tensor.data_ptr() if keep else None for tensor in (h1, a)]
-    sizes = (num_rows, d, m, torch.get_num_threads(), portable)
-    call = binding.NodeUpdate(*sizes, eps, binding.run_parallel(), *pointers, *kept)
+    weights = (O_weight, O_bias, norm_weight, norm_bias, W1_weight, W1_bias, W2_weight, W2_bias)
+    call, _kept = _update_call({"h": h, "out": out}, weights, eps, portable)
+    h_new, h1, a = _update_outputs(h, W1_weight.shape[0], keep)
+    call.h_new = h_new.data_ptr()
+    if keep:
+        call.h1, call.a = h1.data_ptr(), a.data_ptr()
     binding.raise_for(binding.loaded().egt_node_update(call))
     return h_new, h1, a
+
+
+def _update_call(
+    rows: dict[str, Tensor], weights: Sequence[Tensor], eps: float, portable: bool
+) -> tuple[binding.NodeUpdate, list[Tensor]]:
+    """The struct of a call, and the tensors it points to."""
+    num_rows, d, m = rows["out"].shape[0], rows["out"].shape[1], weights[4].shape[0]
+    names = (*rows, *_UPDATE_WEIGHTS)
+    checked = _checked(names, (*rows.values(), *weights), {"M": num_rows, "d": d, "m": m})
+    sizes = (num_rows, d, m, torch.get_num_threads(), portable)
+    return binding.NodeUpdate(*sizes, eps, binding.run_parallel(), **_pointers(names, checked)), checked
 
 
 def _update_outputs(h: Tensor, hidden_width: int, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -154,43 +209,37 @@ def _(
     return _update_outputs(h, W1_weight.shape[0], keep)
 
 
+@torch.library.custom_op("egt::node_update_backward", mutates_args=(), device_types="cpu")
+def node_update_backward(
+    d_h_new: Tensor, out: Tensor, h1: Tensor, a: Tensor, weights: Sequence[Tensor], eps: float, portable: bool
+) -> list[Tensor]:
+    """Gradients of h, out and the weights, in the order of `node_update`."""
+    call, checked = _update_call({"out": out, "h1": h1, "a": a}, weights, eps, portable)
+    (d_h_new,) = _checked(["d_h_new"], [d_h_new], {"M": out.shape[0], "d": out.shape[1]})
+    gradients = [torch.empty_like(tensor) for tensor in (h1, checked[0], *checked[3:])]
+    pointers = [tensor.data_ptr() for tensor in (d_h_new, *gradients)]
+    status = binding.loaded().egt_node_update_backward(call, binding.NodeUpdateGradients(*pointers))
+    binding.raise_for(status)
+    return gradients
+
+
+@node_update_backward.register_fake
+def _(
+    d_h_new: Any, out: Tensor, h1: Tensor, a: Any, weights: Sequence[Tensor], eps: Any, portable: Any
+) -> list[Tensor]:
+    return _like(h1, out, *weights)
+
+
 def _keep_update(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    _, out, O_weight, _, norm_weight, norm_bias, W1_weight, _, W2_weight, _, ctx.eps, keep, _ = inputs
+    _, out, *weights, ctx.eps, keep, ctx.portable = inputs
     assert keep, "a backward pass needs h1 and a"
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(out, O_weight, norm_weight, norm_bias, W1_weight, W2_weight, output[1], output[2])
+    ctx.save_for_backward(out, output[1], output[2], *weights)
 
 
 def _update_backward(ctx: Any, d_h_new: Tensor, *_: None) -> tuple[Tensor | None, ...]:
-    out, O_weight, norm_weight, norm_bias, W1_weight, W2_weight, h1, a = ctx.saved_tensors
-    normalized, *moments = _norm(h1, norm_weight, norm_bias, ctx.eps)
-    # The derivative of ELU follows from its value.
-    d_hidden = torch.ops.aten.elu_backward(d_h_new @ W2_weight, 1.0, 1.0, 1.0, True, a)
-    d_h1, d_norm_weight, d_norm_bias = _norm_backward(d_hidden @ W1_weight, h1, moments, norm_weight, norm_bias)
-    d_h1 += d_h_new
-    return (
-        *(d_h1, d_h1 @ O_weight, d_h1.t() @ out, d_h1.sum(0)),
-        *(d_norm_weight, d_norm_bias),
-        *(d_hidden.t() @ normalized, d_hidden.sum(0)),
-        *(d_h_new.t() @ a, d_h_new.sum(0)),
-        *(None, None, None),
-    )
+    out, h1, a, *weights = ctx.saved_tensors
+    return (*node_update_backward(d_h_new, out, h1, a, weights, ctx.eps, ctx.portable), None, None, None)
 
 
 node_update.register_autograd(_update_backward, setup_context=_keep_update)
-
-
-def _norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """LN(x), and the mean and inverse deviation of each row."""
-    normalized, mean, inverse_std = torch.native_layer_norm(x, x.shape[-1:], weight, bias, eps)
-    return normalized, mean, inverse_std
-
-
-def _norm_backward(
-    d_normalized: Tensor, x: Tensor, moments: list[Tensor], weight: Tensor, bias: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of x and of the affine part of a norm."""
-    d_x, d_weight, d_bias = torch.ops.aten.native_layer_norm_backward(
-        d_normalized, x, x.shape[-1:], *moments, weight, bias, [True, True, True]
-    )
-    return d_x, d_weight, d_bias

@@ -1,9 +1,11 @@
 // The pass for x86 machines with AVX2 and FMA. Only what follows the pragma may use these instructions: inline
 // functions of the headers are shared with code that runs anywhere.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <type_traits>
 #include <vector>
 

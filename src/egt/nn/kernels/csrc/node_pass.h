@@ -15,7 +15,13 @@ struct EgtNormLinear {
     const float *x;                         // (M, d)
     const float *norm_weight, *norm_bias;   // (d)
     const float *weight, *bias;             // (d_out, d), (d_out)
-    float *y;                               // (M, d_out)
+    float *y;                               // (M, d_out); not read or written by the backward pass
+};
+
+struct EgtNormLinearGradients {
+    const float *d_y;                       // (M, d_out)
+    float *d_x;                             // the others: of the same shapes as what they are gradients of
+    float *d_norm_weight, *d_norm_bias, *d_weight, *d_bias;
 };
 
 // h1 = h + O out + b_O;  h_new = h1 + W2 a + b2  with  a = ELU(W1 LN(h1) + b1).
@@ -29,11 +35,19 @@ struct EgtNodeUpdate {
     const float *norm_weight, *norm_bias;   // (d)
     const float *W1_weight, *W1_bias;       // (m, d), (m)
     const float *W2_weight, *W2_bias;       // (d, m), (d)
-    float *h_new;                           // (M, d)
-    float *h1, *a;                          // (M, d), (M, m); null: not kept
+    float *h_new;                           // (M, d); not read or written by the backward pass
+    float *h1, *a;                          // (M, d), (M, m); null: not kept. The backward pass reads them
 };
 
-// Both return 0, or 2 if there is no memory for working buffers.
+struct EgtNodeUpdateGradients {
+    const float *d_h_new;                   // (M, d)
+    float *d_h, *d_out;
+    float *d_O_weight, *d_O_bias, *d_norm_weight, *d_norm_bias, *d_W1_weight, *d_W1_bias, *d_W2_weight, *d_W2_bias;
+};
+
+// All return 0, or 2 if there is no memory for working buffers.
 int egt_norm_linear(const EgtNormLinear *call);
+int egt_norm_linear_backward(const EgtNormLinear *call, const EgtNormLinearGradients *gradients);
 int egt_node_update(const EgtNodeUpdate *call);
+int egt_node_update_backward(const EgtNodeUpdate *call, const EgtNodeUpdateGradients *gradients);
 }

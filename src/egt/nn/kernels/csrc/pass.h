@@ -19,7 +19,9 @@ void forward(const Plan &plan, float *out, float *e_new);
 void backward(const Plan &plan, const float *d_out, const float *d_e_new, float *d_qkv, float *d_e,
               const EgtPairParameters &d_parameters);
 void norm_linear(const EgtNormLinear &call);
+void norm_linear_backward(const EgtNormLinear &call, const EgtNormLinearGradients &gradients);
 void node_update(const EgtNodeUpdate &call);
+void node_update_backward(const EgtNodeUpdate &call, const EgtNodeUpdateGradients &gradients);
 }  // namespace egt::any_machine
 
 #if EGT_X86
@@ -28,7 +30,9 @@ void forward(const Plan &plan, float *out, float *e_new);
 void backward(const Plan &plan, const float *d_out, const float *d_e_new, float *d_qkv, float *d_e,
               const EgtPairParameters &d_parameters);
 void norm_linear(const EgtNormLinear &call);
+void norm_linear_backward(const EgtNormLinear &call, const EgtNormLinearGradients &gradients);
 void node_update(const EgtNodeUpdate &call);
+void node_update_backward(const EgtNodeUpdate &call, const EgtNodeUpdateGradients &gradients);
 }  // namespace egt::avx2
 #else
 namespace egt {

@@ -48,7 +48,9 @@ struct Plan {
         return node_start.back() == pass.num_nodes && pair_start.back() == pass.num_pairs;
     }
     int size(int64_t graph) const { return static_cast<int>(pass.sizes[graph]); }
-    int rows_per_tile(int num_nodes) const { return std::max(1, tile_pairs / num_nodes); }
+    static constexpr int kMostTilePairs = 1024, kMostTileRows = 32;
+    // At most as many rows as a graph has, so never more than the root of kMostTilePairs.
+    int rows_per_tile(int num_nodes) const { return std::clamp(tile_pairs / num_nodes, 1, num_nodes); }
     // Rows of a graph that are computed.
     int num_rows(int64_t graph) const {
         return pass.query_rows > 0 ? static_cast<int>(std::min(pass.query_rows, pass.sizes[graph])) : size(graph);
@@ -79,7 +81,7 @@ inline Plan::Plan(const EgtPairPass &pass, bool attends, bool updates, bool back
         max_nodes = std::max(max_nodes, n);
     }
     // Wide edges: a tile fills part of the L2 cache. Narrow ones: larger tiles spread the cost of starting a row.
-    tile_pairs = std::clamp(32768 / (edge_width + num_heads), 128, 1024);
+    tile_pairs = std::clamp(32768 / (edge_width + num_heads), 128, kMostTilePairs);
     chunk_pairs = backward ? 192 : 128;
     const int64_t longest_tile = std::max<int64_t>(tile_pairs, max_nodes);
     chunk_pairs = std::min(chunk_pairs, round_up(longest_tile, 16));

@@ -24,24 +24,11 @@ struct RowBlocks {
 
 // A (rows, cols) matrix stored as blocks of rows, each block column by column, with a bias per row.
 struct PackedMatrix {
-    static constexpr bool kLarge = false;
     int rows = 0, cols = 0;
     std::vector<float> data, bias;
 
-    // The weights of the block that starts at a row, and where the one at (row, col) of the block lies among them.
+    // The weights of the block that starts at a row.
     const float *block(int start) const { return data.data() + static_cast<size_t>(start) * cols; }
-    static size_t place(int row, int col, int block_rows) { return static_cast<size_t>(col) * block_rows + row; }
-};
-
-// The same as torch keeps it: row by row. As fast to multiply with where it is not read over and over.
-struct RowMajorMatrix {
-    static constexpr bool kLarge = true;
-    int rows, cols;
-    const float *data, *bias;
-
-    const float *block(int start) const { return data + static_cast<size_t>(start) * cols; }
-    size_t place(int row, int col, int) const { return static_cast<size_t>(row) * cols + col; }
-    RowMajorMatrix some_rows(int first, int count) const { return {count, cols, block(first), bias + first}; }
 };
 
 // Packs entry(row, col); `bias` may be null.
