@@ -10,10 +10,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from egt.nn.kernels.fused import available
-from egt.nn.kernels.node_operator import node_update, norm_linear
+from egt.nn.kernels.node_operator import node_update, node_update_backward, norm_linear, norm_linear_backward
 
-ROWS = [1, 7, 8, 16, 63, 64, 65, 200]
+ROWS = [1, 7, 8, 16, 65, 66, 67, 140, 300]
 WIDTHS = [(5, 7), (8, 16), (48, 96), (130, 100)]
+WIDE = [(24, 530), (530, 24)]
+"""More channels than are multiplied at a time."""
 EPS = 1e-3
 
 
@@ -75,10 +77,10 @@ def _close(found: Sequence[Tensor], expected: Sequence[Tensor], tolerance: float
 
 @pytest.mark.usefixtures("_threads")
 @pytest.mark.parametrize("name", OPERATORS)
-@pytest.mark.parametrize("widths", WIDTHS)
+@pytest.mark.parametrize("widths", WIDTHS + WIDE)
 def test_values_and_gradients_equal_float64(name: str, widths: tuple[int, int]) -> None:
     make, fused, plain = OPERATORS[name]
-    for rows in ROWS:
+    for rows in [9] if widths in WIDE else ROWS:
         inputs = make(rows, *widths)
         exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
         found, expected = fused(*inputs), plain(*exact)
@@ -96,7 +98,21 @@ def test_portable_path_is_the_same(name: str) -> None:
     make, fused, _ = OPERATORS[name]
     inputs = make(70, 21, 34)
     portable = norm_linear(*inputs, EPS, True) if name == "projection" else node_update(*inputs, EPS, True, True)[0]
-    _close([portable], [fused(*inputs).double()], 1e-5)
+    fast = fused(*inputs)
+    _close([portable], [fast.double()], 1e-5)
+    direction = torch.randn(fast.shape)
+    expected = torch.autograd.grad(fast, inputs, direction)
+    _close(torch.autograd.grad(portable, inputs, direction), [tensor.double() for tensor in expected], 1e-5)
+
+
+@pytest.mark.usefixtures("_threads")
+@pytest.mark.parametrize("name", OPERATORS)
+def test_the_same_bits_each_time(name: str) -> None:
+    make, fused, _ = OPERATORS[name]
+    inputs = make(500, 16, 32)
+    first, *others = [torch.autograd.grad(fused(*inputs).square().sum(), inputs) for _ in range(5)]
+    for gradients in others:
+        assert all(torch.equal(a, b) for a, b in zip(gradients, first, strict=True))
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -108,11 +124,16 @@ def test_a_row_does_not_depend_on_others(name: str) -> None:
     assert torch.equal(fused(*several), whole[37:42])
 
 
-@pytest.mark.parametrize("name", OPERATORS)
-def test_seen_as_one_operator(name: str) -> None:
-    inputs = OPERATORS[name][0](9, 8, 16)
-    operator = norm_linear if name == "projection" else node_update
-    torch.library.opcheck(operator, (*inputs, EPS) if name == "projection" else (*inputs, EPS, True))
+def test_seen_as_operators() -> None:
+    inputs = projection_inputs(9, 8, 16)
+    torch.library.opcheck(norm_linear, (*inputs, EPS))
+    plain = [tensor.detach() for tensor in inputs]
+    torch.library.opcheck(norm_linear_backward, (torch.randn(9, 16), *plain, EPS, False))
+    inputs = update_inputs(9, 8, 16)
+    torch.library.opcheck(node_update, (*inputs, EPS, True))
+    _, out, *weights = [tensor.detach() for tensor in inputs]
+    h1, a = torch.randn(9, 8), torch.randn(9, 16)
+    torch.library.opcheck(node_update_backward, (torch.randn(9, 8), out, h1, a, weights, EPS, False))
 
 
 def test_update_keeps_inputs_for_a_backward_only() -> None:
@@ -134,6 +155,11 @@ def test_wrong_shape_is_refused() -> None:
         node_update(*inputs, EPS, True)
 
 
-def test_no_rows() -> None:
-    assert fused_projection(*projection_inputs(0, 8, 16)).shape == (0, 16)
-    assert fused_update(*update_inputs(0, 8, 16)).shape == (0, 8)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_no_rows(name: str) -> None:
+    make, fused, plain = OPERATORS[name]
+    inputs = make(0, 8, 16)
+    found = fused(*inputs)
+    assert found.shape == plain(*inputs).shape
+    for gradient, tensor in zip(torch.autograd.grad(found.sum(), inputs), inputs, strict=True):
+        assert torch.equal(gradient, torch.zeros_like(tensor))

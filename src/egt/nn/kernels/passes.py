@@ -93,7 +93,8 @@ def _fits(*tensors: Tensor) -> bool:
 
 
 def _may_overwrite(e: Tensor, scope: Scope) -> bool:
-    return scope.owns_edges and torch.is_inference_mode_enabled() and e.is_contiguous()
+    inference = torch.is_inference_mode_enabled() and not torch.compiler.is_compiling()
+    return scope.owns_edges and inference and e.is_contiguous()
 
 
 def _edges_fit(edges: nn.Module) -> bool:
