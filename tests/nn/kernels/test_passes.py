@@ -130,3 +130,20 @@ def test_edges_given_by_others_are_never_written_over() -> None:
     assert torch.equal(x.e, given)
     assert made[1].e.data_ptr() != x.e.data_ptr()
     assert made[2].e.data_ptr() == made[1].e.data_ptr()  # nobody else reads what the first layer made
+
+
+def test_edges_are_written_over_only_where_that_is_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tiny_config(num_layers=2)
+    model = lively(build_model(config)).eval()
+    layer = model.layers[0]
+    with torch.inference_mode():
+        x = model.embed(collate(samples_of(config, graphs_of_every_kind(4))))
+        _, expected = layer(x.h, x.e, x.scope)
+        turned = x.e.t().contiguous().t()
+        _, found = layer(x.h, turned, x.scope.owned())
+        assert torch.equal(found, expected)
+        assert torch.equal(turned, x.e)
+        monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)  # a traced pass must be an operator
+        _, found = layer(x.h, x.e, x.scope.owned())
+    assert torch.equal(found, expected)
+    assert found.data_ptr() != x.e.data_ptr()

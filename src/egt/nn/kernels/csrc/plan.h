@@ -48,9 +48,9 @@ struct Plan {
         return node_start.back() == pass.num_nodes && pair_start.back() == pass.num_pairs;
     }
     int size(int64_t graph) const { return static_cast<int>(pass.sizes[graph]); }
+    // A tile has no more rows than its graph, of N pairs each: at most the root of its pairs.
     static constexpr int kMostTilePairs = 1024, kMostTileRows = 32;
-    // At most as many rows as a graph has, so never more than the root of kMostTilePairs.
-    int rows_per_tile(int num_nodes) const { return std::clamp(tile_pairs / num_nodes, 1, num_nodes); }
+    int rows_per_tile(int num_nodes) const { return std::max(1, tile_pairs / num_nodes); }
     // Rows of a graph that are computed.
     int num_rows(int64_t graph) const {
         return pass.query_rows > 0 ? static_cast<int>(std::min(pass.query_rows, pass.sizes[graph])) : size(graph);
