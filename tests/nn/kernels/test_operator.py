@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -75,6 +75,24 @@ def test_one_output_unused(make_case: Any, used: int) -> None:
     found = only(case.fused())
     for name, expected in only(case.reference()).items():
         assert (found[name] - expected).abs().max() <= 5e-5 * max(1.0, expected.abs().max().item()), name
+
+
+@pytest.fixture
+def _empty_is_nan() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)  # fills uninitialized memory, too
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.usefixtures("_empty_is_nan")
+@pytest.mark.parametrize("used", [(True, True), (True, False), (False, True)])
+def test_every_gradient_is_written(make_case: Any, num_threads: Callable[[int], None], used: tuple[bool, bool]) -> None:
+    num_threads(2)
+    assert torch.empty(3).isnan().all()
+    case = make_case(sizes=[5, 1, 90, 41])  # the third belongs to several parts
+    outputs = [output if wanted else None for output, wanted in zip(case.fused(), used, strict=True)]
+    for name, gradient in case.gradients(tuple(outputs)).items():
+        assert gradient.isfinite().all(), name
 
 
 def test_no_gradients_keep_nothing(make_case: Any) -> None:

@@ -27,8 +27,14 @@ def _checked(names: Sequence[str], tensors: Sequence[Tensor], sizes: dict[str, i
 _SHAPES = {
     **dict.fromkeys(("x", "h", "out", "h1", "d_h_new"), "Md"),
     **dict.fromkeys(("norm_weight", "norm_bias", "O_bias", "W2_bias"), "d"),
-    "weight": "od", "bias": "o", "d_y": "Mo",
-    "O_weight": "dd", "W1_weight": "md", "W1_bias": "m", "W2_weight": "dm", "a": "Mm",
+    "weight": "od",
+    "bias": "o",
+    "d_y": "Mo",
+    "O_weight": "dd",
+    "W1_weight": "md",
+    "W1_bias": "m",
+    "W2_weight": "dm",
+    "a": "Mm",
 }
 _LINEAR_INPUTS = ("x", "norm_weight", "norm_bias", "weight", "bias")
 _UPDATE_WEIGHTS = (

@@ -211,10 +211,12 @@ def run_backward(
     out_shape, e_shape = _output_shapes(qkv, e, switches)
     d_out = None if d_out is None or not s.attends else binding.checked("d_out", d_out, out_shape)
     d_e_new = None if d_e_new is None or not s.updates else binding.checked("d_e_new", d_e_new, e_shape)
-    d_qkv = torch.zeros(qkv.shape)
     d_weights = [torch.zeros(weight.shape) for weight in weights]
     if d_out is None and d_e_new is None:
-        return [d_qkv, torch.zeros(e.shape), *d_weights]
+        return [torch.zeros(qkv.shape), torch.zeros(e.shape), *d_weights]
+    # Rows that were not computed have no gradient, and values have none without `out`.
+    is_partial = s.query_rows or (s.attends and d_out is None)
+    d_qkv = torch.zeros(qkv.shape) if is_partial else torch.empty(qkv.shape)
     d_e = torch.zeros(e.shape) if s.query_rows else allocator.empty(e.shape)
     named = zip(inputs.names, d_weights, strict=True)
     d_parameters = binding.PairParameters(**{name: tensor.data_ptr() for name, tensor in named})

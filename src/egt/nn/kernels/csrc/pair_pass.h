@@ -48,8 +48,9 @@ struct EgtPairPass {
 // not add up, 2 if there is no memory for working buffers, 3 if there are no threads.
 int egt_pair_pass_forward(const EgtPairPass *pass, float *out, float *e_new);
 
-// Reads d_out and d_e_new (null: that output was not used); adds to d_qkv, d_parameters (zeroed by the caller) and
-// writes d_e. Everything between input and output is computed again. Returns as the forward.
+// Reads d_out and d_e_new (null: that output was not used); adds to d_parameters, which the caller zeroed, and writes
+// d_qkv and d_e of the rows computed, without the values' part of d_qkv if d_out is null. Everything between input and
+// output is computed again. Returns as the forward.
 int egt_pair_pass_backward(const EgtPairPass *pass, const float *d_out, const float *d_e_new, float *d_qkv,
                            float *d_e, const EgtPairParameters *d_parameters);
 
