@@ -17,7 +17,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from egt.nn.kernels import binding
-from egt.nn.kernels.operator import Numbers, Switches, run, run_over
+from egt.nn.kernels.operator import Inputs, Numbers, Switches, run, run_over
 
 
 class PairWeights(NamedTuple):
@@ -91,7 +91,7 @@ def pair_pass(
         masks_gates: random masking closes the gates too, not only the logits.
         dropout_keys: (B, 2) int64 keys of attention dropout, 32 bits each.
         dropout_probability: of an entry of A_tilde, below 1.
-        overwrite: write e_new over e, which must be contiguous; there are no gradients then.
+        overwrite: write e_new over e if that is contiguous; there are no gradients then.
         portable: do not use the AVX2 path.
 
     Returns:
@@ -118,8 +118,6 @@ def pair_pass(
     )
     numbers = Numbers(norm_eps, ffn_norm_eps, *clip, scale, 1.0 / (1.0 - dropout_probability))
     present = [tensor for pair in pairs if pair is not None for tensor in pair]
-    if overwrite and has_edge_update:
-        out, e_new = run_over(qkv, e, sizes, allowed, mask_keys, dropout_keys, present, switches, numbers), e
-    else:
-        out, e_new = run(qkv, e, sizes, allowed, mask_keys, dropout_keys, present, switches, numbers)
+    inputs = (qkv, e, sizes, allowed, mask_keys, dropout_keys, present, switches, numbers)
+    out, e_new = run_over(Inputs(*inputs)) if overwrite and has_edge_update else run(*inputs)
     return None if edges_only else out, e_new if has_edge_update else None

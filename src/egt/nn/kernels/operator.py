@@ -55,7 +55,7 @@ def _output_shapes(qkv: Tensor, e: Tensor, switches: Sequence[int]) -> tuple[tup
     return (rows, _node_width(qkv, switches)), (pairs, e.shape[1])
 
 
-class _Inputs:
+class Inputs:
     """The inputs of a call, checked (a wrong shape would be read as wrong memory), and the C struct of them."""
 
     def __init__(
@@ -137,7 +137,7 @@ def run(
     numbers: Sequence[float],
 ) -> tuple[Tensor, Tensor]:
     """The forward pass; `egt.nn.kernels.fused.pair_pass` says what the arguments mean."""
-    inputs = _Inputs(qkv, e, sizes, allowed, mask_keys, dropout_keys, weights, switches, numbers)
+    inputs = Inputs(qkv, e, sizes, allowed, mask_keys, dropout_keys, weights, switches, numbers)
     s = Switches(*switches)
     out_shape, e_shape = _output_shapes(qkv, e, switches)
     out = qkv.new_zeros(out_shape) if s.query_rows else qkv.new_empty(out_shape)
@@ -146,7 +146,7 @@ def run(
     return out, e_new
 
 
-def _forward(inputs: _Inputs, out: Tensor, e_new: Tensor) -> None:
+def _forward(inputs: Inputs, out: Tensor, e_new: Tensor) -> None:
     """Fills the outputs; one without rows is not wanted."""
     pointers = [tensor.data_ptr() if tensor.shape[0] else None for tensor in (out, e_new)]
     status = binding.loaded().egt_pair_pass_forward(inputs.struct, *pointers)
@@ -170,25 +170,15 @@ def _(
     return qkv.new_empty(out_shape), e.new_empty(e_shape)
 
 
-def run_over(
-    qkv: Tensor,
-    e: Tensor,
-    sizes: Tensor,
-    allowed: Tensor | None,
-    mask_keys: Tensor | None,
-    dropout_keys: Tensor | None,
-    weights: Sequence[Tensor],
-    switches: Sequence[int],
-    numbers: Sequence[float],
-) -> Tensor:
-    """The forward pass of an inference: e_new is written over e, and only `out` is returned.
+def run_over(inputs: Inputs) -> tuple[Tensor, Tensor]:
+    """The forward pass of an inference: e_new is written over e, or over a contiguous copy of it.
 
     Not an operator: what is never differentiated or traced needs none, and each costs some 0.1 ms.
     """
-    inputs = _Inputs(qkv, e, sizes, allowed, mask_keys, dropout_keys, weights, switches, numbers)
-    out = qkv.new_empty(_output_shapes(qkv, e, switches)[0])
+    call, e = inputs.struct, inputs.tensors["e"]
+    out = torch.empty(call.num_nodes if call.attends else 0, call.node_width)
     _forward(inputs, out, e)
-    return out
+    return out, e
 
 
 @torch.library.custom_op("egt::pair_pass_backward", mutates_args=(), device_types="cpu")
@@ -206,7 +196,7 @@ def run_backward(
     numbers: Sequence[float],
 ) -> list[Tensor]:
     """Gradients of qkv, e and the weights, from those of the outputs (None: the output was not used)."""
-    inputs = _Inputs(qkv, e, sizes, allowed, mask_keys, dropout_keys, weights, switches, numbers)
+    inputs = Inputs(qkv, e, sizes, allowed, mask_keys, dropout_keys, weights, switches, numbers)
     s = Switches(*switches)
     out_shape, e_shape = _output_shapes(qkv, e, switches)
     d_out = None if d_out is None or not s.attends else binding.checked("d_out", d_out, out_shape)

@@ -46,7 +46,7 @@ class FusedPairPass(PairPass):
             masks_gates=self.masking.gates,
             dropout_keys=derive(scope.keys, self.dropout.layer, Stream.ATTENTION_DROPOUT) if dropped else None,
             dropout_probability=self.dropout.probability if dropped else 0.0,
-            overwrite=_may_overwrite(e, scope),
+            overwrite=_may_overwrite(scope),
         )
         assert out is not None
         return out.unflatten(-1, qkv.shape[-2:]), e if updated is None else updated
@@ -82,7 +82,7 @@ class FusedEdgePass(EdgePass):
             edges_only=True,
             norm_eps=_eps(self.logits.norm_e),
             ffn_norm_eps=_eps(self.edges.ffn.norm),
-            overwrite=_may_overwrite(e, scope),
+            overwrite=_may_overwrite(scope),
         )
         assert updated is not None
         return updated
@@ -92,9 +92,8 @@ def _fits(*tensors: Tensor) -> bool:
     return all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
 
 
-def _may_overwrite(e: Tensor, scope: Scope) -> bool:
-    inference = torch.is_inference_mode_enabled() and not torch.compiler.is_compiling()
-    return scope.owns_edges and inference and e.is_contiguous()
+def _may_overwrite(scope: Scope) -> bool:
+    return scope.owns_edges and torch.is_inference_mode_enabled() and not torch.compiler.is_compiling()
 
 
 def _edges_fit(edges: nn.Module) -> bool:
