@@ -35,7 +35,7 @@ WAYS = ("padded", "packed", "fused")
 
 
 @dataclass(frozen=True)
-class Shape:
+class RawGraph:
     """A preset's layers on a batch of graphs of its data set's sizes."""
 
     preset: str
@@ -49,18 +49,18 @@ def _normal(mean: float, spread: float, low: int, high: int) -> Callable[[np.ran
 
 
 SHAPES = {
-    "a": Shape("zinc-500k", 128, _normal(23.2, 4.5, 9, 37)),
-    "b": Shape("zinc-100k", 128, _normal(23.2, 4.5, 9, 37)),
-    "c": Shape("pattern-500k", 32, _normal(119, 26, 44, 188)),
-    "d": Shape("pcqm4mv2-small", 64, _normal(14.1, 2.5, 1, 20), num_virtual=4),
-    "e": Shape("tsp-100k", 8, lambda rng, count: rng.integers(50, 501, count)),
+    "a": RawGraph("zinc-500k", 128, _normal(23.2, 4.5, 9, 37)),
+    "b": RawGraph("zinc-100k", 128, _normal(23.2, 4.5, 9, 37)),
+    "c": RawGraph("pattern-500k", 32, _normal(119, 26, 44, 188)),
+    "d": RawGraph("pcqm4mv2-small", 64, _normal(14.1, 2.5, 1, 20), num_virtual=4),
+    "e": RawGraph("tsp-100k", 8, lambda rng, count: rng.integers(50, 501, count)),
 }
 
 
 class Stack:
     """The layers of a shape in one of the three ways, on random channels."""
 
-    def __init__(self, shape: Shape, way: str) -> None:
+    def __init__(self, shape: RawGraph, way: str) -> None:
         config = override(preset(shape.preset), ["model.masking.probability=0", "model.attention_dropout=0"])
         torch.manual_seed(0)
         self.layers = build_model(config, fused=way == "fused").layers
@@ -95,7 +95,7 @@ class Stack:
         self.layers.zero_grad()
 
 
-def floor(shape: Shape) -> float:
+def floor(shape: RawGraph) -> float:
     """Seconds of the matrix products of one forward pass."""
     model = preset(shape.preset).model
     sizes = [int(size) + shape.num_virtual for size in shape.sizes(np.random.default_rng(0), shape.batch)]
@@ -130,7 +130,7 @@ def measure_memory(shape: str, way: str, threads: int) -> float:
 
 def grow(shape: str, way: str) -> int:
     stack = Stack(SHAPES[shape], way)
-    small = Stack(Shape(SHAPES[shape].preset, 1, lambda rng, count: np.array([4])), way)
+    small = Stack(RawGraph(SHAPES[shape].preset, 1, lambda rng, count: np.array([4])), way)
     small.train()  # loads the kernel and the libraries
     Path("/proc/self/clear_refs").write_text("5")  # Linux: forget the peak so far
     before = resident("VmRSS")

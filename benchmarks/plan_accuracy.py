@@ -26,7 +26,7 @@ def train(given: str, folder: str) -> None:
     from egt.cli.main import main as command_line
     from egt.config.load import override
     from egt.config.presets import preset
-    from egt.sources.own import GraphsSource
+    from egt.sources.custom import GraphsSource
     from egt.sources.registry import BENCHMARKS
     from egt.training import complete
     from egt.training.footprint import synthetic_graph

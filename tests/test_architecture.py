@@ -12,7 +12,7 @@ import egt
 ROOT = Path(egt.__file__).parent
 ORDER = [
     "errors",
-    "compiled",
+    "jit",
     "graph",
     "sources",
     "encodings",

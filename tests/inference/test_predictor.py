@@ -22,13 +22,13 @@ from egt.graph import Graph
 from egt.inference import memory, predictor
 from egt.inference.execution import execution
 from egt.inference.predictor import Predictor, find_artifact
-from egt.sources.own import Feature, OwnSchema
+from egt.sources.custom import CustomSchema, Feature
 
 
 def make(level: str = "graph", task: TaskConfig | None = None, scale: dict[str, list[float]] | None = None) -> Artifact:
     """An untrained model that reads one number per node."""
     readouts = {"graph": VirtualNodes(num_virtual=2), "node": PerNode(), "edge": PerEdge()}
-    schema = OwnSchema(
+    schema = CustomSchema(
         format="jsonl",
         level=level,
         kind="regression",

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from egt.artifact.artifact import Artifact
 from egt.assemble import build_model
-from egt.config.own import node_inputs, own_task, pair_inputs
+from egt.config.custom import custom_task, node_inputs, pair_inputs
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, ConfigError
-from egt.sources.own.schema import Feature, OwnSchema
+from egt.sources.custom.schema import CustomSchema, Feature
 from egt.training.finetune import start_of, with_model_of
 from egt.training.transfer import start_from
 from tests.training.tiny import tiny_config
@@ -31,10 +31,10 @@ TABLE, COLUMNS = "categories.table.weight", "W.weight"
 
 def own(nodes: tuple[Feature, ...] = (), edges: tuple[Feature, ...] = (), **changes: Any) -> RunConfig:
     """A tiny run of own data with these features."""
-    schema = OwnSchema("graphs", "graph", "regression", ("a",), node_features=nodes, edge_features=edges)
+    schema = CustomSchema("graphs", "graph", "regression", ("a",), node_features=nodes, edge_features=edges)
     model = {"node_inputs": node_inputs(schema.features()), "pair_inputs": pair_inputs(schema.features())}
     config = tiny_config(
-        data={"source": "own.jsonl", "own_schema": schema.to_dict()}, model=model, task=own_task(schema.target())
+        data={"source": "own.jsonl", "own_schema": schema.to_dict()}, model=model, task=custom_task(schema.target())
     )
     return tiny_config(**{**config.model_dump(), **changes})
 

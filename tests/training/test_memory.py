@@ -18,7 +18,7 @@ from egt.encodings.store import Store, prepare
 from egt.errors import ConfigError
 from egt.inference.execution import execution
 from egt.inference.memory import prediction_bytes
-from egt.sources.own import GraphsSource
+from egt.sources.custom import GraphsSource
 from egt.sources.registry import BENCHMARKS
 from egt.training import memory
 from egt.training.fit import fit

@@ -15,7 +15,7 @@ from egt.cli.output import print_json, print_table, say
 from egt.errors import DataError
 
 if TYPE_CHECKING:
-    from egt.sources.own import Feature
+    from egt.sources.custom import Feature
     from egt.sources.source import DataCard, Reading
 
 _CHUNK = 1_000
@@ -47,7 +47,7 @@ def data(
     elif name is None:
         raise DataError(f"egt data {action} needs a name; `egt data list` shows them")
     elif action == "info" and _is_path(name):
-        _own_info(name, target, task, json)
+        _custom_info(name, target, task, json)
     elif action == "info":
         _info(name, json)
     else:
@@ -111,15 +111,15 @@ def _is_path(name: str) -> bool:
     return name not in BENCHMARKS and (path.exists() or bool(path.suffix) or path.parent != Path("."))
 
 
-def _own_info(
+def _custom_info(
     name: str, target: Sequence[str], task: Literal["graph", "node", "edge", "link"] | None, json: bool
 ) -> None:
-    from egt.sources.own import open_own
+    from egt.sources.custom import open_custom
     from egt.sources.source import read_all
 
     with Bars("", shown=not json) as bars:
         bars(f"reading {name}", 0, None)
-        source = open_own(name, target=list(target) or None, level=task)
+        source = open_custom(name, target=list(target) or None, level=task)
         bars(f"reading {name}", 1, 1)
         readings: list[Reading] = []
         records = source.records("all")
@@ -156,7 +156,7 @@ def _listed(messages: Sequence[str], limit: int = 3) -> str:
 
 def _columns(card: DataCard) -> str:
     """What new files for a model of this data need to hold."""
-    from egt.sources.own import card_schema
+    from egt.sources.custom import card_schema
 
     schema = card_schema(card)
     if schema.format == "molecules":

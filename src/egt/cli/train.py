@@ -18,7 +18,7 @@ from egt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from egt.config.run import RunConfig, StartConfig
-    from egt.sources.own import OwnSource, SplitPlan
+    from egt.sources.custom import CustomSource, SplitPlan
     from egt.training.complete import Outcome
 
 Many = Parameter(consume_multiple=True, negative="")
@@ -61,7 +61,7 @@ def train(
     _show_log(is_first())
     if start is None and (keep_head or freeze_below or tune != "all"):
         raise ConfigError("--keep-head, --freeze-below and --tune need a model to start from; name it with --from")
-    source: OwnSource | None = None
+    source: CustomSource | None = None
     kept = _kept_config(what, out) if resume else None
     if kept is not None:
         folder, config = kept
@@ -72,7 +72,7 @@ def train(
     elif _is_own(what):
         folder = out or Path("runs", _stem(Path(what).resolve().name))
         try_folder(folder)
-        source, config = _own_run(what, target, task, settings, show=is_first())
+        source, config = _custom_run(what, target, task, settings, show=is_first())
         settings = tuple(setting for setting in settings if not _about_reading(setting))
     else:
         if target or task is not None:
@@ -156,20 +156,20 @@ def _same_columns(names: Sequence[str], patterns: Sequence[str]) -> bool:
     return all(found) and {name for some in found for name in some} == set(names)
 
 
-def _own_run(
+def _custom_run(
     what: str, target: tuple[str, ...], task: Any, settings: tuple[str, ...], *, show: bool
-) -> tuple[OwnSource, RunConfig]:
-    from egt.config.own import own_config
-    from egt.sources.own import open_own
+) -> tuple[CustomSource, RunConfig]:
+    from egt.config.custom import infer_config
+    from egt.sources.custom import open_custom
 
     reading = _reading(settings)
     split = _split(reading.get("split", {}))
-    source = open_own(what, target=list(target) or None, level=task, overrides=reading.get("overrides"), split=split)
+    source = open_custom(what, target=list(target) or None, level=task, overrides=reading.get("overrides"), split=split)
     if show:
         rows = [(name, decision, _how(change)) for name, decision, change in source.schema_table()]
         print_table(f"{what}: what was understood", ("what", "decision", "change it with"), rows, to_error=True)
     path = Path(what).resolve()
-    return source, own_config(source.own_schema, source.card, str(path), _stem(path.name))
+    return source, infer_config(source.own_schema, source.card, str(path), _stem(path.name))
 
 
 def _about_reading(setting: str) -> bool:
@@ -193,7 +193,7 @@ def _reading(settings: tuple[str, ...]) -> dict[str, Any]:
 
 def _split(given: dict[str, Any]) -> SplitPlan | str | None:
     """How own data is divided: `split=scaffold` or a column, `split.seed=1`, `split.fractions=[0.7, 0.1, 0.2]`."""
-    from egt.sources.own import SplitPlan
+    from egt.sources.custom import SplitPlan
 
     if not set(given) - {"kind"}:
         return given.get("kind")

@@ -93,7 +93,7 @@ class ModelConfig(Section):
         return levels.get(self.readout.kind, "graph")
 
     @model_validator(mode="after")
-    def _sensible(self) -> ModelConfig:
+    def _check_consistency(self) -> ModelConfig:
         if self.node_width % self.num_heads:
             raise ValueError(
                 f"node_width {self.node_width} is not a multiple of num_heads {self.num_heads}; "

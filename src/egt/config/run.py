@@ -68,7 +68,7 @@ class WarmupCosine(Section):
     min_lr: PositiveFloat = 1e-6
 
     @model_validator(mode="after")
-    def _sensible(self) -> WarmupCosine:
+    def _check_consistency(self) -> WarmupCosine:
         if self.warmup_steps >= self.total_steps:
             raise ValueError(f"warmup_steps {self.warmup_steps} must be below total_steps {self.total_steps}")
         return self
@@ -137,7 +137,7 @@ class RunConfig(Section):
     start: StartConfig | None = None
 
     @model_validator(mode="after")
-    def _sensible(self) -> RunConfig:
+    def _check_consistency(self) -> RunConfig:
         if self.task.auxiliary and self.model.edges.kind == "frozen":
             raise ValueError(
                 "the distance objective reads the edge channel, which EGT-Simple (edges: frozen) does not update; "

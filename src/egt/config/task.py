@@ -74,7 +74,7 @@ class Multiclass(Section):
         return tuple(other / sum(others) for other in others)
 
     @model_validator(mode="after")
-    def _sensible(self) -> Multiclass:
+    def _check_consistency(self) -> Multiclass:
         for name in ("class_counts", "class_names"):
             given = getattr(self, name)
             if given and len(given) != self.num_classes:

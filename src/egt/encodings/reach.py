@@ -6,7 +6,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.compiled import compiled
+from egt.jit import compiled
 
 
 @compiled(numba.uint8[:, ::1](numba.int64, numba.int64[:, ::1], numba.int64))

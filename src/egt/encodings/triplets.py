@@ -9,7 +9,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.compiled import compiled
+from egt.jit import compiled
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

@@ -12,8 +12,8 @@ from egt.encodings.store import Store, prepare
 from egt.encodings.store.build import Progress
 from egt.errors import DataError
 from egt.graph import Graph
+from egt.sources.custom import CustomSchema, CustomSource, GraphsSource, card_schema, open_custom, open_smiles
 from egt.sources.download import Progress as Downloading
-from egt.sources.own import GraphsSource, OwnSchema, OwnSource, card_schema, open_own, open_smiles
 from egt.sources.registry import BENCHMARKS, open_benchmark
 from egt.sources.source import DataCard, Source, TargetSchema
 
@@ -31,12 +31,12 @@ def open_source(config: RunConfig, *, fetch: bool = False, progress: Downloading
     """
     if config.data.own_schema is None:
         return open_benchmark(config.data.source, options=config.data.options, fetch=fetch, progress=progress)
-    schema = OwnSchema.from_dict(config.data.own_schema)
+    schema = CustomSchema.from_dict(config.data.own_schema)
     if not Path(config.data.source).exists():
         raise DataError(
             f"{config.data.source}: the data of this run is not there; put it back, or give new data (--data FILE)"
         )
-    return open_own(config.data.source, schema=schema, split=schema.split)
+    return open_custom(config.data.source, schema=schema, split=schema.split)
 
 
 def open_new(config: RunConfig, data: Any) -> Source:
@@ -60,13 +60,13 @@ def open_new(config: RunConfig, data: Any) -> Source:
                     "this model does not read molecules; give Graphs or the path of a file instead of SMILES"
                 )
             return open_smiles(data, schema=schema)
-    return open_own(data, schema=reading_schema(config))
+    return open_custom(data, schema=reading_schema(config))
 
 
-def reading_schema(config: RunConfig) -> OwnSchema:
+def reading_schema(config: RunConfig) -> CustomSchema:
     """How new files are read: as the own data of the run was, or as the card of its benchmark says."""
     if config.data.own_schema is not None:
-        return OwnSchema.from_dict(config.data.own_schema)
+        return CustomSchema.from_dict(config.data.own_schema)
     return card_schema(_card(config))
 
 
@@ -84,7 +84,7 @@ def prepare_split(
 
 def smiles_of(source: Source) -> list[str] | None:
     """The SMILES of the rows of new data, None when they are no molecules."""
-    if isinstance(source, OwnSource) and source.own_schema.format == "molecules":
+    if isinstance(source, CustomSource) and source.own_schema.format == "molecules":
         return [record.smiles for record in source.records(ALL)]
     return None
 

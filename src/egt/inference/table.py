@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from egt.config.run import RunConfig
 from egt.config.task import Binary, Multiclass
 from egt.inference.predictor import Prediction
-from egt.sources.own.schema import OwnSchema
+from egt.sources.custom.schema import CustomSchema
 
 Row = dict[str, Any]
 
@@ -29,7 +29,7 @@ def table(
         predictions: in the order of the input.
         smiles: of the input rows, for molecules.
     """
-    schema = None if config.data.own_schema is None else OwnSchema.from_dict(config.data.own_schema)
+    schema = None if config.data.own_schema is None else CustomSchema.from_dict(config.data.own_schema)
     level = config.model.level
     identity = (schema.id if schema is not None and schema.id else "id") if level == "graph" else "graph"
     molecule = [] if smiles is None else [schema.smiles if schema is not None and schema.smiles else "smiles"]
@@ -53,12 +53,12 @@ def table(
     return columns, rows()
 
 
-def answer_columns(config: RunConfig, schema: OwnSchema | None = None) -> list[str]:
+def answer_columns(config: RunConfig, schema: CustomSchema | None = None) -> list[str]:
     """The columns of one answer, in order."""
     return list(answer(config, schema, np.zeros(config.task.num_outputs, np.float32)))
 
 
-def answer(config: RunConfig, schema: OwnSchema | None, values: NDArray[np.float32]) -> Row:
+def answer(config: RunConfig, schema: CustomSchema | None, values: NDArray[np.float32]) -> Row:
     """One answer by column: numbers, or classes with their probabilities.
 
     Args:

@@ -19,8 +19,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.compiled import compiled
 from egt.graph import IntArray
+from egt.jit import compiled
 
 Bytes = NDArray[np.uint8]
 

@@ -15,8 +15,8 @@ from egt.config.load import override, read_config
 from egt.config.run import RunConfig, StartConfig
 from egt.errors import ArtifactError, ConfigError
 from egt.inference.predictor import find_artifact
-from egt.sources.own import OwnSchema
-from egt.sources.own.schema import MOLECULE_SCHEMAS, Feature
+from egt.sources.custom import CustomSchema
+from egt.sources.custom.schema import MOLECULE_SCHEMAS, Feature
 from egt.sources.registry import BENCHMARKS
 from egt.training.transfer import Key, Remap, Start, Tuned
 
@@ -140,7 +140,7 @@ def _check_head(trained: RunConfig, config: RunConfig) -> None:
 def _vocabulary(config: RunConfig) -> str | None:
     """The atom and bond features of a run on molecules."""
     if config.data.own_schema is not None:
-        schema = OwnSchema.from_dict(config.data.own_schema)
+        schema = CustomSchema.from_dict(config.data.own_schema)
         return schema.vocabulary if schema.format == "molecules" else None
     if config.data.source not in BENCHMARKS:
         return None
@@ -173,7 +173,7 @@ def _features(config: RunConfig, level: Level) -> list[Feature] | None:
     """The features of own data in the order in which a model reads them; None where features have no names."""
     if config.data.own_schema is None or _vocabulary(config) is not None:
         return None
-    schema = OwnSchema.from_dict(config.data.own_schema)
+    schema = CustomSchema.from_dict(config.data.own_schema)
     features = schema.node_features if level == "node" else schema.edge_features
     return [feature for feature in features if feature.kind != "ignored"]
 

@@ -19,7 +19,7 @@ from egt.tasks.task import Task
 
 log = logging.getLogger(__name__)
 
-_OWN_DIVISION = "--set split=stratified, split.seed=1 or split.fractions=[0.6, 0.2, 0.2]"
+_DIVISION_HINT = "--set split=stratified, split.seed=1 or split.fractions=[0.6, 0.2, 0.2]"
 
 
 def check_labels(config: RunConfig, training: Sequence[Sample], validation: Sequence[Sample] | None) -> None:
@@ -35,7 +35,7 @@ def check_labels(config: RunConfig, training: Sequence[Sample], validation: Sequ
         if len(samples) and all(np.isnan(_targets(config, sample)).all() for sample in samples):
             raise DataError(
                 f"none of the {len(samples)} graphs of the {name} split has a label ({', '.join(config.task.names)}); "
-                f"give some of them labels, or divide the data in another way (own data: {_OWN_DIVISION})"
+                f"give some of them labels, or divide the data in another way (own data: {_DIVISION_HINT})"
             )
     task = build_task(config)
     if validation and not _computable(task, config, validation):
@@ -43,7 +43,7 @@ def check_labels(config: RunConfig, training: Sequence[Sample], validation: Sequ
             "%s cannot be computed on the validation split: it lacks labels, as of the other class. The run goes on "
             "and selects its weights by the loss; to see the metric, divide the data in another way (own data: %s)",
             task.metric,
-            _OWN_DIVISION,
+            _DIVISION_HINT,
         )
 
 

@@ -1,0 +1,134 @@
+"""The run of a user's own data: a small EGT whose inputs and task follow from the schema.
+
+Defaults, each of which `--set` changes:
+
+- model: 4 layers, widths 64/16, 8 heads (about 0.2 million parameters), centrality gates, dropout 0.1; for graphs of
+  more than 500 nodes 3 layers, widths 64/8, 4 heads, because memory grows with the square of the nodes; with graphs
+  of more than 1,500 nodes attention is between neighbors only (EGT-Constrained), unless links are predicted.
+- inputs: the features of the schema, SVD encodings of rank 8, hop distances up to 16.
+- readout: 4 virtual nodes for graph targets, the nodes or the edge channel otherwise.
+- task: regression on standardized targets with MAE, binary with ROC-AUC, or classes with accuracy.
+- training: Adam 1e-3, halved after 10 epochs without improvement, batches of 1 to 128 graphs, about 6,000 steps
+  (10 to 200 epochs); the weights that are best on validation are kept.
+"""
+
+from __future__ import annotations
+
+from egt.config.inputs import (
+    Constant,
+    Distance,
+    EdgeCategories,
+    EdgeValues,
+    NodeCategories,
+    NodeTerm,
+    NodeValues,
+    PairTerm,
+    Svd,
+)
+from egt.config.model import ModelConfig, PerEdge, PerNode, VirtualNodes
+from egt.config.run import Constant as ConstantRate
+from egt.config.run import DataConfig, OptimizerConfig, Plateau, RunConfig, TrainerConfig
+from egt.config.task import Binary, Multiclass, Regression, TaskConfig
+from egt.graph import FeatureSchema
+from egt.sources.custom.schema import CustomSchema
+from egt.sources.source import DataCard, TargetSchema
+
+_LARGE_GRAPH, _HUGE_GRAPH = 500, 1_500
+_STEPS = 6_000
+_EPOCHS = (10, 200)
+
+
+def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, seed: int = 0) -> RunConfig:
+    """The run that fits the user's data.
+
+    Args:
+        schema: what the columns of the data mean.
+        card: sizes of its splits and graphs.
+        path: of the data.
+        name: of the run.
+        seed: of the run.
+    """
+    num_train = card.split_sizes.get("train", 1)
+    # At least twenty steps an epoch, down to one graph a step: a single graph divided for links is ten graphs.
+    batch_size = min(max(num_train // 20, 1), 32 if num_train < 5_000 else 64 if num_train < 20_000 else 128)
+    steps = -(-num_train // batch_size)
+    epochs = min(max(_STEPS // max(steps, 1), _EPOCHS[0]), _EPOCHS[1])
+    validated = card.split_sizes.get("val", 0) > 0
+    huge = card.num_nodes[2] > _HUGE_GRAPH and schema.level != "link"
+    return RunConfig(
+        name=name,
+        seed=seed,
+        data=DataConfig(
+            source=path,
+            batch_size=batch_size,
+            layout="edge_list" if huge else "auto",
+            own_schema=schema.to_dict(),
+        ),
+        model=custom_model(schema.features(), schema.target(), largest=card.num_nodes[2], neighbors=huge),
+        task=custom_task(schema.target()),
+        optimizer=OptimizerConfig(lr=1e-3),
+        schedule=Plateau(patience=10, min_lr=1e-5) if validated else ConstantRate(),
+        trainer=TrainerConfig(max_epochs=epochs, select="best" if validated else "last"),
+    )
+
+
+def custom_model(
+    features: FeatureSchema, target: TargetSchema, largest: int, *, neighbors: bool = False
+) -> ModelConfig:
+    """A small model for these features and this target.
+
+    Args:
+        features: what its nodes and edges have.
+        target: what it predicts.
+        largest: the number of nodes of the largest graph.
+        neighbors: attention between neighbors only.
+    """
+    large = largest > _LARGE_GRAPH
+    readout = {"graph": VirtualNodes(num_virtual=4), "node": PerNode()}.get(target.level, PerEdge())
+    return ModelConfig(
+        num_layers=3 if large else 4,
+        node_width=64,
+        edge_width=8 if large else 16,
+        num_heads=4 if large else 8,
+        node_inputs=node_inputs(features),
+        pair_inputs=pair_inputs(features),
+        gate="centrality",
+        scope="neighbors" if neighbors else "everyone",
+        readout=readout,
+        node_ffn_multiplier=2.0,
+        edge_ffn_multiplier=1.0,
+        attention_dropout=0.1,
+        node_dropout=0.1,
+        node_ffn_dropout=0.1,
+    )
+
+
+def node_inputs(features: FeatureSchema) -> tuple[NodeTerm, ...]:
+    """What enters the node channel: the features, or a constant without any, and SVD encodings."""
+    terms: list[NodeTerm] = []
+    if features.node_categories:
+        terms.append(NodeCategories(sizes=tuple(max(size, 1) for size in features.node_categories)))
+    if features.num_node_values:
+        terms.append(NodeValues(num_values=features.num_node_values))
+    return (*(terms or [Constant()]), Svd(rank=8))
+
+
+def pair_inputs(features: FeatureSchema) -> tuple[PairTerm, ...]:
+    """What enters the edge channel: hop distances and the features of edges."""
+    terms: list[PairTerm] = [Distance(max_hops=16)]
+    if features.edge_categories:
+        terms.append(EdgeCategories(sizes=tuple(max(size, 1) for size in features.edge_categories)))
+    if features.num_edge_values:
+        terms.append(EdgeValues(num_values=features.num_edge_values))
+    return tuple(terms)
+
+
+def custom_task(target: TargetSchema) -> TaskConfig:
+    """Loss and metric that fit the target."""
+    match target.kind:
+        case "regression":
+            return Regression(names=target.names, loss="mae", standardize=True)
+        case "binary":
+            return Binary(names=target.names)
+        case "multiclass":
+            return Multiclass(names=target.names, num_classes=target.num_classes, class_names=target.class_names)

@@ -1,0 +1,202 @@
+"""What every file format is parsed into: named columns whose meaning is not decided yet.
+
+A `Column` is one of three arrays: (n,) float64 numbers with NaN where a value is missing, (n,) object texts with None
+where one is missing, or (n, width) float64 vectors. A format may use the type as a hint: texts are always categories
+and vectors always continuous; only plain numbers are guessed about.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.errors import DataError
+from egt.graph import IntArray
+
+Column = NDArray[Any]
+Columns = Mapping[str, Column]
+
+LARGEST = float(np.finfo(np.float32).max)
+"""The largest number that a graph can hold."""
+
+
+@dataclass(frozen=True, eq=False)
+class RawGraph:
+    """One graph as its file gives it.
+
+    Fields:
+        num_nodes: N.
+        edges: (2, E) as listed, before parallel edges are merged and opposite directions added.
+        nodes: columns with N rows.
+        edge_columns: columns with E rows.
+        directed: what the file says about this graph; None if it says nothing.
+        queries: (2, R) pairs to be asked about (link prediction), or None.
+    """
+
+    num_nodes: int
+    edges: IntArray
+    nodes: Columns = field(default_factory=dict)
+    edge_columns: Columns = field(default_factory=dict)
+    directed: bool | None = None
+    queries: IntArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RawData:
+    """A whole data set before its columns have a meaning.
+
+    Fields:
+        where: the name of the data in messages.
+        format: "molecules", "jsonl", "folder", "tu", "graphml", "networkx" or "pyg".
+        num_rows: the number of rows R, one per graph, bad ones included.
+        table: graph-level columns with R rows.
+        shapes: R shapes, None for a bad row; empty for molecules, whose shape is in a SMILES column of the table.
+        problems: row -> why it cannot be read.
+        declared: level -> the columns that the format itself declares to be targets.
+        digest: a hash of the content.
+    """
+
+    where: str
+    format: str
+    num_rows: int
+    table: Columns
+    shapes: Sequence[RawGraph | None] = ()
+    problems: Mapping[int, str] = field(default_factory=dict)
+    declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    digest: str = ""
+
+    @property
+    def is_molecules(self) -> bool:
+        """Whether each row is a SMILES string."""
+        return self.format == "molecules"
+
+
+def text_of(value: Any) -> str:
+    """The one spelling of a category: 3, 3.0, "3" and True are "3", "3", "3" and "1"."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | np.integer):
+        return str(int(value))  # exact, however many digits it has
+    number = float(value)
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def column_of_numbers(array: Any) -> Column:
+    """A numeric Arrow array as a float64 column, nulls as NaN."""
+    return np.array(array.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def is_exact(number: int) -> bool:
+    """Whether a float64 holds a whole number as it is. One that it does not hold is taken for a name.
+
+    Raises:
+        OverflowError: for a number beyond all float64.
+    """
+    return int(float(number)) == number
+
+
+def column_of_values(values: Sequence[Any], where: str) -> Column:
+    """A column of Python values (from JSON, NetworkX): numbers, texts, or lists of numbers of one length.
+
+    Raises:
+        DataError: for values that fit into no column, with `where` in front.
+    """
+    if any(isinstance(value, list | tuple) for value in values):
+        return _vectors(values, where)
+    allowed = (bool, int, float, str, np.number, np.bool_, type(None))
+    for value in values:
+        if not isinstance(value, allowed):
+            raise DataError(f"{where} holds {value!r:.80}; allowed are numbers, texts, null, and lists of numbers")
+    try:
+        named = any(isinstance(value, int | np.integer) and not is_exact(int(value)) for value in values)
+        if not named and not any(isinstance(value, str) for value in values):
+            return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
+        return objects([None if value is None or value != value else text_of(value) for value in values])
+    except (OverflowError, ValueError) as error:
+        raise DataError(f"{where} holds a number that is too large: {error}") from error
+
+
+def _vectors(values: Sequence[Any], where: str) -> Column:
+    widths = {len(value) for value in values if isinstance(value, list | tuple)}
+    flat = all(value is None or isinstance(value, list | tuple) for value in values)
+    if len(widths) != 1 or not flat:
+        raise DataError(f"{where} mixes lists of lengths {sorted(widths)} with each other or with single values")
+    missing = [None] * widths.pop()
+    rows = [missing if value is None else value for value in values]
+    if any(not isinstance(cell, int | float | None) for row in rows for cell in row):
+        raise DataError(f"{where} holds lists with something else than numbers")
+    try:
+        return np.array([[np.nan if cell is None else cell for cell in row] for row in rows], dtype=np.float64)
+    except OverflowError as error:
+        raise DataError(f"{where} holds a number that is too large: {error}") from error
+
+
+def objects(values: Sequence[str | None]) -> Column:
+    """A column of texts, None where one is missing."""
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def missing_in(column: Column) -> NDArray[np.bool_]:
+    """(n,) True where a value is missing; a vector is missing where any part of it is."""
+    if column.dtype == object:
+        return np.array([value is None for value in column], dtype=bool)
+    absent: NDArray[np.bool_] = np.isnan(column)
+    return absent if column.ndim == 1 else np.logical_or.reduce(absent, axis=1)
+
+
+def expanded(name: str, column: Column) -> dict[str, Column]:
+    """A vector column as one column per part, named `name.0`, `name.1`, ...; any other column unchanged."""
+    if column.ndim == 1:
+        return {name: column}
+    if column.shape[1] == 1:
+        return {name: column[:, 0]}
+    return {f"{name}.{k}": column[:, k] for k in range(column.shape[1])}
+
+
+def with_mask_split(columns: Columns, where: str) -> Columns:
+    """Columns whose `train_mask`, `val_mask`, `test_mask` are replaced by one `split` column."""
+    masks = {split: f"{split}_mask" for split in ("train", "val", "test")}
+    if "split" in columns or masks["train"] not in columns:
+        return columns
+    rest = {name: column for name, column in columns.items() if name not in masks.values()}
+    split = objects([None] * len(columns[masks["train"]]))
+    for name, mask in masks.items():
+        if mask not in columns:
+            continue
+        if columns[mask].ndim != 1 or columns[mask].dtype == object:
+            raise DataError(f"{where}: {mask} must be one column of 0 and 1 (true and false); keep one of the masks")
+        split[columns[mask] == 1] = name
+    return {**rest, "split": split}
+
+
+def digest_of_files(paths: Iterable[Path]) -> str:
+    """The SHA-256 of some files: their names and contents, in the order of the names."""
+    total = hashlib.sha256()
+    for path in sorted(paths):
+        total.update(path.name.encode())
+        with path.open("rb") as file:
+            total.update(hashlib.file_digest(file, "sha256").digest())
+    return total.hexdigest()
+
+
+def digest_of_shapes(table: Columns, shapes: Sequence[RawGraph | None]) -> str:
+    """The SHA-256 of graphs that are in memory."""
+    total = hashlib.sha256()
+    groups: list[tuple[str, Columns]] = [("table", table)]
+    for shape in shapes:
+        if shape is not None:
+            total.update(f"{shape.num_nodes} {shape.directed}".encode() + shape.edges.tobytes())
+            groups += [("nodes", shape.nodes), ("edges", shape.edge_columns)]
+    for group, columns in groups:
+        for name, column in columns.items():
+            total.update(f"{group} {name} {column.shape}".encode())
+            total.update(repr(column.tolist()).encode() if column.dtype == object else column.tobytes())
+    return total.hexdigest()

@@ -1,0 +1,164 @@
+"""CSV (also gzipped) and Parquet files as named columns; a line that does not fit is kept as a problem, in place."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import logging
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from egt.errors import DataError
+from egt.sources.custom.cells import column_of_texts
+from egt.sources.custom.raw import Column, Columns, RawData, column_of_numbers, column_of_values, digest_of_files
+
+TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+DELIMITERS = ",;\t|"
+csv.field_size_limit(2**31 - 1)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A file of rows: its columns (missing values in bad rows), and the bad rows with their reasons."""
+
+    columns: Columns
+    num_rows: int
+    problems: Mapping[int, str]
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[IO[str]]:
+    """Open a plain or gzipped UTF-8 file; whatever goes wrong while it is read is a `DataError`."""
+    try:
+        opener = gzip.open if path.suffix.lower() == ".gz" else open
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text ({error}); save the file as UTF-8") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: damaged gzip file ({error}); copy it again") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def read_table(path: Path) -> Table:
+    """Read a CSV, TSV or Parquet file; it may have no rows."""
+    return _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
+
+
+def read_molecules(path: Path) -> RawData:
+    """A table in which each row is a molecule; which column holds the SMILES is decided later."""
+    table = read_table(path)
+    if not table.num_rows:
+        raise DataError(f"{path}: there is no row below the header")
+    return RawData(
+        where=str(path),
+        format="molecules",
+        num_rows=table.num_rows,
+        table=table.columns,
+        problems=table.problems,
+        digest=digest_of_files([path]),
+    )
+
+
+def _read_csv(path: Path) -> Table:
+    problems: dict[int, str] = {}
+    rows: list[list[str]] = []
+    with open_text(path) as file:
+        first = file.readline()
+        # Spreadsheets may name the delimiter in a line of its own.
+        skipped = int(first.lower().rstrip("\r\n") in {f"sep={delimiter}" for delimiter in DELIMITERS})
+        delimiter = first[4] if skipped else _delimiter(first)
+        if not skipped:
+            file.seek(0)
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        try:
+            header = [name.strip() for name in next(reader, [])]
+            if not header:
+                raise DataError(f"{path}: the file is empty; its first line must name the columns")
+            blank = 0
+            for cells in reader:
+                if not cells:
+                    blank += 1
+                    continue
+                if len(header) == 1:  # a blank line is an empty cell here, unless the file ends with it
+                    rows += [[""]] * blank
+                blank = 0
+                if len(cells) != len(header):
+                    line = reader.line_num + skipped
+                    problems[len(rows)] = f"{path.name} line {line}: {len(cells)} fields, the header has {len(header)}"
+                    cells = [""] * len(header)
+                rows.append(cells)
+        except csv.Error as error:
+            raise DataError(f"{path} line {reader.line_num + skipped}: {error}; is a quote left open?") from error
+    cells_of = list(zip(*rows, strict=True)) if rows else [()] * len(header)
+    # Spreadsheets leave empty columns without a name at the right.
+    kept = [k for k, name in enumerate(header) if name or any(cells_of[k])]
+    _check_header([header[k] for k in kept], path)
+    # Where the comma is free, it is the decimal sign of many countries.
+    columns = {header[k]: column_of_texts(cells_of[k], decimal_comma=delimiter == ";") for k in kept}
+    return Table(columns, len(rows), problems)
+
+
+def _delimiter(header: str) -> str:
+    return max(DELIMITERS, key=header.count)
+
+
+def _check_header(header: list[str], path: Path) -> None:
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise DataError(f"{path} line 1: column names {twice} appear more than once; name each column differently")
+
+
+def _read_parquet(path: Path) -> Table:
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: not a Parquet file that can be read: {error}") from error
+    _check_header(table.column_names, path)
+    columns = {name: _arrow_column(table[name], f"{path}: column {name!r}") for name in table.column_names}
+    return Table({name: column for name, column in columns.items() if column is not None}, table.num_rows, {})
+
+
+def _arrow_column(array: pa.ChunkedArray, where: str) -> Column | None:
+    """A column, or None for a type that cannot be one (images, nested records): such columns are left out."""
+    kind, is_a = array.type, pa.types
+    if is_a.is_dictionary(kind):
+        return _arrow_column(array.cast(kind.value_type), where)
+    if is_a.is_null(kind):
+        return np.full(len(array), np.nan)
+    if is_a.is_integer(kind) and _has_long_numbers(array):
+        return _arrow_column(array.cast(pa.string()), where)  # names of many digits
+    if is_a.is_boolean(kind) or is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind):
+        return column_of_numbers(array.cast(pa.float64(), safe=False))
+    if is_a.is_temporal(kind):
+        return _arrow_column(array.cast(pa.string()), where)
+    if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
+        column = np.empty(len(array), dtype=object)
+        column[:] = array.to_pylist()
+        return column
+    if is_a.is_list(kind) or is_a.is_large_list(kind) or is_a.is_fixed_size_list(kind):
+        try:
+            return column_of_values(array.to_pylist(), where)
+        except DataError as error:
+            logger.warning("%s; the column is left out", error)
+            return None
+    logger.warning("%s holds %s, which cannot be used; the column is left out", where, kind)
+    return None
+
+
+def _has_long_numbers(array: pa.ChunkedArray) -> bool:
+    """Whether there are whole numbers beyond those that all float64 tell apart."""
+    extremes = pc.min_max(array)
+    return any(abs(extremes[end].as_py() or 0) > 2**53 for end in ("min", "max"))

@@ -1,0 +1,88 @@
+"""The run of own data follows from its schema."""
+
+from __future__ import annotations
+
+import pytest
+
+from egt.config.custom import infer_config
+from egt.graph import FeatureSchema
+from egt.sources.custom.schema import CustomSchema, Feature
+from egt.sources.source import DataCard
+
+
+def card(schema: CustomSchema, num_train: int = 100, largest: int = 30, num_val: int = 10) -> DataCard:
+    return DataCard(
+        name="own",
+        title="own",
+        schema=schema.features(),
+        target=schema.target(),
+        split_sizes={"train": num_train, "val": num_val, "test": 0},
+        num_nodes=(1, 10.0, largest),
+        mean_edges=20.0,
+    )
+
+
+def graphs(level: str, kind: str, *features: Feature, classes: tuple[str, ...] = ()) -> CustomSchema:
+    return CustomSchema("jsonl", level, kind, ("y",), classes, node_features=features)
+
+
+def test_molecules_to_a_number() -> None:
+    schema = CustomSchema("molecules", "graph", "regression", ("logS", "logP"), smiles="smiles")
+    run = infer_config(schema, card(schema), "data.csv", "data")
+    assert [term.kind for term in run.model.node_inputs] == ["node_categories", "svd"]
+    assert [term.kind for term in run.model.pair_inputs] == ["distance", "edge_categories"]
+    assert run.task.kind == "regression"
+    assert run.task.standardize
+    assert run.task.names == ("logS", "logP")
+    assert run.model.level == "graph"
+
+
+@pytest.mark.parametrize(
+    ("level", "readout"), [("graph", "graph"), ("node", "node"), ("edge", "edge"), ("link", "edge")]
+)
+def test_the_readout_follows_the_level(level: str, readout: str) -> None:
+    schema = graphs(level, "binary", classes=("0", "1"))
+    assert infer_config(schema, card(schema), "x", "x").model.level == readout
+
+
+def test_features_of_the_schema_are_inputs() -> None:
+    schema = graphs(
+        "node", "multiclass", Feature("color", "categorical", vocabulary=("r", "g")), Feature("x", "continuous", 3),
+        Feature("name", "ignored"), classes=("a", "b", "c"),
+    )  # fmt: skip
+    run = infer_config(schema, card(schema), "x", "x")
+    assert schema.features() == FeatureSchema(node_categories=(2,), num_node_values=3)
+    assert [term.kind for term in run.model.node_inputs] == ["node_categories", "node_values", "svd"]
+    assert run.task.num_outputs == 3
+    bare = graphs("graph", "regression")
+    assert infer_config(bare, card(bare), "x", "x").model.node_inputs[0].kind == "constant"
+
+
+def test_the_length_of_training_is_bounded() -> None:
+    schema = graphs("graph", "regression")
+    small = infer_config(schema, card(schema, 100), "x", "x")
+    large = infer_config(schema, card(schema, 200_000), "x", "x")
+    assert small.trainer.max_epochs == 200
+    assert large.trainer.max_epochs == 10
+    assert small.data.batch_size < large.data.batch_size
+
+
+def test_large_graphs_get_a_narrow_edge_channel() -> None:
+    schema = graphs("node", "binary", classes=("0", "1"))
+    usual, large = (infer_config(schema, card(schema, 1, size), "x", "x") for size in (100, 3000))
+    assert large.model.edge_width < usual.model.edge_width
+
+
+def test_without_validation_the_last_weights_are_kept() -> None:
+    schema = graphs("graph", "regression")
+    run = infer_config(schema, card(schema, num_val=0), "x", "x")
+    assert run.trainer.select == "last"
+    assert run.schedule.kind == "constant"
+
+
+def test_huge_graphs_attend_neighbors_unless_links_are_asked() -> None:
+    nodes, links = graphs("node", "binary", classes=("0", "1")), graphs("link", "binary", classes=("0", "1"))
+    run = infer_config(nodes, card(nodes, 1, 5000), "x", "x")
+    assert (run.model.scope, run.data.layout) == ("neighbors", "edge_list")
+    run = infer_config(links, card(links, 1, 5000), "x", "x")
+    assert (run.model.scope, run.data.layout) == ("everyone", "auto")

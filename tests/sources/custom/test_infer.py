@@ -1,0 +1,189 @@
+"""What is decided about the columns of tables, JSONL lines and folders; and what the user may say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from egt.errors import DataError
+from egt.sources.custom import CustomSchema, CustomSource, open_custom
+
+pytest.importorskip("rdkit")
+MOLECULES = """mol_id,smiles,split,solubility,toxic,family
+m1,CCO,train,0.5,0,alcohol
+m2,c1ccccc1,train,1.5,1,arene
+m3,CCN,val,2.5,,amine
+m4,CC,test,,1,alkane
+m5,CCCO,train,2.25,0,alcohol
+"""
+
+
+def table(tmp_path: Path, text: str = MOLECULES, **options: Any) -> CustomSource:
+    path = tmp_path / "data.csv"
+    path.write_text(text)
+    return open_custom(path, **options)
+
+
+def lines(tmp_path: Path, *graphs: dict[str, Any], **options: Any) -> CustomSource:
+    path = tmp_path / "data.jsonl"
+    path.write_text("\n".join(json.dumps(graph) for graph in graphs))
+    return open_custom(path, **options)
+
+
+def test_roles_of_the_columns_of_a_table(tmp_path: Path) -> None:
+    schema = table(tmp_path, target="solubility").own_schema
+    assert (schema.id, schema.smiles, schema.split.column) == ("mol_id", "smiles", "split")
+    assert (schema.level, schema.kind, schema.targets) == ("graph", "regression", ("solubility",))
+
+
+def test_several_candidates_are_listed_with_the_way_to_choose(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as raised:
+        table(tmp_path)
+    message = str(raised.value)
+    assert "solubility (numbers), toxic (numbers), family (text)" in message
+    assert "--target solubility" in message
+
+
+def test_patterns_choose_several_targets(tmp_path: Path) -> None:
+    text = "smiles,a-1,a-2,b\nCC,0,1,x\nCCC,,0,y\nCCCC,1,0,x\nC,0,,y\n"
+    schema = table(tmp_path, text, target=["a-*"]).own_schema
+    assert (schema.kind, schema.targets, schema.classes) == ("binary", ("a-1", "a-2"), ("0", "1"))
+    assert ("kind", "multi-label (0, 1)", "overrides.kind") in schema.rows()
+
+
+def test_a_wrong_name_gets_a_suggestion(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no column 'solubilty'\. Did you mean 'solubility'"):
+        table(tmp_path, target="solubilty")
+
+
+def test_smiles_are_found_by_content(tmp_path: Path) -> None:
+    text = "what,y\nCCO,0.5\nc1ccccc1,1.5\nCCN,2.5\n"
+    assert table(tmp_path, text).own_schema.smiles == "what"
+    with pytest.raises(DataError, match=r"no column holds SMILES. The columns are a, y"):
+        table(tmp_path, "a,y\nhello world,1\nfoo!,2\n")
+
+
+def test_overrides_of_a_table(tmp_path: Path) -> None:
+    overrides = {"id": "", "kind": "regression", "vocabulary": "zinc"}
+    source = table(tmp_path, target="toxic", overrides=overrides, split="random")
+    schema = source.own_schema
+    assert (schema.id, schema.kind, schema.vocabulary, schema.split.kind) == ("", "regression", "zinc", "random")
+    assert source.card.schema.node_categories == (28,)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"overrides": {"colour": 1}}, r"overrides \['colour'\] are unknown; allowed are id, smiles"),
+        ({"overrides": {"kind": "rank"}}, "kind is 'rank'"),
+        ({"overrides": {"id": "family"}}, "repeated or too few"),
+        ({"overrides": {"smiles": "toxic"}}, "holds numbers, not SMILES"),
+        ({"overrides": {"node_features": "x"}}, "give a mapping"),
+        ({"split": "fold"}, "no split column 'fold'"),
+        ({"level": "atom"}, "level is 'atom'"),
+        ({"level": "node"}, "no column 'solubility'"),
+        ({"level": "link"}, "has no target column"),
+    ],
+)
+def test_choices_that_make_no_sense(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        table(tmp_path, target="solubility", **options)
+
+
+def graph(k: int, **more: Any) -> dict[str, Any]:
+    return {
+        "nodes": {"element": ["C", "O", "C"], "charge": [0.5 * k, 1, 2.5], "count": [k % 3, 1, 2]},
+        "edges": {"source": [0, 1], "target": [1, 2], "weight": [1.5, 2.5], "bond": ["single", "double"]},
+        **more,
+    }
+
+
+def test_features_of_graphs(tmp_path: Path) -> None:
+    schema = lines(tmp_path, *(graph(k, targets={"y": k + 0.5}) for k in range(8))).own_schema
+    assert {feature.name: feature.kind for feature in schema.node_features} == {
+        "element": "categorical",
+        "charge": "continuous",
+        "count": "categorical",
+    }
+    assert {feature.name: feature.kind for feature in schema.edge_features} == {
+        "weight": "continuous",
+        "bond": "categorical",
+    }
+    assert schema.weight == "weight"
+    assert schema.directed is False
+
+
+def test_overrides_of_graphs(tmp_path: Path) -> None:
+    overrides = {
+        "weight": "",
+        "directed": True,
+        "node_features": {"count": "continuous", "element": "ignored"},
+        "edge_features": {"weight": "ignored"},
+    }
+    source = lines(tmp_path, *(graph(k, targets={"y": k + 0.5}) for k in range(8)), overrides=overrides)
+    read = source.read(source.records("all")[0]).graph
+    assert read is not None
+    assert read.edge_weight is None
+    assert read.num_edges == 2
+    assert read.node_values.shape == (3, 2)
+    assert read.node_categories.shape == (3, 0)
+    assert read.edge_values.shape == (2, 0)
+
+
+def test_levels(tmp_path: Path) -> None:
+    node = lines(tmp_path, graph(0, node_targets={"role": ["a", "b", None]})).own_schema
+    assert (node.level, node.kind, node.classes) == ("node", "binary", ("a", "b"))
+    edge = lines(tmp_path, graph(0, edge_targets={"cost": [0.5, 2]})).own_schema
+    assert (edge.level, edge.kind) == ("edge", "regression")
+    both = graph(0, targets={"y": 1.5}, node_targets={"role": ["a", "b", None]})
+    with pytest.raises(DataError, match="targets at several levels: graph: y; node: role"):
+        lines(tmp_path, both)
+    chosen = lines(tmp_path, both, both, level="graph").own_schema
+    assert chosen.targets == ("y",)
+    assert "role" not in {feature.name for feature in chosen.node_features}, "a declared target is no feature"
+    with pytest.raises(DataError, match=r"no target found.*node: element, charge, count"):
+        lines(tmp_path, graph(0))
+
+
+def test_names_like_label_are_targets_of_nodes(tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    folder.mkdir()
+    (folder / "nodes.csv").write_text("x,label\n0.5,a\n1.5,b\n2.5,a\n")
+    (folder / "edges.csv").write_text("source,target\n0,1\n1,2\n")
+    schema = open_custom(folder).own_schema
+    assert (schema.level, schema.targets) == ("node", ("label",))
+    assert [feature.name for feature in schema.node_features] == ["x"]
+
+
+def test_graphs_may_each_say_whether_they_are_directed(tmp_path: Path) -> None:
+    source = lines(tmp_path, graph(0, directed=True, targets={"y": 0.5}), graph(1, directed=False, targets={"y": 1.5}))
+    assert source.own_schema.directed is None
+    sizes = [read.num_edges for record in source.records("all") if (read := source.read(record).graph) is not None]
+    assert sizes == [2, 4]
+
+
+def test_the_schema_is_plain(tmp_path: Path) -> None:
+    schema = lines(tmp_path, *(graph(k, targets={"y": k + 0.5}) for k in range(8))).own_schema
+    assert CustomSchema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+
+
+def test_ids_and_folds_are_never_guessed_as_the_target(tmp_path: Path) -> None:
+    text = "index,smiles,fold,y\n1,CCO,0,0.5\n1,CCC,1,1.5\n2,CCN,0,2.5\n"
+    assert table(tmp_path, text).own_schema.targets == ("y",)
+
+
+def test_a_column_that_cannot_be_the_target_says_why(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"'y' is a text that differs in every row \(as '0.5 mM'\)"):
+        table(tmp_path, "smiles,y\nCCO,0.5 mM\nCCC,1.5 mM\nCCN,2.5 mM\n")
+    with pytest.raises(DataError, match=r"'y' is empty"):
+        table(tmp_path, "smiles,y\nCCO,\nCCC,\nCCN,\n")
+
+
+def test_a_file_without_a_header_does_not_lose_its_first_row(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="first line looks like a row, not like names of columns"):
+        table(tmp_path, "CCO,0.5\nCCC,1.5\nCCN,2.5\n")
+    kept = table(tmp_path, "C,y\nCCO,0.5\nCCC,1.5\nCCN,2.5\n", overrides={"smiles": "C"})
+    assert kept.own_schema.smiles == "C"
