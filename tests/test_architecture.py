@@ -13,6 +13,7 @@ ROOT = Path(egt.__file__).parent
 ORDER = [
     "errors",
     "jit",
+    "section",
     "graph",
     "sources",
     "encodings",

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt
 
-from egt.config.strict import Section
+from egt.section import Section
 
 Absent = Literal["zero", "learned"]
 Hops = Annotated[int, Field(ge=1, le=254)]

@@ -13,8 +13,8 @@ from pydantic.fields import FieldInfo
 
 from egt.config.presets import preset
 from egt.config.run import RunConfig
-from egt.config.strict import Section
 from egt.errors import ConfigError
+from egt.section import Section
 
 
 def read_config(path: Path) -> RunConfig:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from egt.config.inputs import NodeTerm, PairTerm
-from egt.config.strict import Section
+from egt.section import Section
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
 

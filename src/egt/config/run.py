@@ -15,8 +15,8 @@ from pydantic import (
 )
 
 from egt.config.model import ModelConfig
-from egt.config.strict import Section
 from egt.config.task import TaskConfig
+from egt.section import Section
 
 _Share = Annotated[float, Field(ge=0, lt=1)]
 

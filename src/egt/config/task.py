@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
 
-from egt.config.strict import Section
+from egt.section import Section
 
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
 
