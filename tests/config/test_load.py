@@ -9,6 +9,11 @@ import pytest
 from egt.config.load import find_config, override, parse_config, read_config, write_config
 from egt.config.presets import forms, names, preset
 from egt.errors import ConfigError
+from egt.inputs.distance import Distance
+from egt.inputs.random_walk import RandomWalk
+from egt.readouts.virtual_nodes import VirtualNodes
+from egt.schedules.constant import ConstantRate
+from egt.tasks.binary import Binary
 
 
 @pytest.mark.parametrize("name", [*names(), "zinc-500k-simple-nope", "tsp-500k-constrained-ungated"])
@@ -113,3 +118,35 @@ def test_files_that_are_no_configuration(tmp_path: Path, text: str) -> None:
         read_config(path)
     with pytest.raises(ConfigError, match="no such file"):
         read_config(tmp_path / "none.yaml")
+
+
+def test_another_kind_of_part_keeps_the_settings_it_shares() -> None:
+    run = override(
+        preset("zinc-100k"), ["task.kind=binary", "schedule.kind=constant", "model.readout.kind=virtual_nodes"]
+    )
+    assert run.task == Binary(names=("y",), auxiliary=preset("zinc-100k").task.auxiliary)
+    assert run.schedule == ConstantRate()
+    assert run.model.readout == VirtualNodes(num_virtual=4)
+
+
+def test_an_entry_is_added_to_a_list_and_replaces_its_kind() -> None:
+    once = override(preset("zinc-100k"), ["model.pair_inputs+={kind: random_walk, num_steps: 8}"])
+    assert [term.kind for term in once.model.pair_inputs] == ["reachability", "edge_categories", "random_walk"]
+    twice = override(once, ["model.pair_inputs+={kind: random_walk, num_steps: 4}"])
+    assert twice.model.pair_inputs == (*once.model.pair_inputs[:2], RandomWalk(num_steps=4))
+    assert override(once, ["model.pair_inputs+=distance"]).model.pair_inputs[-1] == Distance(max_hops=16)
+    with pytest.raises(ConfigError, match="no list"):
+        override(once, ["model.readout+=mean"])
+
+
+def test_the_settings_of_a_part_are_checked_by_the_part() -> None:
+    content = preset("zinc-100k").model_dump(mode="json")
+    content["model"]["node_inputs"][1] = {"kind": "svd", "rnak": 8}
+    with pytest.raises(ConfigError, match=r"model\.node_inputs\.1\.rnak: unknown setting; did you mean rank\?"):
+        parse_config(content, "here")
+    content["model"]["node_inputs"][1] = {"kind": "svf"}
+    with pytest.raises(ConfigError, match=r"there is no node input 'svf'; did you mean svd\?"):
+        parse_config(content, "here")
+    content["model"]["node_inputs"][1] = 3
+    with pytest.raises(ConfigError, match="a node input is a mapping with a kind"):
+        parse_config(content, "here")
