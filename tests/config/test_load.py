@@ -9,10 +9,11 @@ import pytest
 from egt.config.load import find_config, override, parse_config, read_config, write_config
 from egt.config.presets import forms, names, preset
 from egt.errors import ConfigError
-from egt.inputs.distance import Distance
+from egt.inputs.distance import Distance, Reachability
 from egt.inputs.random_walk import RandomWalk
 from egt.readouts.virtual_nodes import VirtualNodes
 from egt.schedules.constant import ConstantRate
+from egt.schedules.plateau import Plateau
 from egt.tasks.binary import Binary
 
 
@@ -27,7 +28,7 @@ def test_every_preset_survives_a_round_trip(name: str, tmp_path: Path) -> None:
 def test_forms_compose_in_any_order() -> None:
     one, other = preset("zinc-500k-simple-nope"), preset("zinc-500k-nope-simple")
     assert one.model == other.model
-    assert set(forms()) == {"simple", "constrained", "ungated", "nope"}
+    assert set(forms()) == {"simple", "constrained", "ungated", "nope", "nodistance"}
 
 
 def test_each_form_changes_what_it_says() -> None:
@@ -38,6 +39,21 @@ def test_each_form_changes_what_it_says() -> None:
     assert [t.kind for t in preset("pattern-500k-nope").model.node_inputs] == ["node_categories"]
     zinc = preset("zinc-500k-simple").model
     assert (zinc.node_width, zinc.edge_width) == (80, 8)
+
+
+def test_without_positional_encodings_the_authors_drop_the_objective_and_stack_hops() -> None:
+    for name in ("zinc-500k-nope", "mnist-100k-nope", "zinc-500k-nodistance"):
+        run = preset(name)
+        assert run.task.auxiliary == ()
+        assert run.model.pair_inputs[0] == Reachability(num_hops=16)
+    assert preset("zinc-500k-ungated").task.auxiliary == preset("zinc-500k").task.auxiliary
+    assert preset("zinc-500k-constrained-nope").model == preset("zinc-500k-nope-constrained").model
+
+
+def test_zinc_full_is_as_long_as_in_the_released_configs() -> None:
+    run = preset("zinc-full-500k")
+    assert run.trainer.max_epochs == 200
+    assert run.schedule == Plateau(factor=0.5, patience=5, min_lr=5e-6)
 
 
 def test_the_steps_of_the_ablation_add_up_to_egt_small() -> None:
