@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from pathlib import Path
@@ -22,8 +21,9 @@ NEW = {
 }
 TOLERANCE = 1e-6
 TRAINED_TOLERANCE = 2e-4
-"""Steps of training carry the rounding of one into the next. Weights of the compiled kernel, of plain PyTorch and of other
-numbers of threads were measured to differ by up to 9e-5 (same bits on the same machine); a step moves them by up to 5e-3."""
+"""Steps of training carry the rounding of one into the next: between the compiled kernel, plain PyTorch and other
+numbers of threads weights were measured to differ by up to 9e-5 (in one setting the bits are the same). A step moves
+them by up to 5e-3."""
 
 pytestmark = pytest.mark.parametrize("kind", sorted(NEW))
 
