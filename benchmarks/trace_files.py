@@ -3,7 +3,7 @@
     python -m benchmarks.trace_files [--files] [--json] [COMMAND ...]
 
 Without a command: `egt train molecules.csv --target y` on 60 molecules, from an empty cache. A file is executed when
-anything in it runs except the statements of the module itself: functions, and the bodies of classes when it is imported.
+anything in it runs except the statements of the module itself: functions, and bodies of classes when it is imported.
 It is called when a function of it runs after its import. A hop is a call from one file of egt to another, a return hop
 one to a file that was visited before. Two moments are reported: the first backward pass of all, which may belong to the
 memory estimate, and the first of the training loop, where the command is stopped.
