@@ -27,6 +27,7 @@ def user_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder as the pages suppose it: a table of molecules, and a model `runs/data` trained on it."""
     shutil.copytree(TRAINED / "artifact", tmp_path / "runs/data/artifact")
     shutil.copy(TRAINED / "molecules.csv", tmp_path)
+    shutil.copy(TRAINED / "molecules.csv", tmp_path / "data.csv")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
