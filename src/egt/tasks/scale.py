@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,3 +39,12 @@ class TargetScale:
         std = np.sqrt(np.square(np.where(known, values - mean, 0.0)).sum(0) / count)
         std = np.where(std > 1e-12 * np.maximum(np.abs(mean), 1.0), std, 1.0)
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
+
+    def to_json(self) -> dict[str, list[float]]:
+        """What `from_json` takes."""
+        return {"mean": list(self.mean), "std": list(self.std)}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Sequence[float]] | None) -> TargetScale | None:
+        """The scale that a checkpoint or an artifact keeps; None where targets are not standardized."""
+        return None if content is None else cls(tuple(content["mean"]), tuple(content["std"]))
