@@ -1,4 +1,4 @@
-"""Several processes on this machine that train one model together, started and watched by the one that was called."""
+"""Several processes on this machine that work together, started and watched by the one that was called."""
 
 from __future__ import annotations
 
@@ -15,42 +15,11 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from egt.errors import ConfigError, EgtError, RunError
-from egt.training.interruption import Interruption
+from egt.errors import EgtError, RunError
+from egt.execution.interruption import Interruption
 
 _GRACE_SECONDS = 20.0
 """How long the others may take to end after one has failed."""
-
-
-def started_from_outside() -> bool:
-    """Whether torchrun, Slurm or another launcher has started the processes of this run already."""
-    from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
-
-    return "LOCAL_RANK" in os.environ or SLURMEnvironment.detect()
-
-
-def is_first() -> bool:
-    """Whether this process speaks and writes for all that a launcher has started; true where there are no others."""
-    ranks = (os.environ.get(name) for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
-    return int(next((rank for rank in ranks if rank is not None), "0")) == 0
-
-
-def check_launch(devices: int | str, num_nodes: int) -> None:
-    """Raise a `ConfigError` unless the processes that a launcher has started are those that the run asks for.
-
-    Otherwise they would train alone in one folder, or wait forever for others.
-    """
-    if num_nodes > 1 and not started_from_outside():
-        raise ConfigError(
-            f"trainer.num_nodes is {num_nodes}, but nobody has started the processes on the other machines: "
-            "use torchrun or Slurm (docs/commands.md), or leave trainer.num_nodes at 1"
-        )
-    started = os.environ.get("WORLD_SIZE") if "LOCAL_RANK" in os.environ else None
-    if started is not None and devices != "auto" and int(started) != int(devices) * num_nodes:
-        raise ConfigError(
-            f"{started} processes were started, but trainer.devices x trainer.num_nodes is {int(devices) * num_nodes}: "
-            f"--set trainer.devices={max(1, int(started) // num_nodes)}"
-        )
 
 
 def run_together(function: Callable[..., None], num_processes: int, arguments: Mapping[str, Any]) -> None:
@@ -146,8 +115,8 @@ def _child(
     function: Callable[..., None], arguments: dict[str, Any], rank: int, num_processes: int, port: int, pipe: Connection
 ) -> None:
     os.environ.update(
+        RANK=str(rank),
         LOCAL_RANK=str(rank),
-        NODE_RANK="0",
         WORLD_SIZE=str(num_processes),
         MASTER_ADDR="127.0.0.1",
         MASTER_PORT=str(port),

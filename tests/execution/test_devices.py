@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from egt.config.load import override
+from egt.config.presets import preset
+from egt.execution.devices import device_of, num_devices, share_of_batch
+from egt.execution.processes import Processes
 from egt.inference.predictor import Predictor
-from egt.inference.processes import Processes, device_of, join_processes
 from tests.inference.test_predictor import make
 
 
@@ -36,15 +39,20 @@ def test_without_a_gpu_it_is_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Predictor(make()).device == torch.device("cpu")
 
 
-def test_the_number_on_the_machine_is_what_the_launcher_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "8")
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 5)
-    assert join_processes() == Processes(5, 8, local_rank=1)
-
-
 def test_a_predictor_computes_on_the_device_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     accelerators(monkeypatch, 2, "meta")  # a device that exists everywhere and computes nothing
     assert Predictor(make(), processes=Processes(1, 2, local_rank=1)).device == torch.device("meta", 1)
     assert Predictor(make(), "cpu", processes=Processes(1, 2, local_rank=1)).device == torch.device("cpu")
+
+
+def test_a_run_may_leave_the_gpus_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    accelerators(monkeypatch, 4)
+    assert device_of(Processes(1, 4, local_rank=1), "cpu") == torch.device("cpu")
+    assert device_of(Processes(1, 4, local_rank=1), "gpu") == torch.device("cuda", 1)
+
+
+def test_processes_share_a_batch() -> None:
+    config = override(preset("zinc-100k"), ["trainer.devices=3", "trainer.num_nodes=2"])
+    assert num_devices(config.trainer) == 3
+    assert share_of_batch(config) == 22  # of 128
+    assert share_of_batch(preset("zinc-100k")) == 128

@@ -27,14 +27,19 @@ def try_folder(folder: Path) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise ConfigError(
-            f"{folder} cannot be written ({error.strerror}); make room there, or choose another folder (--out)"
-        ) from error
+        raise cannot_write(folder, error) from error
     finally:
         with suppress(OSError):
             trial.unlink(missing_ok=True)
             if made:
                 folder.rmdir()
+
+
+def cannot_write(folder: Path, error: OSError) -> ConfigError:
+    """What to tell about a folder that cannot be written."""
+    return ConfigError(
+        f"{folder} cannot be written ({error.strerror}); make room there, or choose another folder (--out)"
+    )
 
 
 def keep_config(config: RunConfig, folder: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from egt.training.average import WeightAverage
+from egt.training.state import WeightAverage
 
 
 def test_the_average_follows_the_weights_and_can_take_their_place() -> None:

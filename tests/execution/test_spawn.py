@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from egt.errors import ConfigError, DataError, RunError
-from egt.training import processes
-from egt.training.interruption import Interruption
-from egt.training.processes import check_launch, is_first, run_together
+from egt.errors import DataError, RunError
+from egt.execution import spawn
+from egt.execution.interruption import Interruption
+from egt.execution.spawn import run_together
 
 
 def note_rank(folder: Path) -> None:
@@ -69,25 +69,6 @@ def test_what_the_first_process_logs_is_logged_here(caplog: pytest.LogCaptureFix
     assert caplog.messages == ["epoch 0 of 0"]
 
 
-@pytest.mark.parametrize(
-    ("environment", "first"),
-    [
-        ({}, True),
-        ({"LOCAL_RANK": "1"}, False),
-        ({"RANK": "2", "LOCAL_RANK": "0"}, False),
-        ({"SLURM_PROCID": "0"}, True),
-    ],
-)
-def test_one_process_of_several_is_the_first(
-    environment: dict[str, str], first: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    assert is_first() == first
-
-
 def test_each_process_knows_its_rank(tmp_path: Path) -> None:
     run_together(note_rank, 2, {"folder": tmp_path})
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"0": "2", "1": "2"}
@@ -99,7 +80,7 @@ def test_an_error_of_any_process_is_raised_here() -> None:
 
 
 def test_survivors_do_not_wait_for_one_that_was_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(spawn, "_GRACE_SECONDS", 0.5)
     started = time.monotonic()
     with pytest.raises(RunError, match="ended with exit code -9"):
         run_together(die_in_the_second, 2, {})
@@ -109,16 +90,3 @@ def test_survivors_do_not_wait_for_one_that_was_killed(monkeypatch: pytest.Monke
 def test_a_signal_to_the_parent_reaches_all(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="stopped by SIGTERM"):
         run_together(stop_when_told, 2, {"folder": tmp_path})
-
-
-def test_a_launcher_must_have_started_as_many_processes_as_the_run_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_launch(1, 1)
-    check_launch("auto", 1)
-    with pytest.raises(ConfigError, match=r"num_nodes is 2, but nobody has started"):
-        check_launch(1, 2)
-    monkeypatch.setenv("LOCAL_RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "4")
-    check_launch(2, 2)
-    check_launch("auto", 1)
-    with pytest.raises(ConfigError, match=r"4 processes were started, .* is 1: --set trainer\.devices=4"):
-        check_launch(1, 1)

@@ -11,7 +11,7 @@ from types import FrameType
 
 import pytest
 
-from egt.training.interruption import Interruption, ending_at_once
+from egt.execution.interruption import Interruption, ending_at_once
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -68,7 +68,7 @@ def test_before_listening_signals_do_what_they_did() -> None:
 
 BLOCKED = """
 import ctypes, signal, sys
-from egt.training.interruption import ending_at_once
+from egt.execution.interruption import ending_at_once
 signal.signal(signal.SIGTERM, lambda *_: None)
 with ending_at_once("in the test"):
     print("waiting", flush=True)

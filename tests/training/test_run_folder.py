@@ -8,7 +8,7 @@ import pytest
 
 from egt.config.load import read_config
 from egt.errors import ConfigError, DataError, EgtError, RunError
-from egt.training.folder import keep_config, try_folder, unchanged_if_refused
+from egt.training.run_folder import keep_config, try_folder, unchanged_if_refused
 from tests.training.tiny import tiny_config
 
 

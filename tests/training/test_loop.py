@@ -1,4 +1,4 @@
-"""`fit` on tiny data: it learns, its batches are exact, and it refuses what cannot work."""
+"""The loop on tiny data: it learns, its batches are exact, and it refuses what cannot work."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from egt.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError, RunError
 from egt.nn.randomness import graph_keys
 from egt.schedules.constant import ConstantRate
-from egt.training import module
-from egt.training.fit import FitResult, fit
+from egt.training import loop
+from egt.training.run import Trained, train_on
 from egt.training.transfer import Start
 from tests.training.tiny import tiny_config, tiny_samples
 
 
-def run(out: Path, config: RunConfig, **options: Any) -> FitResult:
+def run(out: Path, config: RunConfig, **options: Any) -> Trained:
     samples, validation = tiny_samples(config, 37), tiny_samples(config, 11, seed=1)
-    return fit(config, samples, validation, out_dir=out, show_progress=False, **options)
+    return train_on(config, samples, validation, folder=out, show_progress=False, **options)
 
 
 def distance(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> float:
@@ -73,9 +73,9 @@ def test_two_processes_equal_one(tmp_path: Path) -> None:
     changes: dict[str, Any] = {"data": {"batch_size": 4, "pair_budget": 100}}
     config = tiny_config(**changes, trainer={"max_epochs": 2, "accumulate": 2})
     samples, validation = tiny_samples(config, 25), tiny_samples(config, 1, seed=4)
-    one = fit(config, samples, validation, out_dir=tmp_path / "one", show_progress=False)
+    one = train_on(config, samples, validation, folder=tmp_path / "one", show_progress=False)
     config = tiny_config(**changes, trainer={"max_epochs": 2, "accumulate": 2, "devices": 2})
-    two = fit(config, samples, validation, out_dir=tmp_path / "two", show_progress=False)
+    two = train_on(config, samples, validation, folder=tmp_path / "two", show_progress=False)
     assert distance(one.weights, two.weights) < 1e-5
     for mine, theirs in zip(one.history, two.history, strict=True):
         assert {k: v for k, v in mine.items() if "second" not in k} == pytest.approx(
@@ -93,7 +93,7 @@ def test_random_numbers_differ_from_step_to_step_and_belong_to_the_graphs(
         drawn.setdefault(step, []).extend(graph_ids.tolist())
         return graph_keys(seed, step, graph_ids)
 
-    monkeypatch.setattr(module, "graph_keys", noted)
+    monkeypatch.setattr(loop, "graph_keys", noted)
     run(tmp_path, tiny_config(trainer={"max_epochs": 2}, data={"pair_budget": 90}))
     assert list(drawn) == list(range(10))
     assert sorted(k for step in range(5, 10) for k in drawn[step]) == list(range(37))
@@ -168,7 +168,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_graphs(tmp_path: 
         RunError,
         match=r"training loss is not finite.*graphs (g\d+, )*bad one(, g\d+)* of the training split; there is no",
     ):
-        fit(config, samples, samples[:3], out_dir=tmp_path, show_progress=False)
+        train_on(config, samples, samples[:3], folder=tmp_path, show_progress=False)
 
 
 def test_the_last_good_checkpoint_outlives_a_divergence(tmp_path: Path) -> None:
@@ -179,14 +179,14 @@ def test_the_last_good_checkpoint_outlives_a_divergence(tmp_path: Path) -> None:
         object.__setattr__(sample.graph, "graph_targets", np.array([np.inf, np.inf]))
     longer = tiny_config(trainer={"max_epochs": 2})
     with pytest.raises(RunError, match=r"not finite.*the last checkpoint is kept"):
-        fit(longer, samples, tiny_samples(config, 11, seed=1), out_dir=tmp_path, resume=True, show_progress=False)
+        train_on(longer, samples, tiny_samples(config, 11, seed=1), folder=tmp_path, resume=True, show_progress=False)
     assert distance(run(tmp_path, config, resume=True).weights, good.weights) == 0
 
 
 def test_fine_tuning_trains_only_what_is_asked_and_a_resume_remembers(tmp_path: Path) -> None:
     pretrained = run(tmp_path / "first", tiny_config(trainer={"max_epochs": 1}))
     config = tiny_config(trainer={"max_epochs": 1, "select": "last"})
-    tuned = run(tmp_path / "tuned", config, start_from=Start(pretrained.weights, keep_head=True, tuned="edges"))
+    tuned = run(tmp_path / "tuned", config, start=Start(pretrained.weights, keep_head=True, tuned="edges"))
     longer = tiny_config(trainer={"max_epochs": 2, "select": "last"})
     resumed = run(tmp_path / "tuned", longer, resume=True)
     for name, weight in pretrained.weights.items():
@@ -204,21 +204,21 @@ def test_a_folder_with_a_run_is_not_overwritten_and_settings_must_agree(tmp_path
         run(tmp_path, tiny_config(trainer={"max_epochs": 1}, optimizer={"lr": 0.5}), resume=True)
     samples = tiny_samples(config, 20, seed=5)
     with pytest.raises(ConfigError, match="started on other data"):
-        fit(config, samples, samples, out_dir=tmp_path, resume=True, show_progress=False)
+        train_on(config, samples, samples, folder=tmp_path, resume=True, show_progress=False)
 
 
 def test_what_cannot_work_is_told_before_it_starts(tmp_path: Path) -> None:
     config = tiny_config()
     with pytest.raises(ConfigError, match="no validation split"):
-        fit(config, tiny_samples(config, 4), None, out_dir=tmp_path, show_progress=False)
+        train_on(config, tiny_samples(config, 4), None, folder=tmp_path, show_progress=False)
     with pytest.raises(DataError, match="training split has no graphs"):
-        fit(config, list[Sample](), None, out_dir=tmp_path, show_progress=False)
+        train_on(config, list[Sample](), None, folder=tmp_path, show_progress=False)
     with pytest.raises(ConfigError, match="pair_budget"):
         run(tmp_path, tiny_config(data={"pair_budget": 10}))
 
 
 def test_no_validation_is_fine_when_nothing_needs_it(tmp_path: Path) -> None:
     config = tiny_config(trainer={"select": "last", "max_epochs": 2}, schedule=ConstantRate())
-    result = fit(config, tiny_samples(config, 9), None, out_dir=tmp_path, show_progress=False)
+    result = train_on(config, tiny_samples(config, 9), None, folder=tmp_path, show_progress=False)
     assert result.metrics == {}
     assert result.epoch == 1
