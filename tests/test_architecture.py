@@ -23,6 +23,7 @@ ORDER = [
     "tasks",
     "config",
     "assemble",
+    "execution",
     "artifact",
     "inference",
     "training",

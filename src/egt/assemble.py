@@ -1,9 +1,9 @@
-"""Config -> objects: the only place that matches on kinds."""
+"""Config -> objects: the only place that matches on backend."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Protocol
 
 from torch import nn
 
@@ -27,14 +27,12 @@ from egt.nn.feedforward import FeedForward
 from egt.nn.gate import CentralityGate, NoGate, SigmoidGate
 from egt.nn.head import MLP, PairHead
 from egt.nn.initialization import initialize_like_keras
-from egt.nn.kernels.layers import FusedLayer, FusedVirtualRowsLayer
-from egt.nn.kernels.passes import FusedEdgePass, FusedPairPass, FusedVirtualRowsPass
 from egt.nn.layer import EdgeOnlyLayer, EGTLayer, head_width
 from egt.nn.logits import Logits
+from egt.nn.masks import everyone, neighbors
 from egt.nn.pair_pass import EdgePass, PairPass
 from egt.nn.randomness import Stream
 from egt.nn.readout import MeanPool, PaddingVirtualNodes, PerEdge, PerEdgeOfNodes, PerNode, Readout, VirtualNodes
-from egt.nn.scope import everyone, neighbors
 from egt.tasks.binary import BinaryTask
 from egt.tasks.distance import DistanceObjective
 from egt.tasks.multiclass import MulticlassTask
@@ -46,17 +44,36 @@ _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"elu": nn.ELU, "gelu": nn.GE
 _SCOPES = {"everyone": everyone, "neighbors": neighbors}
 
 
-class Kinds(NamedTuple):
-    """How the layers compute: by the plain specification, or in the fused kernel."""
+class LayerClasses(Protocol):
+    """The classes that the layers of a model are built of; every backend (`egt.execution.backends`) has its own."""
 
-    layer: type[EGTLayer]
-    pairs: type[PairPass]
-    edges: type[EdgePass]
+    @property
+    def name(self) -> str:
+        """The backend's name."""
+
+    @property
+    def layer(self) -> type[EGTLayer]:
+        """The class of a whole layer."""
+
+    @property
+    def pairs(self) -> type[PairPass]:
+        """The class of its pair work."""
+
+    @property
+    def edges(self) -> type[EdgePass]:
+        """The class of the pair work of a last layer that only edges are read from."""
 
 
-PLAIN = Kinds(EGTLayer, PairPass, EdgePass)
-FUSED = Kinds(FusedLayer, FusedPairPass, FusedEdgePass)
-FUSED_VIRTUAL_ROWS = Kinds(FusedVirtualRowsLayer, FusedVirtualRowsPass, FusedEdgePass)
+class PlainLayers:
+    """The classes of the plain specification."""
+
+    name = "plain"
+    layer = EGTLayer
+    pairs = PairPass
+    edges = EdgePass
+
+
+_PLAIN = PlainLayers()
 
 
 def feature_schema(config: ModelConfig) -> FeatureSchema:
@@ -103,12 +120,12 @@ def preparation(config: RunConfig) -> Preparation:
     return Preparation(feature_schema(config.model), tuple(encodings))
 
 
-def build_model(config: RunConfig, *, fused: bool = True) -> EGT:
+def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
     """The model of a run, with fresh parameters (seed torch's generator first for a given start).
 
     Args:
         config: the run.
-        fused: use the fused kernel where it can be used; False computes everything by the plain specification.
+        backend: that computes the layers, by default the plain specification; `egt.execution` knows the best one.
     """
     model = config.model
     auxiliary: dict[str, PairHead] = {
@@ -121,9 +138,9 @@ def build_model(config: RunConfig, *, fused: bool = True) -> EGT:
     readout, width = _readout(model)
     head = MLP([width, *_hidden(model, model.head_ratios), config.task.num_outputs], _ACTIVATIONS[model.activation])
     embed = _embed(model)
-    layers = _layers(model, FUSED if fused else PLAIN, edges_are_read=bool(auxiliary))
+    layers = _layers(model, backend, edges_are_read=bool(auxiliary))
     run_layer = recomputed if config.trainer.recompute else directly
-    egt = EGT(embed, layers, readout, head, auxiliary, run_layer)
+    egt = EGT(embed, layers, readout, head, auxiliary, run_layer, backend.name)
     if model.initialization == "keras":
         initialize_like_keras(egt)
     return egt
@@ -207,22 +224,20 @@ def _readout(model: ModelConfig) -> tuple[Readout, int]:
             return PerEdge(_norm(d_e, model)), d_e
 
 
-def _layers(model: ModelConfig, kinds: Kinds, *, edges_are_read: bool) -> list[nn.Module]:
-    """All layers alike, but the last: what nobody reads behind it is left out (parameter counts depend on it)."""
+def _layers(model: ModelConfig, backend: LayerClasses, *, edges_are_read: bool) -> list[nn.Module]:
+    """Make all layers alike except the last: what nobody reads behind it is left out (it shows in parameter counts)."""
     layers: list[nn.Module] = [
-        _layer(model, kinds, k, frozen=model.edges.kind == "frozen") for k in range(model.num_layers - 1)
+        _layer(model, backend, k, frozen=model.edges.kind == "frozen") for k in range(model.num_layers - 1)
     ]
     last = model.num_layers - 1
     if model.readout.kind == "edge" and model.edges.kind == "residual":
-        layers.append(_edge_only_layer(model, kinds, last))
-    elif model.readout.kind == "virtual_nodes" and not edges_are_read and kinds is FUSED:
-        layers.append(_layer(model, FUSED_VIRTUAL_ROWS, last, frozen=True))
+        layers.append(_edge_only_layer(model, backend, last))
     else:
-        layers.append(_layer(model, kinds, last, frozen=model.edges.kind == "frozen" or not edges_are_read))
+        layers.append(_layer(model, backend, last, frozen=model.edges.kind == "frozen" or not edges_are_read))
     return layers
 
 
-def _layer(model: ModelConfig, kinds: Kinds, k: int, *, frozen: bool) -> EGTLayer:
+def _layer(model: ModelConfig, backend: LayerClasses, k: int, *, frozen: bool) -> EGTLayer:
     d_h, d_e, heads = model.node_width, model.edge_width, model.num_heads
     gate: NoGate | SigmoidGate
     match model.gate:
@@ -232,7 +247,7 @@ def _layer(model: ModelConfig, kinds: Kinds, k: int, *, frozen: bool) -> EGTLaye
             gate = SigmoidGate(d_e, heads)
         case "centrality":
             gate = CentralityGate(d_e, heads)
-    pairs = kinds.pairs(
+    pairs = backend.pairs(
         _logits(model),
         RandomMasking(model.masking.probability, heads, k, gates=model.masking.gates),
         gate,
@@ -241,7 +256,7 @@ def _layer(model: ModelConfig, kinds: Kinds, k: int, *, frozen: bool) -> EGTLaye
     )
     hidden = round(d_h * model.node_ffn_multiplier)
     ffn_dropout = Dropout(model.node_ffn_dropout, Stream.NODE_FFN_DROPOUT, k, "node")
-    return kinds.layer(
+    return backend.layer(
         d_h,
         d_e,
         heads,
@@ -252,8 +267,8 @@ def _layer(model: ModelConfig, kinds: Kinds, k: int, *, frozen: bool) -> EGTLaye
     )
 
 
-def _edge_only_layer(model: ModelConfig, kinds: Kinds, k: int) -> EdgeOnlyLayer:
-    pairs = kinds.edges(_logits(model), _residual_edges(model, k))
+def _edge_only_layer(model: ModelConfig, backend: LayerClasses, k: int) -> EdgeOnlyLayer:
+    pairs = backend.edges(_logits(model), _residual_edges(model, k))
     return EdgeOnlyLayer(model.node_width, model.num_heads, _norm(model.node_width, model), pairs)
 
 

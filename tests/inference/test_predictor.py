@@ -18,9 +18,10 @@ from egt.config.model import ModelConfig, PerEdge, PerNode, VirtualNodes
 from egt.config.run import DataConfig, RunConfig, TrainerConfig
 from egt.config.task import Multiclass, Regression, TaskConfig
 from egt.errors import ArtifactError, DataError
+from egt.execution import memory
+from egt.execution.execution import execution
 from egt.graph import Graph
-from egt.inference import memory, predictor
-from egt.inference.execution import execution
+from egt.inference import predictor
 from egt.inference.predictor import Predictor, find_artifact
 from egt.sources.custom import CustomSchema, Feature
 

@@ -7,7 +7,7 @@ import torch
 
 from egt import EGTLayer
 from egt.errors import ConfigError
-from egt.nn.channels import Scope
+from egt.nn.channels import AttentionContext
 from egt.nn.layer import EdgeOnlyLayer
 
 
@@ -23,8 +23,8 @@ def test_three_lines_on_dense_tensors() -> None:
 def test_sizes_mask_the_padding() -> None:
     layer = EGTLayer(16, 4, 4).eval()
     h, e = torch.randn(2, 5, 16), torch.randn(2, 5, 5, 4)
-    scope = Scope.dense(h, sizes=torch.tensor([5, 3]))
-    new_h, new_e = layer(h, e, scope)
+    context = AttentionContext.dense(h, sizes=torch.tensor([5, 3]))
+    new_h, new_e = layer(h, e, context)
     alone_h, alone_e = layer(h[1:, :3], e[1:, :3, :3])
     torch.testing.assert_close(new_h[1:, :3], alone_h)
     torch.testing.assert_close(new_e[1:, :3, :3], alone_e)
@@ -68,7 +68,7 @@ def test_attention_dropout_keeps_the_mean() -> None:
     qkv = layer.qkv(layer.norm_h(x.h)).unflatten(-1, (3, 4, -1))
     draws = []
     for step in range(2000):
-        scope = Scope(x.scope.layout, None, graph_keys(0, step, torch.tensor([0])))
-        draws.append(layer.pairs(qkv, x.e, scope)[0])
-    plain, _ = layer.pairs.eval()(qkv, x.e, x.scope)
+        context = AttentionContext(x.context.layout, None, graph_keys(0, step, torch.tensor([0])))
+        draws.append(layer.pairs(qkv, x.e, context)[0])
+    plain, _ = layer.pairs.eval()(qkv, x.e, x.context)
     assert (torch.stack(draws).mean(0) - plain).abs().max() < 0.05 * plain.abs().max()

@@ -12,7 +12,7 @@ from egt.assemble import build_model
 from egt.config.load import override
 from egt.config.presets import preset
 from egt.config.run import RunConfig
-from egt.inference.execution import Execution, execution
+from egt.execution.execution import Execution, execution
 from egt.training import footprint as module
 from egt.training.footprint import Footprint, measure_footprint, measure_seconds, num_parameters, synthetic_graph
 
@@ -45,7 +45,7 @@ def test_the_footprint_is_that_of_a_real_step(config: RunConfig, settings: list[
     how = execution(deep)
     sizes = (50, 50, 41) if how.layout != "padded" else (50, 50, 50)
     batch = module.synthetic_batch(deep, sizes, how.layout)
-    used = module._used_bytes(build_model(deep, fused=how.fused), deep, batch, how)
+    used = module._used_bytes(build_model(deep, backend=how.backend), deep, batch, how)
     foretold = measure_footprint(deep, how).largest_part(np.array(sizes), None)[0]
     assert foretold == pytest.approx(used, rel=0.1)
 

@@ -90,6 +90,7 @@ class TrainerConfig(Section):
 
     `recompute` runs each layer again in the backward pass instead of keeping what is inside (the fused kernel on a CPU
     does so by itself). `compile` hands the layers to `torch.compile`, on the padded layout; it takes minutes to start.
+    `backend` computes the layers: "cpu" is the fused kernel, "plain" is PyTorch, "auto" is the fastest one that can.
     """
 
     max_epochs: PositiveInt | None = None
@@ -104,6 +105,7 @@ class TrainerConfig(Section):
     ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
     compile: bool = False
     recompute: bool = False
+    backend: Literal["auto", "plain", "cpu"] = "auto"
     checkpoint_minutes: PositiveFloat = 10.0
 
 

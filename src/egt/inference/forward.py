@@ -15,7 +15,7 @@ from egt.batching.loader import graph_sizes
 from egt.batching.sampling import evaluation_batches
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
-from egt.inference.execution import execution
+from egt.execution.execution import execution
 from egt.inference.processes import Processes
 from egt.model import EGT
 

@@ -20,11 +20,13 @@ from egt.artifact.artifact import CARD, Artifact, load_artifact
 from egt.assemble import build_task
 from egt.encodings.store import Store
 from egt.errors import ArtifactError, DataError
+from egt.execution.backends import on_backend
+from egt.execution.execution import execution
+from egt.execution.memory import too_large
 from egt.graph import Graph, IntArray
 from egt.inference.data import ALL, open_new, open_source, prepare_split
 from egt.inference.evaluation import evaluate
 from egt.inference.forward import ALONE, Progress, forward, rows_per_graph, split_rows
-from egt.inference.memory import too_large
 from egt.inference.processes import Processes, device_of
 from egt.sources.source import Reading, Source
 from egt.tasks.scale import TargetScale
@@ -77,7 +79,8 @@ class Predictor:
         self.artifact = artifact
         self.config = artifact.config
         self.device = torch.device(device) if device else device_of(processes)
-        self.model = artifact.model.to(self.device).eval()
+        backend = execution(self.config, self.device, training=False).backend
+        self.model = on_backend(artifact.model, self.config, backend).to(self.device).eval()
         scale = artifact.data.get("scale")
         self.task = build_task(
             self.config, None if scale is None else TargetScale(tuple(scale["mean"]), tuple(scale["std"]))
@@ -165,7 +168,8 @@ def load(path: str | Path, *, device: str | None = None, processes: Processes = 
         device: where to compute, e.g. "cpu" or "cuda"; by default as for `Predictor`.
         processes: that share the work.
     """
-    return Predictor(load_artifact(find_artifact(path)), device, processes)
+    place = torch.device(device) if device else device_of(processes)
+    return Predictor(load_artifact(find_artifact(path), place), place, processes)
 
 
 def find_artifact(name: str | Path) -> Path:

@@ -83,4 +83,4 @@ class DistanceObjective:
             x: the final channels.
             batch: the graphs.
         """
-        return self.weight * distance_loss(head, x.e, batch, self.max_hops, x.scope.layout.num_virtual)
+        return self.weight * distance_loss(head, x.e, batch, self.max_hops, x.context.layout.num_virtual)

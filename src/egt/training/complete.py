@@ -18,6 +18,7 @@ from egt.config.run import RunConfig
 from egt.config.task import Multiclass
 from egt.encodings.store import Store
 from egt.errors import ConfigError, RunError
+from egt.execution.execution import execution
 from egt.inference.data import open_source, prepare_split
 from egt.inference.evaluation import evaluate
 from egt.sources.source import Source
@@ -154,7 +155,7 @@ def _train(config: RunConfig, stores: Mapping[str, Store], folder: Path, **optio
 def _artifact(
     config: RunConfig, source: Source, stores: Mapping[str, Store], result: FitResult, problems: Mapping[str, int]
 ) -> Artifact:
-    model = build_model(config)
+    model = build_model(config, backend=execution(config, training=False).backend)
     model.load_state_dict(dict(result.weights))
     model.eval()
     task = build_task(config, result.scale)

@@ -22,7 +22,8 @@ from egt.batching.sampling import Sampling
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.errors import RunError
-from egt.inference.execution import execution
+from egt.execution.backends import Backend
+from egt.execution.execution import execution
 from egt.model import EGT
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.tasks.scale import TargetScale
@@ -74,7 +75,12 @@ def train(
             num_ranks=trainer.world_size,
         )
         run = Run(
-            config, _model(config, how.fused, start), facts, out_dir, sampling.num_steps, writes=trainer.is_global_zero
+            config,
+            _model(config, how.backend, start),
+            facts,
+            out_dir,
+            sampling.num_steps,
+            writes=trainer.is_global_zero,
         )
         latest = run.checkpoints.latest()
         if latest is not None:
@@ -94,11 +100,11 @@ def train(
             raise RunError(f"stopped by {interruption.requested} after the last step; continue with --resume")
 
 
-def _model(config: RunConfig, fused: bool, start: Start | None) -> EGT:
+def _model(config: RunConfig, backend: Backend, start: Start | None) -> EGT:
     """The model at its start, the same in every process."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        model = build_model(config, fused=fused)
+        model = build_model(config, backend=backend)
     if start is not None:
         start_from(model, start)
     if config.trainer.compile:

@@ -155,7 +155,7 @@ class TrainingModule(lightning.LightningModule):
     def validation_step(self, batches: Sequence[GraphBatch], _: int) -> None:
         """Loss and metrics of a batch. The auxiliary objectives do not count."""
         for batch in batches:
-            prediction = self.model.read(self.model.encode(batch))
+            prediction = self.model(batch)
             loss, labels = self.task.loss(prediction, batch)
             self._sums = [self._sums[0] + loss.double().item(), self._sums[1] + labels.item()]
             self._scores.update(prediction, targets(batch, self.task.level))
@@ -195,9 +195,9 @@ class TrainingModule(lightning.LightningModule):
 
     def _losses(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """The sums of the task's loss and of the weighted auxiliary losses over a batch."""
-        noise = graph_keys(self.config.seed, self.run.progress.step, batch.graph_ids)
-        batch = replace(batch, noise=noise)
-        x = self.model.encode(batch)
+        keys = graph_keys(self.config.seed, self.run.progress.step, batch.graph_ids)
+        batch = replace(batch, random_keys=keys)
+        x = self.model.encode_for_reading(batch)
         primary, _ = self.task.loss(self.model.read(x), batch)
         auxiliary = primary.new_zeros(())
         for objective in self.task.auxiliary:
