@@ -159,7 +159,7 @@ BREAKS: dict[str, tuple[Callable[[Patch], None], Callable[[], None]]] = {
     "sign coupling of u and v": (signs_of_u_and_v_drawn_apart, terms_test.test_signs_flip_u_and_v_together),
     "averaged virtual edges": (
         virtual_edges_not_averaged,
-        lambda: pytorch_test.test_output_with_correct_masking(pytorch_test.CASES[0], True, "packed"),
+        lambda: pytorch_test.test_output_with_correct_masking(pytorch_test.CASES[0], "plain", "packed"),
     ),
 }
 

@@ -81,7 +81,7 @@ class CpuKernel:
             return f"it computes packed batches, and those of this run are {layout}"
         if dtype != torch.float32:
             return f"it computes in float32, and this run in {str(dtype).removeprefix('torch.')}"
-        return "" if available() else "there is no compiled kernel and no C++ compiler"
+        return "" if available() else "it could not be compiled here"
 
     def bytes_per_pair(self, model: ModelConfig) -> float:
         """e, an input term and their sum; with a single input term only e and its update."""
@@ -116,7 +116,10 @@ def on_backend(model: EGT, config: RunConfig, backend: Backend) -> EGT:
         return model
     with torch.device("meta"):  # nothing is allocated: the parameters are there already
         layers = build_model(config, backend=backend).layers
-    layers.load_state_dict(model.layers.state_dict(keep_vars=True), assign=True)
+    given = model.layers.state_dict(keep_vars=True)
+    for name, parameter in layers.named_parameters():
+        parameter.requires_grad_(given[name].requires_grad)  # which loading would carry over to the given ones
+    layers.load_state_dict(given, assign=True)
     other = EGT(model.embed, list(layers), model.readout, model.head, None, model.run_layer, backend.name)
     other.auxiliary = model.auxiliary
     return other.train(model.training)

@@ -4,7 +4,7 @@
     node_update:  h1 = h + D1 (O out + b_O);  a = act(W1 LN(h1) + b1);  h_new = h1 + D2 (W2 a + b2)
 
 D1 and D2 are the factors of dropout. The backward passes are operators too. They work on what the forward kept: inputs,
-h1, and a or (for GELU and SiLU) what a is computed from. Norms are computed again.
+h1, and a for ELU or what a is computed from for the others. Norms are computed again.
 """
 
 from __future__ import annotations

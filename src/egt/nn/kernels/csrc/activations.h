@@ -6,24 +6,22 @@
 
 namespace egt::EGT_TARGET {
 
-// x, and e^x - 1 below zero. `slope(kept)` is the derivative from what a backward pass keeps: the value where that is
-// enough (`kSlopeFromValue`), else x.
+// x, and e^x - 1 below zero.
 struct Elu {
-    static constexpr bool kSlopeFromValue = true;
     EGT_INLINE Lanes value(Lanes x) { return at_least(0.0f, x) + (exponential(x, 0.0f) - 1.0f); }
-    EGT_INLINE Lanes slope(Lanes value) { return at_most(0.0f, value) + 1.0f; }
+    EGT_INLINE Lanes slope(Lanes x) { return exponential(x, 0.0f); }
+    // The slope from the value: a backward pass that has the one needs no more for the other.
+    EGT_INLINE Lanes slope_from_value(Lanes value) { return at_most(0.0f, value) + 1.0f; }
 };
 
 // max(x, 0).
 struct Relu {
-    static constexpr bool kSlopeFromValue = true;
     EGT_INLINE Lanes value(Lanes x) { return at_least(0.0f, x); }
-    EGT_INLINE Lanes slope(Lanes value) { return keep_where(value > 0.0f, splat(1.0f)); }
+    EGT_INLINE Lanes slope(Lanes x) { return keep_where(x > 0.0f, splat(1.0f)); }
 };
 
 // x sigmoid(x).
 struct Silu {
-    static constexpr bool kSlopeFromValue = false;
     EGT_INLINE Lanes value(Lanes x) { return x * sigmoid(x); }
     EGT_INLINE Lanes slope(Lanes x) {
         const Lanes s = sigmoid(x);
@@ -33,8 +31,6 @@ struct Silu {
 
 // x Phi(x), with Phi the distribution function of the standard normal.
 struct Gelu {
-    static constexpr bool kSlopeFromValue = false;
-
     // Phi(x) from bell = exp(-x^2 / 2), by formula 7.1.26 of Abramowitz and Stegun: the error is below 2e-7.
     EGT_INLINE Lanes normal_share(Lanes x, Lanes bell) {
         const Lanes size = maximum(-x, x);
@@ -56,19 +52,32 @@ struct Gelu {
     }
 };
 
-// Calls body with a value of the activation's type.
-template <class Body>
-inline void with_activation(int64_t activation, Body body) {
+// x becomes act(x) for rows of `width` numbers, `stride` apart; `slopes` (may be null) receives the derivatives.
+template <class Activation>
+inline void activate_with(float *x, float *slopes, int64_t stride, int rows, int width) {
+    for (int row = 0; row < rows; ++row)
+        for (int c = 0; c < width; c += kLanes) {
+            const int64_t at = row * stride + c;
+            const Lanes input = load(x + at);
+            store(x + at, Activation::value(input));
+            if (slopes != nullptr) store(slopes + at, Activation::slope(input));
+        }
+}
+
+inline void activate(int64_t activation, float *x, float *slopes, int64_t stride, int rows, int width) {
     switch (activation) {
         case kEgtGelu:
-            return body(Gelu{});
+            return activate_with<Gelu>(x, slopes, stride, rows, width);
         case kEgtRelu:
-            return body(Relu{});
+            return activate_with<Relu>(x, slopes, stride, rows, width);
         case kEgtSilu:
-            return body(Silu{});
+            return activate_with<Silu>(x, slopes, stride, rows, width);
         default:
-            return body(Elu{});
+            return activate_with<Elu>(x, slopes, stride, rows, width);
     }
 }
+
+// Whether a backward pass keeps the values of the activation; else it keeps what they are computed from.
+inline bool keeps_values(int64_t activation) { return activation == kEgtElu; }
 
 }  // namespace egt::EGT_TARGET

@@ -100,10 +100,9 @@ inline void prepare_edge_noise(Workspace &work, const Tile &tile) {
     if (pass.ffn_dropout_threshold > 0) hash_pairs(work.ffn_dropout_hash, pass.ffn_dropout_keys, tile);
 }
 
-// The hidden layer of the FFN for a chunk: e becomes e1 = e + O H_hat, then its norm, then act(W1 norm) in `hidden`. A
-// backward pass finds the slope of the activation in d_hidden, unless it follows from the value.
-template <class Activation, bool Backward>
-inline void edge_hidden(Workspace &work, int start, int width, Soon soon) {
+// The hidden layer of the FFN for a chunk: e becomes e1 = e + O H_hat, then its norm, then act(W1 norm) in `hidden`;
+// `slopes` (may be null) receives the slopes of the activation.
+inline void edge_hidden(Workspace &work, int start, int width, Soon soon, float *slopes) {
     const Plan &plan = work.plan;
     const int d_e = plan.edge_width, stride = plan.chunk_stride, tile_stride = plan.tile_stride;
     float *edges = work.edges + start, *hidden = work.hidden;
@@ -117,36 +116,25 @@ inline void edge_hidden(Workspace &work, int start, int width, Soon soon) {
         const int some = std::min(kSome, width - pair);
         multiply_into(hidden + pair, stride, plan.W1, work.edges_normalized + pair, stride, some,
                       [&] { soon.ask(lines); });
-        for (int row = 0; row < plan.hidden_width; ++row)
-            for (int lane = 0; lane < some; lane += kLanes) {
-                const int at = row * stride + pair + lane;
-                const Lanes x = load(hidden + at);
-                store(hidden + at, Activation::value(x));
-                if constexpr (Backward && !Activation::kSlopeFromValue) store(work.d_hidden + at, Activation::slope(x));
-            }
+        activate(plan.pass.activation, hidden + pair, slopes != nullptr ? slopes + pair : nullptr, stride,
+                 plan.hidden_width, some);
     }
 }
 
 // e_new = e1 + W2 act(W1 LN(e1)).
-template <class Activation>
-inline void update_edges_with(Workspace &work, const Tile &tile, float *e_new) {
+inline void update_edges(Workspace &work, const Tile &tile, float *e_new) {
     const Plan &plan = work.plan;
     const int d_e = plan.edge_width, tile_stride = plan.tile_stride;
+    prepare_edge_noise(work, tile);
     for_each_chunk(plan, tile, [&](int start, int count, int width) {
         const int64_t first = (tile.first_pair + start) * d_e;
         // Written over e, the lines are at hand already.
         const float *target = e_new == plan.pass.e ? nullptr : e_new + first;
-        edge_hidden<Activation, false>(work, start, width, {plan.pass.e + first + tile.count * d_e, target});
+        edge_hidden(work, start, width, {plan.pass.e + first + tile.count * d_e, target}, nullptr);
         ffn_dropout(work, start)
             .add_product(work.edges + start, tile_stride, plan.W2, work.hidden, plan.chunk_stride, width);
         store_channels(work.edges + start, tile_stride, count, d_e, e_new + first, d_e);
     });
-}
-
-inline void update_edges(Workspace &work, const Tile &tile, float *e_new) {
-    prepare_edge_noise(work, tile);
-    with_activation(work.plan.pass.activation,
-                    [&](auto activation) { update_edges_with<decltype(activation)>(work, tile, e_new); });
 }
 
 // dW += dy x^T for the pairs of a chunk, where x are channel-major edges.
@@ -175,29 +163,34 @@ inline ChunkChannels drop_gradient(const EdgeDropout &dropout, ChunkChannels d, 
 }
 
 // From d_e_new to the gradient of e1 (in the tile's d_edges), of H_hat (d_H_hat) and of the update's weights.
-template <class Activation>
-inline void update_edges_backward_with(Workspace &work, const Tile &tile, const float *d_e_new, ParameterSums &sums) {
+inline void update_edges_backward(Workspace &work, const Tile &tile, const float *d_e_new, ParameterSums &sums) {
     const Plan &plan = work.plan;
     const int d_e = plan.edge_width, m = plan.hidden_width, H = plan.num_heads;
     const int stride = plan.chunk_stride, tile_stride = plan.tile_stride;
+    const bool from_values = keeps_values(plan.pass.activation);
+    prepare_edge_noise(work, tile);
     for_each_chunk(plan, tile, [&](int start, int count, int width) {
         const int64_t first = (tile.first_pair + start) * d_e;
-        edge_hidden<Activation, true>(work, start, width, {plan.pass.e + first + tile.count * d_e, d_e_new + first});
+        edge_hidden(work, start, width, {plan.pass.e + first + tile.count * d_e, d_e_new + first},
+                    from_values ? nullptr : work.d_hidden);
         float *d_edges = work.d_edges + start;
         load_channels(d_e_new + first, d_e, count, d_e, d_edges, tile_stride);
         const float *hidden = work.hidden;
         float *d_hidden = work.d_hidden;
         const ChunkChannels d_ffn =
             drop_gradient(ffn_dropout(work, start), {d_edges, tile_stride}, work.d_normalized, stride, d_e, width);
-        multiply(plan.W2_back, d_ffn.data, d_ffn.stride, width, [=](int row, int pair, Lanes value) EGT_LAMBDA_INLINE {
+        const auto from_value = [=](int row, int pair, Lanes value) EGT_LAMBDA_INLINE {
             const int at = row * stride + pair;
-            Lanes slope;
-            if constexpr (Activation::kSlopeFromValue)
-                slope = Activation::slope(load(hidden + at));
-            else
-                slope = load(d_hidden + at);
-            store(d_hidden + at, value * slope);
-        });
+            store(d_hidden + at, value * Elu::slope_from_value(load(hidden + at)));
+        };
+        const auto from_slope = [=](int row, int pair, Lanes value) EGT_LAMBDA_INLINE {
+            const int at = row * stride + pair;
+            store(d_hidden + at, value * load(d_hidden + at));
+        };
+        if (from_values)
+            multiply(plan.W2_back, d_ffn.data, d_ffn.stride, width, from_value);
+        else
+            multiply(plan.W2_back, d_ffn.data, d_ffn.stride, width, from_slope);
         add_edge_weight_gradient(work, sums.W2_weight, m, hidden, stride, d_ffn.data, d_ffn.stride, count);
         add_bias_gradient(sums.W2_bias.data(), d_e, d_ffn.data, d_ffn.stride, width);
         add_edge_weight_gradient(work, sums.W1_weight, m, d_hidden, stride, work.edges_normalized, stride, count);
@@ -213,13 +206,6 @@ inline void update_edges_backward_with(Workspace &work, const Tile &tile, const 
         multiply_into(work.d_H_hat + start, tile_stride, plan.O_back, d_update.data, d_update.stride, width);
         add_edge_weight_gradient(work, sums.O_weight, H, H_hat, tile_stride, d_update.data, d_update.stride, count);
         add_bias_gradient(sums.O_bias.data(), d_e, d_update.data, d_update.stride, width);
-    });
-}
-
-inline void update_edges_backward(Workspace &work, const Tile &tile, const float *d_e_new, ParameterSums &sums) {
-    prepare_edge_noise(work, tile);
-    with_activation(work.plan.pass.activation, [&](auto activation) {
-        update_edges_backward_with<decltype(activation)>(work, tile, d_e_new, sums);
     });
 }
 

@@ -38,8 +38,8 @@ struct EgtNodeUpdate {
     const float *W2_weight, *W2_bias;       // (d, m), (d)
     const float *D1, *D2;                   // (M, d) factors of a dropout, 0 or 1 / (1 - p); null: none
     float *h_new;                           // (M, d); not read or written by the backward pass
-    // (M, d), (M, m); null: not kept. The backward pass reads them. `hidden` is a for ELU and ReLU, whose slope follows
-    // from it, and the input of the activation for the others.
+    // (M, d), (M, m); null: not kept. The backward pass reads them. `hidden` is a for ELU, whose slope follows from it,
+    // and the input of the activation for the others.
     float *h1, *hidden;
 };
 

@@ -47,8 +47,7 @@ inline void norm_linear(const EgtNormLinear &call) {
     });
 }
 
-template <class Activation>
-inline void node_update_with(const EgtNodeUpdate &call) {
+inline void node_update(const EgtNodeUpdate &call) {
     const int d = static_cast<int>(call.width), m = static_cast<int>(call.hidden_width);
     const Panels O = pack_panels(call, call.O_weight, d, d, true);
     const Panels W1 = pack_panels(call, call.W1_weight, d, m, true), W2 = pack_panels(call, call.W2_weight, m, d, true);
@@ -69,10 +68,10 @@ inline void node_update_with(const EgtNodeUpdate &call) {
         if (call.h1 != nullptr) write_rows(h, call.h1 + first * d);
         Norm{gamma, beta, static_cast<float>(call.eps)}.apply(update, h);
         multiply_rows(hidden, W1_bias.data, 0, given(update), W1);
-        if (call.hidden != nullptr && !Activation::kSlopeFromValue) write_rows(hidden, call.hidden + first * m);
-        for (int row = 0; row < count; ++row)
-            for (int c = 0; c < m; c += kLanes) store(hidden[row] + c, Activation::value(load(hidden[row] + c)));
-        if (call.hidden != nullptr && Activation::kSlopeFromValue) write_rows(hidden, call.hidden + first * m);
+        const bool keeps = call.hidden != nullptr, values = keeps_values(call.activation);
+        if (keeps && !values) write_rows(hidden, call.hidden + first * m);
+        activate(call.activation, hidden.data, nullptr, hidden.stride, count, m);
+        if (keeps && values) write_rows(hidden, call.hidden + first * m);
         if (call.D2 == nullptr) {
             add_to_rows(h, W2_bias.data);
             multiply_out(call.h_new + first * d, h.data, h.stride, given(hidden), W2, rest);
@@ -82,10 +81,6 @@ inline void node_update_with(const EgtNodeUpdate &call) {
             write_rows(h, call.h_new + first * d);
         }
     });
-}
-
-inline void node_update(const EgtNodeUpdate &call) {
-    with_activation(call.activation, [&](auto activation) { node_update_with<decltype(activation)>(call); });
 }
 
 }  // namespace egt::EGT_TARGET

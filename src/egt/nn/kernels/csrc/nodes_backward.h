@@ -99,16 +99,15 @@ inline void scale(float *to, const float *x, const float *factors, int64_t count
     for (int64_t k = 0; k < count; ++k) to[k] = x[k] * factors[k];
 }
 
-template <class Activation>
-void node_update_backward_with(const EgtNodeUpdate &call, const EgtNodeUpdateGradients &gradients) {
+inline void node_update_backward(const EgtNodeUpdate &call, const EgtNodeUpdateGradients &gradients) {
     const int d = static_cast<int>(call.width), m = static_cast<int>(call.hidden_width);
     const Panels O = pack_panels(call, call.O_weight, d, d, false);
     const Panels W1 = pack_panels(call, call.W1_weight, m, d, false);
     const Panels W2 = pack_panels(call, call.W2_weight, d, m, false);
     const int num_rows = static_cast<int>(call.num_rows);
     const Panels out = pack_panels(call, call.out, num_rows, d, false), normalized(num_rows, d);
-    const Panels a =
-        Activation::kSlopeFromValue ? pack_panels(call, call.hidden, num_rows, m, false) : Panels(num_rows, m);
+    const bool values = keeps_values(call.activation);
+    const Panels a = values ? pack_panels(call, call.hidden, num_rows, m, false) : Panels(num_rows, m);
     const std::unique_ptr<float[]> d_hidden(new float[call.num_rows * m]);
     // Gradients of the two maps behind the residual sums; without dropout they are those of the sums.
     const std::unique_ptr<float[]> dropped_update(call.D1 != nullptr ? new float[call.num_rows * d] : nullptr);
@@ -118,21 +117,26 @@ void node_update_backward_with(const EgtNodeUpdate &call, const EgtNodeUpdateGra
     const NodeTiles tiles(call.num_rows, call.num_threads);
     NormSums sums(d, tiles.count);
     tiles.for_each(call, [&](int tile, int64_t first, int count) {
-        const auto [h1, d_h1, d_a, kept, gamma, beta, zeros, rest] = take_rows<8>(
-            {{count, d}, {count, d}, {count, m}, {count, m}, {1, d}, {1, d}, {1, std::max(d, m)}, {count, kPanelWidth}});
+        const auto [h1, d_h1, d_a, hidden, slopes, gamma, beta, zeros, rest] =
+            take_rows<9>({{count, d}, {count, d}, {count, m}, {count, m}, {values ? 0 : count, m}, {1, d}, {1, d},
+                          {1, std::max(d, m)}, {count, kPanelWidth}});
         read_rows(gamma, call.norm_weight), read_rows(beta, call.norm_bias);
         std::fill_n(zeros.data, zeros.stride, 0.0f);
         const int64_t from = first * d, floats = int64_t{count} * d;
         if (call.D2 != nullptr) scale(dropped_ffn.get() + from, gradients.d_h_new + from, call.D2 + from, floats);
         multiply_rows(d_a, zeros.data, 0, {d_ffn + from, count, d, d}, W2);
-        read_rows(kept, call.hidden + first * m);
-        for (int row = 0; row < count; ++row)
-            for (int c = 0; c < m; c += kLanes) {
-                const Lanes x = load(kept[row] + c);
-                store(d_a[row] + c, load(d_a[row] + c) * Activation::slope(x));
-                if constexpr (!Activation::kSlopeFromValue) store(kept[row] + c, Activation::value(x));
-            }
-        if (!Activation::kSlopeFromValue) write_panels(kept, a, first);
+        read_rows(hidden, call.hidden + first * m);
+        if (values) {
+            for (int row = 0; row < count; ++row)
+                for (int c = 0; c < m; c += kLanes)
+                    store(d_a[row] + c, load(d_a[row] + c) * Elu::slope_from_value(load(hidden[row] + c)));
+        } else {
+            activate(call.activation, hidden.data, slopes.data, hidden.stride, count, m);
+            write_panels(hidden, a, first);
+            for (int row = 0; row < count; ++row)
+                for (int c = 0; c < m; c += kLanes)
+                    store(d_a[row] + c, load(d_a[row] + c) * load(slopes[row] + c));
+        }
         write_rows(d_a, d_hidden.get() + first * m);
 
         read_rows(h1, call.h1 + from);
@@ -150,11 +154,6 @@ void node_update_backward_with(const EgtNodeUpdate &call, const EgtNodeUpdateGra
     compute_gradients(call, {{d_update, out, d, gradients.d_O_weight, gradients.d_O_bias},
                              {d_hidden.get(), normalized, m, gradients.d_W1_weight, gradients.d_W1_bias},
                              {d_ffn, a, d, gradients.d_W2_weight, gradients.d_W2_bias}});
-}
-
-inline void node_update_backward(const EgtNodeUpdate &call, const EgtNodeUpdateGradients &gradients) {
-    with_activation(call.activation,
-                    [&](auto activation) { node_update_backward_with<decltype(activation)>(call, gradients); });
 }
 
 }  // namespace egt::EGT_TARGET
