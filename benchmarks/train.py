@@ -2,7 +2,7 @@
 
     python -m benchmarks.train [--json] [--steps 40] [--threads 2]
 
-A step comes from the store through the loader, the model, its heads and the optimizer, driven by `egt.training.fit`.
+A step comes from the store through the loader, the model, its heads and the optimizer, driven by `egt.training.loop`.
 The layer stack alone is measured on the same batches. ZINC-12K is read from EGT_DATA_DIR, PATTERN is generated.
 """
 
@@ -33,14 +33,14 @@ from egt.execution.backends import CPU
 from egt.graph import Graph
 from egt.nn.channels import AttentionContext
 from egt.nn.layer import EGTLayer
-from egt.sources.registry import open_benchmark
-from egt.training.fit import fit
+from egt.sources.benchmarks.benchmark import open_benchmark
+from egt.training.run import train_on
 
 
 def whole_steps(config: RunConfig, samples: Sequence[Sample]) -> float:
-    """Seconds of a training step in `fit`, over an epoch of the samples."""
+    """Seconds of a training step in the loop, over an epoch of the samples."""
     with tempfile.TemporaryDirectory() as folder:
-        result = fit(config, samples, None, out_dir=Path(folder), show_progress=False)
+        result = train_on(config, samples, None, folder=Path(folder), show_progress=False)
     return result.history[-1]["seconds"] / result.history[-1]["step"]
 
 
@@ -58,7 +58,7 @@ def layer_steps(config: RunConfig, samples: Sequence[Sample]) -> float:
             *first, last = model.layers
             for layer in first:
                 h, e = layer(h, e, x.context)
-            h, e = last(h, e, replace(x.context, only_virtual_rows=model.readout.reads_only_virtual_nodes))
+            h, e = last(h, e, replace(x.context, only_virtual_rows=model.reads_only_virtual_nodes))
             torch.autograd.backward([h, e], gradients)
             total += time.perf_counter() - start
     return total / len(steps)

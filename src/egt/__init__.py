@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from egt.inference.predictor import load
     from egt.model import EGT
     from egt.nn.layer import EGTLayer
-    from egt.training.complete import fit
+    from egt.training.run import train as fit
 
 _HOMES = {
-    "EGT": "egt.model",
-    "EGTLayer": "egt.nn.layer",
-    "EgtError": "egt.errors",
-    "Graph": "egt.graph",
-    "fit": "egt.training.complete",
-    "load": "egt.inference.predictor",
-    "presets": "egt.config",
+    "EGT": "egt.model:EGT",
+    "EGTLayer": "egt.nn.layer:EGTLayer",
+    "EgtError": "egt.errors:EgtError",
+    "Graph": "egt.graph:Graph",
+    "fit": "egt.training.run:train",
+    "load": "egt.inference.predictor:load",
+    "presets": "egt.config.presets:",
 }
 __all__ = ["EGT", "EGTLayer", "EgtError", "Graph", "__version__", "fit", "load", "presets"]
 
@@ -34,5 +34,5 @@ __all__ = ["EGT", "EGTLayer", "EgtError", "Graph", "__version__", "fit", "load",
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'egt' has no attribute {name!r}")
-    home = _HOMES[name]
-    return import_module(f"{home}.{name}") if home == "egt.config" else getattr(import_module(home), name)
+    module, _, attribute = _HOMES[name].partition(":")
+    return getattr(import_module(module), attribute) if attribute else import_module(module)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from egt.errors import GraphError
 
 IntArray = NDArray[np.int64]
+Level = Literal["graph", "node", "edge"]
+"""What there is one prediction for; the query pairs of link prediction are edges."""
 FloatArray = NDArray[np.float32]
 TargetArray = NDArray[np.float64]
 

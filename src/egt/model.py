@@ -42,6 +42,7 @@ class EGT(nn.Module):
         head: row -> prediction.
         auxiliary: heads of auxiliary objectives on the edge channel, by name.
         run_layer: `directly`, or `recomputed` to trade time for memory.
+        reads_only_virtual_nodes: whether the readout reads no other rows of the final channels.
         backend: the name of the backend whose layers they are.
     """
 
@@ -52,7 +53,9 @@ class EGT(nn.Module):
         readout: Readout,
         head: MLP,
         auxiliary: Mapping[str, PairHead] | None = None,
+        *,
         run_layer: RunLayer = directly,
+        reads_only_virtual_nodes: bool = False,
         backend: str = "plain",
     ) -> None:
         super().__init__()
@@ -62,18 +65,12 @@ class EGT(nn.Module):
         self.head = head
         self.auxiliary = nn.ModuleDict(auxiliary or {})
         self.run_layer = run_layer
+        self.reads_only_virtual_nodes = reads_only_virtual_nodes
         self.backend = backend
 
     def encode(self, batch: GraphBatch) -> Channels:
         """Return the channels after the last layer: all rows, the same on every backend and layout."""
         return self._encode(batch, only_virtual_rows=False)
-
-    def encode_for_reading(self, batch: GraphBatch) -> Channels:
-        """Return the channels after the last layer for `read` and the auxiliary heads: other rows may not be updated.
-
-        A readout of virtual nodes reads no other rows; a backend may then spare the last layer most of its work.
-        """
-        return self._encode(batch, only_virtual_rows=self.readout.reads_only_virtual_nodes and not self.auxiliary)
 
     def _encode(self, batch: GraphBatch, *, only_virtual_rows: bool) -> Channels:
         x = self.readout.prepare(self.embed(batch))
@@ -90,8 +87,11 @@ class EGT(nn.Module):
         return out
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Return the prediction for each graph, node or query pair of the batch."""
-        return self.read(self.encode_for_reading(batch))
+        """Return the prediction for each graph, node or query pair of the batch.
+
+        The last layer is told where only virtual nodes are read: a backend may spare it most of its work.
+        """
+        return self.read(self._encode(batch, only_virtual_rows=self.reads_only_virtual_nodes))
 
     def num_parameters(self) -> int:
         """Count the numbers that are learned (a table's fixed zero row counts, as in the authors' figures)."""

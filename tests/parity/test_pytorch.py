@@ -11,9 +11,10 @@ from egt.artifact.official import convert, with_padding_attended
 from egt.assemble import build_model, preparation
 from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.config.run import RunConfig
-from egt.config.task import DistanceObjective
 from egt.execution.backends import PLAIN, Backend
+from egt.inputs.distance import Distance
 from egt.model import EGT
+from egt.tasks.distance import DistanceObjective
 from tests.graphs import WAYS, backend_named, fastest
 from tests.parity.golden import Golden, pytorch_config, pytorch_samples
 
@@ -88,7 +89,9 @@ def test_our_preparation_gives_their_inputs(name: str) -> None:
     """Distances and, up to the joint sign of u_k and v_k and rotations of equal singular values, the SVD."""
     case = Golden.read(name)
     config = pytorch_config(case)
-    hops = config.model.pair_inputs[0].max_hops
+    distance = config.model.pair_inputs[0]
+    assert isinstance(distance, Distance)
+    hops = distance.max_hops
     for k, sample in enumerate(pytorch_samples(case, config)):
         n = sample.graph.num_nodes
         theirs = np.minimum(case.array("input/distance_matrix")[k, :n, :n], hops + 1)

@@ -18,11 +18,11 @@ from egt.encodings.store import Store, prepare
 from egt.errors import ConfigError
 from egt.execution.execution import execution
 from egt.execution.memory import prediction_bytes
+from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.sources.custom import GraphsSource
-from egt.sources.registry import BENCHMARKS
 from egt.training import memory
-from egt.training.fit import fit
 from egt.training.footprint import Footprint, measure_footprint, synthetic_graph
+from egt.training.run import train_on
 
 TINY = ["model.num_layers=3", "model.node_width=16", "model.edge_width=8", "model.num_heads=2", "data.batch_size=4"]
 
@@ -40,7 +40,7 @@ def footprint(config: RunConfig) -> Footprint:
 def make(config: RunConfig, folder: Path, sizes: Sequence[int] = (10, 20, 40, 30)) -> Store:
     random = np.random.default_rng(0)
     graphs = [synthetic_graph(config, size, random, targets=True) for size in sizes]
-    source = GraphsSource({"train": graphs}, BENCHMARKS["zinc"].card.target)
+    source = GraphsSource({"train": graphs}, BENCHMARKS.get("zinc").card.target)
     return prepare(source, "train", preparation(config), cache_dir=folder, num_workers=0)
 
 
@@ -120,7 +120,7 @@ def test_a_graph_that_is_only_evaluated_may_have_more_pairs_than_a_part_of_a_bat
     split = memory.fit_into_memory(short, {"train": train, "val": large})
     assert split.data.pair_budget is not None
     assert split.data.pair_budget < 60**2
-    result = fit(split, train, large, out_dir=tmp_path / "run", show_progress=False)
+    result = train_on(split, train, large, folder=tmp_path / "run", show_progress=False)
     assert np.isfinite(result.metrics["loss"])
 
 

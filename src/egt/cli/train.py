@@ -19,7 +19,7 @@ from egt.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from egt.config.run import RunConfig, StartConfig
     from egt.sources.custom import CustomSource, SplitPlan
-    from egt.training.complete import Outcome
+    from egt.training.run import Outcome
 
 Many = Parameter(consume_multiple=True, negative="")
 Flag = Parameter(negative="")
@@ -55,8 +55,8 @@ def train(
         resume: Continue the run in the run folder.
         json: Print one JSON object as the last line.
     """
-    from egt.training.folder import try_folder
-    from egt.training.processes import is_first
+    from egt.execution.processes import is_first
+    from egt.training.run_folder import try_folder
 
     _show_log(is_first())
     if start is None and (keep_head or freeze_below or tune != "all"):
@@ -89,10 +89,10 @@ def train(
     like = start is not None and source is not None
     config = _like(config, start or "", settings) if like else override(config, settings)
 
-    from egt.training.complete import fit
+    from egt.training.run import train as train_run
 
     with Bars() as bars:
-        outcome = fit(config, folder, source=source, resume=resume, watch=bars if is_first() else None)
+        outcome = train_run(config, folder, source=source, resume=resume, watch=bars if is_first() else None)
     if outcome.is_first:
         _report(outcome, json)
 
@@ -100,7 +100,7 @@ def train(
 def _show_log(first: bool) -> None:
     """Warnings, and without a terminal, which would show a bar, a line for each epoch; from one process of several."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING if first else logging.ERROR)
-    logging.getLogger("egt.training.run").setLevel(logging.NOTSET if sys.stderr.isatty() else logging.INFO)
+    logging.getLogger("egt.training.callbacks").setLevel(logging.NOTSET if sys.stderr.isatty() else logging.INFO)
 
 
 def _is_own(what: str) -> bool:

@@ -1,1 +1,1 @@
-"""How a run is computed on a machine: by which backend, in which layout, and in how much memory."""
+"""How a run is executed: processes, devices, signals, layouts, kernels and memory, for training and inference alike."""

@@ -95,7 +95,7 @@ class CpuKernel:
 def _input_bytes(model: ModelConfig) -> float:
     """Bytes of a pair's input values, and of the indices that place virtual nodes."""
     values = max((getattr(term, "num_steps", 1) for term in model.pair_inputs), default=1)
-    return 4.0 * (values + (10 if model.readout.kind == "virtual_nodes" else 2))
+    return 4.0 * (values + (10 if model.readout.added_nodes() else 2))
 
 
 PLAIN = Plain()
@@ -120,6 +120,14 @@ def on_backend(model: EGT, config: RunConfig, backend: Backend) -> EGT:
     for name, parameter in layers.named_parameters():
         parameter.requires_grad_(given[name].requires_grad)  # which loading would carry over to the given ones
     layers.load_state_dict(given, assign=True)
-    other = EGT(model.embed, list(layers), model.readout, model.head, None, model.run_layer, backend.name)
+    other = EGT(
+        model.embed,
+        list(layers),
+        model.readout,
+        model.head,
+        run_layer=model.run_layer,
+        reads_only_virtual_nodes=model.reads_only_virtual_nodes,
+        backend=backend.name,
+    )
     other.auxiliary = model.auxiliary
     return other.train(model.training)

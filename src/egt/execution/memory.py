@@ -50,7 +50,7 @@ def prediction_bytes(config: RunConfig, num_nodes: int, how: Execution) -> int:
     if how.layout == "edge_list":  # nothing of size N^2 exists
         return 0
     model = config.model
-    nodes = num_nodes + (model.readout.num_virtual if model.readout.kind == "virtual_nodes" else 0)
+    nodes = num_nodes + model.readout.added_nodes()
     return round(how.backend.bytes_per_pair(model) * nodes**2 + how.backend.bytes_per_node(model) * nodes)
 
 

@@ -12,9 +12,9 @@ from egt.encodings.store import Store, prepare
 from egt.encodings.store.build import Progress
 from egt.errors import DataError
 from egt.graph import Graph
+from egt.sources.benchmarks.benchmark import BENCHMARKS, open_benchmark
 from egt.sources.custom import CustomSchema, CustomSource, GraphsSource, card_schema, open_custom, open_smiles
 from egt.sources.download import Progress as Downloading
-from egt.sources.registry import BENCHMARKS, open_benchmark
 from egt.sources.source import DataCard, Source, TargetSchema
 
 ALL = "all"
@@ -95,7 +95,7 @@ def _card(config: RunConfig) -> DataCard:
             f"data.source is {config.data.source!r}, which is no benchmark, and the run has no schema of own data; "
             f"benchmarks are {', '.join(BENCHMARKS)}"
         )
-    return BENCHMARKS[config.data.source].card
+    return BENCHMARKS.get(config.data.source).card
 
 
 def _target(config: RunConfig) -> TargetSchema:

@@ -21,13 +21,14 @@ from egt.assemble import build_task
 from egt.encodings.store import Store
 from egt.errors import ArtifactError, DataError
 from egt.execution.backends import on_backend
+from egt.execution.devices import device_of
 from egt.execution.execution import execution
 from egt.execution.memory import too_large
+from egt.execution.processes import ALONE, Processes
 from egt.graph import Graph, IntArray
 from egt.inference.data import ALL, open_new, open_source, prepare_split
 from egt.inference.evaluation import evaluate
-from egt.inference.forward import ALONE, Progress, forward, rows_per_graph, split_rows
-from egt.inference.processes import Processes, device_of
+from egt.inference.forward import Progress, forward, rows_per_graph, split_rows
 from egt.sources.source import Reading, Source
 from egt.tasks.scale import TargetScale
 
@@ -81,10 +82,7 @@ class Predictor:
         self.device = torch.device(device) if device else device_of(processes)
         backend = execution(self.config, self.device, training=False).backend
         self.model = on_backend(artifact.model, self.config, backend).to(self.device).eval()
-        scale = artifact.data.get("scale")
-        self.task = build_task(
-            self.config, None if scale is None else TargetScale(tuple(scale["mean"]), tuple(scale["std"]))
-        )
+        self.task = build_task(self.config, TargetScale.from_json(artifact.data.get("scale")))
 
     def predict(self, data: Any, *, watch: Watch | None = None) -> list[Prediction]:
         """The predictions for new data, one per row, in the order of the input.
@@ -129,9 +127,8 @@ class Predictor:
         if not len(source.records(split)):
             raise DataError(f"the split {split!r} is empty; the data has {_split_sizes(source)}")
         store = prepare_split(self.config, source, split, progress=_stage(watch, "preparing"))
-        return evaluate(
-            self.model, self.task, self.config, store, _stage(watch, "evaluating"), processes=self.processes
-        )
+        found = evaluate(self.model, self.task, self.config, store, _stage(watch, "evaluating"), self.processes)
+        return found.metrics
 
     def _answers(self, store: Store, progress: Progress | None) -> list[Answer]:
         """For each graph its values and pairs, or the reason why there are none."""

@@ -72,6 +72,11 @@ class Channels:
     context: AttentionContext
     queries: Tensor
 
+    @property
+    def layout(self) -> Layout:
+        """Where each node and pair is stored."""
+        return self.context.layout
+
     def updated(self, h: Tensor, e: Tensor) -> Channels:
         """Return the channels after a layer; an edge channel that it made belongs to the layer after it."""
         return replace(self, h=h, e=e, context=self.context if e is self.e else self.context.owned())

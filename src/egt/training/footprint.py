@@ -93,8 +93,7 @@ def measure_footprint(config: RunConfig, how: Execution, degree: float = 2.0) ->
         degree: edges per node of its graphs.
     """
     short, long, factor = _depths(config)
-    readout = config.model.readout
-    virtual = readout.num_virtual if readout.kind == "virtual_nodes" else 0
+    virtual = config.model.readout.added_nodes()
     batches = [synthetic_batch(config, sizes, how.layout, edges) for sizes, edges in _MEASURED]
     wholes = [np.array(sizes) + virtual for sizes, _ in _MEASURED]
     counts = [
@@ -192,15 +191,18 @@ def _model(config: RunConfig, depth: int, backend: Backend) -> EGT:
 
 
 def _precision(how: Execution) -> AbstractContextManager[None]:
-    """Half precision as Lightning does it; both kinds of it take the same memory."""
+    """Half precision as training does it; both kinds of it take the same memory."""
     return torch.autocast("cpu", torch.bfloat16, enabled=how.dtype != torch.float32)
 
 
 def _loss(model: EGT, config: RunConfig, batch: GraphBatch) -> Tensor:
-    x = model.encode_for_reading(batch)
-    loss = model.read(x).square().sum()
-    for objective in build_task(config).auxiliary:
-        loss = loss + objective.loss(model.auxiliary[objective.name], x, batch)
+    """Sum the squares of the answers and the auxiliary losses, by the way that training takes."""
+    auxiliary = build_task(config).auxiliary
+    x = model.encode(batch) if auxiliary else None
+    loss: Tensor = (model(batch) if x is None else model.read(x)).square().sum()
+    for objective in auxiliary:
+        assert x is not None
+        loss = loss + objective.loss(model.auxiliary[objective.kind], x, batch)
     return loss
 
 

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from egt.sources.cards import MOLHIV, PATTERN, TSP, ZINC
+from egt.sources.benchmarks.block_models import PATTERN
+from egt.sources.benchmarks.ogb_molecules import MOLHIV
+from egt.sources.benchmarks.tsp import TSP
+from egt.sources.benchmarks.zinc import ZINC
 from egt.sources.custom import Feature, card_schema
 
 
