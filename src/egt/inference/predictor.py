@@ -20,13 +20,15 @@ from egt.artifact.artifact import CARD, Artifact, load_artifact
 from egt.assemble import build_task
 from egt.encodings.store import Store
 from egt.errors import ArtifactError, DataError
+from egt.execution.backends import on_backend
 from egt.execution.devices import device_of
+from egt.execution.execution import execution
+from egt.execution.memory import too_large
 from egt.execution.processes import ALONE, Processes
 from egt.graph import Graph, IntArray
 from egt.inference.data import ALL, open_new, open_source, prepare_split
 from egt.inference.evaluation import evaluate
 from egt.inference.forward import Progress, forward, rows_per_graph, split_rows
-from egt.inference.memory import too_large
 from egt.sources.source import Reading, Source
 from egt.tasks.scale import TargetScale
 
@@ -78,7 +80,8 @@ class Predictor:
         self.artifact = artifact
         self.config = artifact.config
         self.device = torch.device(device) if device else device_of(processes)
-        self.model = artifact.model.to(self.device).eval()
+        backend = execution(self.config, self.device, training=False).backend
+        self.model = on_backend(artifact.model, self.config, backend).to(self.device).eval()
         self.task = build_task(self.config, TargetScale.from_json(artifact.data.get("scale")))
 
     def predict(self, data: Any, *, watch: Watch | None = None) -> list[Prediction]:
@@ -162,7 +165,8 @@ def load(path: str | Path, *, device: str | None = None, processes: Processes = 
         device: where to compute, e.g. "cpu" or "cuda"; by default as for `Predictor`.
         processes: that share the work.
     """
-    return Predictor(load_artifact(find_artifact(path)), device, processes)
+    place = torch.device(device) if device else device_of(processes)
+    return Predictor(load_artifact(find_artifact(path), place), place, processes)
 
 
 def find_artifact(name: str | Path) -> Path:
