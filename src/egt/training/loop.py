@@ -76,11 +76,11 @@ def loop(job: Job) -> None:
     keep_freed_memory()
     with Interruption() as interruption, _opened(job, interruption) as work:
         state = work.state
-        if state.finished:
+        if state.is_finished():
             return
         interruption.listen()  # from here on there is something to keep, and a moment to keep it
         with told(work.callbacks, state):
-            while not state.finished:
+            while not state.is_finished():
                 for batches in work.remaining_steps():
                     step = work.train_step(batches)
                     state.count(step)
