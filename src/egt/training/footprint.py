@@ -141,7 +141,7 @@ def num_parameters(config: RunConfig) -> int:
 
 
 class _Unallocated(TorchFunctionMode):
-    """New tensors have a shape and no content. (With `torch.device("meta")` some would import the compiler.)"""
+    """New tensors have a shape and no content; with `torch.device("meta")` some would import the compiler."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -243,4 +243,5 @@ def starting_model(config: RunConfig, engine: Engine, start: Start | None, kept:
         for layer in model.layers:  # layers are alike: one compilation serves them all
             layer.compile(dynamic=True)
     engine.place(model)
+    model.train()
     return model

@@ -20,7 +20,7 @@ from egt.inference.execution import execution
 from egt.inference.memory import prediction_bytes
 from egt.sources.custom import GraphsSource
 from egt.sources.registry import BENCHMARKS
-from egt.training import memory
+from egt.training import memory_guard as memory
 from egt.training.footprint import Footprint, measure_footprint, synthetic_graph
 from egt.training.run import train_on
 
