@@ -22,7 +22,7 @@ class Evaluation:
     Fields:
         loss: mean over all labels; auxiliary objectives do not count.
         metrics: the scores of the task, with `num_labels` and `num_graphs` they stand on.
-        diverged: the numbers of graphs in batches whose loss is not finite.
+        diverged: the numbers of graphs in batches whose loss is not finite, those of this process.
     """
 
     loss: float
@@ -55,4 +55,4 @@ def evaluate(
     for other in others:
         scores.absorb(other)
     metrics = {**scores.compute(), "num_graphs": float(len(samples))}
-    return Evaluation(loss / max(labels, 1), metrics, [k for ids in processes.gather(diverged) for k in ids])
+    return Evaluation(loss / max(labels, 1), metrics, diverged)

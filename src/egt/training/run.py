@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from egt.artifact.artifact import Artifact, save_artifact
 from egt.assemble import build_model, build_task
@@ -22,7 +21,7 @@ from egt.batching.loader import graph_sizes
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Store
-from egt.errors import ArtifactError, ConfigError, DataError, RunError
+from egt.errors import ConfigError, DataError, RunError
 from egt.execution.devices import num_devices
 from egt.execution.execution import execution
 from egt.execution.processes import is_first, launched
@@ -32,14 +31,15 @@ from egt.inference.evaluation import evaluate
 from egt.sources.source import Source
 from egt.tasks.scale import TargetScale
 from egt.training.callbacks import Callback
-from egt.training.checkpoint import checkpoints_of, named, read_tensors
+from egt.training.checkpoint import checkpoints_of
 from egt.training.checks import check_labels, check_machine, check_same_run, check_splits, check_unused
 from egt.training.finetune import load_start
-from egt.training.loop import Job, loop
-from egt.training.memory import fit_into_memory
-from egt.training.progress import Progress
+from egt.training.loop import loop
+from egt.training.memory_guard import fit_into_memory
 from egt.training.run_folder import ARTIFACT, keep_config, try_folder, unchanged_if_refused
+from egt.training.trained import Trained, read_trained
 from egt.training.transfer import Start
+from egt.training.work import Job
 
 log = logging.getLogger(__name__)
 
@@ -68,25 +68,6 @@ class Outcome:
     history: Sequence[Mapping[str, float]]
     problems: Mapping[str, int]
     is_first: bool = True
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """What training leaves.
-
-    Fields:
-        weights: the selected weights, by parameter name: the best on validation, or the last.
-        epoch: the epoch after which they were taken, from 0.
-        metrics: "loss" and scores of these weights on the validation split; empty without one.
-        history: a row for each epoch, as in metrics.csv.
-        scale: mean and std of the training targets where they were standardized.
-    """
-
-    weights: Mapping[str, Tensor]
-    epoch: int
-    metrics: Mapping[str, float]
-    history: Sequence[Mapping[str, float]]
-    scale: TargetScale | None
 
 
 def train(
@@ -199,23 +180,6 @@ def train_on(
     else:
         loop(job)
     return read_trained(config, folder)
-
-
-def read_trained(config: RunConfig, folder: Path) -> Trained:
-    """The result of the run in a folder, as far as it has come."""
-    latest = checkpoints_of(folder).latest()
-    if latest is None:
-        raise ArtifactError(f"{folder} holds no checkpoint of a run")
-    state, tensors = latest
-    progress = Progress.from_json(state["progress"])
-    epoch = len(progress.history) - 1
-    weights = named(tensors, "model") | named(tensors, "average")
-    if config.trainer.select == "best" and progress.best is not None:
-        epoch = progress.best.epoch
-        _, weights = read_tensors(checkpoints_of(folder).folder / progress.best.file)
-    row = next((row for row in progress.history if row["epoch"] == epoch), {})
-    metrics = {name.removeprefix("val_"): value for name, value in row.items() if name.startswith("val_")}
-    return Trained(weights, epoch, metrics, progress.history, TargetScale.from_json(state["scale"]))
 
 
 def with_names(config: RunConfig, source: Source) -> RunConfig:

@@ -20,7 +20,7 @@ from egt.execution.execution import execution
 from egt.execution.memory import prediction_bytes
 from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.sources.custom import GraphsSource
-from egt.training import memory
+from egt.training import memory_guard as memory
 from egt.training.footprint import Footprint, measure_footprint, synthetic_graph
 from egt.training.run import train_on
 
