@@ -14,6 +14,7 @@ ORDER = [
     "errors",
     "jit",
     "section",
+    "parts",
     "graph",
     "sources",
     "encodings",

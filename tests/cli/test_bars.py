@@ -9,10 +9,10 @@ from egt.cli.bars import Bars
 
 def test_each_piece_of_work_has_a_bar(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    with Bars("counting") as bars:
+    with Bars() as bars:
         for done in range(4):
-            bars("sheep", done, 3)
-        bars("stars", 7, None)
+            bars("counting sheep", done, 3)
+        bars("counting stars", 7, None)
     seen = capsys.readouterr()
     assert seen.out == ""
     assert "counting sheep" in seen.err

@@ -33,11 +33,11 @@ def make(level: str = "graph", task: TaskConfig | None = None, scale: dict[str, 
         level=level,
         kind="regression",
         targets=("y",),
-        node_features=(Feature("x", "continuous"),),
+        node_features=(Feature(name="x", kind="continuous"),),
     )
     config = RunConfig(
         name="tiny",
-        data=DataConfig(source="nowhere.jsonl", batch_size=4, own_schema=schema.to_dict()),
+        data=DataConfig(source="nowhere.jsonl", batch_size=4, custom=schema),
         model=ModelConfig(
             num_layers=2,
             node_width=8,

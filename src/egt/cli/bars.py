@@ -9,17 +9,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 
 class Bars:
-    """One bar per thing that is worked on; each appears when it is first told about.
+    """One bar per stage of the work; each appears when it is first told about.
 
     Used as `with Bars() as bars: work(watch=bars)`.
 
     Args:
-        verb: what is done to the things, before their names.
         shown: whether anything is shown at all.
     """
 
-    def __init__(self, verb: str = "preparing", *, shown: bool = True) -> None:
-        self.verb = verb
+    def __init__(self, *, shown: bool = True) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         console = Console(stderr=True)
         disable = not (shown and console.is_terminal)
@@ -34,11 +32,11 @@ class Bars:
     ) -> None:
         self._bar.stop()
 
-    def __call__(self, what: str, done: int, total: int | None) -> None:
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
         """Show that `done` of `total` are done; None if nobody knows how many there are."""
-        if what not in self._tasks:
+        if stage not in self._tasks:
             self._bar.start()
-            self._tasks[what] = self._bar.add_task(f"{self.verb} {what}".strip(), total=total)
-        self._bar.update(self._tasks[what], completed=done, total=total)
+            self._tasks[stage] = self._bar.add_task(stage, total=total)
+        self._bar.update(self._tasks[stage], completed=done, total=total)
         if all(task.finished for task in self._bar.tasks):  # the next piece of work brings the bars back
             self._bar.stop()

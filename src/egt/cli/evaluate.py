@@ -34,7 +34,7 @@ def evaluate(
         raise DataError(f"--split {split}: there are train, val and test; other data is given with --data FILE")
     processes = join_processes()
     predictor = load(artifact, processes=processes)
-    with Bars("", shown=not json and not processes.rank) as bars:
+    with Bars(shown=not json and not processes.rank) as bars:
         metrics = predictor.evaluate(split if data is None else data, watch=bars)
     leave_processes()
     if processes.rank:  # the first process tells what all have computed

@@ -16,7 +16,8 @@ from egt.cli.output import print_json, say
 from egt.errors import DataError, RunError
 
 if TYPE_CHECKING:
-    from egt.inference.predictor import Prediction, Predictor, Watch
+    from egt.inference.predictor import Prediction, Predictor
+    from egt.sources.source import Progress
 
 _FILE = re.compile(r"\.\w*[^\W\dBCNOPSFIbcnopslr]\w*$")
 """The end of a file name (.csv) and of no SMILES: it has a letter that no atom has outside of brackets."""
@@ -48,7 +49,7 @@ def predict(
         _check_writable(output)
     processes = join_processes()
     predictor = load(artifact, processes=processes)
-    with Bars("", shown=not json and not processes.rank) as bars:
+    with Bars(shown=not json and not processes.rank) as bars:
         parts = list(_parts(predictor, inputs, split, bars))
     leave_processes()
     if processes.rank:  # the first process writes what all have computed
@@ -99,8 +100,9 @@ def _parts(
     predictor: Predictor, inputs: Sequence[str], split: str | None, bars: Bars
 ) -> Iterator[tuple[list[str] | None, list[Prediction]]]:
     """SMILES of the rows, and their predictions, for each input; SMILES that follow each other are one input."""
-    from egt.inference.data import ALL, open_new, open_source, smiles_of
+    from egt.inference.data import open_new, open_source, smiles_of
     from egt.inference.predictor import reading
+    from egt.sources.source import ALL
 
     if split is not None:
         with reading(bars):
@@ -114,7 +116,7 @@ def _parts(
         yield smiles_of(new), predictor.predict_source(new, ALL, watch=watch)
 
 
-def _about(bars: Bars, name: str) -> Watch:
+def _about(bars: Bars, name: str) -> Progress:
     """Bars that name the input as well."""
     return lambda stage, done, total: bars(f"{stage} {name}", done, total)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
+from pydantic import ValidationError
 
 from egt.cli.bars import Bars
 from egt.cli.output import print_json, print_table, say
@@ -67,7 +68,7 @@ def train(
         folder, config = kept
         _check_same_run(what, target, task, settings, folder, config)
         try_folder(folder)
-        if config.data.own_schema is not None:  # how the data is read was decided when the run began
+        if config.data.custom is not None:  # how the data is read was decided when the run began
             settings = tuple(setting for setting in settings if not _about_reading(setting))
     elif _is_own(what):
         folder = out or Path("runs", _stem(Path(what).resolve().name))
@@ -128,7 +129,7 @@ def _check_same_run(
     what: str, target: tuple[str, ...], task: str | None, settings: tuple[str, ...], folder: Path, config: RunConfig
 ) -> None:
     """The run in the folder has to be the one that the command describes."""
-    schema = config.data.own_schema
+    schema = config.data.custom
     if schema is None and (target or task is not None):
         raise ConfigError(f"--target and --task are for own data; {folder} holds a run of {config.name}")
     pairs: list[tuple[str, str]] = []  # what the command says, and what the run has
@@ -138,10 +139,10 @@ def _check_same_run(
         elif folder != Path("runs", what):
             name = [setting for setting in settings if setting.startswith("name=")]
             pairs.append((override(find_config(what), name).name, override(config, name).name))
-    if schema is not None and target and not _same_columns(schema["targets"], target):
-        pairs.append((f"--target {' '.join(target)}", f"--target {' '.join(schema['targets'])}"))
+    if schema is not None and target and not _same_columns(schema.targets, target):
+        pairs.append((f"--target {' '.join(target)}", f"--target {' '.join(schema.targets)}"))
     if schema is not None and task is not None:
-        pairs.append((f"--task {task}", f"--task {schema['level']}"))
+        pairs.append((f"--task {task}", f"--task {schema.level}"))
     for given, kept in pairs:
         if given != kept:
             raise ConfigError(
@@ -166,10 +167,10 @@ def _custom_run(
     split = _split(reading.get("split", {}))
     source = open_custom(what, target=list(target) or None, level=task, overrides=reading.get("overrides"), split=split)
     if show:
-        rows = [(name, decision, _how(change)) for name, decision, change in source.schema_table()]
+        rows = [(name, decision, _how(change)) for name, decision, change in source.schema.rows()]
         print_table(f"{what}: what was understood", ("what", "decision", "change it with"), rows, to_error=True)
     path = Path(what).resolve()
-    return source, infer_config(source.own_schema, source.card, str(path), _stem(path.name))
+    return source, infer_config(source.schema, source.card, str(path), _stem(path.name))
 
 
 def _about_reading(setting: str) -> bool:
@@ -198,8 +199,8 @@ def _split(given: dict[str, Any]) -> SplitPlan | str | None:
     if not set(given) - {"kind"}:
         return given.get("kind")
     try:
-        return SplitPlan(**{**given, "fractions": tuple(given.get("fractions", SplitPlan.fractions))})
-    except TypeError as error:
+        return SplitPlan.model_validate(given)
+    except ValidationError as error:
         raise ConfigError("split has the settings kind, seed (a number) and fractions (three numbers)") from error
 
 

@@ -62,7 +62,7 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
             source=path,
             batch_size=batch_size,
             layout="edge_list" if huge else "auto",
-            own_schema=schema.to_dict(),
+            custom=schema,
         ),
         model=custom_model(schema.features(), schema.target(), largest=card.num_nodes[2], neighbors=huge),
         task=custom_task(schema.target()),

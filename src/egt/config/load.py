@@ -11,6 +11,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from egt.config.migrate import migrate
 from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.errors import ConfigError
@@ -37,7 +38,7 @@ def read_config(path: Path) -> RunConfig:
 def parse_config(content: Mapping[str, Any], where: str) -> RunConfig:
     """A checked run; all errors at once, each with its path in the configuration."""
     try:
-        return RunConfig.model_validate(content)
+        return RunConfig.model_validate(migrate(content))
     except ValidationError as error:
         raise ConfigError(f"{where}: {_explain(error)}") from error
 

@@ -17,6 +17,7 @@ from pydantic import (
 from egt.config.model import ModelConfig
 from egt.config.task import TaskConfig
 from egt.section import Section
+from egt.sources.custom.schema import CustomSchema
 
 _Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -28,7 +29,7 @@ class DataConfig(Section):
     gradient; "buckets" batches graphs of like size. `layout` "auto" is packed on a CPU, and padded on a GPU or with
     `trainer.compile`; "edge_list" is for EGT-Constrained on large graphs. `pair_budget` caps the sum of N^2 of what is
     computed at once.
-    `own_schema` is the inferred description of own data, written by `egt train`.
+    `custom` says what the columns of the user's own data mean; `egt train` infers and writes it.
     """
 
     source: str
@@ -38,7 +39,7 @@ class DataConfig(Section):
     batching: Literal["exact", "buckets"] = "exact"
     pair_budget: PositiveInt | None = None
     options: dict[str, Any] = Field(default_factory=dict)
-    own_schema: dict[str, Any] | None = None
+    custom: CustomSchema | None = None
 
 
 class OptimizerConfig(Section):

@@ -9,19 +9,14 @@ from typing import Any
 from egt.assemble import feature_schema, preparation
 from egt.config.run import RunConfig
 from egt.encodings.store import Store, prepare
-from egt.encodings.store.build import Progress
 from egt.errors import DataError
 from egt.graph import Graph
-from egt.sources.custom import CustomSchema, CustomSource, GraphsSource, card_schema, open_custom, open_smiles
-from egt.sources.download import Progress as Downloading
+from egt.sources.custom import CustomSchema, CustomSource, GraphsSource, card_schema, open_custom
 from egt.sources.registry import BENCHMARKS, open_benchmark
-from egt.sources.source import DataCard, Source, TargetSchema
-
-ALL = "all"
-"""The split of new data: every row, in order."""
+from egt.sources.source import ALL, DataCard, Progress, Source, TargetSchema
 
 
-def open_source(config: RunConfig, *, fetch: bool = False, progress: Downloading | None = None) -> Source:
+def open_source(config: RunConfig, *, fetch: bool = False, progress: Progress | None = None) -> Source:
     """The data that a run is trained and evaluated on, divided as its configuration says.
 
     Args:
@@ -29,9 +24,9 @@ def open_source(config: RunConfig, *, fetch: bool = False, progress: Downloading
         fetch: download the published files of a benchmark if there are none.
         progress: is told about the bytes of a download.
     """
-    if config.data.own_schema is None:
+    schema = config.data.custom
+    if schema is None:
         return open_benchmark(config.data.source, options=config.data.options, fetch=fetch, progress=progress)
-    schema = CustomSchema.from_dict(config.data.own_schema)
     if not Path(config.data.source).exists():
         raise DataError(
             f"{config.data.source}: the data of this run is not there; put it back, or give new data (--data FILE)"
@@ -59,15 +54,13 @@ def open_new(config: RunConfig, data: Any) -> Source:
                 raise DataError(
                     "this model does not read molecules; give Graphs or the path of a file instead of SMILES"
                 )
-            return open_smiles(data, schema=schema)
+            return open_custom(data, schema=schema)
     return open_custom(data, schema=reading_schema(config))
 
 
 def reading_schema(config: RunConfig) -> CustomSchema:
     """How new files are read: as the own data of the run was, or as the card of its benchmark says."""
-    if config.data.own_schema is not None:
-        return CustomSchema.from_dict(config.data.own_schema)
-    return card_schema(_card(config))
+    return config.data.custom or card_schema(_card(config))
 
 
 def prepare_split(
@@ -84,9 +77,7 @@ def prepare_split(
 
 def smiles_of(source: Source) -> list[str] | None:
     """The SMILES of the rows of new data, None when they are no molecules."""
-    if isinstance(source, CustomSource) and source.own_schema.format == "molecules":
-        return [record.smiles for record in source.records(ALL)]
-    return None
+    return source.smiles() if isinstance(source, CustomSource) else None
 
 
 def _card(config: RunConfig) -> DataCard:

@@ -21,19 +21,15 @@ from egt.assemble import build_task
 from egt.encodings.store import Store
 from egt.errors import ArtifactError, DataError
 from egt.graph import Graph, IntArray
-from egt.inference.data import ALL, open_new, open_source, prepare_split
+from egt.inference.data import open_new, open_source, prepare_split
 from egt.inference.evaluation import evaluate
-from egt.inference.forward import ALONE, Progress, forward, rows_per_graph, split_rows
+from egt.inference.forward import ALONE, forward, rows_per_graph, split_rows
 from egt.inference.memory import too_large
 from egt.inference.processes import Processes, device_of
-from egt.sources.source import Reading, Source
+from egt.sources.source import ALL, Progress, Reading, Source
 from egt.tasks.scale import TargetScale
 
 log = logging.getLogger(__name__)
-
-Watch = Callable[[str, int, int | None], None]
-"""Called with the stage ("reading", "preparing", "predicting", "evaluating") and the numbers of graphs done and in all;
-the latter is None where it is not known."""
 
 Answer = tuple[NDArray[np.float32], IntArray | None] | str
 """Values and pairs of a graph, or the reason why there are none."""
@@ -83,7 +79,7 @@ class Predictor:
             self.config, None if scale is None else TargetScale(tuple(scale["mean"]), tuple(scale["std"]))
         )
 
-    def predict(self, data: Any, *, watch: Watch | None = None) -> list[Prediction]:
+    def predict(self, data: Any, *, watch: Progress | None = None) -> list[Prediction]:
         """The predictions for new data, one per row, in the order of the input.
 
         Args:
@@ -94,11 +90,11 @@ class Predictor:
             source = open_new(self.config, data)
         return self.predict_source(source, ALL, watch=watch)
 
-    def predict_source(self, source: Source, split: str, *, watch: Watch | None = None) -> list[Prediction]:
+    def predict_source(self, source: Source, split: str, *, watch: Progress | None = None) -> list[Prediction]:
         """The predictions for all rows of a split of a source."""
         records = source.records(split)
         with tempfile.TemporaryDirectory(prefix="egt-") as folder:
-            store = prepare_split(self.config, source, split, cache_dir=folder, progress=_stage(watch, "preparing"))
+            store = prepare_split(self.config, source, split, cache_dir=folder, progress=watch)
             answers = self._answers(store, _stage(watch, "predicting"))
             rows, problems = store.rows.tolist(), {problem.row: problem for problem in store.problems}
             names = [store[k].graph.id for k in range(len(store))]
@@ -110,7 +106,7 @@ class Predictor:
             raise DataError(f"{len(records)} rows were given, but {len(order)} were read")
         return [_prediction(row, found.get(row), problems.get(row), names, answers) for row in order]
 
-    def evaluate(self, data: Any = "test", *, watch: Watch | None = None) -> dict[str, float]:
+    def evaluate(self, data: Any = "test", *, watch: Progress | None = None) -> dict[str, float]:
         """The metrics on a split of the run's own data ("train", "val", "test"), or on new data with its targets.
 
         Args:
@@ -125,12 +121,12 @@ class Predictor:
                 source, split = open_new(self.config, data), ALL
         if not len(source.records(split)):
             raise DataError(f"the split {split!r} is empty; the data has {_split_sizes(source)}")
-        store = prepare_split(self.config, source, split, progress=_stage(watch, "preparing"))
+        store = prepare_split(self.config, source, split, progress=watch)
         return evaluate(
             self.model, self.task, self.config, store, _stage(watch, "evaluating"), processes=self.processes
         )
 
-    def _answers(self, store: Store, progress: Progress | None) -> list[Answer]:
+    def _answers(self, store: Store, progress: Callable[[int, int], None] | None) -> list[Answer]:
         """For each graph its values and pairs, or the reason why there are none."""
         level = self.task.level
         largest = int(store.sizes.max()) if len(store) else 0
@@ -186,7 +182,7 @@ def find_artifact(name: str | Path) -> Path:
 
 
 @contextmanager
-def reading(watch: Watch | None) -> Iterator[None]:
+def reading(watch: Progress | None) -> Iterator[None]:
     """Tell when files are read, and when they are: how much there is, is known only then."""
     if watch is not None:
         watch("reading", 0, None)
@@ -212,7 +208,7 @@ def _prediction(
     return Prediction(row, name, *answer, warning)
 
 
-def _stage(watch: Watch | None, name: str) -> Progress | None:
+def _stage(watch: Progress | None, name: str) -> Callable[[int, int], None] | None:
     return None if watch is None else partial(watch, name)
 
 

@@ -29,7 +29,7 @@ def table(
         predictions: in the order of the input.
         smiles: of the input rows, for molecules.
     """
-    schema = None if config.data.own_schema is None else CustomSchema.from_dict(config.data.own_schema)
+    schema = config.data.custom
     level = config.model.level
     identity = (schema.id if schema is not None and schema.id else "id") if level == "graph" else "graph"
     molecule = [] if smiles is None else [schema.smiles if schema is not None and schema.smiles else "smiles"]

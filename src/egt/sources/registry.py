@@ -14,11 +14,11 @@ from egt.sources import cards
 from egt.sources.authors_hdf5 import AuthorsHdf5, hdf5_candidates
 from egt.sources.block_models import CLUSTER_SEED, PATTERN_SEED, cluster_graph, pattern_graph
 from egt.sources.data_folder import data_folder, find_file, missing_files
-from egt.sources.download import Progress, download, extract, file_checksum
+from egt.sources.download import download, extract, file_checksum
 from egt.sources.generated import GeneratedSource, Recipe
 from egt.sources.ogb_molecules import molhiv_table, ogb_folder
 from egt.sources.pcqm import pcqm_folder, pcqm_sample
-from egt.sources.source import DataCard, Source
+from egt.sources.source import DataCard, Progress, Source
 from egt.sources.superpixels import cifar10_superpixels, mnist_superpixels
 from egt.sources.tsp import SOLVER, TSP_SEED, require_elkai, tsp_graph
 from egt.sources.zinc import ZincGraphs, zinc_full

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from egt.encodings.store import Store
 from egt.errors import ConfigError, RunError
 from egt.inference.data import open_source, prepare_split
 from egt.inference.evaluation import evaluate
-from egt.sources.source import Source
+from egt.sources.source import SPLITS, Progress, Source
 from egt.training.devices import check_devices
 from egt.training.finetune import load_start
 from egt.training.fit import FitResult
@@ -31,11 +30,6 @@ from egt.training.processes import check_launch, is_first
 from egt.training.run import checkpoints_of
 
 log = logging.getLogger(__name__)
-
-SPLITS = ("train", "val", "test")
-
-Watch = Callable[[str, int, int], None]
-"""Called while graphs are prepared: what is done, how many are, and of how many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +60,7 @@ def fit(
     source: Source | None = None,
     resume: bool = False,
     show_progress: bool = True,
-    watch: Watch | None = None,
+    watch: Progress | None = None,
 ) -> Outcome:
     """Train and evaluate a run, and save its artifact.
 
@@ -107,7 +101,7 @@ def fit(
 def with_names(config: RunConfig, source: Source) -> RunConfig:
     """The run with targets and classes called as in its data."""
     target = source.card.target
-    if config.data.own_schema is not None or len(target.names) != len(config.task.names):
+    if config.data.custom is not None or len(target.names) != len(config.task.names):
         return config
     names: dict[str, Any] = {"names": target.names}
     if isinstance(config.task, Multiclass) and len(target.class_names) == config.task.num_classes:
@@ -115,14 +109,13 @@ def with_names(config: RunConfig, source: Source) -> RunConfig:
     return config.model_copy(update={"task": config.task.model_copy(update=names)})
 
 
-def _prepare(config: RunConfig, source: Source, watch: Watch | None) -> dict[str, Store]:
+def _prepare(config: RunConfig, source: Source, watch: Progress | None) -> dict[str, Store]:
     """The splits that have graphs."""
     stores = {}
     for split in SPLITS:
         if not source.card.split_sizes.get(split):
             continue
-        progress = None if watch is None else partial(watch, split)
-        store = prepare_split(config, source, split, progress=progress)
+        store = prepare_split(config, source, split, progress=watch)
         for problem in store.problems[:5]:
             if problem.error:
                 log.warning("%s: row %s (%s) is left out: %s", split, problem.row + 1, problem.id, problem.error)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.encodings.encoding import Preparation, Sample
-from egt.encodings.store.files import describe, map_array, read_index
-from egt.encodings.store.layout import GRAPH_FIELDS, field_names, put_together, stored_settings
+from egt.encodings.store.chunks import GRAPH_FIELDS, field_names, put_together, stored_settings, with_computed
+from egt.encodings.store.store_files import describe, map_array, read_index
 from egt.errors import DataError
 from egt.sources.source import Reading
 
@@ -36,7 +36,6 @@ class Store(Sequence[Sample]):
         self.path, self.preparation = path, preparation
         self._index = read_index(path)
         self._stored = [encoding for encoding in preparation.encodings if encoding.stored]
-        self._computed = [encoding for encoding in preparation.encodings if not encoding.stored]
         if self._index["preparation"] != stored_settings(preparation):
             raise DataError(
                 f"{path}: was prepared with {self._index['preparation']}, not with {stored_settings(preparation)}; "
@@ -84,12 +83,7 @@ class Store(Sequence[Sample]):
         starts, ends = self._offsets[k : k + 2].tolist()
         rows = {name: data[starts[column] : ends[column]] for column, name, data in self._fields}
         sample = put_together(int(self.sizes[k]), int(self._present[k]), rows, self._stored)
-        if not self._computed:
-            return sample
-        node, pair = dict(sample.node), dict(sample.pair)
-        for encoding in self._computed:
-            (node if encoding.level == "node" else pair)[encoding.name] = encoding(sample.graph)
-        return Sample(sample.graph, node, pair)
+        return with_computed(sample, self.preparation)
 
     def verify(self) -> None:
         """Read every file and raise a `DataError` that names those whose content is not what was written."""
