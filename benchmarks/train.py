@@ -31,7 +31,7 @@ from egt.encodings.store import prepare
 from egt.graph import Graph
 from egt.nn.channels import Scope
 from egt.nn.layer import EGTLayer
-from egt.sources.registry import open_benchmark
+from egt.sources.benchmarks.benchmark import open_benchmark
 from egt.training.fit import fit
 
 

@@ -11,9 +11,9 @@ import torch
 from egt.artifact.official import build_names
 from egt.assemble import build_model
 from egt.batching.batch import LayoutName, collate
-from egt.config.inputs import Reachability
 from egt.config.presets import preset
 from egt.config.run import RunConfig
+from egt.inputs.distance import Reachability
 from egt.nn.edges import FrozenEdges, ResidualEdges
 from egt.nn.layer import EdgeOnlyLayer, VirtualRowsLayer
 from egt.nn.randomness import graph_keys

@@ -18,14 +18,23 @@ from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from pydantic import GetCoreSchemaHandler, SerializationInfo, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, core_schema
 
 from egt.errors import ConfigError
+from egt.section import Section
+
+if TYPE_CHECKING:
+    from egt.config.run import RunConfig
 
 GROUP = "egt.parts"
 """The entry points of packages with parts of their own."""
 
 Entry = TypeVar("Entry")
+PartClass = TypeVar("PartClass", bound="Part")
 
 
 class Registry(Generic[Entry]):
@@ -107,9 +116,76 @@ def _import_plugins() -> None:
 
 
 def _distribution(point: Any) -> str:
-    return str(point.dist.name if point.dist is not None else point.value.split(".")[0])
+    return str(point.dist.name) if point.dist is not None else str(point.value).split(".")[0]
 
 
 def _home(entry: object) -> str:
     """Where a part is defined."""
     return f"{getattr(entry, '__module__', '')}.{getattr(entry, '__qualname__', entry)}"
+
+
+class PartError(ValueError):
+    """Wrong settings of a part, with the class that knows which settings there are."""
+
+    def __init__(self, part: type[Part], error: ValidationError) -> None:
+        super().__init__(str(error))
+        self.part, self.error = part, error
+
+
+class Part(Section):
+    """Settings and behavior of one choice for a slot; `kind` tells the choices apart.
+
+    A slot is a direct subclass with a `registry`; a configuration whose field has the type of the slot accepts every
+    registered kind, as a mapping (`{kind: svd, rank: 8}`), as the bare name of the kind, or as the object itself.
+    """
+
+    kind: str
+    registry: ClassVar[Registry[Any]]
+
+    def check(self, run: RunConfig) -> None:
+        """Raise a `ValueError` if the part does not go together with the rest of a run."""
+
+    @property
+    def plugin(self) -> str:
+        """The package that the part comes from; "" for the parts of egt."""
+        package = type(self).__module__.split(".")[0]
+        return "" if package == __name__.split(".")[0] else package
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Validate a slot by looking up the kind; a registered kind validates itself."""
+        schema = handler(source)
+        if "registry" not in cls.__dict__:
+            return schema
+        return core_schema.no_info_plain_validator_function(
+            cls._parse,
+            serialization=core_schema.plain_serializer_function_ser_schema(_dump, info_arg=True),
+        )
+
+    @classmethod
+    def _parse(cls, value: Any) -> Part:
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            value = {"kind": value}
+        if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
+            raise ValueError(f"a {cls.registry.slot} is a mapping with a kind{cls.registry.hint('')}")
+        part = cls.registry.find(value["kind"])
+        if part is None:
+            raise ValueError(f"there is no {cls.registry.slot} {value['kind']!r}{cls.registry.hint(value['kind'])}")
+        try:
+            parsed: Part = part.model_validate(value)
+        except ValidationError as error:
+            raise PartError(part, error) from error
+        return parsed
+
+
+def _dump(part: Part, info: SerializationInfo) -> dict[str, Any]:
+    return part.model_dump(mode=info.mode)
+
+
+def register(part: type[PartClass]) -> type[PartClass]:
+    """Add a kind of part to its slot, under the default of its field `kind`; to be used as a decorator."""
+    fields: dict[str, FieldInfo] = part.model_fields
+    part.registry.register(str(fields["kind"].default))(part)
+    return part

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from egt.sources import cards, registry
+from egt.sources.benchmarks.benchmark import BENCHMARKS
+from egt.sources.benchmarks.ogb_molecules import MOLHIV
 from egt.sources.download import file_checksum
 from tests.cli.runs import SMILES, egt, molecules, ring, write_jsonl
 
@@ -80,8 +81,8 @@ def server(tmp_path: Path) -> Iterator[str]:
 def published(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """MolHIV is published at the server, and nothing is there yet."""
     checksum = file_checksum(tmp_path / "site" / "hiv.zip", "sha256")
-    card = replace(cards.MOLHIV, urls=(server,), checksums={"hiv.zip": checksum})
-    monkeypatch.setitem(registry.BENCHMARKS, "molhiv", replace(registry.BENCHMARKS["molhiv"], card=card))
+    card = replace(MOLHIV, urls=(server,), checksums={"hiv.zip": checksum})
+    monkeypatch.setitem(BENCHMARKS._entries, "molhiv", replace(BENCHMARKS.get("molhiv"), card=card))
     monkeypatch.setenv("EGT_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
 

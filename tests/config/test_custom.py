@@ -8,6 +8,7 @@ from egt.config.custom import infer_config
 from egt.graph import FeatureSchema
 from egt.sources.custom.schema import CustomSchema, Feature
 from egt.sources.source import DataCard
+from egt.tasks.regression import Regression
 
 
 def card(schema: CustomSchema, num_train: int = 100, largest: int = 30, num_val: int = 10) -> DataCard:
@@ -42,7 +43,7 @@ def test_molecules_to_a_number() -> None:
     run = infer_config(schema, card(schema), "data.csv", "data")
     assert [term.kind for term in run.model.node_inputs] == ["node_categories", "svd"]
     assert [term.kind for term in run.model.pair_inputs] == ["distance", "edge_categories"]
-    assert run.task.kind == "regression"
+    assert isinstance(run.task, Regression)
     assert run.task.standardize
     assert run.task.names == ("logS", "logP")
     assert run.model.level == "graph"

@@ -7,19 +7,19 @@ import numpy as np
 from egt.config.load import override
 from egt.config.presets import preset
 from egt.inference.predictor import Prediction
-from egt.inference.table import answer, answer_columns, table
+from egt.inference.table import answer_columns, table
 
 
 def test_numbers_are_the_shortest_that_are_the_same() -> None:
     config = preset("zinc-100k")
     value = np.array([0.1], np.float32)
-    assert answer(config, None, value) == {"y": 0.1}
-    assert np.float32(answer(config, None, value)["y"]) == value[0]
+    assert config.task.columns(value) == {"y": 0.1}
+    assert np.float32(config.task.columns(value)["y"]) == value[0]
 
 
 def test_classes_carry_their_probabilities() -> None:
     config = override(preset("pattern-100k"), ["task.names=[side]", "task.class_names=[left, right]"])
-    row = answer(config, None, np.array([0.25, 0.75], np.float32))
+    row = config.task.columns(np.array([0.25, 0.75], np.float32))
     assert row == {
         "side": "right", "side_probability": 0.75, "side_left_probability": 0.25, "side_right_probability": 0.75,
     }  # fmt: skip
@@ -28,7 +28,7 @@ def test_classes_carry_their_probabilities() -> None:
 
 def test_each_label_has_its_probability() -> None:
     config = override(preset("molhiv-larger"), ["task.names=[a, b]"])
-    row = answer(config, None, np.array([0.25, 0.5], np.float32))
+    row = config.task.columns(np.array([0.25, 0.5], np.float32))
     assert row == {"a": "0", "a_probability": 0.25, "b": "1", "b_probability": 0.5}
 
 

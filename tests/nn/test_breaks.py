@@ -17,7 +17,7 @@ from egt.nn.edges import ResidualEdges
 from egt.nn.gate import CentralityGate
 from egt.nn.logits import Logits
 from egt.nn.pair_pass import PairPass
-from egt.nn.readout import VirtualNodes
+from egt.nn.readout import VirtualNodeReadout
 from tests.nn import test_layer_against_reference as reference_test
 from tests.nn import test_terms as terms_test
 from tests.parity import test_pytorch as pytorch_test
@@ -114,26 +114,26 @@ class _Open(nn.Module):
 
 
 def signs_of_u_and_v_drawn_apart(patch: Patch) -> None:
-    plain = terms.SignedEncoding.signs
+    plain = terms.SignedProjection.signs
 
     class Apart(Tensor):
         def repeat(self, *sizes: Any) -> Tensor:
             once = self.as_subclass(Tensor)
             return torch.cat([once, once.roll(1, 1)], 1)
 
-    patch.setattr(terms.SignedEncoding, "signs", lambda self, batch: plain(self, batch).as_subclass(Apart))
+    patch.setattr(terms.SignedProjection, "signs", lambda self, batch: plain(self, batch).as_subclass(Apart))
 
 
 def virtual_edges_not_averaged(patch: Patch) -> None:
-    plain = VirtualNodes.virtual_edges
+    plain = VirtualNodeReadout.virtual_edges
 
-    def virtual_edges(self: VirtualNodes, layout: Layout) -> Tensor:
+    def virtual_edges(self: VirtualNodeReadout, layout: Layout) -> Tensor:
         e = plain(self, layout)
         pair = layout.pair_indices
         between = ((pair.i < self.num_virtual) & (pair.j < self.num_virtual) & (pair.i != pair.j)).unsqueeze(-1)
         return torch.where(between, 2 * e, e)
 
-    patch.setattr(VirtualNodes, "virtual_edges", virtual_edges)
+    patch.setattr(VirtualNodeReadout, "virtual_edges", virtual_edges)
 
 
 BREAKS: dict[str, tuple[Callable[[Patch], None], Callable[[], None]]] = {

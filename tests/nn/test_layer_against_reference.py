@@ -10,7 +10,7 @@ import torch
 
 from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.nn.randomness import graph_keys
-from egt.nn.readout import VirtualNodes
+from egt.nn.readout import VirtualNodeReadout
 from tests import reference
 from tests.graphs import random_graph, samples_of, tiny_config, tiny_model
 
@@ -71,7 +71,7 @@ def check(name: str, layout: LayoutName) -> None:
     x = model.readout.prepare(model.embed(batch))
     model.train(training)
     x = x.__class__(x.h, x.e, x.scope.__class__(x.scope.layout, x.scope.allowed, noise), x.queries)
-    q = model.readout.num_virtual if isinstance(model.readout, VirtualNodes) else 0
+    q = model.readout.num_virtual if isinstance(model.readout, VirtualNodeReadout) else 0
     for k in range(2):  # the last layer leaves edges alone; the first two are whole
         after_h, after_e = model.layers[k](x.h, x.e, x.scope)
         for b, graph in enumerate(graphs):

@@ -11,8 +11,9 @@ from egt.artifact.official import convert, with_padding_attended
 from egt.assemble import build_model, preparation
 from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.config.run import RunConfig
-from egt.config.task import DistanceObjective
+from egt.inputs.distance import Distance
 from egt.model import EGT
+from egt.tasks.distance import DistanceObjective
 from tests.parity.golden import Golden, pytorch_config, pytorch_samples
 
 CASES = ["o1_full_vn4_degree_svd", "o2_avgpool_nosvd", "o3_egt_simple_vn2_svd4", "o4_trainstep_vn1_edge_ended"]
@@ -87,7 +88,9 @@ def test_our_preparation_gives_their_inputs(name: str) -> None:
     """Distances and, up to the joint sign of u_k and v_k and rotations of equal singular values, the SVD."""
     case = Golden.read(name)
     config = pytorch_config(case)
-    hops = config.model.pair_inputs[0].max_hops
+    distance = config.model.pair_inputs[0]
+    assert isinstance(distance, Distance)
+    hops = distance.max_hops
     for k, sample in enumerate(pytorch_samples(case, config)):
         n = sample.graph.num_nodes
         theirs = np.minimum(case.array("input/distance_matrix")[k, :n, :n], hops + 1)

@@ -197,7 +197,7 @@ def test_distance_objective(layout: LayoutName) -> None:
     compare = Comparison(case, batch)
     compare.pair(head.norm(x.e), "layer/edge_norm_final")
     compare.pair(head(x.e), "layer/distance_target")
-    term = objective.weight * distance_loss(head, x.e, batch, objective.max_hops) / batch.num_graphs
+    term = objective.weight * distance_loss(head, x.e, batch, objective.num_outputs - 1) / batch.num_graphs
     expected = case.about["distance_loss_term(kappa*mean_over_batch(sum_over_pairs))"]
     assert term.item() == pytest.approx(expected, abs=1e-5)
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from egt.assemble import build_model
-from egt.config.run import Constant
+from egt.schedules.constant import ConstantRate
 from egt.training.fit import fit
 from tests.training.tiny import tiny_config, tiny_samples
 
@@ -20,7 +20,7 @@ from tests.training.tiny import tiny_config, tiny_samples
 def one_step(out: Path, **optimizer: float) -> dict[str, torch.Tensor]:
     """The weights after a single step."""
     config = tiny_config(
-        optimizer=optimizer, schedule=Constant(), trainer={"max_epochs": None, "max_steps": 1, "select": "last"}
+        optimizer=optimizer, schedule=ConstantRate(), trainer={"max_epochs": None, "max_steps": 1, "select": "last"}
     )
     return dict(fit(config, tiny_samples(config, 8), None, out_dir=out, show_progress=False).weights)
 

@@ -11,9 +11,12 @@ from torch import Tensor
 
 from egt.artifact.artifact import Artifact
 from egt.assemble import build_model
-from egt.config.custom import custom_task, node_inputs, pair_inputs
+from egt.config.custom import custom_task
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, ConfigError
+from egt.inputs.distance import Distance
+from egt.inputs.features import edge_features, node_features
+from egt.inputs.svd import Svd
 from egt.sources.custom.schema import CustomSchema, Feature
 from egt.training.finetune import start_of, with_model_of
 from egt.training.transfer import start_from
@@ -34,7 +37,10 @@ def own(nodes: tuple[Feature, ...] = (), edges: tuple[Feature, ...] = (), **chan
     schema = CustomSchema(
         format="jsonl", level="graph", kind="regression", targets=("a",), node_features=nodes, edge_features=edges
     )
-    model = {"node_inputs": node_inputs(schema.features()), "pair_inputs": pair_inputs(schema.features())}
+    model = {
+        "node_inputs": (*node_features(schema.features()), Svd(rank=8)),
+        "pair_inputs": (Distance(max_hops=16), *edge_features(schema.features())),
+    }
     config = tiny_config(data={"source": "own.jsonl", "custom": schema}, model=model, task=custom_task(schema.target()))
     return tiny_config(**{**config.model_dump(), **changes})
 

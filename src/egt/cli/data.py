@@ -55,7 +55,7 @@ def data(
 
 
 def _list(json: bool) -> None:
-    from egt.sources.registry import list_cards
+    from egt.sources.benchmarks.benchmark import list_cards
 
     cards = list_cards()
     if json:
@@ -69,7 +69,7 @@ def _list(json: bool) -> None:
 
 
 def _info(name: str, json: bool) -> None:
-    from egt.sources.registry import list_cards, open_benchmark
+    from egt.sources.benchmarks.benchmark import list_cards, open_benchmark
 
     cards = {card.name: card for card in list_cards()}
     if name not in cards:
@@ -105,7 +105,7 @@ def _info(name: str, json: bool) -> None:
 
 
 def _is_path(name: str) -> bool:
-    from egt.sources.registry import BENCHMARKS
+    from egt.sources.benchmarks.benchmark import BENCHMARKS
 
     path = Path(name)
     return name not in BENCHMARKS and (path.exists() or bool(path.suffix) or path.parent != Path("."))
@@ -189,7 +189,7 @@ def _prepare(name: str, fetch: bool, json: bool) -> None:
     from egt.config.presets import names, preset
     from egt.encodings.store import prepare_splits
     from egt.inference.data import open_source
-    from egt.sources.registry import BENCHMARKS, open_benchmark
+    from egt.sources.benchmarks.benchmark import BENCHMARKS, open_benchmark
 
     with Bars(shown=not json) as bars:
 

@@ -14,24 +14,24 @@ Defaults, each of which `--set` changes:
 
 from __future__ import annotations
 
-from egt.config.inputs import (
-    Constant,
-    Distance,
-    EdgeCategories,
-    EdgeValues,
-    NodeCategories,
-    NodeTerm,
-    NodeValues,
-    PairTerm,
-    Svd,
-)
-from egt.config.model import ModelConfig, PerEdge, PerNode, VirtualNodes
-from egt.config.run import Constant as ConstantRate
-from egt.config.run import DataConfig, OptimizerConfig, Plateau, RunConfig, TrainerConfig
-from egt.config.task import Binary, Multiclass, Regression, TaskConfig
+from egt.config.model import ModelConfig
+from egt.config.run import DataConfig, OptimizerConfig, RunConfig, TrainerConfig
 from egt.graph import FeatureSchema
+from egt.inputs.constant import Constant
+from egt.inputs.distance import Distance
+from egt.inputs.features import edge_features, node_features
+from egt.inputs.svd import Svd
+from egt.readouts.edge import PerEdge
+from egt.readouts.node import PerNode
+from egt.readouts.virtual_nodes import VirtualNodes
+from egt.schedules.constant import ConstantRate
+from egt.schedules.plateau import Plateau
 from egt.sources.custom.schema import CustomSchema
 from egt.sources.source import DataCard, TargetSchema
+from egt.tasks.binary import Binary
+from egt.tasks.multiclass import Multiclass
+from egt.tasks.regression import Regression
+from egt.tasks.task import TaskPart
 
 _LARGE_GRAPH, _HUGE_GRAPH = 500, 1_500
 _STEPS = 6_000
@@ -90,8 +90,8 @@ def custom_model(
         node_width=64,
         edge_width=8 if large else 16,
         num_heads=4 if large else 8,
-        node_inputs=node_inputs(features),
-        pair_inputs=pair_inputs(features),
+        node_inputs=(*(node_features(features) or (Constant(),)), Svd(rank=8)),
+        pair_inputs=(Distance(max_hops=16), *edge_features(features)),
         gate="centrality",
         scope="neighbors" if neighbors else "everyone",
         readout=readout,
@@ -103,32 +103,12 @@ def custom_model(
     )
 
 
-def node_inputs(features: FeatureSchema) -> tuple[NodeTerm, ...]:
-    """What enters the node channel: the features, or a constant without any, and SVD encodings."""
-    terms: list[NodeTerm] = []
-    if features.node_categories:
-        terms.append(NodeCategories(sizes=tuple(max(size, 1) for size in features.node_categories)))
-    if features.num_node_values:
-        terms.append(NodeValues(num_values=features.num_node_values))
-    return (*(terms or [Constant()]), Svd(rank=8))
-
-
-def pair_inputs(features: FeatureSchema) -> tuple[PairTerm, ...]:
-    """What enters the edge channel: hop distances and the features of edges."""
-    terms: list[PairTerm] = [Distance(max_hops=16)]
-    if features.edge_categories:
-        terms.append(EdgeCategories(sizes=tuple(max(size, 1) for size in features.edge_categories)))
-    if features.num_edge_values:
-        terms.append(EdgeValues(num_values=features.num_edge_values))
-    return tuple(terms)
-
-
-def custom_task(target: TargetSchema) -> TaskConfig:
+def custom_task(target: TargetSchema) -> TaskPart:
     """Loss and metric that fit the target."""
     match target.kind:
         case "regression":
             return Regression(names=target.names, loss="mae", standardize=True)
         case "binary":
-            return Binary(names=target.names)
+            return Binary(names=target.names).named(target.names, target.class_names)
         case "multiclass":
             return Multiclass(names=target.names, num_classes=target.num_classes, class_names=target.class_names)

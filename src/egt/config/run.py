@@ -15,9 +15,12 @@ from pydantic import (
 )
 
 from egt.config.model import ModelConfig
-from egt.config.task import TaskConfig
+from egt.parts import Part
+from egt.schedules.plateau import Plateau
+from egt.schedules.schedule import SchedulePart
 from egt.section import Section
 from egt.sources.custom.schema import CustomSchema
+from egt.tasks.task import TaskPart
 
 _Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -49,36 +52,6 @@ class OptimizerConfig(Section):
     betas: tuple[_Share, _Share] = (0.9, 0.999)
     eps: PositiveFloat = 1e-7
     weight_decay: NonNegativeFloat = 0.0
-
-
-class Plateau(Section):
-    """Multiply the learning rate by `factor` after `patience` epochs without a strictly better validation loss."""
-
-    kind: Literal["plateau"] = "plateau"
-    factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    patience: PositiveInt = 10
-    min_lr: PositiveFloat = 5e-6
-
-
-class WarmupCosine(Section):
-    """Linear from `min_lr` to the optimizer's rate over `warmup_steps`, then half a cosine down until `total_steps`."""
-
-    kind: Literal["warmup_cosine"] = "warmup_cosine"
-    warmup_steps: NonNegativeInt
-    total_steps: PositiveInt
-    min_lr: PositiveFloat = 1e-6
-
-    @model_validator(mode="after")
-    def _check_consistency(self) -> WarmupCosine:
-        if self.warmup_steps >= self.total_steps:
-            raise ValueError(f"warmup_steps {self.warmup_steps} must be below total_steps {self.total_steps}")
-        return self
-
-
-class Constant(Section):
-    """The same learning rate throughout."""
-
-    kind: Literal["constant"] = "constant"
 
 
 def _as_text(value: Any) -> Any:
@@ -125,44 +98,40 @@ class StartConfig(Section):
 
 
 class RunConfig(Section):
-    """Everything that decides a run's result. `start` is None for a run from random weights."""
+    """Everything that decides a run's result.
+
+    `start` is None for a run from random weights. `plugins` are the packages that its parts come from, besides egt;
+    they are found out from the parts.
+    """
 
     name: str
     seed: NonNegativeInt = 0
     data: DataConfig
     model: ModelConfig
-    task: TaskConfig
+    task: TaskPart
     optimizer: OptimizerConfig = OptimizerConfig()
-    schedule: Annotated[Plateau | WarmupCosine | Constant, Field(discriminator="kind")] = Plateau()
+    schedule: SchedulePart = Plateau()
     trainer: TrainerConfig
     start: StartConfig | None = None
+    plugins: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts of the run."""
+        return (*self.model.parts, self.task, *self.task.auxiliary, self.schedule)
 
     @model_validator(mode="after")
     def _check_consistency(self) -> RunConfig:
-        if self.task.auxiliary and self.model.edges.kind == "frozen":
-            raise ValueError(
-                "the distance objective reads the edge channel, which EGT-Simple (edges: frozen) does not update; "
-                "drop task.auxiliary or use edges: residual"
-            )
+        self.__dict__["plugins"] = tuple(sorted({part.plugin for part in self.parts} - {""}))  # the section is frozen
         if self.trainer.max_epochs is None and self.trainer.max_steps is None:
             raise ValueError("the run has no end; set trainer.max_epochs or trainer.max_steps")
-        readout = self.model.readout
-        if readout.kind == "virtual_nodes" and readout.attend_padding and self.data.layout != "padded":
-            raise ValueError("readout.attend_padding exists only on the padded layout; set data.layout to padded")
         if self.trainer.compile and self.data.layout == "packed":
             raise ValueError(
                 "trainer.compile works on shapes, and packed batches have another one at every step: "
                 "set data.layout to auto or padded"
             )
-        if self.data.layout == "edge_list":
-            self._check_edge_list()
-        return self
-
-    def _check_edge_list(self) -> None:
-        if self.model.scope != "neighbors":
+        if self.data.layout == "edge_list" and self.model.scope != "neighbors":
             raise ValueError("data.layout edge_list holds only edges; it needs model.scope neighbors (EGT-Constrained)")
-        if self.task.auxiliary or any(term.kind == "random_walk" for term in self.model.pair_inputs):
-            raise ValueError(
-                "data.layout edge_list has no pairs but edges; drop task.auxiliary and the random_walk input, "
-                "or use the packed layout"
-            )
+        for part in self.parts:
+            part.check(self)
+        return self

@@ -11,8 +11,8 @@ from egt.config.run import RunConfig
 from egt.encodings.store import Store, prepare
 from egt.errors import DataError
 from egt.graph import Graph
+from egt.sources.benchmarks.benchmark import BENCHMARKS, open_benchmark
 from egt.sources.custom import CustomSchema, CustomSource, GraphsSource, card_schema, open_custom
-from egt.sources.registry import BENCHMARKS, open_benchmark
 from egt.sources.source import ALL, DataCard, Progress, Source, TargetSchema
 
 
@@ -86,7 +86,7 @@ def _card(config: RunConfig) -> DataCard:
             f"data.source is {config.data.source!r}, which is no benchmark, and the run has no schema of own data; "
             f"benchmarks are {', '.join(BENCHMARKS)}"
         )
-    return BENCHMARKS[config.data.source].card
+    return BENCHMARKS.get(config.data.source).card
 
 
 def _target(config: RunConfig) -> TargetSchema:

@@ -50,7 +50,7 @@ def prediction_bytes(config: RunConfig, num_nodes: int, how: Execution) -> int:
     if how.layout == "edge_list":  # nothing of size N^2 exists
         return 0
     model = config.model
-    virtual = model.readout.num_virtual if model.readout.kind == "virtual_nodes" else 0
+    virtual = model.readout.added_nodes()
     nodes, hidden = num_nodes + virtual, round(model.edge_width * model.edge_ffn_multiplier)
     inputs = max((getattr(term, "num_steps", 1) for term in model.pair_inputs), default=1)
     num_channels = 2 if how.fused and len(model.pair_inputs) == 1 else 3

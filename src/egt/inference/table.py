@@ -6,12 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from egt.config.run import RunConfig
-from egt.config.task import Binary, Multiclass
 from egt.inference.predictor import Prediction
-from egt.sources.custom.schema import CustomSchema
 
 Row = dict[str, Any]
 
@@ -34,7 +31,7 @@ def table(
     identity = (schema.id if schema is not None and schema.id else "id") if level == "graph" else "graph"
     molecule = [] if smiles is None else [schema.smiles if schema is not None and schema.smiles else "smiles"]
     places = {"graph": [], "node": ["node"], "edge": ["source", "target"]}[level]
-    columns = [identity, *molecule, *places, *answer_columns(config, schema), "warning", "error"]
+    columns = [identity, *molecule, *places, *answer_columns(config), "warning", "error"]
 
     def rows() -> Iterator[Row]:
         for prediction in predictions:
@@ -48,39 +45,11 @@ def table(
                 place = {"node": k} if level == "node" else {}
                 if prediction.pairs is not None:
                     place = {"source": int(prediction.pairs[0, k]), "target": int(prediction.pairs[1, k])}
-                yield {**head, **place, **answer(config, schema, values)}
+                yield {**head, **place, **config.task.columns(values)}
 
     return columns, rows()
 
 
-def answer_columns(config: RunConfig, schema: CustomSchema | None = None) -> list[str]:
+def answer_columns(config: RunConfig) -> list[str]:
     """The columns of one answer, in order."""
-    return list(answer(config, schema, np.zeros(config.task.num_outputs, np.float32)))
-
-
-def answer(config: RunConfig, schema: CustomSchema | None, values: NDArray[np.float32]) -> Row:
-    """One answer by column: numbers, or classes with their probabilities.
-
-    Args:
-        config: of the model.
-        schema: of own data, which knows how the classes are called.
-        values: (outputs,) decoded.
-    """
-    task = config.task
-    if isinstance(task, Multiclass):
-        classes = task.class_names or tuple(str(k) for k in range(task.num_classes))
-        name, best = task.names[0], int(values.argmax())
-        row: Row = {name: classes[best], f"{name}_probability": _number(values[best])}
-        return row | {f"{name}_{label}_probability": _number(p) for label, p in zip(classes, values, strict=True)}
-    if isinstance(task, Binary):
-        labels = schema.classes if schema is not None and len(schema.classes) == 2 else ("0", "1")
-        row = {}
-        for name, p in zip(task.names, values, strict=True):
-            row |= {name: labels[int(p >= 0.5)], f"{name}_probability": _number(p)}
-        return row
-    return {name: _number(value) for name, value in zip(task.names, values, strict=True)}
-
-
-def _number(value: np.float32) -> float:
-    """The shortest decimal that is the same float32."""
-    return float(str(value))
+    return list(config.task.columns(np.zeros(config.task.num_outputs, np.float32)))

@@ -1,4 +1,4 @@
-"""Readouts: how the channels become one row per graph, node or asked pair.
+"""Readouts: how the channels become one row per graph, node or query pair.
 
 A readout first prepares the channels that enter the layers (virtual nodes add themselves), then reads what comes out.
 """
@@ -33,7 +33,7 @@ class Readout(nn.Module):
         return x
 
 
-class MeanPool(Readout):
+class MeanReadout(Readout):
     """Global average pooling: the mean of the final node embeddings of each graph."""
 
     def forward(self, x: Channels) -> Tensor:
@@ -41,13 +41,13 @@ class MeanPool(Readout):
         return x.scope.layout.mean_nodes(self.norm(x.h))
 
 
-class VirtualNodes(Readout):
+class VirtualNodeReadout(Readout):
     """q learned nodes that join every graph; their final embeddings, side by side, are the graph's.
 
     e_ij = e~_i between virtual node i and any node j, (e~_i + e~_j) / 2 between two virtual nodes.
 
     DISCREPANCY: the authors' PyTorch code lets virtual nodes attend padding, so an answer depends on the other graphs
-    of its batch; here padding is never attended (`PaddingVirtualNodes` repeats what they did).
+    of its batch; here padding is never attended (`PaddingVirtualNodeReadout` repeats what they did).
     DISCREPANCY: the paper numbers virtual nodes N+1..N+q; here, as in both codes, they come first.
 
     Args:
@@ -96,11 +96,11 @@ class VirtualNodes(Readout):
         return final.flatten(1)
 
 
-class PaddingVirtualNodes(VirtualNodes):
+class PaddingVirtualNodeReadout(VirtualNodeReadout):
     """Virtual nodes that attend padding, bit for bit as the authors' PyTorch code; only on the padded layout."""
 
     def allowed(self, allowed: Tensor | None, layout: Layout, pair_rows: Tensor) -> Tensor | None:
-        """As in `VirtualNodes`, but pairs of a virtual node and padding stay open."""
+        """As in `VirtualNodeReadout`, except that pairs of a virtual node and padding stay open."""
         if not isinstance(layout, Padded) or allowed is None:
             raise ConfigError("virtual nodes can attend padding only on the padded layout; use layout 'padded'")
         return (
@@ -108,7 +108,7 @@ class PaddingVirtualNodes(VirtualNodes):
         )
 
 
-class PerNode(Readout):
+class NodeReadout(Readout):
     """One row per node: the final node embeddings of all graphs in order."""
 
     def forward(self, x: Channels) -> Tensor:
@@ -116,8 +116,8 @@ class PerNode(Readout):
         return x.scope.layout.node_rows(self.norm(x.h))
 
 
-class PerEdge(Readout):
-    """One row per asked pair, from the edge channel."""
+class EdgeReadout(Readout):
+    """One row per query pair, from the edge channel."""
 
     def forward(self, x: Channels) -> Tensor:
         """Returns (R, d_e)."""
@@ -125,8 +125,8 @@ class PerEdge(Readout):
         return out
 
 
-class PerEdgeOfNodes(Readout):
-    """One row per asked pair without an edge channel to read (EGT-Simple): [h_i, h_j, e0_ij]."""
+class EdgeOfNodesReadout(Readout):
+    """One row per query pair without an edge channel to read (EGT-Simple): [h_i, h_j, e0_ij]."""
 
     def forward(self, x: Channels) -> Tensor:
         """Returns (R, 2 d_h + d_e)."""

@@ -14,7 +14,6 @@ import torch
 from egt.artifact.artifact import Artifact, load_artifact, save_artifact
 from egt.assemble import build_model, build_task
 from egt.config.run import RunConfig
-from egt.config.task import Multiclass
 from egt.encodings.store import Store
 from egt.errors import ConfigError, RunError
 from egt.inference.data import open_source, prepare_split
@@ -100,13 +99,10 @@ def fit(
 
 def with_names(config: RunConfig, source: Source) -> RunConfig:
     """The run with targets and classes called as in its data."""
-    target = source.card.target
-    if config.data.custom is not None or len(target.names) != len(config.task.names):
+    if config.data.custom is not None:
         return config
-    names: dict[str, Any] = {"names": target.names}
-    if isinstance(config.task, Multiclass) and len(target.class_names) == config.task.num_classes:
-        names["class_names"] = target.class_names
-    return config.model_copy(update={"task": config.task.model_copy(update=names)})
+    target = source.card.target
+    return config.model_copy(update={"task": config.task.named(target.names, target.class_names)})
 
 
 def _prepare(config: RunConfig, source: Source, watch: Progress | None) -> dict[str, Store]:

@@ -16,8 +16,8 @@ from egt.config.run import RunConfig, StartConfig
 from egt.errors import ArtifactError, ConfigError
 from egt.graph import Level
 from egt.inference.predictor import find_artifact
+from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.sources.custom.schema import MOLECULE_SCHEMAS, Feature
-from egt.sources.registry import BENCHMARKS
 from egt.training.transfer import Key, Remap, Start, Tuned
 
 log = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ def _vocabulary(config: RunConfig) -> str | None:
         return schema.vocabulary if schema.format == "molecules" else None
     if config.data.source not in BENCHMARKS:
         return None
-    features = BENCHMARKS[config.data.source].card.schema
+    features = BENCHMARKS.get(config.data.source).card.schema
     return next((name for name, known in MOLECULE_SCHEMAS.items() if known == features), None)
 
 

@@ -15,7 +15,6 @@ from torch import Tensor
 from egt.batching.loader import graph_sizes
 from egt.config.load import parse_config
 from egt.config.run import RunConfig
-from egt.config.task import Regression
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Store
 from egt.errors import ArtifactError, ConfigError, DataError
@@ -155,7 +154,7 @@ def _check(config: RunConfig, train_samples: Sequence[Sample], validation: Seque
             setting
             for setting, asked in (
                 ("trainer.select: best", config.trainer.select == "best"),
-                ("schedule: plateau", config.schedule.kind == "plateau"),
+                (f"schedule: {config.schedule.kind}", config.schedule.needs_validation),
             )
             if asked
         ]
@@ -203,8 +202,6 @@ def _paths(config: Mapping[str, Any], above: tuple[str, ...] = ()) -> dict[tuple
 
 def _scale(config: RunConfig, samples: Sequence[Sample]) -> dict[str, list[float]] | None:
     """Mean and std of the training targets, where the task standardizes them."""
-    if not (isinstance(config.task, Regression) and config.task.standardize):
-        return None
     name = f"{config.model.level}_targets"
 
     def rows() -> Iterator[NDArray[np.float64]]:
@@ -214,5 +211,5 @@ def _scale(config: RunConfig, samples: Sequence[Sample]) -> dict[str, list[float
                 raise DataError(f"graph {sample.graph.id!r} of the training split has no {name}")
             yield values
 
-    scale = TargetScale.of(rows())
-    return {"mean": list(scale.mean), "std": list(scale.std)}
+    scale = config.task.scale(rows())
+    return None if scale is None else {"mean": list(scale.mean), "std": list(scale.std)}

@@ -92,8 +92,7 @@ def measure_footprint(config: RunConfig, how: Execution, degree: float = 2.0) ->
         degree: edges per node of its graphs.
     """
     short, long, factor = _depths(config)
-    readout = config.model.readout
-    virtual = readout.num_virtual if readout.kind == "virtual_nodes" else 0
+    virtual = config.model.readout.added_nodes()
     batches = [synthetic_batch(config, sizes, how.layout, edges) for sizes, edges in _MEASURED]
     wholes = [np.array(sizes) + virtual for sizes, _ in _MEASURED]
     counts = [
@@ -199,7 +198,7 @@ def _loss(model: EGT, config: RunConfig, batch: GraphBatch) -> Tensor:
     x = model.encode(batch)
     loss = model.read(x).square().sum()
     for objective in build_task(config).auxiliary:
-        loss = loss + objective.loss(model.auxiliary[objective.name], x, batch)
+        loss = loss + objective.loss(model.auxiliary[objective.kind], x, batch)
     return loss
 
 

@@ -201,7 +201,7 @@ class TrainingModule(lightning.LightningModule):
         primary, _ = self.task.loss(self.model.read(x), batch)
         auxiliary = primary.new_zeros(())
         for objective in self.task.auxiliary:
-            auxiliary = auxiliary + objective.loss(self.model.auxiliary[objective.name], x, batch)
+            auxiliary = auxiliary + objective.loss(self.model.auxiliary[objective.kind], x, batch)
         return primary, auxiliary
 
     def _synchronized(self, last: bool) -> AbstractContextManager[Any]:

@@ -16,8 +16,8 @@ from egt.errors import DataError
 from egt.inference.data import open_source
 from egt.inference.execution import Execution, execution
 from egt.inference.memory import available_memory
+from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.sources.generated import GeneratedSource
-from egt.sources.registry import BENCHMARKS
 from egt.sources.source import DataCard, Source
 from egt.training.devices import device_of, share_of_batch
 from egt.training.footprint import Footprint, measure_footprint, measure_seconds
@@ -108,7 +108,7 @@ def known_sizes(config: RunConfig) -> tuple[Sizes, float, dict[str, int], str]:
     except DataError:
         if config.data.source not in BENCHMARKS:
             raise
-        card = BENCHMARKS[config.data.source].card
+        card = BENCHMARKS.get(config.data.source).card
         return card_sizes(card), _degree(card), dict(card.split_sizes), "the data card"
     counts, degree = dict(source.card.split_sizes), _degree(source.card)
     prepared = cache_folder(None) / store_name(source, "train", preparation(config))

@@ -14,12 +14,12 @@ from torch.optim import Optimizer
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError
 from egt.model import EGT
+from egt.schedules.schedule import Schedule
 from egt.training.average import WeightAverage
 from egt.training.checkpoint import Checkpoints, write_tensors
 from egt.training.folder import CHECKPOINTS
 from egt.training.history import write_history
 from egt.training.progress import Best, Progress, named, restore_optimizer, training_tensors
-from egt.training.schedule import Schedule, build_schedule
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Run:
         self.steps_per_epoch, self.writes = steps_per_epoch, writes
         self.checkpoints = checkpoints_of(folder)
         self.progress = Progress()
-        self.schedule: Schedule = build_schedule(config)
+        self.schedule: Schedule = config.schedule.build(config.optimizer.lr)
         decay = config.trainer.ema_decay
         self.average = None if decay is None else WeightAverage(model, decay)
         self.optimizer: Optimizer | None = None

@@ -9,11 +9,11 @@ import pytest
 
 from egt.encodings.distances import ShortestPaths
 from egt.encodings.encoding import Preparation
-from egt.encodings.laplacian import LaplacianEigenvectors
-from egt.encodings.random_walks import RandomWalks
 from egt.encodings.store import Store, prepare
-from egt.encodings.svd import SvdEncoding
 from egt.errors import DataError
+from egt.inputs.laplacian import LaplacianEigenvectors
+from egt.inputs.random_walk import RandomWalks
+from egt.inputs.svd import SvdEncoding
 
 GOOD_ROWS = [row for row in range(300) if row not in (5, 11)]
 

@@ -8,7 +8,10 @@ import yaml
 from pydantic import ValidationError
 
 from egt.graph import FeatureSchema
-from egt.sources.cards import MOLHIV, PATTERN, TSP, ZINC
+from egt.sources.benchmarks.block_models import PATTERN
+from egt.sources.benchmarks.ogb_molecules import MOLHIV
+from egt.sources.benchmarks.tsp import TSP
+from egt.sources.benchmarks.zinc import ZINC
 from egt.sources.custom import CustomSchema, Feature, SplitPlan, card_schema
 
 SCHEMA = CustomSchema(
