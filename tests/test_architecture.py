@@ -30,9 +30,9 @@ ORDER = [
     "artifact",
     "inference",
     "training",
-    "analysis",
     "reporting",
     "testing",
+    "api",
     "cli",
 ]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from egt.cli.commands import app
-
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
 
@@ -21,6 +19,6 @@ def test_python_examples() -> None:
 
 def test_every_command_it_names_exists() -> None:
     commands = set(re.findall(r"^egt ([a-z-]+)", README, re.MULTILINE)) | set(re.findall(r"`egt ([a-z-]+)", README))
-    known = {name for name in app if not name.startswith("-")}
+    known = {name for name in main.commands() if not name.startswith("-")}
     assert commands <= known
     assert known <= commands, "a command the README does not mention"

@@ -11,28 +11,51 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from egt.api import Run, train
     from egt.config import presets
+    from egt.config.presets import preset
+    from egt.config.run import RunConfig
     from egt.errors import EgtError
     from egt.graph import Graph
+    from egt.inference.predictions import Predictions
     from egt.inference.predictor import load
     from egt.model import EGT
     from egt.nn.layer import EGTLayer
     from egt.training.complete import fit
 
 _HOMES = {
-    "EGT": "egt.model",
-    "EGTLayer": "egt.nn.layer",
-    "EgtError": "egt.errors",
-    "Graph": "egt.graph",
-    "fit": "egt.training.complete",
-    "load": "egt.inference.predictor",
-    "presets": "egt.config",
+    "EGT": "egt.model:EGT",
+    "EGTLayer": "egt.nn.layer:EGTLayer",
+    "EgtError": "egt.errors:EgtError",
+    "Graph": "egt.graph:Graph",
+    "Predictions": "egt.inference.predictions:Predictions",
+    "Run": "egt.api:Run",
+    "RunConfig": "egt.config.run:RunConfig",
+    "fit": "egt.training.complete:fit",
+    "load": "egt.inference.predictor:load",
+    "preset": "egt.config.presets:preset",
+    "presets": "egt.config.presets:",
+    "train": "egt.api:train",
 }
-__all__ = ["EGT", "EGTLayer", "EgtError", "Graph", "__version__", "fit", "load", "presets"]
+__all__ = [
+    "EGT",
+    "EGTLayer",
+    "EgtError",
+    "Graph",
+    "Predictions",
+    "Run",
+    "RunConfig",
+    "__version__",
+    "fit",
+    "load",
+    "preset",
+    "presets",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'egt' has no attribute {name!r}")
-    home = _HOMES[name]
-    return import_module(f"{home}.{name}") if home == "egt.config" else getattr(import_module(home), name)
+    module, _, attribute = _HOMES[name].partition(":")
+    return getattr(import_module(module), attribute) if attribute else import_module(module)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from egt.config.load import parse_config, write_config
@@ -65,3 +66,9 @@ def test_both_spellings_at_once_are_refused() -> None:
 def test_a_damaged_schema_is_told_by_its_path() -> None:
     with pytest.raises(ConfigError, match=r"data.custom.node_features.0.kind: .*categorical"):
         parse_config(settings(own_schema={**OLD_SCHEMA, "node_features": [{"name": "x", "kind": "q"}]}), "old")
+
+
+def test_the_two_classes_of_earlier_runs_keep_their_names() -> None:
+    content = settings(own_schema={**OLD_SCHEMA, "kind": "binary", "classes": ["no", "yes"]})
+    content["task"] = {"kind": "binary", "names": ["y"], "metric": "roc_auc"}
+    assert parse_config(content, "old").task.columns(np.array([0.75], np.float32))["y"] == "yes"

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from egt.cli.bars import Bars
-from egt.cli.output import print_json, print_table, say
+from egt.cli.output import Bars, print_json, print_table, say
 from egt.errors import DataError
 
 if TYPE_CHECKING:
@@ -188,7 +187,7 @@ def _prepare(name: str, fetch: bool, json: bool) -> None:
     from egt.config.load import find_config
     from egt.config.presets import names, preset
     from egt.encodings.store import prepare_splits
-    from egt.inference.data import open_source
+    from egt.inference.run_data import open_source
     from egt.sources.benchmarks.benchmark import BENCHMARKS, open_benchmark
 
     with Bars(shown=not json) as bars:

@@ -7,8 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from egt.cli.bars import Bars
-from egt.cli.output import print_json, print_table
+from egt.cli.output import Bars, print_json, print_table
 
 
 def evaluate(
@@ -18,7 +17,7 @@ def evaluate(
     data: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Measure a trained model on a split of its own data, or on other data that has the targets.
+    """Evaluate a trained model on a split of its training data, or on other data that has the targets.
 
     Args:
         artifact: The folder that `egt train` wrote.

@@ -18,4 +18,11 @@ def migrate(content: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(schema, Mapping):
         schema = {name: value for name, value in schema.items() if name not in _GONE}
     kept = {name: value for name, value in data.items() if name != "own_schema"}
-    return {**content, "data": {**kept, "custom": schema}}
+    return {**content, "data": {**kept, "custom": schema}, "task": _with_classes(content.get("task"), schema)}
+
+
+def _with_classes(task: Any, schema: Any) -> Any:
+    """The names of two classes were in the schema alone."""
+    if not isinstance(task, Mapping) or not isinstance(schema, Mapping) or len(schema.get("classes") or ()) != 2:
+        return task
+    return {"class_names": schema["classes"], **task} if task.get("kind") == "binary" else task

@@ -16,8 +16,8 @@ from egt.assemble import build_model, build_task
 from egt.config.run import RunConfig
 from egt.encodings.store import Store
 from egt.errors import ConfigError, RunError
-from egt.inference.data import open_source, prepare_split
 from egt.inference.evaluation import evaluate
+from egt.inference.run_data import keep_schema, open_source, prepare_split
 from egt.sources.source import SPLITS, Progress, Source
 from egt.training.devices import check_devices
 from egt.training.finetune import load_start
@@ -79,7 +79,7 @@ def fit(
     check_launch(config.trainer.devices, config.trainer.num_nodes)
     try_folder(folder)
     source = source or open_source(config)
-    config = with_names(config, source)
+    config = keep_schema(with_names(config, source), source)
     with unchanged_if_refused(folder) if is_first() else nullcontext():
         start = None if begun else load_start(config)
         _keep(config, folder)  # a run that is killed from here on can be resumed without its options

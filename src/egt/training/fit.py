@@ -178,6 +178,9 @@ def _facts(config: RunConfig, train_samples: Sequence[Sample], validation: Seque
 def _check_same(kept: Mapping[str, Any], facts: Mapping[str, Any], out_dir: Path) -> None:
     known = parse_config(kept["config"], f"the settings of the run in {out_dir}")  # with those that are new since
     ours, theirs = _paths(facts["config"]), _paths(known.model_dump(mode="json"))
+    if known.data.custom is None:  # runs on graphs in memory did not always keep their schema
+        ours = {path: value for path, value in ours.items() if path[:2] != ("data", "custom")}
+        theirs.pop(("data", "custom"))
     paths = [path for path in {**ours, **theirs} if ours.get(path) != theirs.get(path) and path not in _FREE]
     if paths:
         raise ConfigError(

@@ -13,9 +13,9 @@ from egt.config.run import RunConfig
 from egt.encodings.store import Store
 from egt.encodings.store.place import cache_folder, store_name
 from egt.errors import DataError
-from egt.inference.data import open_source
 from egt.inference.execution import Execution, execution
 from egt.inference.memory import available_memory
+from egt.inference.run_data import open_source
 from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.sources.generated import GeneratedSource
 from egt.sources.source import DataCard, Source

@@ -113,14 +113,17 @@ def prepare_in_memory(
     num_workers: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Prepared]:
-    """The prepared graphs of a split, about two thousand at a time; no file is written. Arguments as in `prepare`."""
+    """The prepared graphs of a split, about two thousand at a time; no file is written.
+
+    Arguments as in `prepare`; the stage of which `progress` is told is "preparing".
+    """
     records = source.records(split)
     num_done = 0
     with Workers(source, preparation, num_workers) as workers, closing(workers.chunks(records)) as chunks:
         while group := list(islice(chunks, CHUNKS_AT_ONCE)):
             num_done += sum(chunk.num_records for chunk in group)
             if progress is not None:
-                progress(f"preparing {split}", num_done, len(records))
+                progress("preparing", num_done, len(records))
             yield Prepared(
                 samples=[sample for chunk in group for sample in samples_of(chunk, preparation)],
                 rows=[row for chunk in group for row in chunk.rows.tolist()],

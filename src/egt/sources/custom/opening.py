@@ -115,7 +115,11 @@ def _plan(split: SplitPlan | str | None, seed: int) -> SplitPlan:
 def _check_fits(raw: RawData, schema: CustomSchema) -> None:
     """Refuse data that lacks what a schema needs."""
     if raw.is_molecules != (schema.format == "molecules"):
-        raise DataError(f"{raw.where}: this is {raw.format} data, but the schema was made for {schema.format} data")
+        what = "does not read molecules" if raw.is_molecules else "reads molecules only"
+        raise DataError(
+            f"{raw.where}: this is {raw.format} data, but the schema was made for {schema.format} data; "
+            f"a model of it {what}"
+        )
     graphs = [graph for graph in raw.graphs if graph is not None]
     for level, features in (("node", schema.node_features), ("edge", schema.edge_features)):
         there = {name for graph in graphs for name in (graph.nodes if level == "node" else graph.edge_columns)}

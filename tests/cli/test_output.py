@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egt.cli.bars import Bars
+from egt.cli.output import Bars
 
 
 def test_each_piece_of_work_has_a_bar(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
