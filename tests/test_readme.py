@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from egt.cli import main
+
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
 

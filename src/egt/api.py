@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import ValidationError
 
+from egt.artifact.artifact import find_artifact
 from egt.config.custom import infer_config
 from egt.config.load import find_config, override, read_config
 from egt.config.run import RunConfig, StartConfig
 from egt.errors import ConfigError, DataError
 from egt.graph import Level
-from egt.inference.predictions import Predictions
-from egt.inference.predictor import Predictor, find_artifact, load
 from egt.inference.run_data import open_source
-from egt.sources.custom import open_custom
+from egt.sources.custom.opening import open_custom
 from egt.sources.custom.schema import CustomSchema, SplitPlan
 from egt.sources.source import Progress, Source
 from egt.training.complete import Outcome, fit
@@ -33,9 +32,9 @@ from egt.training.finetune import describe_start, with_model_of
 from egt.training.folder import CONFIG, try_folder
 
 if TYPE_CHECKING:
+    from egt.inference.predictions import Predictions
+    from egt.inference.predictor import Predictor
     from egt.training.transfer import Tuned
-
-__all__ = ["Run", "load", "train"]
 
 Settings = Sequence[str] | Mapping[str, Any]
 
@@ -47,6 +46,8 @@ class Run(Outcome):
     @cached_property
     def model(self) -> Predictor:
         """The trained model."""
+        from egt.inference.predictor import Predictor
+
         return Predictor(self.artifact)
 
     def predict(self, data: Any) -> Predictions:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import egt
-from egt.artifact.artifact import Artifact, save_artifact
+from egt.artifact.artifact import Artifact, find_artifact, save_artifact
 from egt.assemble import build_model
 from egt.config.model import ModelConfig
 from egt.config.run import DataConfig, RunConfig, TrainerConfig
@@ -19,7 +19,7 @@ from egt.errors import ArtifactError, DataError
 from egt.graph import Graph
 from egt.inference import memory, predictor
 from egt.inference.execution import execution
-from egt.inference.predictor import Predictor, find_artifact
+from egt.inference.predictor import Predictor
 from egt.inputs.distance import Distance
 from egt.inputs.values import NodeValues
 from egt.readouts.edge import PerEdge

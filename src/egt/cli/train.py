@@ -49,13 +49,13 @@ def train(
         resume: Continue the run in the run folder.
         json: Print one JSON object as the last line.
     """
-    from egt import api
+    import egt.api
     from egt.training.processes import is_first
 
     first = is_first()
     _show_log(first)
     with Bars() as bars:
-        run = api.train(
+        run = egt.api.train(
             what,
             target,
             task=task,

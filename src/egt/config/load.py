@@ -15,7 +15,6 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from egt.config.migrate import migrate
-from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.errors import ConfigError
 from egt.parts import Part, PartError
@@ -72,6 +71,8 @@ def find_config(name_or_path: str) -> RunConfig:
     path = Path(name_or_path)
     if path.suffix in {".yaml", ".yml"} or path.is_file():
         return read_config(path)
+    from egt.config.presets import preset  # here: presets read the cards of all benchmarks
+
     return preset(name_or_path)
 
 

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from egt.artifact.artifact import CARD, Artifact, load_artifact
+from egt.artifact.artifact import Artifact, find_artifact, load_artifact
 from egt.assemble import build_task, preparation
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Prepared, prepare_in_memory
-from egt.errors import ArtifactError, DataError
+from egt.errors import DataError
 from egt.graph import Graph, IntArray
 from egt.inference.embedding import Embedding, embeddings
 from egt.inference.evaluation import evaluate
@@ -26,7 +26,7 @@ from egt.inference.memory import too_large
 from egt.inference.predictions import Prediction, Predictions
 from egt.inference.processes import Processes, device_of
 from egt.inference.run_data import open_new, open_source, prepare_split
-from egt.sources.custom import CustomSource
+from egt.sources.custom.custom_source import CustomSource
 from egt.sources.source import ALL, SPLITS, Progress, Source
 from egt.tasks.scale import TargetScale
 
@@ -179,20 +179,6 @@ def load(path: str | Path, *, device: str | None = None, processes: Processes = 
         processes: that share the work.
     """
     return Predictor(load_artifact(find_artifact(path)), device, processes)
-
-
-def find_artifact(path: str | Path) -> Path:
-    """The folder of an artifact: the given one, or the artifact in a run folder."""
-    given = Path(path)
-    for place in (given, given / "artifact"):
-        if (place / CARD).is_file():
-            return place
-    if given.is_dir():
-        unfinished = (
-            " (the run in it has not finished: continue it with --resume)" if (given / "checkpoints").is_dir() else ""
-        )
-        raise ArtifactError(f"{given}: holds no artifact{unfinished}; give the folder that `egt train` wrote")
-    raise ArtifactError(f"{given}: no such artifact; give the folder that `egt train` wrote")
 
 
 @contextmanager

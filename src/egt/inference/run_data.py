@@ -11,8 +11,8 @@ from egt.config.run import RunConfig
 from egt.encodings.store import Store, prepare
 from egt.errors import DataError
 from egt.graph import Graph
-from egt.sources.benchmarks.benchmark import BENCHMARKS, open_benchmark
-from egt.sources.custom import CustomSchema, GraphsSource, card_schema, open_custom
+from egt.sources.custom.opening import open_custom
+from egt.sources.custom.schema import CustomSchema, card_schema
 from egt.sources.source import ALL, Progress, Source
 
 
@@ -29,6 +29,8 @@ def open_source(
     """
     schema = config.data.custom
     if schema is None:
+        from egt.sources.benchmarks.benchmark import open_benchmark  # here: the run of a file needs no benchmark
+
         return open_benchmark(config.data.source, options=config.data.options, fetch=fetch, progress=progress)
     if data is None and not Path(config.data.source).exists():
         raise DataError(
@@ -50,6 +52,8 @@ def open_new(config: RunConfig, data: Any) -> Source:
     schema = reading_schema(config)
     graphs = [data] if isinstance(data, Graph) else data
     if isinstance(graphs, Sequence) and all(isinstance(item, Graph) for item in graphs) and schema.format != "graphs":
+        from egt.sources.custom.graphs_source import GraphsSource
+
         # Graphs for a model of other data have the categories and values that it reads.
         return GraphsSource({ALL: graphs}, schema.target(), feature_schema(config.model))
     return open_custom(data, schema=schema)
@@ -57,12 +61,20 @@ def open_new(config: RunConfig, data: Any) -> Source:
 
 def reading_schema(config: RunConfig) -> CustomSchema:
     """How new files are read: as the custom data of the run was, or as the card of its benchmark says."""
-    return config.data.custom or card_schema(BENCHMARKS.get(config.data.source).card)
+    if config.data.custom is not None:
+        return config.data.custom
+    from egt.sources.benchmarks.benchmark import BENCHMARKS
+
+    return card_schema(BENCHMARKS.get(config.data.source).card)
 
 
 def keep_schema(config: RunConfig, source: Source) -> RunConfig:
     """The run with what its features and targets mean, whatever it is trained on, so that its model can predict."""
-    if config.data.custom is not None or config.data.source in BENCHMARKS:
+    if config.data.custom is not None:
+        return config
+    from egt.sources.benchmarks.benchmark import BENCHMARKS
+
+    if config.data.source in BENCHMARKS:
         return config
     data = config.data.model_copy(update={"custom": card_schema(source.card)})
     return config.model_copy(update={"data": data})

@@ -10,13 +10,11 @@ from typing import Any
 
 from torch import Tensor
 
-from egt.artifact.artifact import CONFIG, Artifact, load_artifact, weights_sha256
+from egt.artifact.artifact import CONFIG, Artifact, find_artifact, load_artifact, weights_sha256
 from egt.config.load import override, read_config
 from egt.config.run import RunConfig, StartConfig
 from egt.errors import ArtifactError, ConfigError
 from egt.graph import Level
-from egt.inference.predictor import find_artifact
-from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.sources.custom.schema import MOLECULE_SCHEMAS, Feature
 from egt.training.transfer import Key, Remap, Start, Tuned
 
@@ -35,10 +33,9 @@ def describe_start(
 ) -> StartConfig:
     """What the configuration of a run says about the artifact it starts from. Arguments as in `StartConfig`."""
     path = find_artifact(artifact)
-    place = str(Path(artifact).resolve()) if Path(artifact).exists() else artifact  # or the name of a shipped one
     name = read_config(path / CONFIG).name
     return StartConfig(
-        artifact=place,
+        artifact=str(Path(artifact).resolve()),
         name=name,
         sha256=weights_sha256(path),
         keep_head=keep_head,
@@ -140,6 +137,8 @@ def _vocabulary(config: RunConfig) -> str | None:
     schema = config.data.custom
     if schema is not None:
         return schema.vocabulary if schema.format == "molecules" else None
+    from egt.sources.benchmarks.benchmark import BENCHMARKS  # here: the run of a file needs none of them
+
     if config.data.source not in BENCHMARKS:
         return None
     features = BENCHMARKS.get(config.data.source).card.schema

@@ -18,8 +18,7 @@ from typing import Any
 from egt.encodings.encoding import Preparation, Sample
 from egt.encodings.store.chunks import FORMAT_VERSION, field_names, samples_of, stored_settings
 from egt.encodings.store.place import building_folder, cache_folder, discard, publish, sole_builder, store_name
-from egt.encodings.store.reader import Store
-from egt.encodings.store.store_files import StoreWriter, writing_in
+from egt.encodings.store.store_files import Store, StoreWriter, writing_in
 from egt.encodings.store.workers import Parts, Workers
 from egt.errors import DataError
 from egt.sources.source import Progress, Reading, Source

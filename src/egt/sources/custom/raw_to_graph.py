@@ -130,7 +130,8 @@ def _check_ends(edges: IntArray, num_nodes: int) -> None:
 
 
 def _weights(raw_graph: RawGraph, schema: CustomSchema, warnings: list[str]) -> NDArray[np.float64] | None:
-    if not schema.weight:
+    unweighted = schema.format == "graphs" and schema.weight not in raw_graph.edge_columns
+    if not schema.weight or unweighted:
         return None
     num_edges = raw_graph.edges.shape[1]
     column = raw_graph.edge_columns.get(schema.weight, np.full(num_edges, np.nan))

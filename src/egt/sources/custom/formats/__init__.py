@@ -6,7 +6,7 @@ of the group `egt.parts`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from egt.parts import Registry
@@ -40,5 +40,5 @@ def one_or_many(data: Any, kind: Callable[[Any], bool]) -> list[Any]:
     """The objects of a kind: the given one, or all items of a list or data set of them; else none."""
     if kind(data):
         return [data]
-    items = list(data) if isinstance(data, Iterable) and not isinstance(data, str) else []
+    items = list(data) if isinstance(data, Iterable) and not isinstance(data, str | Mapping) else []
     return items if all(kind(item) for item in items) else []

@@ -68,7 +68,7 @@ class Tables(Format):
         """Whether this is a file with such a name, a frame, or a list of texts."""
         if isinstance(data, Path):
             return data.is_file() and data.name.lower().endswith(TABLE_SUFFIXES)
-        return is_frame(data) or bool(one_or_many(data, _is_text))
+        return is_frame(data) or (not isinstance(data, str) and bool(one_or_many(data, _is_text)))
 
     @staticmethod
     def read(data: Any) -> RawData:
