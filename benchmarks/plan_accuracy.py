@@ -28,7 +28,7 @@ def train(given: str, folder: str) -> None:
     from egt.config.presets import preset
     from egt.sources.benchmarks.benchmark import BENCHMARKS
     from egt.sources.custom import GraphsSource
-    from egt.training import complete
+    from egt.training import run
     from egt.training.footprint import synthetic_graph
     from egt.training.plan import card_sizes
 
@@ -43,7 +43,7 @@ def train(given: str, folder: str) -> None:
         ]
         for split, batches in (("train", STEPS), ("val", 1), ("test", 1))
     }
-    vars(complete)["open_source"] = lambda _: GraphsSource(graphs, card.target)
+    vars(run)["open_source"] = lambda _: GraphsSource(graphs, card.target)
     short = [f"trainer.max_steps={2 * STEPS}", "schedule={kind: constant}", "trainer.select=last"]
     command_line(["train", name, "--out", folder, "--set", *short, *settings])
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.train [--json] [--steps 40] [--threads 2]
 
-A step comes from the store through the loader, the model, its heads and the optimizer, driven by `egt.training.fit`.
+A step comes from the store through the loader, the model, its heads and the optimizer, driven by `egt.training.loop`.
 The layer stack alone is measured on the same batches. ZINC-12K is read from EGT_DATA_DIR, PATTERN is generated.
 """
 
@@ -32,13 +32,13 @@ from egt.graph import Graph
 from egt.nn.channels import Scope
 from egt.nn.layer import EGTLayer
 from egt.sources.benchmarks.benchmark import open_benchmark
-from egt.training.fit import fit
+from egt.training.run import train_on
 
 
 def whole_steps(config: RunConfig, samples: Sequence[Sample]) -> float:
-    """Seconds of a training step in `fit`, over an epoch of the samples."""
+    """Seconds of a training step in the loop, over an epoch of the samples."""
     with tempfile.TemporaryDirectory() as folder:
-        result = fit(config, samples, None, out_dir=Path(folder), show_progress=False)
+        result = train_on(config, samples, None, folder=Path(folder), show_progress=False)
     return result.history[-1]["seconds"] / result.history[-1]["step"]
 
 

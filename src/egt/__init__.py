@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from egt.inference.predictor import load
     from egt.model import EGT
     from egt.nn.layer import EGTLayer
-    from egt.training.complete import fit
+    from egt.training.run import train as fit
 
 _HOMES = {
     "EGT": "egt.model:EGT",
@@ -31,7 +31,7 @@ _HOMES = {
     "Predictions": "egt.inference.predictions:Predictions",
     "Run": "egt.api:Run",
     "RunConfig": "egt.config.run:RunConfig",
-    "fit": "egt.training.complete:fit",
+    "fit": "egt.training.run:train",
     "load": "egt.inference.predictor:load",
     "preset": "egt.config.presets:preset",
     "presets": "egt.config.presets:",

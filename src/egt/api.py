@@ -27,13 +27,15 @@ from egt.inference.run_data import open_source
 from egt.sources.custom.opening import open_custom
 from egt.sources.custom.schema import CustomSchema, SplitPlan
 from egt.sources.source import Progress, Source
-from egt.training.complete import Outcome, fit
 from egt.training.finetune import describe_start, with_model_of
-from egt.training.folder import CONFIG, try_folder
+from egt.training.run import Outcome
+from egt.training.run import train as train_run
+from egt.training.run_folder import CONFIG, try_folder
 
 if TYPE_CHECKING:
     from egt.inference.predictions import Predictions
     from egt.inference.predictor import Predictor
+    from egt.training.callbacks import Callback
     from egt.training.transfer import Tuned
 
 Settings = Sequence[str] | Mapping[str, Any]
@@ -67,6 +69,7 @@ def train(
     freeze_below: int = 0,
     tune: Tuned = "all",
     resume: bool = False,
+    callbacks: Sequence[Callback] = (),
     progress: bool = True,
     watch: Progress | None = None,
     show: Callable[[CustomSchema], None] | None = None,
@@ -86,6 +89,7 @@ def train(
         freeze_below: with `start`: leave the embeddings and the layers below this one unchanged.
         tune: with `start`: "edges" trains the edge channel only, and keeps the head.
         resume: continue the run in the run folder.
+        callbacks: are told about each step and epoch.
         progress: show a progress bar while training.
         watch: is told about the preparation of graphs.
         show: is told what was inferred about your own data, before training begins.
@@ -106,7 +110,9 @@ def train(
         config = with_model_of(config, read_config(find_artifact(start) / CONFIG), settings)
     else:
         config = override(config, settings)
-    outcome = fit(config, folder, source=source, resume=resume, show_progress=progress, watch=watch)
+    outcome = train_run(
+        config, folder, source=source, resume=resume, show_progress=progress, watch=watch, callbacks=callbacks
+    )
     return Run(*(getattr(outcome, field.name) for field in fields(outcome)))
 
 

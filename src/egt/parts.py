@@ -141,6 +141,8 @@ class Part(Section):
 
     kind: str
     registry: ClassVar[Registry[Any]]
+    default_kind: ClassVar[str] = ""
+    """The kind of settings that do not name one; "" if they have to."""
 
     def check(self, run: RunConfig) -> None:
         """Raise a `ValueError` if the part does not go together with the rest of a run."""
@@ -168,6 +170,8 @@ class Part(Section):
             return value
         if isinstance(value, str):
             value = {"kind": value}
+        elif isinstance(value, dict) and cls.default_kind:
+            value = {"kind": cls.default_kind, **value}
         if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
             raise ValueError(f"a {cls.registry.slot} is a mapping with a kind{cls.registry.hint('')}")
         part = cls.registry.find(value["kind"])

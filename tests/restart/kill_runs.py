@@ -29,7 +29,7 @@ def train(out: Path, epochs: int, num_workers: int, environment: dict[str, str])
     os.environ.update(environment)
     import torch
 
-    from egt.training.fit import fit
+    from egt.training.run import train_on
 
     torch.set_num_threads(1)
     layout = "padded" if "WORLD_SIZE" in environment else "packed"
@@ -44,7 +44,7 @@ def train(out: Path, epochs: int, num_workers: int, environment: dict[str, str])
         },
     )
     samples = tiny_samples(config, 90), tiny_samples(config, 15, seed=1)
-    fit(config, *samples, out_dir=out, resume=True, show_progress=False)
+    train_on(config, *samples, folder=out, resume=True, show_progress=False)
 
 
 def start(out: Path, epochs: int, num_workers: int, num_processes: int) -> list[ForkServerProcess]:
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    SERVER.set_forkserver_preload(["egt.training.engine", "tests.training.tiny"])
+    SERVER.set_forkserver_preload(["egt.training.loop", "tests.training.tiny"])
     chance = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as folder:
         alone, killed = Path(folder) / "alone", Path(folder) / "killed"

@@ -16,8 +16,8 @@ import torch
 
 from egt.encodings.encoding import Sample
 from egt.errors import RunError
-from egt.training import run
-from egt.training.fit import FitResult, fit
+from egt.training import callbacks
+from egt.training.run import Trained, train_on
 from tests.training.tiny import tiny_config, tiny_samples
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +43,7 @@ class Interrupting(Sequence[Sample]):
         return self.samples[index]
 
 
-def same(first: FitResult, second: FitResult) -> bool:
+def same(first: Trained, second: Trained) -> bool:
     curves = [[{k: v for k, v in row.items() if "second" not in k} for row in r.history] for r in (first, second)]
     equal = all(torch.equal(first.weights[name], second.weights[name]) for name in first.weights)
     return equal and curves[0] == curves[1]
@@ -57,12 +57,12 @@ def test_an_interrupted_run_keeps_its_state_and_continues_exactly(
     config = tiny_config(data={"batching": mode}, trainer={"ema_decay": 0.9})
     samples, validation = tiny_samples(config, 37), tiny_samples(config, 11, seed=1)
     options: dict[str, Any] = {"show_progress": False}
-    alone = fit(config, samples, validation, out_dir=tmp_path / "alone", **options)
+    alone = train_on(config, samples, validation, folder=tmp_path / "alone", **options)
     out = tmp_path / "stopped"
     for after in (95, 120):  # labels and sizes are looked at first, 77 times; then 37 samples in each epoch
         with pytest.raises(RunError, match=rf"stopped by {number.name} .*continue with --resume"):
-            fit(config, Interrupting(samples, after, number), validation, out_dir=out, resume=True, **options)
-    assert same(alone, fit(config, samples, validation, out_dir=out, resume=True, **options))
+            train_on(config, Interrupting(samples, after, number), validation, folder=out, resume=True, **options)
+    assert same(alone, train_on(config, samples, validation, folder=out, resume=True, **options))
 
 
 @pytest.mark.parametrize("trainer", [{"ema_decay": 0.9}, {"max_epochs": None, "max_steps": 7}])
@@ -70,36 +70,36 @@ def test_a_run_that_is_stopped_in_its_validation_does_it_again(tmp_path: Path, t
     config = tiny_config(trainer=trainer, data={"batch_size": 4})
     samples, validation = tiny_samples(config, 17), tiny_samples(config, 11, seed=1)
     options: dict[str, Any] = {"show_progress": False}
-    alone = fit(config, samples, validation, out_dir=tmp_path / "alone", **options)
+    alone = train_on(config, samples, validation, folder=tmp_path / "alone", **options)
     out, steps = tmp_path / "stopped", []
     for after in (16, 16, 28):  # labels and sizes are looked at first: 12 samples; an epoch reads 11
         interrupting = Interrupting(validation, after, signal.SIGTERM)
         with pytest.raises(
             RunError, match=r"stopped by SIGTERM in epoch \d after step \d+; the state is kept"
         ) as stopped:
-            fit(config, samples, interrupting, out_dir=out, resume=True, **options)
+            train_on(config, samples, interrupting, folder=out, resume=True, **options)
         steps.append(int(str(stopped.value).split("step ")[1].split(";")[0]))
     assert steps[:2] == [5, 5]  # the first validation, twice; nothing is trained before the second
     assert steps[2] > 5
-    assert same(alone, fit(config, samples, validation, out_dir=out, resume=True, **options))
+    assert same(alone, train_on(config, samples, validation, folder=out, resume=True, **options))
 
 
 def test_a_signal_after_the_last_step_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tiny_config(trainer={"max_epochs": 1})
     samples = tiny_samples(config, 6)
-    monkeypatch.setattr(run, "write_history", lambda *_: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr(callbacks, "write_history", lambda *_: signal.raise_signal(signal.SIGTERM))
     with pytest.raises(RunError, match="stopped by SIGTERM after the last step; continue with --resume"):
-        fit(config, samples, samples, out_dir=tmp_path, show_progress=False)
+        train_on(config, samples, samples, folder=tmp_path, show_progress=False)
 
 
 def test_a_finished_run_can_be_made_longer_and_equals_the_long_one(tmp_path: Path) -> None:
     short, long = (tiny_config(trainer={"max_epochs": epochs}) for epochs in (2, 4))
     samples, validation = tiny_samples(short, 37), tiny_samples(short, 11, seed=1)
-    whole = fit(long, samples, validation, out_dir=tmp_path / "whole", show_progress=False)
-    first = fit(short, samples, validation, out_dir=tmp_path / "parts", show_progress=False)
-    again = fit(short, samples, validation, out_dir=tmp_path / "parts", resume=True, show_progress=False)
+    whole = train_on(long, samples, validation, folder=tmp_path / "whole", show_progress=False)
+    first = train_on(short, samples, validation, folder=tmp_path / "parts", show_progress=False)
+    again = train_on(short, samples, validation, folder=tmp_path / "parts", resume=True, show_progress=False)
     assert same(first, again)
-    assert same(whole, fit(long, samples, validation, out_dir=tmp_path / "parts", resume=True, show_progress=False))
+    assert same(whole, train_on(long, samples, validation, folder=tmp_path / "parts", resume=True, show_progress=False))
 
 
 def killed(kills: int, processes: int, epochs: int) -> dict[str, Any]:

@@ -8,10 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.progress import Progress
 
-from egt.training import engine
+from egt.training import loop
 from egt.training.bar import RunBar, _clock
-from egt.training.fit import fit
+from egt.training.progress import StepSums
+from egt.training.run import train_on
 from tests.training.tiny import tiny_config, tiny_samples
 
 
@@ -21,12 +23,12 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float | None, st
     seen: list[tuple[float, float | None, str, str]] = []
 
     class Watched(RunBar):
-        def on_train_batch_end(self, *arguments: Any) -> None:
-            super().on_train_batch_end(*arguments)
+        def on_step(self, *arguments: Any) -> None:
+            super().on_step(*arguments)
             [task] = self.bar.tasks
             seen.append((task.completed, task.total, task.description, task.fields["facts"]))
 
-    monkeypatch.setattr(engine, "RunBar", Watched)
+    monkeypatch.setattr(loop, "RunBar", Watched)
     return seen
 
 
@@ -34,7 +36,7 @@ def test_it_counts_steps_and_shows_loss_metric_best_speed_and_time_left(
     tmp_path: Path, shown: list[tuple[float, float | None, str, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tiny_config(trainer={"max_epochs": 3})
-    result = fit(config, tiny_samples(config, 37), tiny_samples(config, 11, seed=1), out_dir=tmp_path)
+    result = train_on(config, tiny_samples(config, 37), tiny_samples(config, 11, seed=1), folder=tmp_path)
     assert [done for done, _, _, _ in shown] == list(range(1, 16))
     assert {total for _, total, _, _ in shown} == {15}
     assert [name for _, _, name, _ in shown] == [f"epoch {1 + k // 5}/3" for k in range(15)]
@@ -48,15 +50,15 @@ def test_it_counts_steps_and_shows_loss_metric_best_speed_and_time_left(
 
 def test_a_resumed_run_judges_the_time_left_by_its_own_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     progress = SimpleNamespace(step=90, epoch=9, sums=[1.0, 2.0, 0.0, 8.0], history=[], best=None)
-    run: Any = SimpleNamespace(progress=progress, config=tiny_config(trainer={"max_epochs": 10}), steps_per_epoch=10)
-    trainer: Any = SimpleNamespace(world_size=2)
-    nobody: Any = None
-    clock = iter([0.0, 0.0, 3.0])
+    config = tiny_config(trainer={"max_epochs": 10})
+    state: Any = SimpleNamespace(progress=progress, config=config, num_steps=100)
+    clock = iter([0.0, 3.0])
     monkeypatch.setattr("egt.training.bar.time.monotonic", lambda: next(clock))
-    bar = RunBar(run, "mae", shown=False)
-    bar.on_train_start(trainer, nobody)
+    monkeypatch.setattr(Progress, "start", lambda _: None)
+    bar = RunBar("mae")
+    bar.on_start(state)
     progress.step = 91
-    bar.on_train_batch_end(trainer, nobody, None, [SimpleNamespace(num_graphs=6)], 0)
+    bar.on_step(state, StepSums(0.5, 1.0, 0.0, 12.0))
     monkeypatch.undo()
     [task] = bar.bar.tasks
     assert (task.completed, task.total, task.description) == (91, 100, "epoch 10/10")

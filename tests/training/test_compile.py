@@ -9,7 +9,7 @@ import torch
 from pydantic import ValidationError
 
 from egt.schedules.constant import ConstantRate
-from egt.training.fit import fit
+from egt.training.run import train_on
 from tests.training.tiny import tiny_config, tiny_samples
 
 
@@ -22,7 +22,7 @@ def test_a_compiled_run_learns_the_same(tmp_path: Path) -> None:
             trainer={"max_epochs": 2, "compile": compiled, "select": "last"},
             schedule=ConstantRate(),
         )
-        results.append(fit(config, tiny_samples(config, 20), None, out_dir=tmp_path / str(compiled)))
+        results.append(train_on(config, tiny_samples(config, 20), None, folder=tmp_path / str(compiled)))
     plain, compiled_run = results
     assert set(compiled_run.weights) == set(plain.weights)  # no trace of the compiler in the names
     for name, weight in plain.weights.items():

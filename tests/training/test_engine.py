@@ -1,96 +1,73 @@
-"""One process of a run: what its optimizer does and which loggers it has."""
+"""Several processes: whole copies of the model or parts of it, the result is that of one process."""
 
 from __future__ import annotations
 
-import sys
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
-from egt.assemble import build_model
-from egt.schedules.constant import ConstantRate
-from egt.training.fit import fit
+from egt.config.run import RunConfig
+from egt.errors import RunError
+from egt.training.callbacks import Callback
+from egt.training.checkpoint import checkpoints_of
+from egt.training.progress import StepSums
+from egt.training.run import Trained, train_on
+from egt.training.state import State
 from tests.training.tiny import tiny_config, tiny_samples
 
 
-def one_step(out: Path, **optimizer: float) -> dict[str, torch.Tensor]:
-    """The weights after a single step."""
-    config = tiny_config(
-        optimizer=optimizer, schedule=ConstantRate(), trainer={"max_epochs": None, "max_steps": 1, "select": "last"}
-    )
-    return dict(fit(config, tiny_samples(config, 8), None, out_dir=out, show_progress=False).weights)
+class StopAt(Callback):
+    """Stops the run after a step, as a user's own code may."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step(self, state: State, step: StepSums) -> None:
+        if state.progress.step == self.step:
+            raise RunError("enough")
 
 
-def test_weight_decay_takes_its_share_of_every_weight(tmp_path: Path) -> None:
-    """AdamW: w <- (1 - lr * decay) w - lr * update, with the update of Adam."""
-    lr, decay = 0.01, 3.0
-    torch.manual_seed(7)
-    start = build_model(tiny_config()).state_dict()
-    plain = one_step(tmp_path / "plain", lr=lr)
-    decayed = one_step(tmp_path / "decayed", lr=lr, weight_decay=decay)
-    assert any(not torch.equal(start[name], plain[name]) for name in start)
-    for name, weight in start.items():
-        torch.testing.assert_close(decayed[name], plain[name] - lr * decay * weight, rtol=1e-5, atol=1e-7)
+def two(strategy: str, **trainer: Any) -> RunConfig:
+    """A run of two processes in which one has nothing to do in some steps; some batches come in parts."""
+    settings = {"max_epochs": 2, "accumulate": 2, "devices": 2, "ema_decay": 0.9, "gradient_clip": 0.5}
+    data = {"batch_size": 4, "pair_budget": 100}
+    return tiny_config(data=data, trainer={**settings, "strategy": strategy, **trainer})
 
 
-def test_tensorboard_gets_every_epoch(tmp_path: Path) -> None:
-    reading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    config = tiny_config(trainer={"max_epochs": 2})
-    samples = tiny_samples(config, 8)
-    result = fit(config, samples, samples, out_dir=tmp_path, show_progress=False)
-    events = reading.EventAccumulator(str(tmp_path / "tensorboard"))
-    events.Reload()
-    found = [(event.step, event.value) for event in events.Scalars("val_loss")]
-    assert found == [(row["step"], pytest.approx(row["val_loss"])) for row in result.history]
+def train(config: RunConfig, folder: Path, **options: Any) -> Trained:
+    samples, validation = tiny_samples(config, 25), tiny_samples(config, 3, seed=4)
+    return train_on(config, samples, validation, folder, show_progress=False, **options)
 
 
-class Recorder:
-    """A run of Weights & Biases that keeps what it is told."""
-
-    def __init__(self, **settings: Any) -> None:
-        self.settings, self.rows = settings, list[dict[str, Any]]()
-        self.config = self
-
-    def log(self, metrics: dict[str, Any], **_: Any) -> None:
-        self.rows.append(metrics)
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_, **__: None
+def curve(result: Trained) -> list[dict[str, float]]:
+    return [{k: v for k, v in row.items() if "second" not in k} for row in result.history]
 
 
-@pytest.mark.parametrize("mode", [None, "offline"])
-def test_weights_and_biases_is_used_where_its_environment_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str | None
-) -> None:
-    from lightning.pytorch.loggers import wandb as loggers
+@pytest.mark.parametrize("precision", ["32", "bf16"])
+def test_parts_of_a_model_train_as_whole_copies_do(tmp_path: Path, precision: str) -> None:
+    copies = train(two("ddp", precision=precision), tmp_path / "ddp")
+    parts = train(two("fsdp", precision=precision), tmp_path / "fsdp")
+    tolerance = 1e-5 if precision == "32" else 1e-2
+    assert copies.weights.keys() == parts.weights.keys()
+    for name, weight in copies.weights.items():
+        torch.testing.assert_close(parts.weights[name], weight, atol=tolerance, rtol=0)
+    for mine, theirs in zip(curve(copies), curve(parts), strict=True):
+        assert mine == pytest.approx(theirs, rel=tolerance)
 
-    runs: list[Recorder] = []
 
-    def init(**settings: Any) -> Recorder:
-        runs.append(Recorder(**settings))
-        return runs[-1]
-
-    stub = ModuleType("wandb")
-    stub.__spec__ = ModuleSpec("wandb", None)
-    inner = ModuleType("wandb.sdk"), ModuleType("wandb.sdk.lib"), ModuleType("wandb.wandb_run")
-    stub.__dict__.update(init=init, run=None, require=lambda *_: None)
-    inner[1].__dict__["RunDisabled"] = type("RunDisabled", (), {})
-    inner[2].__dict__["Run"] = Recorder
-    for module in (stub, *inner):
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(loggers, "_WANDB_AVAILABLE", True)
-    monkeypatch.delenv("WANDB_API_KEY", raising=False)
-    monkeypatch.delenv("WANDB_MODE", raising=False)
-    if mode is not None:
-        monkeypatch.setenv("WANDB_MODE", mode)
-    config = tiny_config(trainer={"max_epochs": 2})
-    samples = tiny_samples(config, 8)
-    result = fit(config, samples, samples, out_dir=tmp_path, show_progress=False)
-    assert len(runs) == (mode is not None)
-    for run in runs:
-        assert (run.settings["name"], run.settings["project"], run.settings["dir"]) == ("tiny", "egt", str(tmp_path))
-        assert [row["val_loss"] for row in run.rows] == [row["val_loss"] for row in result.history]
+def test_parts_continue_exactly_and_their_checkpoints_are_those_of_copies(tmp_path: Path) -> None:
+    often = {"checkpoint_minutes": 1e-6}
+    alone = train(two("fsdp", **often), tmp_path / "alone")
+    with pytest.raises(RunError, match="enough"):
+        train(two("fsdp", **often), tmp_path / "stopped", callbacks=[StopAt(5)])
+    kept = checkpoints_of(tmp_path / "stopped").latest()
+    assert kept is not None
+    assert kept[0]["progress"]["step"] == 5
+    resumed = train(two("fsdp", **often), tmp_path / "stopped", resume=True)
+    assert curve(alone) == curve(resumed)
+    assert all(torch.equal(weight, resumed.weights[name]) for name, weight in alone.weights.items())
+    # The files are the same whatever the processes held: whole copies go on from there.
+    longer = train(two("ddp", **often, max_epochs=3), tmp_path / "stopped", resume=True)
+    assert len(longer.history) == 3

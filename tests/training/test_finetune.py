@@ -14,6 +14,7 @@ from egt.assemble import build_model
 from egt.config.custom import custom_task
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, ConfigError
+from egt.inputs.constant import Constant
 from egt.inputs.distance import Distance
 from egt.inputs.features import edge_features, node_features
 from egt.inputs.svd import Svd
@@ -38,7 +39,7 @@ def own(nodes: tuple[Feature, ...] = (), edges: tuple[Feature, ...] = (), **chan
         format="jsonl", level="graph", kind="regression", targets=("a",), node_features=nodes, edge_features=edges
     )
     model = {
-        "node_inputs": (*node_features(schema.features()), Svd(rank=8)),
+        "node_inputs": (*(node_features(schema.features()) or (Constant(),)), Svd(rank=8)),
         "pair_inputs": (Distance(max_hops=16), *edge_features(schema.features())),
     }
     config = tiny_config(data={"source": "own.jsonl", "custom": schema}, model=model, task=custom_task(schema.target()))

@@ -16,14 +16,14 @@ import torch
 from egt.assemble import preparation
 from egt.config.load import override
 from egt.config.presets import preset
-from egt.training.fit import fit
+from egt.training.run import train_on
 from egt.training.footprint import synthetic_graph
 
 torch.set_num_threads(2)
 settings = ["trainer.max_steps=2", "trainer.select=last", "schedule={kind: constant}", "data.batch_size=1"]
 config = override(preset("tsp-500k"), settings)
 sample = preparation(config)(synthetic_graph(config, 1000, np.random.default_rng(0), targets=True))
-result = fit(config, [sample, sample], None, out_dir=Path(sys.argv[1]), show_progress=False)
+result = train_on(config, [sample, sample], None, folder=Path(sys.argv[1]), show_progress=False)
 assert result.history[-1]["step"] == 2
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """

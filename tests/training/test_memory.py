@@ -21,8 +21,8 @@ from egt.inference.memory import prediction_bytes
 from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.sources.custom import GraphsSource
 from egt.training import memory
-from egt.training.fit import fit
 from egt.training.footprint import Footprint, measure_footprint, synthetic_graph
+from egt.training.run import train_on
 
 TINY = ["model.num_layers=3", "model.node_width=16", "model.edge_width=8", "model.num_heads=2", "data.batch_size=4"]
 
@@ -120,7 +120,7 @@ def test_a_graph_that_is_only_evaluated_may_have_more_pairs_than_a_part_of_a_bat
     split = memory.fit_into_memory(short, {"train": train, "val": large})
     assert split.data.pair_budget is not None
     assert split.data.pair_budget < 60**2
-    result = fit(split, train, large, out_dir=tmp_path / "run", show_progress=False)
+    result = train_on(split, train, large, folder=tmp_path / "run", show_progress=False)
     assert np.isfinite(result.metrics["loss"])
 
 

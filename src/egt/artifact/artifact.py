@@ -179,7 +179,7 @@ def _write_files(artifact: Artifact, folder: Path) -> None:
 def versions() -> dict[str, str]:
     """The versions of what decides a result."""
     found = {"egt": __version__}
-    for name in ("torch", "numpy", "lightning", "rdkit"):
+    for name in ("torch", "numpy", "rdkit"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

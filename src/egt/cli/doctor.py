@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from egt.cli.output import print_json, print_table
 from egt.errors import RunError
 
-_NEEDED = ("torch", "lightning", "torchmetrics", "numpy", "scipy", "numba", "pyarrow", "pydantic")
+_NEEDED = ("torch", "numpy", "scipy", "numba", "pyarrow", "pydantic")
 _EXTRAS = {
     "mol": ("rdkit",),
     "graph": ("networkx", "torch_geometric", "h5py"),

@@ -26,8 +26,8 @@ def evaluate(
         json: Print one JSON object instead.
     """
     from egt.errors import DataError
+    from egt.execution.processes import join_processes, leave_processes
     from egt.inference.predictor import load
-    from egt.inference.processes import join_processes, leave_processes
 
     if data is None and split not in ("train", "val", "test"):
         raise DataError(f"--split {split}: there are train, val and test; other data is given with --data FILE")

@@ -56,30 +56,30 @@ def run(words: Sequence[str]) -> None:
     from cyclopts import CycloptsError
 
     try:
-        commands()(words, exit_on_error=False, print_error=False)
+        app()(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         raise EgtError(str(error)) from error
 
 
-def commands() -> App:
+def app() -> App:
     """The commands; the code of one is loaded when it is called."""
     from cyclopts import App
 
-    app = App(
+    egt = App(
         name="egt",
         help="Edge-augmented Graph Transformer: learn on nodes, edges and whole graphs with global self-attention.",
         version=__version__,
         help_epilogue="Every command takes --debug to show where an error comes from.",
     )
-    app.command("egt.cli.train:train", name="train", help="Train a preset, a run.yaml or your own data.")
-    app.command("egt.cli.evaluate:evaluate", name="evaluate", help="Evaluate a trained model.")
-    app.command("egt.cli.predict:predict", name="predict", help="Predict for files or SMILES.")
-    app.command("egt.cli.plan:plan", name="plan", help="Estimate memory and time of a run before it starts.")
-    app.command("egt.cli.data:data", name="data", help="List, describe or prepare data sets.")
-    app.command("egt.cli.presets:presets", name="presets", help="List the models of the paper, or show one.")
-    app.command("egt.cli.import_official:import_official", name="import-official", help="Import the authors' weights.")
-    app.command("egt.cli.doctor:doctor", name="doctor", help="Show the installation and run the self-checks.")
-    return app
+    egt.command("egt.cli.train:train", name="train", help="Train a preset, a run.yaml or your own data.")
+    egt.command("egt.cli.evaluate:evaluate", name="evaluate", help="Evaluate a trained model.")
+    egt.command("egt.cli.predict:predict", name="predict", help="Predict for files or SMILES.")
+    egt.command("egt.cli.plan:plan", name="plan", help="Estimate memory and time of a run before it starts.")
+    egt.command("egt.cli.data:data", name="data", help="List, describe or prepare data sets.")
+    egt.command("egt.cli.presets:presets", name="presets", help="List the models of the paper, or show one.")
+    egt.command("egt.cli.import_official:import_official", name="import-official", help="Import the authors' weights.")
+    egt.command("egt.cli.doctor:doctor", name="doctor", help="Show the installation and run the self-checks.")
+    return egt
 
 
 @contextmanager

@@ -39,9 +39,9 @@ def predict(
             evaluator of OGB's PCQM4Mv2 takes it (`--split test -o y_pred_pcqm4m-v2_test-dev.npz`).
         json: Print one JSON object as the last line.
     """
+    from egt.execution.processes import join_processes, leave_processes
     from egt.inference.predictions import join
     from egt.inference.predictor import load
-    from egt.inference.processes import join_processes, leave_processes
 
     if bool(inputs) == (split is not None):
         raise DataError("give either inputs (files or SMILES) or --split")

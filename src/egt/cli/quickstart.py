@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from egt.graph import Graph
     from egt.inference.predictions import Prediction
     from egt.sources.source import Source
-    from egt.training.complete import Outcome
+    from egt.training.run import Outcome
 
 FOLDER = Path("runs", "quickstart")
 TRAINING_SECONDS = 180.0
@@ -54,7 +54,7 @@ def main(folder: Path = FOLDER, settings: Sequence[str] = (), epochs: int | None
 
     from egt.inference.predictor import Predictor
     from egt.inference.run_data import open_source
-    from egt.training.complete import fit
+    from egt.training.run import train
 
     if folder.exists():
         shutil.rmtree(folder)
@@ -63,7 +63,7 @@ def main(folder: Path = FOLDER, settings: Sequence[str] = (), epochs: int | None
     config = override(config, [f"trainer.max_epochs={epochs}"])
     say(f"training {config.model.num_layers} layers on {source.card.split_sizes['train']} graphs made on the spot")
     with Bars() as bars:
-        outcome = fit(config, folder, source=source, watch=bars)
+        outcome = train(config, folder, source=source, watch=bars)
     graphs = {split: _graphs(source, split) for split in ("train", "test")}
     scores = baselines(graphs["train"], graphs["test"])
     scores["EGT"] = outcome.artifact.metrics["test"]["weighted_accuracy"]

@@ -50,7 +50,7 @@ def train(
         json: Print one JSON object as the last line.
     """
     import egt.api
-    from egt.training.processes import is_first
+    from egt.execution.processes import is_first
 
     first = is_first()
     _show_log(first)
@@ -76,7 +76,7 @@ def train(
 def _show_log(first: bool) -> None:
     """Warnings, and without a terminal, which would show a bar, a line for each epoch; from one process of several."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING if first else logging.ERROR)
-    logging.getLogger("egt.training.run").setLevel(logging.NOTSET if sys.stderr.isatty() else logging.INFO)
+    logging.getLogger("egt.training.callbacks").setLevel(logging.NOTSET if sys.stderr.isatty() else logging.INFO)
 
 
 def _show_schema(what: str, schema: CustomSchema) -> None:

@@ -108,13 +108,19 @@ def override(config: RunConfig, settings: Sequence[str], where: str = "--set") -
 
 
 def _append(content: Any, path: str, text: str, setting: str) -> None:
-    """Add an entry to a list, as in `model.pair_inputs+={kind: random_walk}`."""
+    """Add an entry to a list, as in `model.pair_inputs+={kind: random_walk}`; one of the same kind gives way."""
     target = content
     for k, section in enumerate(path.split(".")):
         target = _step_into(target, section, ".".join(path.split(".")[: k + 1]), setting)
     if not isinstance(target, list):
         raise ConfigError(f"--set {setting}: {path} is no list; += adds an entry to one, as in model.pair_inputs+=...")
-    target.append(_parse_value(text))
+    value = _parse_value(text)
+    kind = value.get("kind") if isinstance(value, dict) else value
+    target[:] = [*(entry for entry in target if kind is None or _kind_of(entry) != kind), value]
+
+
+def _kind_of(entry: Any) -> Any:
+    return entry.get("kind") if isinstance(entry, dict) else None
 
 
 def _forget_other_kind(section: dict[str, Any], path: str, kind: Any) -> None:

@@ -64,6 +64,8 @@ class TrainerConfig(Section):
 
     `recompute` runs each layer again in the backward pass instead of keeping what is inside (the fused kernel on a CPU
     does so by itself). `compile` hands the layers to `torch.compile`, on the padded layout; it takes minutes to start.
+    `strategy` says what several processes hold: "ddp" the whole model each, "fsdp" each its part of the weights and of
+    the optimizer. `trackers` "auto" are TensorBoard and Weights & Biases where they are installed and set up; [] none.
     """
 
     max_epochs: PositiveInt | None = None
@@ -72,6 +74,7 @@ class TrainerConfig(Section):
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
     devices: PositiveInt | Literal["auto"] = 1
     num_nodes: PositiveInt = 1
+    strategy: Literal["ddp", "fsdp"] = "ddp"
     precision: Annotated[Literal["32", "bf16", "16"], BeforeValidator(_as_text)] = "32"
     gradient_clip: PositiveFloat | None = None
     accumulate: PositiveInt = 1
@@ -79,6 +82,7 @@ class TrainerConfig(Section):
     compile: bool = False
     recompute: bool = False
     checkpoint_minutes: PositiveFloat = 10.0
+    trackers: Literal["auto"] | tuple[Literal["tensorboard", "wandb"], ...] = "auto"
 
 
 class StartConfig(Section):

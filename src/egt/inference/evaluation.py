@@ -1,16 +1,34 @@
-"""Metrics of a model on prepared samples."""
+"""Loss and metrics of a model on prepared samples: of a validation while it trains, and of `evaluate` afterwards."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.errors import DataError
-from egt.inference.forward import ALONE, Progress, forward
-from egt.inference.processes import Processes
+from egt.execution.processes import ALONE, Processes
+from egt.inference.forward import forward
 from egt.model import EGT
+from egt.sources.source import Progress
 from egt.tasks.task import Task, targets
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a model achieves on a split.
+
+    Fields:
+        loss: mean over all labels; auxiliary objectives do not count.
+        metrics: the scores of the task, with `num_labels` and `num_graphs` they stand on.
+        diverged: the numbers of graphs in batches whose loss is not finite.
+    """
+
+    loss: float
+    metrics: dict[str, float]
+    diverged: list[int]
 
 
 def evaluate(
@@ -20,14 +38,24 @@ def evaluate(
     samples: Sequence[Sample],
     progress: Progress | None = None,
     processes: Processes = ALONE,
-) -> dict[str, float]:
-    """The metrics of the task over all labels of the samples, with `num_graphs` and `num_labels` they stand on."""
+    **options: Any,
+) -> Evaluation:
+    """Loss and metrics over all labels of the samples, the same in each process. Arguments as in `forward`."""
     if not len(samples):
         raise DataError("there is no graph to evaluate on")
-    scores = task.scores()
-    for _, batch, prediction in forward(model, config, samples, progress, processes):
+    scores, loss, labels = task.scores(), 0.0, 0.0
+    diverged: list[int] = []
+    for numbers, batch, prediction in forward(
+        model, config, samples, progress, processes, stage="evaluating", **options
+    ):
+        batch_loss, batch_labels = task.loss(prediction, batch)
+        loss, labels = loss + batch_loss.double().item(), labels + batch_labels.item()
         scores.update(prediction, targets(batch, task.level))
+        if not batch_loss.isfinite():
+            diverged += numbers.tolist()
+    loss, labels = processes.total(loss, labels)
     scores, *others = processes.gather(scores)
     for other in others:
         scores.absorb(other)
-    return {**scores.compute(), "num_graphs": float(len(samples))}
+    metrics = {**scores.compute(), "num_graphs": float(len(samples))}
+    return Evaluation(loss / max(labels, 1), metrics, [k for ids in processes.gather(diverged) for k in ids])

@@ -9,20 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from egt.batching.batch import GraphBatch, collate
+from egt.batching.batch import GraphBatch, LayoutName
 from egt.batching.groups import IntArray
-from egt.batching.loader import graph_sizes
+from egt.batching.loader import graph_sizes, step_loader
 from egt.batching.sampling import evaluation_batches
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
+from egt.execution.processes import ALONE, Processes
 from egt.inference.execution import execution
-from egt.inference.processes import Processes
 from egt.model import EGT
+from egt.sources.source import Progress
 
-Progress = Callable[[int, int], None]
-"""Called with the number of graphs done and of all graphs."""
-
-ALONE = Processes()
 PAIRS_AT_ONCE = 2_000_000
 """How many pairs are computed at once when the run does not say; a larger graph is computed alone."""
 
@@ -33,15 +30,26 @@ def forward(
     samples: Sequence[Sample],
     progress: Progress | None = None,
     processes: Processes = ALONE,
+    *,
+    stage: str = "predicting",
+    layout: LayoutName | None = None,
+    num_workers: int = 0,
+    in_step: bool = False,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[IntArray, GraphBatch, Tensor]]:
     """The outputs of a model for all samples, or for the share of one of several processes.
 
     Args:
-        model: in evaluation mode, on the device that computes.
+        model: on the device that computes.
         config: of its run: batch size, layout, pair budget.
         samples: prepared graphs.
         progress: is told how far it is.
         processes: that share the work.
+        stage: what `progress` calls the work.
+        layout: of the batches; by default what suits the device.
+        num_workers: worker processes that make the batches; 0 makes them here.
+        in_step: every process runs the model equally often, as a model that is spread over them needs it.
+        stop: is asked after each batch whether to end early.
 
     Yields:
         The numbers of the graphs of a batch, the batch, and (rows, outputs) as the model gave them. Every sample
@@ -51,22 +59,30 @@ def forward(
     if not len(sizes):
         return
     device = next(model.parameters()).device
-    layout = execution(config, device, training=False).layout
+    layout = layout or execution(config, device, training=False).layout
+    budget = evaluation_budget(config.data.pair_budget, sizes)
+    shares = [
+        evaluation_batches(
+            sizes, config.data.batch_size, layout, pair_budget=budget, rank=rank, num_ranks=processes.count
+        )
+        for rank in (range(processes.count) if in_step else [processes.rank])
+    ]
+    own = shares[processes.rank if in_step else 0]
+    # A process with less work than the others repeats a batch of theirs, which counts nowhere.
+    spare = shares[0][:1] * (max(map(len, shares)) - len(own))
     done = 0
     with evaluating(model):
-        for numbers in evaluation_batches(
-            sizes,
-            config.data.batch_size,
-            layout,
-            pair_budget=evaluation_budget(config.data.pair_budget, sizes),
-            rank=processes.rank,
-            num_ranks=processes.count,
-        ):
-            batch = collate([samples[k] for k in numbers.tolist()], layout, numbers.tolist()).to(device)
-            yield numbers, batch, model(batch)
-            done += len(numbers)
-            if progress is not None:
-                progress(min(done * processes.count, len(sizes)), len(sizes))
+        loader = step_loader(samples, [[numbers] for numbers in (*own, *spare)], layout, num_workers)
+        for k, [batch] in enumerate(loader):
+            batch = batch.to(device)
+            output = model(batch)
+            if k < len(own):
+                yield own[k], batch, output
+                done += len(own[k])
+                if progress is not None:
+                    progress(stage, min(done * processes.count, len(sizes)), len(sizes))
+            if stop():
+                return
 
 
 def evaluation_budget(pair_budget: int | None, sizes: IntArray) -> int:

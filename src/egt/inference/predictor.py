@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,14 @@ from egt.assemble import build_task, preparation
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Prepared, prepare_in_memory
 from egt.errors import DataError
+from egt.execution.devices import device_of
+from egt.execution.processes import ALONE, Processes
 from egt.graph import Graph, IntArray
 from egt.inference.embedding import Embedding, embeddings
 from egt.inference.evaluation import evaluate
-from egt.inference.forward import ALONE, forward, rows_per_graph, split_rows
+from egt.inference.forward import forward, rows_per_graph, split_rows
 from egt.inference.memory import too_large
 from egt.inference.predictions import Prediction, Predictions
-from egt.inference.processes import Processes, device_of
 from egt.inference.run_data import open_new, open_source, prepare_split
 from egt.sources.custom.custom_source import CustomSource
 from egt.sources.source import ALL, SPLITS, Progress, Source
@@ -53,10 +53,7 @@ class Predictor:
         self.config = artifact.config
         self.device = torch.device(device) if device else device_of(processes)
         self.model = artifact.model.to(self.device).eval()
-        scale = artifact.data.get("scale")
-        self.task = build_task(
-            self.config, None if scale is None else TargetScale(tuple(scale["mean"]), tuple(scale["std"]))
-        )
+        self.task = build_task(self.config, TargetScale.from_json(artifact.data.get("scale")))
 
     def predict(self, data: Any, *, watch: Progress | None = None) -> Predictions:
         """The predictions for new data, one per row, in the order of the input. No file is written.
@@ -98,8 +95,7 @@ class Predictor:
         if not len(source.records(split)):
             raise DataError(f"the split {split!r} is empty; the data has {_split_sizes(source)}")
         store = prepare_split(self.config, source, split, progress=watch)
-        told = None if watch is None else partial(watch, "evaluating")
-        return evaluate(self.model, self.task, self.config, store, told, processes=self.processes)
+        return evaluate(self.model, self.task, self.config, store, watch, self.processes).metrics
 
     def encode(self, data: Any, *, watch: Progress | None = None) -> list[Embedding | None]:
         """What the model makes of each graph of new data before its head: see `Embedding`.
@@ -142,7 +138,7 @@ class Predictor:
             done += part.num_records
         return Predictions(self.config, predictions)
 
-    def _answers(self, samples: Sequence[Sample], progress: Callable[[int, int], None] | None) -> list[Answer]:
+    def _answers(self, samples: Sequence[Sample], progress: Progress | None) -> list[Answer]:
         """For each graph its values and pairs, or the reason why there are none."""
         level = self.task.level
         sizes = [sample.graph.num_nodes for sample in samples]
@@ -191,8 +187,8 @@ def reading(watch: Progress | None) -> Iterator[None]:
         watch("reading", 1, 1)
 
 
-def _counting(watch: Progress, before: int, total: int) -> Callable[[int, int], None]:
-    return lambda done, _: watch("predicting", before + done, total)
+def _counting(watch: Progress, before: int, total: int) -> Progress:
+    return lambda stage, done, _: watch(stage, before + done, total)
 
 
 def _rows(part: Prepared) -> list[int]:

@@ -69,6 +69,11 @@ class Channels:
     scope: Scope
     queries: Tensor
 
+    @property
+    def layout(self) -> Layout:
+        """Where each node and pair is stored."""
+        return self.scope.layout
+
     def updated(self, h: Tensor, e: Tensor) -> Channels:
         """The channels after a layer; an edge channel that it made belongs to the layer after it."""
         return replace(self, h=h, e=e, scope=self.scope if e is self.e else self.scope.owned())

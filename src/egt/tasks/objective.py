@@ -22,6 +22,7 @@ class Objective(Part):
     """A head on the edge channel with a loss of its own, added with `weight` (kappa)."""
 
     registry: ClassVar[Registry[type[Objective]]] = Registry("objective", __package__)
+    default_kind: ClassVar[str] = "distance"
     weight: NonNegativeFloat
 
     @property

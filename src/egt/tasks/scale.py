@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,3 +45,12 @@ class TargetScale:
         import torch
 
         return torch.tensor(self.mean, device=device), torch.tensor(self.std, device=device)
+
+    def to_json(self) -> dict[str, list[float]]:
+        """What `from_json` takes."""
+        return {"mean": list(self.mean), "std": list(self.std)}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Sequence[float]] | None) -> TargetScale | None:
+        """The scale that a checkpoint or an artifact keeps; None where targets are not standardized."""
+        return None if content is None else cls(tuple(content["mean"]), tuple(content["std"]))

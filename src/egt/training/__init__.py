@@ -1,1 +1,1 @@
-"""Objects -> a trained model: steps, schedules, checkpoints and `fit`. The only folder that imports Lightning."""
+"""Data -> a trained model: `run.train` is a complete run, `loop.loop` the training loop, `state` what it keeps."""

@@ -24,15 +24,19 @@ from torch import Tensor
 
 from egt.encodings.store.store_files import sync_folder
 from egt.errors import ArtifactError, ConfigError, RunError
-from egt.training.folder import try_folder
 from egt.training.progress import Best, Progress
+from egt.training.run_folder import CHECKPOINTS, cannot_write
 
 FORMAT = "egt-checkpoint-1"
 _NEEDED = ("config", "data", "scale", "progress", "schedule", "precision", "trained")
-"""What the state of a run holds; `Run.checkpoint` writes it."""
+"""What the state of a run holds; `State.checkpoint` writes it."""
 _KEPT = 2
 _PATIENCE_SECONDS = 30.0
 """How long a run waits for one that was killed a moment ago to be gone."""
+
+
+Kept = tuple[dict[str, Any], dict[str, Tensor]]
+"""The state of a run as JSON, and its tensors by name."""
 
 
 class Checkpoints:
@@ -47,9 +51,11 @@ class Checkpoints:
         self._referred: list[str | None] = []  # weight files of the kept generations
 
     def open(self) -> None:
-        """Make the folder, and see that it can be written."""
-        try_folder(self.folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        """Make the folder."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_write(self.folder, error) from error
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
@@ -94,7 +100,7 @@ class Checkpoints:
             if path.name not in self._referred:
                 path.unlink()
 
-    def latest(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+    def latest(self) -> Kept | None:
         """State and tensors of the newest checkpoint, None if there is none."""
         generations = self.generations()
         if not generations:
@@ -108,6 +114,16 @@ class Checkpoints:
             raise ArtifactError(f"{error}; delete it to {rest}") from error
         self._referred = [(state.get("best") or {}).get("file")]
         return state, tensors
+
+
+def checkpoints_of(folder: Path) -> Checkpoints:
+    """The checkpoints of the run in this folder."""
+    return Checkpoints(folder / CHECKPOINTS)
+
+
+def named(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+    """The tensors of a part ("model", "optimizer" or "average"), without its name in front."""
+    return {name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items() if name.startswith(f"{part}.")}
 
 
 def write_tensors(path: Path, state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -129,7 +145,7 @@ def write_tensors(path: Path, state: Mapping[str, Any], tensors: Mapping[str, Te
         ) from error
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def read_tensors(path: Path) -> Kept:
     """State and tensors of a file that `write_tensors` made; anything else is an `ArtifactError`."""
     try:
         with safe_open(path, framework="pt") as file:

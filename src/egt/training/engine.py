@@ -1,151 +1,102 @@
-"""One process of a run: Lightning's Trainer around our steps, loaders and checkpoints."""
+"""The engine below the loop, plain PyTorch: device, precision, gradients over processes (docs/engine.md says why)."""
 
 from __future__ import annotations
 
-import importlib.util
-import logging
-import os
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
-import lightning.pytorch as lightning
 import torch
-from lightning.pytorch.loggers import Logger, TensorBoardLogger, WandbLogger
-from lightning.pytorch.strategies import DDPStrategy
+from torch import Tensor, nn
 
-from egt.assemble import build_model, build_task
-from egt.batching.loader import graph_sizes
-from egt.batching.sampling import Sampling
-from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
-from egt.errors import RunError
-from egt.inference.execution import execution
+from egt.config.run import TrainerConfig
+from egt.execution.devices import device_of
+from egt.execution.processes import ALONE, join_processes, launched
 from egt.model import EGT
-from egt.nn.kernels.allocator import keep_freed_memory
-from egt.tasks.scale import TargetScale
-from egt.training.bar import RunBar
-from egt.training.data import TrainingSteps, ValidationSteps
-from egt.training.interruption import Interruption, ending_at_once
-from egt.training.module import TrainingModule
-from egt.training.run import Run, checkpoints_of
-from egt.training.transfer import Start, start_from
 
-_PRECISION: dict[str, Literal["32-true", "bf16-mixed", "16-mixed"]] = {
-    "32": "32-true",
-    "bf16": "bf16-mixed",
-    "16": "16-mixed",
-}
+Losses = Callable[..., tuple[Tensor, Tensor]]
+
+_DTYPES = {"32": torch.float32, "bf16": torch.bfloat16, "16": torch.float16}
 
 
-def train(
-    config: RunConfig,
-    train_samples: Sequence[Sample],
-    validation_samples: Sequence[Sample] | None,
-    out_dir: Path,
-    facts: Mapping[str, Any],
-    start: Start | None,
-    show_progress: bool,
-) -> None:
-    """Train to the end, from the latest checkpoint in `out_dir` if there is one. Arguments as in `fit`.
+class Engine:
+    """What one process of a run computes with.
 
-    facts: goes into every checkpoint; "scale" holds mean and std of the targets, or None.
+    Gradients are the mean over all processes, so a loss is multiplied by their number to be summed over them.
+
+    Args:
+        settings: of the run.
+
+    Attributes:
+        device: where this process computes.
+        processes: that train together; it has met them.
+        sharded: whether each process holds only its part of the weights.
+        scaler: of losses in float16; does nothing otherwise.
     """
-    keep_freed_memory()
-    with Interruption() as interruption, _quiet(), ExitStack() as stack:
-        trainer = _trainer(config, out_dir)
-        if trainer.world_size > 1:  # Lightning would do this later, where a signal waits until all have come
-            with ending_at_once("while waiting for the other processes"):
-                trainer.strategy.setup_environment()
-        if trainer.is_global_zero:
-            stack.enter_context(checkpoints_of(out_dir).claimed())
-        how = execution(config, trainer.strategy.root_device)
-        sampling = Sampling(
-            graph_sizes(train_samples),
-            config.data.batch_size,
-            seed=config.seed,
-            mode=config.data.batching,
-            layout=how.layout,
-            pair_budget=config.data.pair_budget,
-            accumulate=config.trainer.accumulate,
-            rank=trainer.global_rank,
-            num_ranks=trainer.world_size,
-        )
-        run = Run(
-            config, _model(config, how.fused, start), facts, out_dir, sampling.num_steps, writes=trainer.is_global_zero
-        )
-        latest = run.checkpoints.latest()
-        if latest is not None:
-            run.restore(*latest)
-        if run.finished:
-            return
-        scale = None if facts["scale"] is None else TargetScale(**facts["scale"])
-        task = build_task(config, scale)
-        bar = RunBar(run, task.metric, shown=show_progress and trainer.is_global_zero)
-        named = {"training": train_samples, "validation": validation_samples or ()}
-        trainer.fit(
-            TrainingModule(config, run.model, task, run, interruption, named, [bar]),
-            TrainingSteps(train_samples, sampling, run, config.data.num_workers),
-            ValidationSteps(validation_samples, sampling, config.data, interruption) if validation_samples else None,
-        )
-        if interruption.requested:  # too late for a step to see it
-            raise RunError(f"stopped by {interruption.requested} after the last step; continue with --resume")
+
+    def __init__(self, settings: TrainerConfig) -> None:
+        self.device = device_of(launched() or ALONE, settings.accelerator)
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
+        self.processes = join_processes(self.device)
+        self.sharded = settings.strategy == "fsdp" and self.processes.count > 1
+        self.dtype = _DTYPES[settings.precision]
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
+        self._replicas: Any = None
+
+    def place(self, model: EGT) -> None:
+        """Bring a model to the device, or each process' part of it."""
+        if self.sharded:
+            _shard(model, self.device)
+        else:
+            model.to(self.device)
+
+    def spread(self, losses: nn.Module) -> Losses:
+        """A function of a batch -> losses whose gradients are averaged over all processes."""
+        if self.sharded or self.processes.count == 1:
+            return losses
+        from torch.nn.parallel import DistributedDataParallel
+
+        places = None if self.device.type == "cpu" else [self.device]
+        # Buffers are the same everywhere and never change.
+        self._replicas = DistributedDataParallel(losses, device_ids=places, broadcast_buffers=False)
+        replicas: Losses = self._replicas
+        return replicas
+
+    def accumulating(self, last: bool) -> AbstractContextManager[None]:
+        """Where a micro-batch is computed: gradients of replicas travel once, with the last of a step."""
+        synchronized: AbstractContextManager[None] = nullcontext()
+        return synchronized if last or self._replicas is None else self._replicas.no_sync()
+
+    def precision(self) -> AbstractContextManager[None]:
+        """Where a forward pass is computed: matrix products in half precision if asked."""
+        return torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
 
 
-def _model(config: RunConfig, fused: bool, start: Start | None) -> EGT:
-    """The model at its start, the same in every process."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
-        model = build_model(config, fused=fused)
-    if start is not None:
-        start_from(model, start)
-    if config.trainer.compile:
-        for layer in model.layers:  # layers are alike: one compilation serves them all
-            layer.compile(dynamic=True)
-    return model
+def whole(tensor: Tensor) -> Tensor:
+    """A tensor of which each process may hold a part; all have to ask for it together."""
+    gathered: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+    return gathered
 
 
-def _trainer(config: RunConfig, out_dir: Path) -> lightning.Trainer:
-    settings = config.trainer
-    several = settings.num_nodes > 1 or settings.devices != 1
-    loggers: list[Logger] = []
-    if importlib.util.find_spec("tensorboard") is not None:
-        loggers.append(TensorBoardLogger(out_dir, name="tensorboard", version=""))
-    # Weights & Biases asks for a login unless its environment says what to do: only then is it meant.
-    if importlib.util.find_spec("wandb") is not None and {"WANDB_API_KEY", "WANDB_MODE"} & os.environ.keys():
-        loggers.append(WandbLogger(name=config.name, project="egt", save_dir=out_dir))
-    return lightning.Trainer(
-        accelerator=settings.accelerator,
-        devices=settings.devices,
-        num_nodes=settings.num_nodes,
-        # Buffers are the same everywhere; sending them would need as many evaluation batches in each process.
-        strategy=DDPStrategy(broadcast_buffers=False) if several else "auto",
-        precision=_PRECISION[settings.precision],
-        max_epochs=-1,  # the run knows its end
-        logger=loggers,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        num_sanity_val_steps=0,
-        use_distributed_sampler=False,
-        inference_mode=False,
-        default_root_dir=out_dir,
-    )
+def part_like(value: Tensor, like: Tensor) -> Tensor:
+    """What a process keeps of a whole tensor: as much as it has of another one, on the same device."""
+    if not hasattr(like, "full_tensor"):
+        return value.to(like.device, copy=True)
+    from torch.distributed.tensor import distribute_tensor
+
+    mesh, placements = like.device_mesh, like.placements  # type: ignore[attr-defined]
+    return distribute_tensor(value.to(like.device), mesh, placements, src_data_rank=None)
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without Lightning's hints, which are about settings that this package takes care of."""
-    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="lightning")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+def _shard(model: EGT, device: torch.device) -> None:
+    """Give each process its part of every layer and of the rest; the parts meet when they are computed with."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+    mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
+    for layer in model.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    for method in ("encode", "read"):  # a training step calls them one by one
+        register_fsdp_forward_method(model, method)

@@ -190,7 +190,7 @@ def _model(config: RunConfig, depth: int, fused: bool) -> EGT:
 
 
 def _precision(how: Execution) -> AbstractContextManager[None]:
-    """Half precision as Lightning does it; both kinds of it take the same memory."""
+    """Half precision as training does it; both kinds of it take the same memory."""
     return torch.autocast("cpu", torch.bfloat16, enabled=how.dtype != torch.float32)
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from egt.config.run import RunConfig
 from egt.encodings.store import Store
 from egt.errors import ConfigError
+from egt.execution.devices import device_of, num_devices, share_of_batch
 from egt.inference.execution import Execution, execution
 from egt.inference.forward import evaluation_budget
 from egt.inference.memory import available_memory, prediction_bytes
-from egt.training.devices import device_of, num_devices, share_of_batch
 from egt.training.footprint import Footprint, measure_footprint, num_parameters
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig
         ConfigError: the model, a single graph of any split, or a batch that cannot be split, does not fit; it is named,
             with the settings that help.
     """
-    device = device_of(config)
+    device = device_of(accelerator=config.trainer.accelerator)
     how = execution(config, device)
     free = available_memory(device) // (num_devices(config.trainer) if device.type == "cpu" else 1)
     largest = max(int(store.sizes.max()) for store in stores.values())

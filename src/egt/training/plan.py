@@ -13,17 +13,17 @@ from egt.config.run import RunConfig
 from egt.encodings.store import Store
 from egt.encodings.store.place import cache_folder, store_name
 from egt.errors import DataError
+from egt.execution.devices import device_of, share_of_batch
 from egt.inference.execution import Execution, execution
 from egt.inference.memory import available_memory
 from egt.inference.run_data import open_source
 from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.sources.generated import GeneratedSource
 from egt.sources.source import DataCard, Source
-from egt.training.devices import device_of, share_of_batch
 from egt.training.footprint import Footprint, measure_footprint, measure_seconds
 
 _PROCESS_BYTES = 600_000_000
-"""What Python, torch and Lightning take before any model."""
+"""What Python and torch take before any model."""
 _MEASURED_PAIRS = 60_000
 _SAMPLED = 300
 _CONCENTRATION = 8.0
@@ -71,7 +71,7 @@ class Plan:
 def plan(config: RunConfig) -> Plan:
     """Parameters, memory and time of a run; takes some seconds, and needs no data where a card knows its sizes."""
     sizes, degree, counts, origin = known_sizes(config)
-    device = device_of(config)
+    device = device_of(accelerator=config.trainer.accelerator)
     how = execution(config, device)
     footprint = measure_footprint(config, how, degree)
     batch_bytes, pairs = _worst_batch(config, sizes, footprint)

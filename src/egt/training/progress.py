@@ -1,13 +1,19 @@
-"""Where a run is, and everything that has to be kept to continue it exactly."""
+"""Where a run is: counters and results."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from torch import Tensor, nn
-from torch.optim import Optimizer
+
+class StepSums(NamedTuple):
+    """What an optimizer step adds up over its graphs, of all processes."""
+
+    loss: float
+    labels: float
+    auxiliary_loss: float
+    graphs: float
 
 
 @dataclass
@@ -27,7 +33,7 @@ class Progress:
         epoch: the epoch that is being trained, from 0.
         position: steps of it that are done.
         step: optimizer steps of the whole run that are done.
-        sums: of the running epoch: loss, labels, auxiliary loss, graphs.
+        sums: of the running epoch, as in `StepSums`.
         seconds: of the running epoch, as measured.
         best: the best validation so far.
         history: a row for each finished epoch.
@@ -50,27 +56,3 @@ class Progress:
         """The progress that was kept."""
         best = state["best"]
         return cls(**{**state, "best": None if best is None else Best(**best)})
-
-
-def training_tensors(model: nn.Module, optimizer: Optimizer, average: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights, optimizer state and averaged weights, each under the name of its parameter."""
-    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-    for name, parameter in model.named_parameters():
-        for key, value in optimizer.state.get(parameter, {}).items():
-            tensors[f"optimizer.{key}.{name}"] = value
-    return tensors | {f"average.{name}": tensor for name, tensor in average.items()}
-
-
-def restore_optimizer(model: nn.Module, optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put the optimizer's state back where `training_tensors` took it from."""
-    parameters = dict(model.named_parameters())
-    for full_name, value in named(tensors, "optimizer").items():
-        key, _, name = full_name.partition(".")
-        # Adam counts its steps on the CPU, whatever the device of the weights.
-        device = value.device if key == "step" else parameters[name].device
-        optimizer.state[parameters[name]][key] = value.to(device, copy=True)
-
-
-def named(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
-    """The tensors of a part ("model", "optimizer" or "average"), without its name in front."""
-    return {name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items() if name.startswith(f"{part}.")}

@@ -1,174 +1,299 @@
-"""A run on its way: progress, schedule, averaged weights, and how they are kept and put back."""
+"""A complete run: configuration -> data -> trained model -> metrics -> artifact."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
-import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
-from torch.optim import Optimizer
 
+from egt.artifact.artifact import Artifact, save_artifact
+from egt.assemble import build_model, build_task
+from egt.batching.loader import graph_sizes
 from egt.config.run import RunConfig
-from egt.errors import ArtifactError
-from egt.model import EGT
-from egt.schedules.schedule import Schedule
-from egt.training.average import WeightAverage
-from egt.training.checkpoint import Checkpoints, write_tensors
-from egt.training.folder import CHECKPOINTS
-from egt.training.history import write_history
-from egt.training.progress import Best, Progress, named, restore_optimizer, training_tensors
+from egt.encodings.encoding import Sample
+from egt.encodings.store import Store
+from egt.errors import ArtifactError, ConfigError, DataError, RunError
+from egt.execution.devices import num_devices
+from egt.execution.processes import is_first, launched
+from egt.execution.spawn import run_together
+from egt.inference.evaluation import evaluate
+from egt.inference.run_data import keep_schema, open_source, prepare_split
+from egt.sources.source import SPLITS, Source
+from egt.sources.source import Progress as Telling
+from egt.tasks.scale import TargetScale
+from egt.training.callbacks import Callback
+from egt.training.checkpoint import checkpoints_of, named, read_tensors
+from egt.training.checks import check_labels, check_machine, check_same_run, check_splits, check_unused
+from egt.training.finetune import load_start
+from egt.training.loop import Job, loop
+from egt.training.memory import fit_into_memory
+from egt.training.progress import Progress
+from egt.training.run_folder import ARTIFACT, keep_config, try_folder, unchanged_if_refused
+from egt.training.transfer import Start
 
 log = logging.getLogger(__name__)
 
 
-class Run:
-    """Everything of a run that outlives a step.
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a complete run leaves.
 
-    Args:
-        config: the run's settings.
-        model: what is trained.
-        facts: what a checkpoint has to agree with and what comes with the weights, as JSON.
-        folder: of the run; checkpoints and metrics are written there.
-        steps_per_epoch: optimizer steps of a whole epoch.
-        writes: whether this process writes files.
+    Fields:
+        path: of the artifact.
+        artifact: the trained model with its metrics.
+        epoch: the epoch, from 0, whose weights were selected.
+        history: a row for each epoch.
+        problems: split -> how many of its rows could not be read.
+        is_first: whether this process wrote the artifact; of several, only one does and knows the metrics.
     """
 
-    def __init__(
-        self,
-        config: RunConfig,
-        model: EGT,
-        facts: Mapping[str, Any],
-        folder: Path,
-        steps_per_epoch: int,
-        *,
-        writes: bool,
-    ) -> None:
-        self.config, self.model, self.facts, self.folder = config, model, facts, folder
-        self.steps_per_epoch, self.writes = steps_per_epoch, writes
-        self.checkpoints = checkpoints_of(folder)
-        self.progress = Progress()
-        self.schedule: Schedule = config.schedule.build(config.optimizer.lr)
-        decay = config.trainer.ema_decay
-        self.average = None if decay is None else WeightAverage(model, decay)
-        self.optimizer: Optimizer | None = None
-        self.precision: dict[str, Any] = {}
-        self._kept: Mapping[str, Tensor] = {}
-        self._last_write = time.monotonic()
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run has reached its end."""
-        limits = self.config.trainer
-        return not self.awaits_validation and (
-            (limits.max_epochs is not None and self.progress.epoch >= limits.max_epochs)
-            or (limits.max_steps is not None and self.progress.step >= limits.max_steps)
-        )
-
-    @property
-    def awaits_validation(self) -> bool:
-        """Whether the running epoch has had all its steps, but is not closed."""
-        has_begun = self.progress.sums[3] > 0
-        return has_begun and self.progress.position >= self.last_position
-
-    @property
-    def last_position(self) -> int:
-        """Where the running epoch ends: with its last step, or earlier with the last step of the run."""
-        max_steps = self.config.trainer.max_steps
-        if max_steps is None:
-            return self.steps_per_epoch
-        return min(self.steps_per_epoch, self.progress.position + max_steps - self.progress.step)
-
-    def restore(self, state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        """Continue from a checkpoint; the optimizer follows when it is there."""
-        weights = named(tensors, "model")
-        if weights.keys() != self.model.state_dict().keys():
-            raise ArtifactError(f"the checkpoints in {self.checkpoints.folder} are of another model")
-        self.model.load_state_dict(weights)
-        for name, parameter in self.model.named_parameters():
-            parameter.requires_grad_(name in state["trained"])
-        if self.average is not None:
-            self.average.restore(named(tensors, "average"))
-        self.progress = Progress.from_json(state["progress"])
-        self.schedule.restore(state["schedule"])
-        self.precision = state["precision"]
-        self._kept = tensors
-
-    def attach(self, optimizer: Optimizer) -> None:
-        """Take the optimizer in, and give it the state of the checkpoint that the run continues from."""
-        self.optimizer = optimizer
-        restore_optimizer(self.model, optimizer, self._kept)
-        self._kept = {}
-
-    def checkpoint(self) -> None:
-        """Keep the run as it is."""
-        self._last_write = time.monotonic()
-        if not self.writes:
-            return
-        assert self.optimizer is not None
-        state = {
-            **self.facts,
-            "progress": self.progress.as_json(),
-            "schedule": self.schedule.state(),
-            "best": self.progress.as_json()["best"],
-            "precision": self.precision,
-            "trained": [name for name, parameter in self.model.named_parameters() if parameter.requires_grad],
-        }
-        average = {} if self.average is None else self.average.values
-        tensors = training_tensors(self.model, self.optimizer, average)
-        best = self.progress.best
-        self.checkpoints.write(self.progress.step, state, tensors, None if best is None else best.file)
-
-    def after_step(self, sums: list[float]) -> None:
-        """Count a step, with its loss, labels, auxiliary loss and graphs; write a checkpoint when it is time to."""
-        self.progress.position += 1
-        self.progress.step += 1
-        self.progress.sums = [old + new for old, new in zip(self.progress.sums, sums, strict=True)]
-        if self.average is not None:
-            self.average.update()
-        waited = time.monotonic() - self._last_write
-        if waited >= 60 * self.config.trainer.checkpoint_minutes and self.progress.position < self.last_position:
-            self.checkpoint()
-
-    def end_epoch(self, validation: Mapping[str, float]) -> dict[str, float]:
-        """Close an epoch: history, schedule, best weights, checkpoint. Returns the new row of the history.
-
-        Args:
-            validation: "loss" and metrics on the validation split; empty when there is none.
-        """
-        progress = self.progress
-        loss, labels, auxiliary, graphs = progress.sums
-        row = {
-            "epoch": progress.epoch,
-            "step": progress.step,
-            "lr": self.schedule.rate(progress.step - 1),
-            "train_loss": loss / max(labels, 1),
-            **({"train_auxiliary": auxiliary / max(graphs, 1)} if self.config.task.auxiliary else {}),
-            **{f"val_{name}": value for name, value in validation.items()},
-            "seconds": round(progress.seconds, 3),
-            "graphs_per_second": round(graphs / max(progress.seconds, 1e-9), 1),
-        }
-        progress.history.append(row)
-        if validation:
-            self.schedule.observe(validation["loss"])
-            if progress.best is None or validation["loss"] < progress.best.loss:
-                file = f"best-{progress.step:012d}.safetensors"
-                progress.best = Best(validation["loss"], progress.epoch, file)
-                if self.writes and self.config.trainer.select == "best":
-                    weights = self.model.state_dict() | ({} if self.average is None else self.average.values)
-                    write_tensors(self.checkpoints.folder / file, self.facts, weights)
-        if progress.position >= self.steps_per_epoch:
-            progress.epoch, progress.position = progress.epoch + 1, 0
-        progress.sums, progress.seconds = [0.0] * 4, 0.0
-        self.checkpoint()
-        if self.writes:
-            write_history(self.folder / "metrics.csv", progress.history)
-            log.info("%s", ", ".join(f"{name} {value:.6g}" for name, value in row.items()))
-        return row
+    path: Path
+    artifact: Artifact
+    epoch: int
+    history: Sequence[Mapping[str, float]]
+    problems: Mapping[str, int]
+    is_first: bool = True
 
 
-def checkpoints_of(folder: Path) -> Checkpoints:
-    """The checkpoints of the run in this folder."""
-    return Checkpoints(folder / CHECKPOINTS)
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What training leaves.
+
+    Fields:
+        weights: the selected weights, by parameter name: the best on validation, or the last.
+        epoch: the epoch after which they were taken, from 0.
+        metrics: "loss" and scores of these weights on the validation split; empty without one.
+        history: a row for each epoch, as in metrics.csv.
+        scale: mean and std of the training targets where they were standardized.
+    """
+
+    weights: Mapping[str, Tensor]
+    epoch: int
+    metrics: Mapping[str, float]
+    history: Sequence[Mapping[str, float]]
+    scale: TargetScale | None
+
+
+def train(
+    config: RunConfig,
+    out: Path | str | None = None,
+    *,
+    source: Source | None = None,
+    resume: bool = False,
+    show_progress: bool = True,
+    watch: Telling | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Outcome:
+    """Train and evaluate a run, and save its artifact.
+
+    Args:
+        config: everything that decides the result.
+        out: the run folder, `runs/<name>` by default; gets `config.yaml`, `metrics.csv`, `checkpoints/`, `artifact/`.
+        source: the data, if it is open already.
+        resume: continue the run in `out`.
+        show_progress: show a progress bar while training.
+        watch: is told about the preparation of graphs.
+        callbacks: are told about each step and epoch.
+    """
+    folder = Path("runs", config.name) if out is None else Path(out)
+    if not resume:
+        check_unused(folder)
+    check_machine(config.trainer)
+    try_folder(folder)
+    source = source or open_source(config)
+    config = keep_schema(with_names(config, source), source)
+    with unchanged_if_refused(folder) if is_first() else nullcontext():
+        begun = bool(checkpoints_of(folder).generations())
+        start = None if begun else load_start(config)
+        _keep(config, folder)  # a run that is killed from here on can be resumed without its options
+        stores = _prepare(config, source, watch)
+        fitted = fit_into_memory(config, stores)
+        if fitted is not config:
+            config = fitted
+            _keep(config, folder)
+        with _told_out_of_memory():
+            result = train_on(
+                config,
+                stores["train"],
+                stores.get("val"),
+                folder,
+                resume=True,
+                start=start,
+                show_progress=show_progress,
+                callbacks=callbacks,
+            )
+    path = folder / ARTIFACT
+    problems = {name: sum(1 for row in store.problems if row.error) for name, store in stores.items()}
+    if not is_first():  # another process of this run writes the artifact
+        untrained = Artifact(config, build_model(config))
+        return Outcome(path, untrained, result.epoch, result.history, problems, is_first=False)
+    artifact = _artifact(config, source, stores, result, problems)
+    save_artifact(artifact, path)
+    return Outcome(path, artifact, result.epoch, result.history, problems)
+
+
+def train_on(
+    config: RunConfig,
+    training: Sequence[Sample],
+    validation: Sequence[Sample] | None,
+    folder: Path,
+    *,
+    resume: bool = False,
+    start: Start | None = None,
+    show_progress: bool = True,
+    callbacks: Sequence[Callback] = (),
+) -> Trained:
+    """Train the model of a run on graphs that are prepared: the loop, in as many processes as it asks for.
+
+    With `trainer.devices` above 1 this process starts the others and waits for them (a script that calls it needs
+    `if __name__ == "__main__":`), unless torchrun or Slurm has started them; `folder` is then on a disk they share.
+
+    Args:
+        config: everything that decides the result.
+        training: prepared graphs to learn from; a store, or any sequence.
+        validation: prepared graphs that select the weights and steer the schedule, if it asks for that.
+        folder: of the run; gets `checkpoints/` and `metrics.csv`.
+        resume: continue the run in `folder` where it stopped, or start if there is nothing to continue.
+        start: weights of another model to start with.
+        show_progress: show a progress bar.
+        callbacks: are told about each step and epoch.
+
+    Raises:
+        ConfigError: settings that make no sense here, or a folder that cannot be written.
+        RunError: the run failed: interrupted, diverged, disk full. Its last checkpoint is kept.
+        ArtifactError: a damaged or foreign checkpoint.
+    """
+    check_splits(config, training, validation)
+    if not resume:
+        check_unused(folder)
+    checkpoints = checkpoints_of(folder)
+    checkpoints.open()
+    facts = _facts(config, training, validation)
+    kept = checkpoints.latest()
+    if kept is None:
+        scale = _scale(config, training)
+        facts["scale"] = None if scale is None else scale.to_json()
+    else:
+        check_same_run(kept[0], facts, folder)
+        facts["scale"] = kept[0]["scale"]
+    check_labels(config, training, validation)
+    job = Job(config, training, validation or (), folder, facts, start, show_progress, callbacks)
+    devices = num_devices(config.trainer)
+    if devices > 1 and launched() is None:
+        run_together(loop, devices, {"job": job})
+    else:
+        loop(job)
+    return read_trained(config, folder)
+
+
+def read_trained(config: RunConfig, folder: Path) -> Trained:
+    """The result of the run in a folder, as far as it has come."""
+    latest = checkpoints_of(folder).latest()
+    if latest is None:
+        raise ArtifactError(f"{folder} holds no checkpoint of a run")
+    state, tensors = latest
+    progress = Progress.from_json(state["progress"])
+    epoch = len(progress.history) - 1
+    weights = named(tensors, "model") | named(tensors, "average")
+    if config.trainer.select == "best" and progress.best is not None:
+        epoch = progress.best.epoch
+        _, weights = read_tensors(checkpoints_of(folder).folder / progress.best.file)
+    row = next((row for row in progress.history if row["epoch"] == epoch), {})
+    metrics = {name.removeprefix("val_"): value for name, value in row.items() if name.startswith("val_")}
+    return Trained(weights, epoch, metrics, progress.history, TargetScale.from_json(state["scale"]))
+
+
+def with_names(config: RunConfig, source: Source) -> RunConfig:
+    """The run with targets and classes called as in its data."""
+    if config.data.custom is not None:
+        return config
+    target = source.card.target
+    return config.model_copy(update={"task": config.task.named(target.names, target.class_names)})
+
+
+def _prepare(config: RunConfig, source: Source, watch: Telling | None) -> dict[str, Store]:
+    """The splits that have graphs."""
+    stores = {}
+    for split in SPLITS:
+        if not source.card.split_sizes.get(split):
+            continue
+        store = prepare_split(config, source, split, progress=watch)
+        for problem in store.problems[:5]:
+            if problem.error:
+                log.warning("%s: row %s (%s) is left out: %s", split, problem.row + 1, problem.id, problem.error)
+        if len(store):
+            stores[split] = store
+    if "train" not in stores:
+        raise ConfigError(f"{config.data.source}: no graph of the training split can be read")
+    return stores
+
+
+def _keep(config: RunConfig, folder: Path) -> None:
+    if is_first():
+        keep_config(config, folder)
+
+
+@contextmanager
+def _told_out_of_memory() -> Iterator[None]:
+    """Tell a lack of memory as what to do about it."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in str(error):
+            raise
+        raise RunError(
+            "out of memory; compute a batch in smaller parts (data.pair_budget), or lower data.batch_size "
+            "(`egt plan` tells what a run needs)"
+        ) from error
+
+
+def _facts(config: RunConfig, training: Sequence[Sample], validation: Sequence[Sample] | None) -> dict[str, Any]:
+    """What a checkpoint has to agree with: settings and data."""
+    sizes = graph_sizes(training)
+    return {
+        "config": config.model_dump(mode="json"),
+        "data": hashlib.sha256(sizes.tobytes()).hexdigest(),
+        "content": [each.fingerprint if isinstance(each, Store) else None for each in (training, validation)],
+    }
+
+
+def _scale(config: RunConfig, samples: Sequence[Sample]) -> TargetScale | None:
+    """Mean and std of the training targets, where the task standardizes them."""
+    name = f"{config.model.level}_targets"
+
+    def rows() -> Iterator[NDArray[np.float64]]:
+        for sample in samples:
+            values = getattr(sample.graph, name)
+            if values is None:
+                raise DataError(f"graph {sample.graph.id!r} of the training split has no {name}")
+            yield values
+
+    return config.task.scale(rows())
+
+
+def _artifact(
+    config: RunConfig, source: Source, stores: Mapping[str, Store], result: Trained, problems: Mapping[str, int]
+) -> Artifact:
+    model = build_model(config)
+    model.load_state_dict(dict(result.weights))
+    model.eval()
+    task = build_task(config, result.scale)
+    metrics = {name: evaluate(model, task, config, stores[name]).metrics for name in ("val", "test") if name in stores}
+    card = source.card
+    data = {
+        "card": {**asdict(card), "vocabulary": {}, "split_sizes": {name: len(store) for name, store in stores.items()}},
+        "fingerprint": source.fingerprint(),
+        "scale": None if result.scale is None else result.scale.to_json(),
+        "unreadable_rows": problems,
+        "epoch": result.epoch,
+    }
+    return Artifact(config, model, metrics, data)

@@ -1,0 +1,117 @@
+"""The processes that work together: which of them this is, and what they tell each other.
+
+torchrun and Slurm start processes and describe them in environment variables; `egt.execution.spawn` does the same on
+one machine. Nothing else in the package reads these variables.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from egt.execution.interruption import ending_at_once
+
+if TYPE_CHECKING:
+    import torch
+
+T = TypeVar("T")
+
+_INTERACTIVE = ("bash", "interactive")
+"""Names of Slurm jobs that are a shell: what is typed there was not started by srun."""
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Which of how many processes this is, in all and on this machine; alone by default."""
+
+    rank: int = 0
+    count: int = 1
+    local_rank: int = 0
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process speaks and writes for all."""
+        return self.rank == 0
+
+    def gather(self, value: T) -> list[T]:
+        """The values of all processes, in order of rank, the same in each."""
+        if self.count == 1:
+            return [value]
+        from torch import distributed
+
+        values: list[Any] = [None] * self.count
+        distributed.all_gather_object(values, value)
+        return values
+
+    def total(self, *values: float) -> list[float]:
+        """The sums of plain numbers over all processes, the same in each."""
+        if self.count == 1:
+            return list(values)
+        import torch
+
+        sums = torch.tensor(values, dtype=torch.float64)
+        torch.distributed.all_reduce(sums)
+        totals: list[float] = sums.tolist()
+        return totals
+
+    def wait(self) -> None:
+        """Return when all processes have come here."""
+        self.total(0.0)
+
+
+ALONE = Processes()
+
+
+def launched() -> Processes | None:
+    """The processes that torchrun, Slurm or `egt.execution.spawn` has started with this one; None if nobody did."""
+    found = os.environ
+    if "LOCAL_RANK" in found:
+        count, local_rank = int(found.get("WORLD_SIZE", "1")), int(found["LOCAL_RANK"])
+        before = int(found.get("NODE_RANK", "0")) * int(found.get("LOCAL_WORLD_SIZE", count))
+        return Processes(int(found.get("RANK", before + local_rank)), count, local_rank)
+    if "SLURM_PROCID" in found and "SLURM_NTASKS" in found and found.get("SLURM_JOB_NAME") not in _INTERACTIVE:
+        count = int(found.get("SLURM_STEP_NUM_TASKS", found["SLURM_NTASKS"]))
+        return Processes(int(found["SLURM_PROCID"]), count, int(found.get("SLURM_LOCALID", "0")))
+    return None
+
+
+def is_first() -> bool:
+    """Whether this process speaks and writes for all that a launcher has started; true where there are no others."""
+    return (launched() or ALONE).is_first
+
+
+def join_processes(device: torch.device | None = None) -> Processes:
+    """Meet the processes that a launcher has started (`torchrun --nproc-per-node 2 -m egt predict ...`).
+
+    Args:
+        device: where tensors are that travel between them; numbers and objects always travel over the CPU.
+    """
+    processes = launched() or ALONE
+    if processes.count == 1:
+        return processes
+    from torch import distributed
+
+    os.environ.setdefault("MASTER_ADDR", _first_machine())
+    os.environ.setdefault("MASTER_PORT", str(15_000 + int(os.environ.get("SLURM_JOB_ID", "0")[-4:])))
+    backend = "cpu:gloo"
+    if device is not None and device.type != "cpu":
+        backend += f",{device.type}:{distributed.get_default_backend_for_device(device)}"
+    with ending_at_once("while waiting for the other processes"):
+        distributed.init_process_group(backend, rank=processes.rank, world_size=processes.count)
+    return processes
+
+
+def leave_processes() -> None:
+    """Part from the other processes, if there are any. After an error they may never answer: then just end."""
+    if (launched() or ALONE).count > 1:
+        from torch import distributed
+
+        distributed.destroy_process_group()
+
+
+def _first_machine() -> str:
+    """The first machine of a Slurm job: "node[07-09,12]" is node07."""
+    names = os.environ.get("SLURM_STEP_NODELIST", os.environ.get("SLURM_NODELIST", "127.0.0.1"))
+    return re.sub(r"\[([^,\-\]]*)[^\]]*\]", r"\1", names).split(",")[0]

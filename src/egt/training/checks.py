@@ -1,0 +1,188 @@
+"""What is checked before a run starts, each thing once: machine, folder, splits, labels, and what is continued."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from egt.assemble import build_task
+from egt.config.load import parse_config
+from egt.config.run import RunConfig, TrainerConfig
+from egt.encodings.encoding import Sample
+from egt.errors import ConfigError, DataError
+from egt.execution.devices import has_cuda
+from egt.execution.processes import launched
+from egt.tasks.task import Task
+from egt.training.checkpoint import checkpoints_of
+
+log = logging.getLogger(__name__)
+
+_DIVISION_HINT = "--set split=stratified, split.seed=1 or split.fractions=[0.6, 0.2, 0.2]"
+_FREE: set[tuple[str, ...]] = {
+    ("trainer", "max_epochs"),
+    ("trainer", "max_steps"),
+    ("trainer", "checkpoint_minutes"),
+    ("trainer", "accelerator"),
+    ("trainer", "devices"),
+    ("trainer", "num_nodes"),
+    ("trainer", "strategy"),
+    ("trainer", "trackers"),
+    ("data", "num_workers"),
+    ("data", "pair_budget"),
+    ("start", "artifact"),  # its weights are known by their checksum
+}
+"""Settings that may change when a run is resumed: they say how long, where and in which parts, not what is computed."""
+
+
+def check_machine(settings: TrainerConfig) -> None:
+    """Raise a `ConfigError` where the machine does not have what the run asks for, or a launcher started otherwise."""
+    check_devices(settings)
+    check_launch(settings.devices, settings.num_nodes)
+
+
+def check_devices(settings: TrainerConfig) -> None:
+    """Raise a `ConfigError` where the machine does not have the devices that the run asks for."""
+    there = {"gpu": torch.cuda.is_available() or torch.backends.mps.is_available()}
+    there |= {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not there.get(settings.accelerator, True):
+        raise ConfigError(
+            f"trainer.accelerator is {settings.accelerator}, and PyTorch finds none on this machine; "
+            "use auto or cpu, or install the PyTorch that fits your GPU"
+        )
+    if settings.precision == "16" and not has_cuda(settings):
+        raise ConfigError("trainer.precision 16 needs a GPU; on a CPU use bf16 or 32")
+    if has_cuda(settings) and settings.devices != "auto" and settings.devices > torch.cuda.device_count():
+        raise ConfigError(
+            f"trainer.devices is {settings.devices}, and this machine has {torch.cuda.device_count()} GPUs; "
+            "lower it, or set trainer.accelerator to cpu"
+        )
+
+
+def check_launch(devices: int | str, num_nodes: int) -> None:
+    """Raise a `ConfigError` unless the processes that a launcher has started are those that the run asks for.
+
+    Otherwise they would train alone in one folder, or wait forever for others.
+    """
+    started = launched()
+    if num_nodes > 1 and started is None:
+        raise ConfigError(
+            f"trainer.num_nodes is {num_nodes}, but nobody has started the processes on the other machines: "
+            "use torchrun or Slurm (docs/commands.md), or leave trainer.num_nodes at 1"
+        )
+    if started is not None and devices != "auto" and started.count != int(devices) * num_nodes:
+        raise ConfigError(
+            f"{started.count} processes were started, but trainer.devices x trainer.num_nodes is "
+            f"{int(devices) * num_nodes}: --set trainer.devices={max(1, started.count // num_nodes)}"
+        )
+
+
+def check_unused(folder: Path) -> None:
+    """Raise a `ConfigError` if the folder holds a run, which a new one would overwrite."""
+    if checkpoints_of(folder).generations():
+        raise ConfigError(f"{folder} already holds a run; continue it with --resume, or choose another folder (--out)")
+
+
+def check_splits(config: RunConfig, training: Sequence[Sample], validation: Sequence[Sample] | None) -> None:
+    """Raise an error where a split that the run needs has no graphs."""
+    if not len(training):
+        raise DataError("the training split has no graphs")
+    if validation is None or not len(validation):
+        needs = [
+            setting
+            for setting, asked in (
+                ("trainer.select: best", config.trainer.select == "best"),
+                (f"schedule: {config.schedule.kind}", config.schedule.needs_validation),
+            )
+            if asked
+        ]
+        if needs:
+            raise ConfigError(
+                f"there is no validation split, but {' and '.join(needs)} needs one; give some graphs to validation, "
+                "or set trainer.select to last and schedule to constant"
+            )
+
+
+def check_same_run(kept: Mapping[str, Any], facts: Mapping[str, Any], folder: Path) -> None:
+    """Raise a `ConfigError` unless a checkpoint is of the run that is to be continued: same settings, same data.
+
+    Args:
+        kept: the state in the checkpoint.
+        facts: the same of the run.
+        folder: of the run.
+    """
+    known = parse_config(kept["config"], f"the settings of the run in {folder}")  # with those that are new since
+    ours, theirs = _paths(facts["config"]), _paths(known.model_dump(mode="json"))
+    if known.data.custom is None:  # runs on graphs in memory did not always keep their schema
+        ours = {path: value for path, value in ours.items() if path[:2] != ("data", "custom")}
+        theirs.pop(("data", "custom"))
+    paths = [path for path in {**ours, **theirs} if ours.get(path) != theirs.get(path) and path not in _FREE]
+    if paths:
+        raise ConfigError(
+            f"the run in {folder} was started with other settings: {', '.join('.'.join(path) for path in paths)}; "
+            "resume with the same ones, or start a new run in another folder"
+        )
+    if kept["data"] != facts["data"] or kept.get("content", facts["content"]) != facts["content"]:
+        raise ConfigError(
+            f"the run in {folder} was started on other data: graphs or targets of training or validation have changed "
+            "since; put the data back, or start a new run in another folder"
+        )
+
+
+def _paths(config: Mapping[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], str]:
+    """The settings as path -> value."""
+    flat: dict[tuple[str, ...], str] = {}
+    for name, value in config.items():
+        path = (*above, name)
+        flat |= _paths(value, path) if isinstance(value, dict) else {path: repr(value)}
+    return flat
+
+
+def check_labels(config: RunConfig, training: Sequence[Sample], validation: Sequence[Sample] | None) -> None:
+    """Look at the labels of a run.
+
+    A metric that cannot be computed is only a warning: weights are selected by the loss.
+
+    Raises:
+        DataError: training or validation has no label at all.
+    """
+    splits = {"training": training, "validation": validation or ()}
+    for name, samples in splits.items():
+        if len(samples) and all(np.isnan(_targets(config, sample)).all() for sample in samples):
+            raise DataError(
+                f"none of the {len(samples)} graphs of the {name} split has a label ({', '.join(config.task.names)}); "
+                f"give some of them labels, or divide the data in another way (own data: {_DIVISION_HINT})"
+            )
+    task = build_task(config)
+    if validation and not _computable(task, config, validation):
+        log.warning(
+            "%s cannot be computed on the validation split: it lacks labels, as of the other class. The run goes on "
+            "and selects its weights by the loss; to see the metric, divide the data in another way (own data: %s)",
+            task.metric,
+            _DIVISION_HINT,
+        )
+
+
+def _computable(task: Task, config: RunConfig, samples: Sequence[Sample]) -> bool:
+    """Whether the metric of the task is a number on these samples, whatever is predicted; mostly the first few tell."""
+    scores, look = task.scores(), 1
+    for number, sample in enumerate(samples, start=1):
+        target = torch.tensor(_targets(config, sample), dtype=torch.float32)
+        scores.update(torch.zeros(len(target), config.task.num_outputs), target)
+        if number in (look, len(samples)):
+            if not math.isnan(scores.compute()[task.metric]):
+                return True
+            look *= 2
+    return False
+
+
+def _targets(config: RunConfig, sample: Sample) -> NDArray[Any]:
+    """(rows, T) the targets of a graph at the level of the run, NaN where missing; no rows when it has none."""
+    values = getattr(sample.graph, f"{config.model.level}_targets")
+    return np.empty((0, len(config.task.names))) if values is None else values.reshape(-1, len(config.task.names))

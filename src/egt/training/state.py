@@ -1,0 +1,247 @@
+"""What a run is made of while it trains: model, optimizer, schedule, averaged weights, progress; kept and put back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from egt.assemble import build_model
+from egt.config.run import RunConfig
+from egt.errors import ArtifactError
+from egt.inference.execution import execution
+from egt.model import EGT
+from egt.schedules.schedule import Schedule
+from egt.training.checkpoint import Kept, checkpoints_of, named, write_tensors
+from egt.training.engine import Engine, part_like, whole
+from egt.training.optimizer import AdamW
+from egt.training.progress import Best, Progress, StepSums
+from egt.training.transfer import Start, start_from
+
+
+class WeightAverage:
+    """average <- decay * average + (1 - decay) * weights, after each optimizer step.
+
+    Args:
+        model: whose weights are averaged.
+        decay: of the average.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.model, self.decay = model, decay
+        self.values = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take in the weights after a step."""
+        for name, parameter in self.model.named_parameters():
+            self.values[name].lerp_(parameter, 1 - self.decay)
+
+    @torch.no_grad()
+    def swap(self) -> None:
+        """Exchange the weights of the model and the average."""
+        for name, parameter in self.model.named_parameters():
+            weights = parameter.detach().clone()
+            parameter.copy_(self.values[name])
+            self.values[name] = weights
+
+
+class State:
+    """Everything of a run that outlives a step.
+
+    Args:
+        config: the run's settings.
+        model: what is trained, where it is computed.
+        engine: that computes it.
+        facts: what a checkpoint has to agree with and what comes with the weights, as JSON.
+        folder: of the run; checkpoints are written there, by the first process.
+        steps_per_epoch: optimizer steps of a whole epoch.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        model: EGT,
+        engine: Engine,
+        facts: Mapping[str, Any],
+        folder: Path,
+        steps_per_epoch: int,
+    ) -> None:
+        self.config, self.model, self.engine, self.facts, self.folder = config, model, engine, facts, folder
+        self.steps_per_epoch = steps_per_epoch
+        self.checkpoints = checkpoints_of(folder)
+        self.progress = Progress()
+        self.schedule: Schedule = config.schedule.build(config.optimizer.lr)
+        self.optimizer = AdamW(self.trained, config.optimizer)
+        decay = config.trainer.ema_decay
+        self.average = None if decay is None else WeightAverage(model, decay)
+        self._clock = self._last_write = time.monotonic()
+
+    @property
+    def trained(self) -> dict[str, nn.Parameter]:
+        """The parameters that are not frozen, by name."""
+        return {name: parameter for name, parameter in self.model.named_parameters() if parameter.requires_grad}
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has reached its end."""
+        limits = self.config.trainer
+        return not self.awaits_validation and (
+            (limits.max_epochs is not None and self.progress.epoch >= limits.max_epochs)
+            or (limits.max_steps is not None and self.progress.step >= limits.max_steps)
+        )
+
+    @property
+    def awaits_validation(self) -> bool:
+        """Whether the running epoch has had all its steps, but is not closed."""
+        has_begun = self.progress.sums[3] > 0
+        return has_begun and self.progress.position >= self.last_position
+
+    @property
+    def last_position(self) -> int:
+        """Where the running epoch ends: with its last step, or earlier with the last step of the run."""
+        max_steps = self.config.trainer.max_steps
+        if max_steps is None:
+            return self.steps_per_epoch
+        return min(self.steps_per_epoch, self.progress.position + max_steps - self.progress.step)
+
+    @property
+    def num_steps(self) -> int:
+        """Optimizer steps of the whole run."""
+        limits = self.config.trainer
+        by_epochs = None if limits.max_epochs is None else limits.max_epochs * self.steps_per_epoch
+        return min(steps for steps in (by_epochs, limits.max_steps) if steps is not None)
+
+    @property
+    def checkpoint_due(self) -> bool:
+        """Whether it is time to write a checkpoint; at the end of an epoch one is written anyway."""
+        waited = time.monotonic() - self._last_write
+        return waited >= 60 * self.config.trainer.checkpoint_minutes and self.progress.position < self.last_position
+
+    def start_clock(self) -> None:
+        """Begin to measure the time of the steps that follow."""
+        self._clock = time.monotonic()
+
+    def count(self, step: StepSums) -> None:
+        """Count a step that was taken."""
+        now = time.monotonic()
+        self.progress.seconds += now - self._clock
+        self._clock = now
+        self.progress.position += 1
+        self.progress.step += 1
+        self.progress.sums = [old + new for old, new in zip(self.progress.sums, step, strict=True)]
+        if self.average is not None:
+            self.average.update()
+
+    def close_epoch(self, validation: Mapping[str, float]) -> dict[str, float]:
+        """Close an epoch: history, schedule, best weights, checkpoint. Returns the new row of the history.
+
+        Args:
+            validation: "loss" and metrics on the validation split; empty when there is none.
+        """
+        progress = self.progress
+        row = self._row(validation)
+        progress.history.append(row)
+        if validation:
+            self.schedule.observe(validation["loss"])
+            if progress.best is None or validation["loss"] < progress.best.loss:
+                progress.best = Best(validation["loss"], progress.epoch, f"best-{progress.step:012d}.safetensors")
+                if self.config.trainer.select == "best":
+                    self._keep_best(progress.best.file)
+        if progress.position >= self.steps_per_epoch:
+            progress.epoch, progress.position = progress.epoch + 1, 0
+        progress.sums, progress.seconds = [0.0] * 4, 0.0
+        self.checkpoint()
+        return row
+
+    def checkpoint(self) -> None:
+        """Keep the run."""
+        self._last_write = time.monotonic()
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        for name, state in self.optimizer.state.items():
+            tensors |= {f"optimizer.{key}.{name}": value for key, value in state.items()}
+        if self.average is not None:
+            tensors |= {f"average.{name}": tensor for name, tensor in self.average.values.items()}
+        tensors = self._whole(tensors)
+        if not self.engine.processes.is_first:
+            return
+        progress = self.progress.as_json()
+        state = {
+            **self.facts,
+            "progress": progress,
+            "schedule": self.schedule.state(),
+            "best": progress["best"],
+            "precision": self.engine.scaler.state_dict(),
+            "trained": list(self.trained),
+        }
+        best = self.progress.best
+        self.checkpoints.write(self.progress.step, state, tensors, None if best is None else best.file)
+
+    def restore(self, kept: Kept) -> None:
+        """Continue from a checkpoint, whose weights the model has already."""
+        state, tensors = kept
+        for full_name, value in named(tensors, "optimizer").items():
+            key, _, name = full_name.partition(".")
+            own = self.optimizer.state.setdefault(name, {})
+            own[key] = value if key == "step" else part_like(value, self.optimizer.parameters[name])
+        if self.average is not None:
+            values = named(tensors, "average")
+            self.average.values = {name: part_like(values[name], own) for name, own in self.average.values.items()}
+        self.progress = Progress.from_json(state["progress"])
+        self.schedule.restore(state["schedule"])
+        if state["precision"]:
+            self.engine.scaler.load_state_dict(state["precision"])
+
+    def _row(self, validation: Mapping[str, float]) -> dict[str, float]:
+        """A line of metrics.csv."""
+        progress = self.progress
+        loss, labels, auxiliary, graphs = progress.sums
+        return {
+            "epoch": progress.epoch,
+            "step": progress.step,
+            "lr": self.schedule.rate(progress.step - 1),
+            "train_loss": loss / max(labels, 1),
+            **({"train_auxiliary": auxiliary / max(graphs, 1)} if self.config.task.auxiliary else {}),
+            **{f"val_{name}": value for name, value in validation.items()},
+            "seconds": round(progress.seconds, 3),
+            "graphs_per_second": round(graphs / max(progress.seconds, 1e-9), 1),
+        }
+
+    def _keep_best(self, file: str) -> None:
+        weights = self._whole(self.model.state_dict() | ({} if self.average is None else self.average.values))
+        if self.engine.processes.is_first:
+            write_tensors(self.checkpoints.folder / file, self.facts, weights)
+
+    def _whole(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors, from all processes where each has a part."""
+        return {name: whole(tensor) for name, tensor in tensors.items()}
+
+
+def starting_model(config: RunConfig, engine: Engine, start: Start | None, kept: Kept | None) -> EGT:
+    """The model at its start, the same in every process: random, or another model's weights, or those that were kept.
+
+    Raises:
+        ArtifactError: what was kept is of another model.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        model = build_model(config, fused=execution(config, engine.device).fused)
+    if start is not None:
+        start_from(model, start)
+    if kept is not None:
+        state, tensors = kept
+        weights = named(tensors, "model")
+        if weights.keys() != model.state_dict().keys():
+            raise ArtifactError("the checkpoint to continue from is of another model")
+        model.load_state_dict(weights)
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(name in state["trained"])
+    if config.trainer.compile:
+        for layer in model.layers:  # layers are alike: one compilation serves them all
+            layer.compile(dynamic=True)
+    engine.place(model)
+    return model

@@ -1,0 +1,112 @@
+"""What is checked before a run starts: labels, devices, and what a launcher has started.
+
+No label at all is an error, a metric without a value a warning.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from egt.config.run import RunConfig, TrainerConfig
+from egt.encodings.encoding import Sample
+from egt.errors import ConfigError, DataError
+from egt.execution.devices import num_devices
+from egt.training.checks import check_devices, check_labels, check_launch
+from tests.training.tiny import tiny_config, tiny_samples
+
+
+def labelled(config: RunConfig, *rows: list[float]) -> list[Sample]:
+    """Graphs with these targets."""
+    samples = tiny_samples(config, len(rows))
+    for sample, row in zip(samples, rows, strict=True):
+        object.__setattr__(sample.graph, "graph_targets", np.array(row))
+    return samples
+
+
+def classes(**more: Any) -> RunConfig:
+    return RunConfig.model_validate(tiny_config().model_dump(mode="json") | {"task": more})
+
+
+NONE = [np.nan, np.nan]
+
+
+@pytest.mark.parametrize("split", ["training", "validation"])
+def test_a_split_without_labels_is_an_error(split: str) -> None:
+    config = tiny_config()
+    good, bad = labelled(config, NONE, [1.0, np.nan]), labelled(config, NONE, NONE, NONE)
+    with pytest.raises(DataError, match=rf"none of the 3 graphs of the {split} split has a label \(a, b\); give some"):
+        check_labels(config, *((bad, good) if split == "training" else (good, bad)))
+    check_labels(config, good, good)
+    check_labels(config, good, None)
+
+
+@pytest.mark.parametrize(
+    ("task", "good", "bad"),
+    [
+        # One class in each of two labels; both classes of one of them are enough.
+        ({"kind": "binary", "names": ["a", "b"]}, [[1, 1], [1, 0]], [[1, 0], [1, 0], [1, 0]]),
+        ({"kind": "multiclass", "num_classes": 2, "metric": "f1"}, [[0], [0], [1]], [[0], [0]]),
+    ],
+)
+def test_a_metric_that_cannot_be_computed_is_a_warning(
+    task: dict[str, Any], good: list[list[float]], bad: list[list[float]], caplog: pytest.LogCaptureFixture
+) -> None:
+    config = classes(**task)
+    with caplog.at_level(logging.WARNING):
+        check_labels(config, labelled(config, *good), labelled(config, *good))
+        assert not caplog.messages
+        check_labels(config, labelled(config, *good), labelled(config, *bad))
+    (message,) = caplog.messages
+    assert "cannot be computed on the validation split" in message
+    assert "split=stratified" in message
+
+
+def with_gpus(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"accelerator": "gpu"}, "accelerator is gpu, and PyTorch finds none"),
+        ({"accelerator": "cuda"}, "accelerator is cuda, and PyTorch finds none"),
+        ({"accelerator": "mps"}, "accelerator is mps, and PyTorch finds none"),
+        ({"precision": "16"}, "precision 16 needs a GPU"),
+    ],
+)
+def test_without_a_gpu(settings: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_gpus(0, monkeypatch)
+    with pytest.raises(ConfigError, match=message):
+        check_devices(TrainerConfig.model_validate(settings))
+    check_devices(TrainerConfig(devices=4))
+    assert num_devices(TrainerConfig(devices="auto")) == 1
+
+
+def test_with_two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_gpus(2, monkeypatch)
+    check_devices(TrainerConfig(accelerator="gpu", devices=2, precision="16"))
+    with pytest.raises(ConfigError, match=r"devices is 3, and this machine has 2 GPUs"):
+        check_devices(TrainerConfig(devices=3))
+    check_devices(TrainerConfig(accelerator="cpu", devices=3))
+    assert num_devices(TrainerConfig(devices="auto")) == 2
+    assert num_devices(TrainerConfig(accelerator="cpu", devices="auto")) == 1
+
+
+def test_a_launcher_must_have_started_as_many_processes_as_the_run_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_launch(1, 1)
+    check_launch("auto", 1)
+    with pytest.raises(ConfigError, match=r"num_nodes is 2, but nobody has started"):
+        check_launch(1, 2)
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    check_launch(2, 2)
+    check_launch("auto", 1)
+    with pytest.raises(ConfigError, match=r"4 processes were started, .* is 1: --set trainer\.devices=4"):
+        check_launch(1, 1)

@@ -1,0 +1,55 @@
+"""The folder of a run is tried without a trace, and a run that is refused leaves it as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from egt.config.load import read_config
+from egt.errors import ConfigError, DataError, EgtError, RunError
+from egt.training.run_folder import keep_config, try_folder, unchanged_if_refused
+from tests.training.tiny import tiny_config
+
+
+def begin(folder: Path, end: EgtError) -> None:
+    """A run that writes its configuration and ends with an error."""
+    with unchanged_if_refused(folder):
+        keep_config(tiny_config(seed=2), folder)
+        (folder / "checkpoints").mkdir(exist_ok=True)
+        raise end
+
+
+def test_a_trial_leaves_nothing(tmp_path: Path) -> None:
+    try_folder(tmp_path / "runs" / "new")
+    assert not (tmp_path / "runs" / "new").exists()
+    try_folder(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"file/run cannot be written \(Not a directory\); .*--out"):
+        try_folder(tmp_path / "file" / "run")
+
+
+def test_a_refused_run_leaves_the_configuration_that_was_there(tmp_path: Path) -> None:
+    keep_config(tiny_config(seed=1), tmp_path)
+    with pytest.raises(ConfigError):
+        begin(tmp_path, ConfigError("no"))
+    assert read_config(tmp_path / "config.yaml").seed == 1
+    with pytest.raises(RunError):
+        begin(tmp_path, RunError("stopped"))
+    assert read_config(tmp_path / "config.yaml").seed == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"config.yaml", "checkpoints"}
+
+
+def test_a_refused_first_run_leaves_no_folder_but_one_with_something_in_it(tmp_path: Path) -> None:
+    for folder, left in ((tmp_path / "new", False), (tmp_path / "used", True)):
+        if left:
+            folder.mkdir()
+            (folder / "notes.txt").write_text("mine")
+        with pytest.raises(DataError):
+            begin(folder, DataError("no"))
+        assert folder.exists() == left
+    assert [path.name for path in (tmp_path / "used").iterdir()] == ["notes.txt"]
