@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 from torch import nn
 
@@ -20,13 +20,11 @@ from egt.nn.feedforward import FeedForward
 from egt.nn.gate import CentralityGate, NoGate, SigmoidGate
 from egt.nn.head import MLP, PairHead
 from egt.nn.initialization import initialize_like_keras
-from egt.nn.kernels.layers import FusedLayer, FusedVirtualRowsLayer
-from egt.nn.kernels.passes import FusedEdgePass, FusedPairPass, FusedVirtualRowsPass
 from egt.nn.layer import EdgeOnlyLayer, EGTLayer, head_width
 from egt.nn.logits import Logits
+from egt.nn.masks import everyone, neighbors
 from egt.nn.pair_pass import EdgePass, PairPass
 from egt.nn.randomness import Stream
-from egt.nn.scope import everyone, neighbors
 from egt.tasks.objective import Objective
 from egt.tasks.scale import TargetScale
 from egt.tasks.task import Task
@@ -35,17 +33,36 @@ _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"elu": nn.ELU, "gelu": nn.GE
 _SCOPES = {"everyone": everyone, "neighbors": neighbors}
 
 
-class Kinds(NamedTuple):
-    """How the layers compute: by the plain specification, or in the fused kernel."""
+class LayerClasses(Protocol):
+    """The classes that the layers of a model are built of; every backend (`egt.execution.backends`) has its own."""
 
-    layer: type[EGTLayer]
-    pairs: type[PairPass]
-    edges: type[EdgePass]
+    @property
+    def name(self) -> str:
+        """The backend's name."""
+
+    @property
+    def layer(self) -> type[EGTLayer]:
+        """The class of a whole layer."""
+
+    @property
+    def pairs(self) -> type[PairPass]:
+        """The class of its pair work."""
+
+    @property
+    def edges(self) -> type[EdgePass]:
+        """The class of the pair work of a last layer that only edges are read from."""
 
 
-PLAIN = Kinds(EGTLayer, PairPass, EdgePass)
-FUSED = Kinds(FusedLayer, FusedPairPass, FusedEdgePass)
-FUSED_VIRTUAL_ROWS = Kinds(FusedVirtualRowsLayer, FusedVirtualRowsPass, FusedEdgePass)
+class PlainLayers:
+    """The classes of the plain specification."""
+
+    name = "plain"
+    layer = EGTLayer
+    pairs = PairPass
+    edges = EdgePass
+
+
+_PLAIN = PlainLayers()
 
 
 def feature_schema(config: ModelConfig) -> FeatureSchema:
@@ -69,12 +86,12 @@ def preparation(config: RunConfig) -> Preparation:
     return Preparation(feature_schema(config.model), encodings)
 
 
-def build_model(config: RunConfig, *, fused: bool = True) -> EGT:
+def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
     """The model of a run, with fresh parameters (seed torch's generator first for a given start).
 
     Args:
         config: the run.
-        fused: use the fused kernel where it can be used; False computes everything by the plain specification.
+        backend: that computes the layers, by default the plain specification; `egt.execution` knows the best one.
     """
     model = config.model
     auxiliary = {objective.kind: _pair_head(model, objective.num_outputs) for objective in config.task.auxiliary}
@@ -86,8 +103,17 @@ def build_model(config: RunConfig, *, fused: bool = True) -> EGT:
         [term.module(model.edge_width) for term in model.pair_inputs],
         _SCOPES[model.scope],
     )
-    layers = _layers(model, FUSED if fused else PLAIN, edges_are_read=bool(auxiliary))
-    egt = EGT(embed, layers, readout, head, auxiliary, recomputed if config.trainer.recompute else directly)
+    layers = _layers(model, backend, edges_are_read=bool(auxiliary))
+    egt = EGT(
+        embed,
+        layers,
+        readout,
+        head,
+        auxiliary,
+        run_layer=recomputed if config.trainer.recompute else directly,
+        reads_only_virtual_nodes=model.readout.reads(model) == "virtual_nodes",
+        backend=backend.name,
+    )
     if model.initialization == "keras":
         initialize_like_keras(egt)
     return egt
@@ -112,23 +138,20 @@ def _hidden(model: ModelConfig, ratios: Sequence[float]) -> list[int]:
     return [round(model.node_width * ratio) for ratio in ratios]
 
 
-def _layers(model: ModelConfig, kinds: Kinds, *, edges_are_read: bool) -> list[nn.Module]:
-    """All layers alike, but the last: what nobody reads behind it is left out (parameter counts depend on it)."""
+def _layers(model: ModelConfig, backend: LayerClasses, *, edges_are_read: bool) -> list[nn.Module]:
+    """Make all layers alike except the last: what nobody reads behind it is left out (it shows in parameter counts)."""
     layers: list[nn.Module] = [
-        _layer(model, kinds, k, frozen=not model.updates_edges) for k in range(model.num_layers - 1)
+        _layer(model, backend, k, frozen=not model.updates_edges) for k in range(model.num_layers - 1)
     ]
     last = model.num_layers - 1
-    reads = model.readout.reads(model)
-    if reads == "pairs":
-        layers.append(_edge_only_layer(model, kinds, last))
-    elif reads == "virtual_nodes" and not edges_are_read and kinds is FUSED:
-        layers.append(_layer(model, FUSED_VIRTUAL_ROWS, last, frozen=True))
+    if model.readout.reads(model) == "pairs":
+        layers.append(_edge_only_layer(model, backend, last))
     else:
-        layers.append(_layer(model, kinds, last, frozen=not (model.updates_edges and edges_are_read)))
+        layers.append(_layer(model, backend, last, frozen=not (model.updates_edges and edges_are_read)))
     return layers
 
 
-def _layer(model: ModelConfig, kinds: Kinds, k: int, *, frozen: bool) -> EGTLayer:
+def _layer(model: ModelConfig, backend: LayerClasses, k: int, *, frozen: bool) -> EGTLayer:
     d_h, d_e, heads = model.node_width, model.edge_width, model.num_heads
     gate: NoGate | SigmoidGate
     match model.gate:
@@ -138,7 +161,7 @@ def _layer(model: ModelConfig, kinds: Kinds, k: int, *, frozen: bool) -> EGTLaye
             gate = SigmoidGate(d_e, heads)
         case "centrality":
             gate = CentralityGate(d_e, heads)
-    pairs = kinds.pairs(
+    pairs = backend.pairs(
         _logits(model),
         RandomMasking(model.masking.probability, heads, k, gates=model.masking.gates),
         gate,
@@ -147,7 +170,7 @@ def _layer(model: ModelConfig, kinds: Kinds, k: int, *, frozen: bool) -> EGTLaye
     )
     hidden = round(d_h * model.node_ffn_multiplier)
     ffn_dropout = Dropout(model.node_ffn_dropout, Stream.NODE_FFN_DROPOUT, k, "node")
-    return kinds.layer(
+    return backend.layer(
         d_h,
         d_e,
         heads,
@@ -158,8 +181,8 @@ def _layer(model: ModelConfig, kinds: Kinds, k: int, *, frozen: bool) -> EGTLaye
     )
 
 
-def _edge_only_layer(model: ModelConfig, kinds: Kinds, k: int) -> EdgeOnlyLayer:
-    pairs = kinds.edges(_logits(model), _residual_edges(model, k))
+def _edge_only_layer(model: ModelConfig, backend: LayerClasses, k: int) -> EdgeOnlyLayer:
+    pairs = backend.edges(_logits(model), _residual_edges(model, k))
     return EdgeOnlyLayer(model.node_width, model.num_heads, model.norm(model.node_width), pairs)
 
 

@@ -16,9 +16,10 @@ from egt.assemble import build_model
 from egt.config.model import ModelConfig
 from egt.config.run import DataConfig, RunConfig, TrainerConfig
 from egt.errors import ArtifactError, DataError
+from egt.execution import memory
+from egt.execution.execution import execution
 from egt.graph import Graph
-from egt.inference import memory, predictor
-from egt.inference.execution import execution
+from egt.inference import predictor
 from egt.inference.predictor import Predictor
 from egt.inputs.distance import Distance
 from egt.inputs.values import NodeValues

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from egt.batching.layout import Layout
 from egt.nn import terms
-from egt.nn.channels import Scope
+from egt.nn.channels import AttentionContext
 from egt.nn.dropout import RandomMasking
 from egt.nn.edges import ResidualEdges
 from egt.nn.gate import CentralityGate
@@ -77,19 +77,19 @@ def virtual_nodes_scaled(patch: Patch) -> None:
 def masked_logits_into_the_edge_update(patch: Patch) -> None:
     plain = ResidualEdges.forward
 
-    def forward(self: ResidualEdges, e: Tensor, H_hat: Tensor, scope: Scope) -> Tensor:
-        return plain(self, e, H_hat if scope.allowed is None else H_hat.masked_fill(~scope.allowed, -1e4), scope)
+    def forward(self: ResidualEdges, e: Tensor, H_hat: Tensor, context: AttentionContext) -> Tensor:
+        return plain(self, e, H_hat if context.allowed is None else H_hat.masked_fill(~context.allowed, -1e4), context)
 
     patch.setattr(ResidualEdges, "forward", forward)
 
 
 def keys_not_masked(patch: Patch) -> None:
-    patch.setattr(RandomMasking, "forward", lambda self, scope: (None, _masking(self, scope)[1]))
+    patch.setattr(RandomMasking, "forward", lambda self, context: (None, _masking(self, context)[1]))
 
 
 def gates_masked_where_only_logits_are(patch: Patch) -> None:
-    def forward(self: RandomMasking, scope: Scope) -> Any:
-        attended, _ = _masking(self, scope)
+    def forward(self: RandomMasking, context: AttentionContext) -> Any:
+        attended, _ = _masking(self, context)
         return attended, attended
 
     patch.setattr(RandomMasking, "forward", forward)
@@ -159,7 +159,7 @@ BREAKS: dict[str, tuple[Callable[[Patch], None], Callable[[], None]]] = {
     "sign coupling of u and v": (signs_of_u_and_v_drawn_apart, terms_test.test_signs_flip_u_and_v_together),
     "averaged virtual edges": (
         virtual_edges_not_averaged,
-        lambda: pytorch_test.test_output_with_correct_masking(pytorch_test.CASES[0], True, "packed"),
+        lambda: pytorch_test.test_output_with_correct_masking(pytorch_test.CASES[0], "plain", "packed"),
     ),
 }
 

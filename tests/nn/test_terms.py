@@ -97,7 +97,7 @@ def test_reachability_is_the_affine_map_of_stacked_matrices() -> None:
 def svd_batch(training_step: int | None) -> GraphBatch:
     config = tiny_config()
     batch = collate([preparation(config)(graph) for graph in graphs_of_every_kind(0, 3)])
-    return batch if training_step is None else replace(batch, noise=graph_keys(1, training_step, batch.graph_ids))
+    return batch if training_step is None else replace(batch, random_keys=graph_keys(1, training_step, batch.graph_ids))
 
 
 def test_signs_flip_u_and_v_together() -> None:

@@ -16,8 +16,8 @@ from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.encodings.store import Store, prepare
 from egt.errors import ConfigError
-from egt.inference.execution import execution
-from egt.inference.memory import prediction_bytes
+from egt.execution.execution import execution
+from egt.execution.memory import prediction_bytes
 from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.sources.custom import GraphsSource
 from egt.training import memory

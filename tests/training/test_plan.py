@@ -66,9 +66,9 @@ def test_own_data_that_is_gone_is_an_error() -> None:
 def test_what_is_computed_is_told() -> None:
     config = override(preset("zinc-100k"), TINY)
     packed, padded = plan(config), plan(override(config, ["data.layout=padded"]))
-    assert (packed.layout, padded.layout, padded.fused) == ("packed", "padded", False)
+    assert (packed.layout, padded.layout, padded.backend) == ("packed", "padded", "plain")
     assert padded.pairs_at_once < packed.pairs_at_once  # groups of like size, one after the other
-    if packed.fused:
+    if packed.backend == "cpu":
         assert padded.peak_memory_bytes > packed.peak_memory_bytes
     shared = plan(override(config, ["trainer.devices=2"]))
     assert shared.pairs_at_once < 0.7 * packed.pairs_at_once

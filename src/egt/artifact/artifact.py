@@ -24,6 +24,7 @@ from egt.assemble import build_model
 from egt.config.load import read_config, write_config
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, RunError
+from egt.execution.execution import execution
 from egt.model import EGT
 
 FORMAT = 1
@@ -72,8 +73,13 @@ def save_artifact(artifact: Artifact, path: Path) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def load_artifact(path: Path) -> Artifact:
-    """Read an artifact, after checking that it is whole: every file present, of the written size and checksum."""
+def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
+    """Read an artifact, after checking that it is whole: every file present, of the written size and checksum.
+
+    Args:
+        path: its folder.
+        device: that the model will be used on, which decides the backend of its layers; its weights are on the CPU.
+    """
     path = Path(path)
     card = _read_card(path)
     for name, expected in card["sha256"].items():
@@ -84,7 +90,7 @@ def load_artifact(path: Path) -> Artifact:
             raise ArtifactError(f"{path}: {name} does not match its checksum; the file is damaged or was edited")
     config = read_config(path / CONFIG)
     _check_scale(card["data"].get("scale"), config.task.num_outputs, path)
-    model = build_model(config)
+    model = build_model(config, backend=execution(config, device, training=False).backend)
     try:
         weights = safetensors.torch.load_file(path / WEIGHTS)
     except safetensors.SafetensorError as error:

@@ -39,7 +39,7 @@ def plan(
         ("time of the run", f"{hours:,.1f} h ({found.epochs:,.0f} epochs)"),
         ("training graphs", f"{found.num_graphs:,} of {found.mean_nodes:.0f} nodes (largest {found.largest_nodes})"),
         ("pairs at once", f"{found.pairs_at_once:,}" if found.pairs_at_once else "only edges"),
-        ("computed", f"{found.layout}, {'by the fused kernel' if found.fused else 'without the fused kernel'}"),
+        ("computed", f"{found.layout} batches, by the backend {found.backend!r}"),
         ("sizes from", found.sizes_from),
     ]
     print_table(f"{config.name} on this machine", ("what", "value"), rows)

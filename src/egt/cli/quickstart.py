@@ -120,7 +120,7 @@ def _mean_recall(said: NDArray[np.bool_], truth: NDArray[np.bool_]) -> float:
 
 def _epochs_within(config: RunConfig, num_graphs: int) -> int:
     """How many epochs fit into the time there is, by a short trial on this machine."""
-    from egt.inference.execution import execution
+    from egt.execution.execution import execution
     from egt.training.footprint import measure_seconds
 
     sizes = [118] * 4

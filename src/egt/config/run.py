@@ -64,6 +64,7 @@ class TrainerConfig(Section):
 
     `recompute` runs each layer again in the backward pass instead of keeping what is inside (the fused kernel on a CPU
     does so by itself). `compile` hands the layers to `torch.compile`, on the padded layout; it takes minutes to start.
+    `backend` computes the layers: "cpu" is the fused kernel, "plain" is PyTorch, "auto" is the fastest one that can.
     `strategy` says what several processes hold: "ddp" the whole model each, "fsdp" each its part of the weights and of
     the optimizer. `trackers` "auto" are TensorBoard and Weights & Biases where they are installed and set up; [] none.
     """
@@ -81,6 +82,7 @@ class TrainerConfig(Section):
     ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
     compile: bool = False
     recompute: bool = False
+    backend: Literal["auto", "plain", "cpu"] = "auto"
     checkpoint_minutes: PositiveFloat = 10.0
     trackers: Literal["auto"] | tuple[Literal["tensorboard", "wandb"], ...] = "auto"
 

@@ -16,8 +16,8 @@ from egt.batching.loader import graph_sizes
 from egt.batching.sampling import evaluation_batches
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
+from egt.execution.execution import execution
 from egt.graph import IntArray
-from egt.inference.execution import execution
 from egt.inference.forward import evaluating, evaluation_budget, rows_per_graph, split_rows
 from egt.model import EGT
 from egt.nn.channels import Channels
@@ -71,7 +71,7 @@ def _encoded(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> Iterat
 
 def _nodes(x: Channels) -> list[FloatRows]:
     """(N, d_h) of each graph."""
-    layout = x.scope.layout
+    layout = x.layout
     graph, i = _flat(layout.node_indices.graph, layout.node_indices.i, like=x.h)
     real = i >= layout.num_virtual
     if layout.real_nodes is not None:
@@ -81,7 +81,7 @@ def _nodes(x: Channels) -> list[FloatRows]:
 
 def _pairs(x: Channels) -> list[tuple[FloatRows, IntArray]]:
     """(P, d_e) and (2, P) of each graph."""
-    layout, q = x.scope.layout, x.scope.layout.num_virtual
+    layout, q = x.layout, x.layout.num_virtual
     at = layout.pair_indices
     graph, i, j = _flat(at.graph, at.i, at.j, like=x.e)
     real = (i >= q) & (j >= q)

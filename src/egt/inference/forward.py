@@ -15,8 +15,8 @@ from egt.batching.loader import graph_sizes, step_loader
 from egt.batching.sampling import evaluation_batches
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
+from egt.execution.execution import execution
 from egt.execution.processes import ALONE, Processes
-from egt.inference.execution import execution
 from egt.model import EGT
 from egt.sources.source import Progress
 

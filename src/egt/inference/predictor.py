@@ -17,13 +17,15 @@ from egt.assemble import build_task, preparation
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Prepared, prepare_in_memory
 from egt.errors import DataError
+from egt.execution.backends import on_backend
 from egt.execution.devices import device_of
+from egt.execution.execution import execution
+from egt.execution.memory import too_large
 from egt.execution.processes import ALONE, Processes
 from egt.graph import Graph, IntArray
 from egt.inference.embedding import Embedding, embeddings
 from egt.inference.evaluation import evaluate
 from egt.inference.forward import forward, rows_per_graph, split_rows
-from egt.inference.memory import too_large
 from egt.inference.predictions import Prediction, Predictions
 from egt.inference.run_data import open_new, open_source, prepare_split
 from egt.sources.custom.custom_source import CustomSource
@@ -52,7 +54,8 @@ class Predictor:
         self.artifact = artifact
         self.config = artifact.config
         self.device = torch.device(device) if device else device_of(processes)
-        self.model = artifact.model.to(self.device).eval()
+        backend = execution(self.config, self.device, training=False).backend
+        self.model = on_backend(artifact.model, self.config, backend).to(self.device).eval()
         self.task = build_task(self.config, TargetScale.from_json(artifact.data.get("scale")))
 
     def predict(self, data: Any, *, watch: Progress | None = None) -> Predictions:
@@ -174,7 +177,8 @@ def load(path: str | Path, *, device: str | None = None, processes: Processes = 
         device: where to compute, e.g. "cpu" or "cuda"; by default as for `Predictor`.
         processes: that share the work.
     """
-    return Predictor(load_artifact(find_artifact(path)), device, processes)
+    place = torch.device(device) if device else device_of(processes)
+    return Predictor(load_artifact(find_artifact(path), place), place, processes)
 
 
 @contextmanager

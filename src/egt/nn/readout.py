@@ -38,7 +38,7 @@ class MeanReadout(Readout):
 
     def forward(self, x: Channels) -> Tensor:
         """Returns (B, d_h)."""
-        return x.scope.layout.mean_nodes(self.norm(x.h))
+        return x.context.layout.mean_nodes(self.norm(x.h))
 
 
 class VirtualNodeReadout(Readout):
@@ -65,13 +65,13 @@ class VirtualNodeReadout(Readout):
 
     def prepare(self, x: Channels) -> Channels:
         """Put the virtual nodes in front of each graph."""
-        layout, node_rows, pair_rows = x.scope.layout.with_virtual(self.num_virtual)
+        layout, node_rows, pair_rows = x.context.layout.with_virtual(self.num_virtual)
         _, i = torch.broadcast_tensors(layout.node_indices.graph, layout.node_indices.i)  # (nodes...)
         h = functional.embedding(i.clamp(max=self.num_virtual - 1), self.nodes)
         h = h.flatten(0, -2).index_copy(0, node_rows, x.h.flatten(0, -2)).view(*i.shape, -1)
         e = self.virtual_edges(layout).flatten(0, -2).index_copy(0, pair_rows, x.e.flatten(0, -2))
-        scope = replace(x.scope, layout=layout, allowed=self.allowed(x.scope.allowed, layout, pair_rows))
-        return Channels(h, e.unflatten(0, layout.pair_shape), scope, pair_rows[x.queries])
+        context = replace(x.context, layout=layout, allowed=self.allowed(x.context.allowed, layout, pair_rows))
+        return Channels(h, e.unflatten(0, layout.pair_shape), context, pair_rows[x.queries])
 
     def virtual_edges(self, layout: Layout) -> Tensor:
         """The embeddings of all pairs with a virtual node, zeros elsewhere. Returns (pairs..., d_e)."""
@@ -83,7 +83,7 @@ class VirtualNodeReadout(Readout):
         return functional.embedding(row.expand(layout.pair_shape), table)
 
     def allowed(self, allowed: Tensor | None, layout: Layout, pair_rows: Tensor) -> Tensor | None:
-        """The scope with virtual nodes: they attend, and are attended by, every real node. (pairs..., 1) boolean."""
+        """The mask with virtual nodes: they attend, and are attended by, every real node. (pairs..., 1) boolean."""
         if allowed is None:
             return None
         wide = allowed.new_ones(layout.num_pairs).index_copy(0, pair_rows, allowed.flatten())
@@ -92,7 +92,7 @@ class VirtualNodeReadout(Readout):
 
     def forward(self, x: Channels) -> Tensor:
         """Returns (B, q d_h)."""
-        final: Tensor = self.norm(x.scope.layout.virtual_nodes(x.h))
+        final: Tensor = self.norm(x.context.layout.virtual_nodes(x.h))
         return final.flatten(1)
 
 
@@ -113,7 +113,7 @@ class NodeReadout(Readout):
 
     def forward(self, x: Channels) -> Tensor:
         """Returns (M, d_h)."""
-        return x.scope.layout.node_rows(self.norm(x.h))
+        return x.context.layout.node_rows(self.norm(x.h))
 
 
 class EdgeReadout(Readout):
@@ -130,7 +130,7 @@ class EdgeOfNodesReadout(Readout):
 
     def forward(self, x: Channels) -> Tensor:
         """Returns (R, 2 d_h + d_e)."""
-        layout = x.scope.layout
+        layout = x.context.layout
         i, j = (rows.flatten()[x.queries] for rows in layout.pair_nodes)
         h = self.norm(x.h).flatten(0, -2)
         return torch.cat([h[i], h[j], x.e.flatten(0, -2)[x.queries]], dim=-1)

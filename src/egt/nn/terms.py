@@ -112,7 +112,7 @@ class SignedProjection(nn.Module):
 
     def signs(self, batch: GraphBatch) -> Tensor:
         """(B, rank) of -1 and 1."""
-        keys = fresh_keys(batch.num_graphs) if batch.noise is None else batch.noise
+        keys = fresh_keys(batch.num_graphs) if batch.random_keys is None else batch.random_keys
         graphs = torch.arange(batch.num_graphs, device=batch.graph_ids.device)
         zero = torch.zeros_like(graphs)
         bits = random_bits(derive(keys, 0, Stream.SIGNS), Indices(graphs, zero, zero), self.rank)

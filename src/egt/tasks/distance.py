@@ -39,7 +39,7 @@ class DistanceObjective(Objective):
 
     def loss(self, head: Callable[[Tensor], Tensor], x: Channels, batch: GraphBatch) -> Tensor:
         """See `Objective.loss`."""
-        return self.weight * distance_loss(head, x.e, batch, self.max_hops, x.scope.layout.num_virtual)
+        return self.weight * distance_loss(head, x.e, batch, self.max_hops, x.context.layout.num_virtual)
 
 
 def distance_targets(distance: Tensor, max_hops: int) -> Tensor:

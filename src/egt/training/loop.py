@@ -20,10 +20,10 @@ from egt.batching.sampling import Sampling
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.errors import RunError
+from egt.execution.execution import execution
 from egt.execution.interruption import Interruption
 from egt.execution.processes import leave_processes
 from egt.inference.evaluation import evaluate
-from egt.inference.execution import execution
 from egt.model import EGT
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
@@ -166,7 +166,7 @@ class Work:
         padded = [*batches, *(self._spare for _ in range(len(batches), self._num_parts(batches)))]
         for k, batch in enumerate(padded):
             batch = batch.to(engine.device, non_blocking=True)
-            batch = replace(batch, noise=graph_keys(self.config.seed, state.progress.step, batch.graph_ids))
+            batch = replace(batch, random_keys=graph_keys(self.config.seed, state.progress.step, batch.graph_ids))
             with engine.accumulating(last=k == len(padded) - 1):
                 with engine.precision():
                     primary, auxiliary = self.losses(batch)

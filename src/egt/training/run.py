@@ -23,6 +23,7 @@ from egt.encodings.encoding import Sample
 from egt.encodings.store import Store
 from egt.errors import ArtifactError, ConfigError, DataError, RunError
 from egt.execution.devices import num_devices
+from egt.execution.execution import execution
 from egt.execution.processes import is_first, launched
 from egt.execution.spawn import run_together
 from egt.inference.evaluation import evaluate
@@ -283,7 +284,7 @@ def _scale(config: RunConfig, samples: Sequence[Sample]) -> TargetScale | None:
 def _artifact(
     config: RunConfig, source: Source, stores: Mapping[str, Store], result: Trained, problems: Mapping[str, int]
 ) -> Artifact:
-    model = build_model(config)
+    model = build_model(config, backend=execution(config, training=False).backend)
     model.load_state_dict(dict(result.weights))
     model.eval()
     task = build_task(config, result.scale)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from egt.assemble import build_model
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError
-from egt.inference.execution import execution
+from egt.execution.execution import execution
 from egt.model import EGT
 from egt.schedules.schedule import Schedule
 from egt.training.checkpoint import Kept, checkpoints_of, named, write_tensors
@@ -229,7 +229,7 @@ def starting_model(config: RunConfig, engine: Engine, start: Start | None, kept:
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        model = build_model(config, fused=execution(config, engine.device).fused)
+        model = build_model(config, backend=execution(config, engine.device).backend)
     if start is not None:
         start_from(model, start)
     if kept is not None:

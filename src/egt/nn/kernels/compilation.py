@@ -69,7 +69,7 @@ def build(flags: Sequence[str] = FLAGS, folder: Path | None = None) -> Path | No
         return library
     cxx = compiler()
     if cxx is None:
-        log.warning("no C++ compiler found (looked for $CXX, g++, c++, clang++): using the PyTorch path")
+        log.warning("no C++ compiler found (looked for $CXX, g++, c++, clang++)")
         return None
     version = subprocess.run([cxx, "--version"], capture_output=True, text=True, check=False).stdout
     folder = folder or cache_folder()
@@ -85,11 +85,11 @@ def build(flags: Sequence[str] = FLAGS, folder: Path | None = None) -> Path | No
             with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as scratch:
                 _compile(cxx, flags, Path(scratch)).replace(library)
     except OSError as error:
-        log.warning("cannot write the fused kernel to %s (%s): using the PyTorch path", folder, error)
+        log.warning("cannot write the fused kernel to %s (%s)", folder, error)
         return None
     except subprocess.CalledProcessError as error:
         reason = next((line for line in error.stderr.splitlines() if "error" in line), error.stderr[:200])
-        log.warning("the fused kernel does not compile with %s (%s): using the PyTorch path", cxx, reason)
+        log.warning("the fused kernel does not compile with %s (%s)", cxx, reason)
         return None
     return library
 

@@ -1,4 +1,13 @@
 // Logits, softmax, gates and aggregation of a tile.
+#pragma once
+
+#include "gemm.h"
+#include "lanes.h"
+#include "randomness.h"
+#include "target.h"
+#include "workspace.h"
+
+namespace egt::EGT_TARGET {
 
 // Products of a row of `channels` factors with `Vectors` times eight columns of m.
 template <int Vectors>
@@ -37,7 +46,7 @@ EGT_INLINE void logits_block(const EgtPairPass &pass, const float *query, const 
     }
 }
 
-inline void compute_logits(Work &work, const Tile &tile, float *slope) {
+inline void compute_logits(Workspace &work, const Tile &tile, float *slope) {
     const Plan &plan = work.plan;
     const int stride = plan.tile_stride, n = tile.num_nodes;
     for (int head = 0; head < plan.num_heads; ++head) {
@@ -55,12 +64,10 @@ inline void compute_logits(Work &work, const Tile &tile, float *slope) {
 }
 
 // Per pair of the tile: who may attend whom, and the part of the random bits that the heads share.
-inline void prepare_noise(Work &work, const Tile &tile) {
+inline void prepare_noise(Workspace &work, const Tile &tile) {
     const EgtPairPass &pass = work.plan.pass;
     const int n = tile.num_nodes;
-    const IntLanes iota = {0, 1, 2, 3, 4, 5, 6, 7};
     for (int row = 0; row < tile.num_rows; ++row) {
-        const uint32_t i = tile.first_row + row;
         const uint8_t *allowed = pass.allowed != nullptr ? pass.allowed + tile.first_pair + int64_t{row} * n : nullptr;
         for (int j = 0; j < n; j += kLanes) {
             const int at = row * n + j;
@@ -68,28 +75,16 @@ inline void prepare_noise(Work &work, const Tile &tile) {
             if (allowed != nullptr)
                 for (int lane = 0; lane < kLanes && j + lane < n; ++lane) open[lane] = allowed[j + lane] ? -1 : 0;
             store_bits(work.open + at, (BitLanes)open);
-            const BitLanes column = ((BitLanes)iota + static_cast<uint32_t>(j)) * 0x85EBCA77u;
-            const auto hash = [&](const int64_t *keys) EGT_LAMBDA_INLINE {
-                const uint32_t k0 = static_cast<uint32_t>(keys[2 * tile.graph]);
-                const uint32_t k1 = static_cast<uint32_t>(keys[2 * tile.graph + 1]);
-                return mix<BitLanes>(column ^ mix<uint32_t>(k0 ^ (i * 0x9E3779B1u))) ^ k1;
-            };
-            if (pass.mask_threshold > 0) store_bits(work.mask_hash + at, hash(pass.mask_keys));
-            if (pass.dropout_threshold > 0) store_bits(work.dropout_hash + at, hash(pass.dropout_keys));
         }
     }
-}
-
-// True where the random bits of a head say "keep".
-EGT_INLINE IntLanes kept(const float *hash, int head, int64_t threshold) {
-    const BitLanes bits = mix<BitLanes>(load_bits(hash) ^ (static_cast<uint32_t>(head) * 0xC2B2AE3Du));
-    return (IntLanes)(bits >= static_cast<uint32_t>(threshold));
+    if (pass.mask_threshold > 0) hash_pairs(work.mask_hash, pass.mask_keys, tile);
+    if (pass.dropout_threshold > 0) hash_pairs(work.dropout_hash, pass.dropout_keys, tile);
 }
 
 // Fills the row buffers of a head: exponentials (zero where masked), gates, weights = exponential * gate * dropout, and
 // the numbers of each row. One step after the other for all rows, as a row's own steps wait for one another.
 template <bool Gated, bool Noisy>
-EGT_INLINE void attend_head(Work &work, const Tile &tile, int head) {
+EGT_INLINE void attend_head(Workspace &work, const Tile &tile, int head) {
     const Plan &plan = work.plan;
     const EgtPairPass &pass = plan.pass;
     const int n = tile.num_nodes;
@@ -164,7 +159,7 @@ EGT_INLINE void aggregate(float *to, float factor, const float *x, const float *
 }
 
 template <bool Gated, bool Noisy>
-inline void attend_tile(Work &work, const Tile &tile, float *out) {
+inline void attend_tile(Workspace &work, const Tile &tile, float *out) {
     const Plan &plan = work.plan;
     for (int head = 0; head < plan.num_heads; ++head) {
         const float *values = work.values + head * plan.head_width * plan.key_stride;
@@ -177,7 +172,7 @@ inline void attend_tile(Work &work, const Tile &tile, float *out) {
     }
 }
 
-inline void attend(Work &work, const Tile &tile, float *out) {
+inline void attend(Workspace &work, const Tile &tile, float *out) {
     const Plan &plan = work.plan;
     if (plan.noisy) prepare_noise(work, tile);
     if (plan.gated)
@@ -185,3 +180,5 @@ inline void attend(Work &work, const Tile &tile, float *out) {
     else
         plan.noisy ? attend_tile<false, true>(work, tile, out) : attend_tile<false, false>(work, tile, out);
 }
+
+}  // namespace egt::EGT_TARGET

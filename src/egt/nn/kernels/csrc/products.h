@@ -1,5 +1,12 @@
 // Products of row-major matrices, for the nodes: C += A B with B in panels of a few columns, so that the columns fill
 // the lanes and a row of A is read as it lies in memory.
+#pragma once
+
+#include "gemm.h"
+#include "lanes.h"
+#include "target.h"
+
+namespace egt::EGT_TARGET {
 
 constexpr int kPanelWidth = kBlockVectors * kLanes;
 constexpr int kDepth = 512;  // of B at a time: such a piece of a panel stays in the cache while all rows pass by
@@ -112,3 +119,5 @@ inline void multiply_rows(const Rows &C, const float *start, int64_t start_strid
         }
     }
 }
+
+}  // namespace egt::EGT_TARGET

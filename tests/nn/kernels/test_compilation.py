@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from egt.nn.kernels import build as module
-from egt.nn.kernels.build import FLAGS, SOURCES, build, cache_folder, compiler, prebuilt
+from egt.nn.kernels import compilation as module
+from egt.nn.kernels.compilation import FLAGS, SOURCES, build, cache_folder, compiler, prebuilt
 
 
 @pytest.fixture
@@ -244,3 +244,19 @@ def test_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, t
     assert cache_folder() == tmp_path / "kernels"
     monkeypatch.delenv("EGT_CACHE_DIR")
     assert cache_folder() == Path(os.path.expanduser("~")) / ".cache" / "egt" / "kernels"
+
+
+@pytest.mark.parametrize("header", sorted(SOURCES.glob("*.h")), ids=lambda path: path.name)
+def test_every_header_compiles_alone(header: Path) -> None:
+    cxx = compiler()
+    if cxx is None:
+        pytest.skip("no C++ compiler")
+    targets: list[list[str]] = [[]]
+    if platform.machine() == "x86_64":
+        targets.append(["-DEGT_TARGET=avx2", "-DEGT_AVX2=1", "-mavx2", "-mfma"])
+    for target in targets:
+        command = [cxx, *FLAGS, "-Wall", "-fsyntax-only", *target, "-x", "c++", str(header)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+        warnings = [line for line in result.stderr.splitlines() if "warning:" in line]
+        assert [line for line in warnings if "#pragma once in main file" not in line] == []

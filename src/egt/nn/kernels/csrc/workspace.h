@@ -1,4 +1,10 @@
 // One thread's work on a part: its buffers, its current graph, and its current tile of query rows.
+#pragma once
+
+#include "lanes.h"
+#include "target.h"
+
+namespace egt::EGT_TARGET {
 
 // A run of complete query rows of one graph. Its pairs are consecutive in the packed layout.
 struct Tile {
@@ -26,12 +32,12 @@ struct RowStatistics {
 // All buffers are channel-major. Lanes beyond the pairs of a tile hold finite numbers in activations and zeros in
 // gradients, so that sums over whole vectors are right. A row is written left to right in whole vectors: what spills
 // over its end is overwritten by the row after it.
-struct Work {
+struct Workspace {
     const Plan &plan;
     // of the current graph: keys and values, and their gradients
     float *keys, *values, *d_keys, *d_values;
     // of the current tile
-    float *edges, *EG, *H_hat, *open, *mask_hash, *dropout_hash;
+    float *edges, *EG, *H_hat, *open, *mask_hash, *dropout_hash, *edge_dropout_hash, *ffn_dropout_hash;
     float *normalized, *inverse_std, *d_edges, *d_H_hat, *d_EG, *logit_slope, *d_logit, *attention;
     // of the current chunk of a tile
     float *edges_normalized, *edges_inverse_std, *hidden, *d_hidden, *d_normalized;
@@ -53,6 +59,8 @@ struct Work {
         take(open, tile);
         take(mask_hash, tile);
         take(dropout_hash, tile);
+        take(edge_dropout_hash, plan.pass.edge_dropout_threshold > 0 ? tile : 0);
+        take(ffn_dropout_hash, plan.pass.ffn_dropout_threshold > 0 ? tile : 0);
         take(inverse_std, tile);
         take(edges, d_e * tile);
         take(edges_normalized, d_e * chunk);
@@ -76,7 +84,7 @@ struct Work {
         take(by_pair, size_t(plan.chunk_pairs) * plan.pair_stride);
     }
 
-    Work(const Plan &plan, Scratch &scratch, bool backward) : plan(plan) {
+    Workspace(const Plan &plan, Scratch &scratch, bool backward) : plan(plan) {
         size_t total = 0;
         lay_out([&](float *&, size_t floats) { total += Scratch::padded(floats); }, backward);
         scratch.start(total);
@@ -88,7 +96,7 @@ struct Work {
 };
 
 // Keys and values of a graph in channel-major form, zero beyond the last node.
-inline void load_graph(Work &work, int64_t graph) {
+inline void load_graph(Workspace &work, int64_t graph) {
     const Plan &plan = work.plan;
     const int n = plan.size(graph), d = plan.node_width;
     const float *qkv = plan.pass.qkv + plan.node_start[graph] * plan.qkv_width;
@@ -129,8 +137,4 @@ inline void clear_beyond(float *x, int rows, const Plan &plan, const Tile &tile)
     for (int row = 0; row < rows; ++row) store(x + row * plan.tile_stride + tile.count, Lanes{});
 }
 
-// This thread's working memory.
-inline Scratch &own_scratch() {
-    thread_local Scratch scratch;
-    return scratch;
-}
+}  // namespace egt::EGT_TARGET

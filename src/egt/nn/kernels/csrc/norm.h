@@ -1,4 +1,11 @@
 // LayerNorm over the channels of a channel-major tile, without its affine part (folded into the next linear map).
+#pragma once
+
+#include "gemm.h"
+#include "lanes.h"
+#include "target.h"
+
+namespace egt::EGT_TARGET {
 
 // One block of `normalize`: `Vectors` times eight pairs side by side, as sums over channels wait for one another.
 template <int Vectors>
@@ -79,3 +86,5 @@ inline void add_norm_gradient(float *dx, int dx_stride, const float *d_normalize
                                              stride, channels, inverse_std + pair);
         });
 }
+
+}  // namespace egt::EGT_TARGET

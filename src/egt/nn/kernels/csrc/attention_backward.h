@@ -1,4 +1,13 @@
 // Gradients of logits, softmax, gates and aggregation of a tile; everything else is computed again on the way.
+#pragma once
+
+#include "attention.h"
+#include "gemm.h"
+#include "lanes.h"
+#include "target.h"
+#include "workspace.h"
+
+namespace egt::EGT_TARGET {
 
 // m[c, j] += sum over `Rows` rows of x[row, j] q[row, c] for all channels of a head.
 template <int Rows>
@@ -42,7 +51,7 @@ inline void add_outer_rows(float *m, int stride, int channels, const Tile &tile,
 // One head: adds the attention's part to d_H_hat (in d_EG's first half), writes dG, and the attention weights A~ times
 // the row's scale, which the gradient of V needs. Row r of the gradients of the output is d_out + r * node_width.
 template <bool Gated, bool Noisy>
-EGT_INLINE void attend_head_backward(Work &work, const Tile &tile, int head, const float *d_out) {
+EGT_INLINE void attend_head_backward(Workspace &work, const Tile &tile, int head, const float *d_out) {
     const Plan &plan = work.plan;
     const int n = tile.num_nodes, in_head = head * plan.tile_stride;
     const float *values = work.values + head * plan.head_width * plan.key_stride;
@@ -86,7 +95,7 @@ EGT_INLINE void attend_head_backward(Work &work, const Tile &tile, int head, con
 }
 
 template <bool Gated, bool Noisy>
-inline void attend_tile_backward(Work &work, const Tile &tile, const float *d_out) {
+inline void attend_tile_backward(Workspace &work, const Tile &tile, const float *d_out) {
     const Plan &plan = work.plan;
     const int d = plan.node_width, d_k = plan.head_width;
     const float *first_d_out = d_out + (tile.first_node + tile.first_row) * d;
@@ -98,7 +107,7 @@ inline void attend_tile_backward(Work &work, const Tile &tile, const float *d_ou
 }
 
 // From d_EG's first half (the whole gradient of H_hat) to the gradients of Q and K.
-inline void logits_backward(Work &work, const Tile &tile, float *d_qkv) {
+inline void logits_backward(Workspace &work, const Tile &tile, float *d_qkv) {
     const Plan &plan = work.plan;
     const int d_k = plan.head_width;
     for (int head = 0; head < plan.num_heads; ++head) {
@@ -117,7 +126,7 @@ inline void logits_backward(Work &work, const Tile &tile, float *d_qkv) {
 }
 
 // Gradients of Q (written to d_qkv), K and V (added to the buffers of the graph) and of E and G (left in d_EG).
-inline void attend_backward(Work &work, const Tile &tile, const float *d_out, float *d_qkv) {
+inline void attend_backward(Workspace &work, const Tile &tile, const float *d_out, float *d_qkv) {
     const Plan &plan = work.plan;
     if (plan.attends) {
         if (plan.noisy) prepare_noise(work, tile);
@@ -133,3 +142,5 @@ inline void attend_backward(Work &work, const Tile &tile, const float *d_out, fl
     clear_beyond(work.d_EG, plan.EG.rows, plan, tile);
     logits_backward(work, tile, d_qkv);
 }
+
+}  // namespace egt::EGT_TARGET

@@ -1,5 +1,11 @@
 // Small matrix products on channel-major tiles: x[channel * stride + pair], pairs in the lanes. Any number of channels
 // is as good as any other, and everything between two products is plain vertical arithmetic.
+#pragma once
+
+#include "lanes.h"
+#include "target.h"
+
+namespace egt::EGT_TARGET {
 
 // Vectors of a register block: 6 x 2 fill the registers of AVX2, 6 x 1 those of a machine with vectors half as wide.
 constexpr int kBlockVectors = EGT_AVX2 ? 2 : 1;
@@ -138,3 +144,5 @@ inline void add_bias_gradient(float *db, int rows, const float *dy, int dy_strid
         db[row] += sum_of(sum);
     }
 }
+
+}  // namespace egt::EGT_TARGET

@@ -1,4 +1,13 @@
 // The node side of a layer, a tile of rows after the other: all that a node becomes depends on its own row.
+#pragma once
+
+#include "activations.h"
+#include "lanes.h"
+#include "products.h"
+#include "rows.h"
+#include "target.h"
+
+namespace egt::EGT_TARGET {
 
 // The rows of a call in nearly equal tiles, as many for each thread.
 struct NodeTiles {
@@ -25,7 +34,7 @@ struct NodeTiles {
     }
 };
 
-void norm_linear(const EgtNormLinear &call) {
+inline void norm_linear(const EgtNormLinear &call) {
     const int d = static_cast<int>(call.width), d_out = static_cast<int>(call.out_width);
     const Panels W = pack_panels(call, call.weight, d, d_out, true);
     NodeTiles(call.num_rows, call.num_threads).for_each(call, [&](int, int64_t first, int count) {
@@ -38,25 +47,40 @@ void norm_linear(const EgtNormLinear &call) {
     });
 }
 
-void node_update(const EgtNodeUpdate &call) {
+inline void node_update(const EgtNodeUpdate &call) {
     const int d = static_cast<int>(call.width), m = static_cast<int>(call.hidden_width);
     const Panels O = pack_panels(call, call.O_weight, d, d, true);
     const Panels W1 = pack_panels(call, call.W1_weight, d, m, true), W2 = pack_panels(call, call.W2_weight, m, d, true);
     NodeTiles(call.num_rows, call.num_threads).for_each(call, [&](int, int64_t first, int count) {
-        const auto [h, normalized, hidden, gamma, beta, O_bias, W1_bias, W2_bias, rest] = take_rows<9>(
+        const auto [h, update, hidden, gamma, beta, O_bias, W1_bias, W2_bias, rest] = take_rows<9>(
             {{count, d}, {count, d}, {count, m}, {1, d}, {1, d}, {1, d}, {1, m}, {1, d}, {count, kPanelWidth}});
         read_rows(gamma, call.norm_weight), read_rows(beta, call.norm_bias), read_rows(O_bias, call.O_bias);
         read_rows(W1_bias, call.W1_bias), read_rows(W2_bias, call.W2_bias);
         read_rows(h, call.h + first * d);
-        add_to_rows(h, O_bias.data);
-        multiply_rows(h, h.data, h.stride, {call.out + first * d, count, d, d}, O);
+        const GivenRows out{call.out + first * d, count, d, d};
+        if (call.D1 == nullptr) {
+            add_to_rows(h, O_bias.data);
+            multiply_rows(h, h.data, h.stride, out, O);
+        } else {
+            multiply_rows(update, O_bias.data, 0, out, O);
+            add_scaled_rows(h, update, call.D1 + first * d);
+        }
         if (call.h1 != nullptr) write_rows(h, call.h1 + first * d);
-        Norm{gamma, beta, static_cast<float>(call.eps)}.apply(normalized, h);
-        multiply_rows(hidden, W1_bias.data, 0, given(normalized), W1);
-        for (int row = 0; row < count; ++row)
-            for (int c = 0; c < m; c += kLanes) store(hidden[row] + c, elu(load(hidden[row] + c)));
-        if (call.a != nullptr) write_rows(hidden, call.a + first * m);
-        add_to_rows(h, W2_bias.data);
-        multiply_out(call.h_new + first * d, h.data, h.stride, given(hidden), W2, rest);
+        Norm{gamma, beta, static_cast<float>(call.eps)}.apply(update, h);
+        multiply_rows(hidden, W1_bias.data, 0, given(update), W1);
+        const bool keeps = call.hidden != nullptr, values = keeps_values(call.activation);
+        if (keeps && !values) write_rows(hidden, call.hidden + first * m);
+        activate(call.activation, hidden.data, nullptr, hidden.stride, count, m);
+        if (keeps && values) write_rows(hidden, call.hidden + first * m);
+        if (call.D2 == nullptr) {
+            add_to_rows(h, W2_bias.data);
+            multiply_out(call.h_new + first * d, h.data, h.stride, given(hidden), W2, rest);
+        } else {
+            multiply_rows(update, W2_bias.data, 0, given(hidden), W2);
+            add_scaled_rows(h, update, call.D2 + first * d);
+            write_rows(h, call.h_new + first * d);
+        }
     });
 }
+
+}  // namespace egt::EGT_TARGET

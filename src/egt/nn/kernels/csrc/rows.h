@@ -1,4 +1,11 @@
 // Row-major tiles of nodes: where they live, and what happens to them between two products.
+#pragma once
+
+#include "lanes.h"
+#include "products.h"
+#include "target.h"
+
+namespace egt::EGT_TARGET {
 
 // Buffers for so many rows of such widths, from this thread's scratch. Rows spread over the cache and have room for
 // whole panels.
@@ -40,6 +47,12 @@ inline void write_panels(const Rows &from, const Panels &to, int64_t first) {
 inline void add_to_rows(const Rows &x, const float *row) {
     for (int r = 0; r < x.count; ++r)
         for (int c = 0; c < x.width; c += kLanes) store(x[r] + c, load(x[r] + c) + load(row + c));
+}
+
+// x += y * factors, where the factors lie in memory without gaps.
+inline void add_scaled_rows(const Rows &x, const Rows &y, const float *factors) {
+    for (int r = 0; r < x.count; ++r)
+        for (int c = 0; c < x.width; ++c) x[r][c] += y[r][c] * factors[int64_t{r} * x.width + c];
 }
 
 // y = start + A B for rows that lie in memory without gaps. `rest` is a buffer for the columns behind whole panels.
@@ -108,3 +121,5 @@ struct Norm {
         }
     }
 };
+
+}  // namespace egt::EGT_TARGET

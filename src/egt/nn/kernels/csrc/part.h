@@ -1,4 +1,14 @@
 // The pass over the rows of one part.
+#pragma once
+
+#include "attention.h"
+#include "attention_backward.h"
+#include "edges.h"
+#include "lanes.h"
+#include "target.h"
+#include "workspace.h"
+
+namespace egt::EGT_TARGET {
 
 // Gradients of K and V of a graph that several parts share, as (N, d) blocks; added up in the order of the parts.
 struct SharedGraph {
@@ -14,7 +24,7 @@ struct PartSums {
 
 inline void forward_part(const Plan &plan, const std::vector<RowRange> &rows, Scratch &scratch, float *out,
                          float *e_new) {
-    Work work(plan, scratch, false);
+    Workspace work(plan, scratch, false);
     for (const RowRange &range : rows) {
         load_graph(work, range.graph);
         for_each_tile(plan, range, [&](const Tile &tile) {
@@ -27,7 +37,7 @@ inline void forward_part(const Plan &plan, const std::vector<RowRange> &rows, Sc
 }
 
 // Writes the gradients of K and V of the current graph to d_qkv, or keeps them if other parts have rows of it too.
-inline void store_graph(const Work &work, const RowRange &range, float *d_qkv, PartSums &sums) {
+inline void store_graph(const Workspace &work, const RowRange &range, float *d_qkv, PartSums &sums) {
     const Plan &plan = work.plan;
     const int n = plan.size(range.graph), d = plan.node_width, stride = plan.key_stride;
     if (range.last_row - range.first_row == plan.num_rows(range.graph)) {
@@ -48,7 +58,7 @@ inline void store_graph(const Work &work, const RowRange &range, float *d_qkv, P
 
 inline void backward_part(const Plan &plan, const std::vector<RowRange> &rows, Scratch &scratch, const float *d_out,
                           const float *d_e_new, float *d_qkv, float *d_e, PartSums &sums) {
-    Work work(plan, scratch, true);
+    Workspace work(plan, scratch, true);
     const size_t graph_floats = size_t(plan.node_width) * plan.key_stride;
     for (const RowRange &range : rows) {
         load_graph(work, range.graph);
@@ -122,11 +132,11 @@ inline void for_each_part_of(const Plan &plan, Body body) {
                   body);
 }
 
-void forward(const Plan &plan, float *out, float *e_new) {
+inline void forward(const Plan &plan, float *out, float *e_new) {
     for_each_part_of(plan, [&](int part) { forward_part(plan, plan.parts[part], own_scratch(), out, e_new); });
 }
 
-void backward(const Plan &plan, const float *d_out, const float *d_e_new, float *d_qkv, float *d_e,
+inline void backward(const Plan &plan, const float *d_out, const float *d_e_new, float *d_qkv, float *d_e,
               const EgtPairParameters &d_parameters) {
     std::vector<PartSums> sums(plan.parts.size(), PartSums{ParameterSums(plan), {}});
     for_each_part_of(plan, [&](int part) {
@@ -134,3 +144,5 @@ void backward(const Plan &plan, const float *d_out, const float *d_e_new, float 
     });
     gather(plan, sums, d_qkv, d_parameters);
 }
+
+}  // namespace egt::EGT_TARGET

@@ -1,5 +1,10 @@
 // Eight floats at a time. Written with the compiler's vector types, which lower to whatever the target has; the few
 // operations that need a special instruction have an AVX2 form beside the portable one.
+#pragma once
+
+#include "target.h"
+
+namespace egt::EGT_TARGET {
 
 constexpr int kLanes = 8;
 constexpr int kLineFloats = 16;  // of a cache line
@@ -106,21 +111,6 @@ EGT_INLINE Lanes exponential(Lanes x, float highest) {
 
 EGT_INLINE Lanes sigmoid(Lanes x) { return 1.0f / (1.0f + exponential(-x, 88.0f)); }
 
-// ELU, and its derivative from its value.
-EGT_INLINE Lanes elu(Lanes x) { return at_least(0.0f, x) + (exponential(x, 0.0f) - 1.0f); }
-EGT_INLINE Lanes elu_slope(Lanes value) { return at_most(0.0f, value) + 1.0f; }
-
-// Counter-based randomness: the same 32-bit mixing as egt.nn.randomness, on scalars and on lanes.
-template <class Bits>
-EGT_INLINE Bits mix(Bits x) {
-    x ^= x >> 16;
-    x *= 0x7feb352du;
-    x ^= x >> 15;
-    x *= 0x846ca68bu;
-    x ^= x >> 16;
-    return x;
-}
-
 // Transposes an 8 x 8 block in registers.
 EGT_INLINE void transpose(Lanes (&x)[8]) {
 #if EGT_AVX2
@@ -190,3 +180,5 @@ inline void store_channels(const float *from, int stride, int count, int channel
             for (int k = 0; k < rows; ++k) to[(row + k) * target_stride + c] = from[c * stride + row + k];
     });
 }
+
+}  // namespace egt::EGT_TARGET
