@@ -21,8 +21,7 @@ from egt.errors import RunError
 from egt.execution.execution import execution
 from egt.execution.interruption import Interruption
 from egt.model import EGT
-from egt.tasks.scale import TargetScale
-from egt.tasks.task import Task
+from egt.tasks.task import TargetScale, Task
 from egt.training.bar import RunBar
 from egt.training.callbacks import Callback, LogLine, MetricsFile
 from egt.training.checkpoint import checkpoints_of
