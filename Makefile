@@ -5,16 +5,20 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 EXTRAS := mol,graph,gen,viz,track,dev
 
-.PHONY: run test test-full lint clean
+.PHONY: run test test-full docs lint clean
 
 run: $(STAMP)
 	$(BIN)/python -m egt.cli.quickstart
 
-test: $(STAMP) lint
+# Without lint: the first failing test should not wait for a type check. `make lint test` does both, as CI does.
+test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-full: $(STAMP) lint
+test-full: $(STAMP)
 	$(BIN)/python -m pytest -n 2
+
+docs: $(STAMP)
+	$(BIN)/python -m pytest tests/test_docs.py tests/test_project_files.py tests/test_architecture.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -23,7 +23,7 @@ class KernelBuildHook(BuildHookInterface[BuilderConfig]):
         self.scratch = tempfile.TemporaryDirectory()
         if version == "editable":
             return
-        kernel = _load(Path(self.root, "src", KERNELS, "build.py"))
+        kernel = _load(Path(self.root, "src", KERNELS, "compilation.py"))
         library = kernel.build(folder=Path(self.scratch.name))
         if library is None:
             self.app.display_warning("no compiled kernel in this wheel: first use compiles it, given a compiler")

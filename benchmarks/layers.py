@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,8 @@ from egt.batching.packed import Packed
 from egt.batching.padded import Padded
 from egt.config.load import override
 from egt.config.presets import preset
-from egt.nn.channels import Channels, Scope
+from egt.execution.backends import CPU, PLAIN
+from egt.nn.channels import AttentionContext, Channels
 from egt.nn.kernels.allocator import keep_freed_memory
 
 WAYS = ("padded", "packed", "fused")
@@ -63,25 +64,28 @@ class Stack:
     def __init__(self, shape: RawGraph, way: str) -> None:
         config = override(preset(shape.preset), ["model.masking.probability=0", "model.attention_dropout=0"])
         torch.manual_seed(0)
-        self.layers = build_model(config, fused=way == "fused").layers
+        self.layers = build_model(config, backend=CPU if way == "fused" else PLAIN).layers
         rng = np.random.default_rng(0)
         sizes = [int(size) + shape.num_virtual for size in shape.sizes(rng, shape.batch)]
         d_h, d_e = config.model.node_width, config.model.edge_width
         if way == "padded":
             width = max(sizes)
             layout = Padded(torch.tensor(sizes), width, shape.num_virtual)
-            self.scope = Scope(layout, layout.real_pairs.unsqueeze(-1))
+            self.context = AttentionContext(layout, layout.real_pairs.unsqueeze(-1))
             self.h, self.e = torch.randn(len(sizes), width, d_h), torch.randn(len(sizes), width, width, d_e)
         else:
             packed = Packed(sorted(sizes), shape.num_virtual)
-            self.scope = Scope(packed)
+            self.context = AttentionContext(packed)
             self.h, self.e = torch.randn(packed.num_nodes, d_h), torch.randn(packed.num_pairs, d_e)
         self.d_h, self.d_e = torch.randn_like(self.h), torch.randn_like(self.e)
 
     def forward(self) -> tuple[Tensor, Tensor]:
-        x = Channels(self.h.requires_grad_(), self.e.requires_grad_(), self.scope, torch.empty(0))
-        for layer in self.layers:
-            x = x.updated(*layer(x.h, x.e, x.scope))
+        x = Channels(self.h.requires_grad_(), self.e.requires_grad_(), self.context, torch.empty(0))
+        *first, last = self.layers
+        for layer in first:
+            x = x.updated(*layer(x.h, x.e, x.context))
+        context = replace(x.context, only_virtual_rows=x.context.layout.num_virtual > 0)  # as the models read them
+        x = x.updated(*last(x.h, x.e, context))
         return x.h, x.e
 
     def infer(self) -> None:

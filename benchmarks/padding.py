@@ -14,7 +14,7 @@ import numpy as np
 
 from egt.batching.groups import IntArray, padded_share
 from egt.batching.sampling import Sampling, permutation
-from egt.sources.registry import open_benchmark
+from egt.sources.benchmarks.benchmark import open_benchmark
 
 
 def graph_sizes(name: str, count: int) -> IntArray:

@@ -26,15 +26,15 @@ def train(given: str, folder: str) -> None:
     from egt.cli.main import main as command_line
     from egt.config.load import override
     from egt.config.presets import preset
+    from egt.sources.benchmarks.benchmark import BENCHMARKS
     from egt.sources.custom import GraphsSource
-    from egt.sources.registry import BENCHMARKS
     from egt.training import run
     from egt.training.footprint import synthetic_graph
     from egt.training.plan import card_sizes
 
     name, *settings = given.split(",")
     config = override(preset(name), settings)
-    card, random = BENCHMARKS[config.data.source].card, np.random.default_rng(1)
+    card, random = BENCHMARKS.get(config.data.source).card, np.random.default_rng(1)
     degree = card.mean_edges / card.num_nodes[1]
     graphs = {
         split: [

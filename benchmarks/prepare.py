@@ -32,13 +32,12 @@ import numpy as np
 
 from egt.encodings.distances import ShortestPaths
 from egt.encodings.encoding import Preparation
-from egt.encodings.store.chunk import make_chunk
-from egt.encodings.svd import SvdEncoding
+from egt.encodings.store.chunks import make_chunk
 from egt.errors import EgtError
-from egt.sources.cards import MOLHIV
+from egt.inputs.svd import SvdEncoding
+from egt.sources.benchmarks.ogb_molecules import MOLHIV, molhiv_table
 from egt.sources.molecule_features import ogb_features
 from egt.sources.molecules import OGB_SCHEMA, graphs_from_smiles, parse_smiles
-from egt.sources.ogb_molecules import molhiv_table
 from egt.sources.source import DataCard, Reading
 
 RANK, MAX_HOPS, CHUNK = 8, 16, 64

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from egt.encodings.distances import ShortestPaths
 from egt.encodings.encoding import Preparation
 from egt.encodings.store import Store, prepare
-from egt.encodings.svd import SvdEncoding
 from egt.graph import FeatureSchema, Graph
+from egt.inputs.svd import SvdEncoding
 from egt.sources.source import DataCard, Reading, TargetSchema
 
 BATCH_SIZE = 128

@@ -13,6 +13,7 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,11 @@ from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.encodings.store import prepare
+from egt.execution.backends import CPU
 from egt.graph import Graph
-from egt.nn.channels import Scope
+from egt.nn.channels import AttentionContext
 from egt.nn.layer import EGTLayer
-from egt.sources.registry import open_benchmark
+from egt.sources.benchmarks.benchmark import open_benchmark
 from egt.training.run import train_on
 
 
@@ -44,7 +46,7 @@ def whole_steps(config: RunConfig, samples: Sequence[Sample]) -> float:
 
 def layer_steps(config: RunConfig, samples: Sequence[Sample]) -> float:
     """Seconds of the layers alone, forward and backward, on the same batches."""
-    model = build_model(config).train()
+    model = build_model(config, backend=CPU).train()
     sizes = np.array([sample.graph.num_nodes for sample in samples])
     total, steps = 0.0, Sampling(sizes, config.data.batch_size, config.seed).epoch(0)
     for plan in steps:
@@ -53,8 +55,10 @@ def layer_steps(config: RunConfig, samples: Sequence[Sample]) -> float:
             h, e = x.h.detach().requires_grad_(), x.e.detach().requires_grad_()
             gradients = [torch.randn_like(h), torch.randn_like(e)]
             start = time.perf_counter()
-            for layer in model.layers:
-                h, e = layer(h, e, x.scope)
+            *first, last = model.layers
+            for layer in first:
+                h, e = layer(h, e, x.context)
+            h, e = last(h, e, replace(x.context, only_virtual_rows=model.reads_only_virtual_nodes))
             torch.autograd.backward([h, e], gradients)
             total += time.perf_counter() - start
     return total / len(steps)
@@ -73,15 +77,15 @@ def dense_growth() -> dict[int, float]:
     """Nanoseconds per pair of one training step of a TSP layer, for one graph of N nodes."""
     found = {}
     for size in (25, 50, 100, 200, 400, 700, 1000):
-        layer = build_model(preset("tsp-100k")).layers[0]
+        layer = build_model(preset("tsp-100k"), backend=CPU).layers[0]
         copies = max(1, 200_000 // size**2)
-        scope = Scope(Packed([size] * copies))
+        context = AttentionContext(Packed([size] * copies))
         times = []
         for _ in range(4):
             h = torch.randn(size * copies, 64, requires_grad=True)
             e = torch.randn(size * size * copies, 8, requires_grad=True)
             start = time.perf_counter()
-            new_h, new_e = layer(h, e, scope)
+            new_h, new_e = layer(h, e, context)
             (new_h.sum() + new_e.sum()).backward()
             times.append(time.perf_counter() - start)
         found[size] = 1e9 * min(times) / (size * size * copies)
@@ -103,7 +107,7 @@ def sparse_growth() -> dict[int, float]:
             h = torch.randn(n, 64, requires_grad=True)
             e = torch.randn(layout.num_pairs, 8, requires_grad=True)
             start = time.perf_counter()
-            new_h, new_e = layer(h, e, Scope(layout))
+            new_h, new_e = layer(h, e, AttentionContext(layout))
             (new_h.sum() + new_e.sum()).backward()
             times.append(time.perf_counter() - start)
         found[num_edges] = 1e9 * min(times) / layout.num_pairs

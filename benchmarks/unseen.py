@@ -26,7 +26,7 @@ from rdkit.rdBase import BlockLogs
 
 from benchmarks.cora import write_cora
 from egt.graph import Graph
-from egt.sources.registry import open_benchmark
+from egt.sources.benchmarks.benchmark import open_benchmark
 
 NOT_A_MOLECULE = "not a molecule"
 NUM_ROWS = 20

@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from egt.assemble import build_model, preparation
+from egt.batching.batch import LayoutName
 from egt.config.load import override
 from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
+from egt.execution.backends import BACKENDS, PLAIN, Backend
 from egt.graph import Graph
 from egt.model import EGT
+from egt.nn.kernels.fused import available
 
 KINDS = ("plain", "one_node", "no_edges", "self_loops", "directed", "weighted", "disconnected", "large")
 
@@ -88,10 +92,27 @@ def lively(model: EGT, seed: int = 0) -> EGT:
     return model
 
 
-def tiny_model(config: RunConfig, seed: int = 0) -> EGT:
+WAYS: tuple[tuple[str, LayoutName], ...] = (("cpu", "packed"), ("plain", "packed"), ("plain", "padded"))
+"""The backends, each with the layouts that it computes."""
+
+
+def backend_named(name: str) -> Backend:
+    """A backend that can be used here; skips the test where the kernel cannot be compiled."""
+    if name == "cpu" and not available():
+        pytest.skip("no C++ compiler: no CPU kernel")
+    return {backend.name: backend for backend in BACKENDS}[name]
+
+
+def fastest(layout: LayoutName) -> Backend:
+    """The backend that computes a layout here."""
+    dtype, device = torch.float32, torch.device("cpu")
+    return next(backend for backend in BACKENDS if not backend.unsupported(device, dtype, layout))
+
+
+def tiny_model(config: RunConfig, seed: int = 0, backend: Backend = PLAIN) -> EGT:
     """The model of a configuration, lively, in evaluation mode."""
     torch.manual_seed(seed)
-    return lively(build_model(config), seed).eval()
+    return lively(build_model(config, backend=backend), seed).eval()
 
 
 def samples_of(config: RunConfig, graphs: list[Graph]) -> list[Sample]:

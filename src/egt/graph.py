@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,9 @@ from egt.errors import GraphError
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
 TargetArray = NDArray[np.float64]
+
+Level = Literal["graph", "node", "edge", "link"]
+"""What a target or a feature belongs to; links are predicted for pairs of nodes, most of which are no edges."""
 
 UNKNOWN = -1
 """The category id of a value that the vocabulary does not hold; it contributes nothing to an embedding."""

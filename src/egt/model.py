@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -18,7 +19,7 @@ RunLayer = Callable[[nn.Module, Channels], tuple[Tensor, Tensor]]
 
 def directly(layer: nn.Module, x: Channels) -> tuple[Tensor, Tensor]:
     """Run a layer and keep what its backward pass needs."""
-    h, e = layer(x.h, x.e, x.scope)
+    h, e = layer(x.h, x.e, x.context)
     return h, e
 
 
@@ -27,7 +28,7 @@ def recomputed(layer: nn.Module, x: Channels) -> tuple[Tensor, Tensor]:
 
     Nothing random has to be kept: the counter-based numbers come out the same again.
     """
-    h, e = checkpoint(layer, x.h, x.e, x.scope, use_reentrant=False, preserve_rng_state=False)
+    h, e = checkpoint(layer, x.h, x.e, x.context, use_reentrant=False, preserve_rng_state=False)
     return h, e
 
 
@@ -37,10 +38,12 @@ class EGT(nn.Module):
     Args:
         embed: features and encodings -> channels.
         layers: `EGTLayer`s; the last one may be an `EdgeOnlyLayer`.
-        readout: channels -> one row per graph, node or asked pair.
+        readout: channels -> one row per graph, node or query pair.
         head: row -> prediction.
         auxiliary: heads of auxiliary objectives on the edge channel, by name.
         run_layer: `directly`, or `recomputed` to trade time for memory.
+        reads_only_virtual_nodes: whether the readout reads no other rows of the final channels.
+        backend: the name of the backend whose layers they are.
     """
 
     def __init__(
@@ -50,7 +53,10 @@ class EGT(nn.Module):
         readout: Readout,
         head: MLP,
         auxiliary: Mapping[str, PairHead] | None = None,
+        *,
         run_layer: RunLayer = directly,
+        reads_only_virtual_nodes: bool = False,
+        backend: str = "plain",
     ) -> None:
         super().__init__()
         self.embed = embed
@@ -59,23 +65,34 @@ class EGT(nn.Module):
         self.head = head
         self.auxiliary = nn.ModuleDict(auxiliary or {})
         self.run_layer = run_layer
+        self.reads_only_virtual_nodes = reads_only_virtual_nodes
+        self.backend = backend
 
     def encode(self, batch: GraphBatch) -> Channels:
-        """The channels after the last layer."""
+        """Return the channels after the last layer: all rows, the same on every backend and layout."""
+        return self._encode(batch, only_virtual_rows=False)
+
+    def _encode(self, batch: GraphBatch, *, only_virtual_rows: bool) -> Channels:
         x = self.readout.prepare(self.embed(batch))
-        for layer in self.layers:
+        *first, last = self.layers
+        for layer in first:
             x = x.updated(*self.run_layer(layer, x))
-        return x
+        if only_virtual_rows:
+            x = replace(x, context=replace(x.context, only_virtual_rows=True))
+        return x.updated(*self.run_layer(last, x))
 
     def read(self, x: Channels) -> Tensor:
-        """The prediction from the final channels: (B, outputs), (M, outputs) or (R, outputs)."""
+        """Return the prediction from the final channels: (B, outputs), (M, outputs) or (R, outputs)."""
         out: Tensor = self.head(self.readout(x))
         return out
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """The prediction for each graph, node or asked pair of the batch."""
-        return self.read(self.encode(batch))
+        """Return the prediction for each graph, node or query pair of the batch.
+
+        The last layer is told where only virtual nodes are read: a backend may spare it most of its work.
+        """
+        return self.read(self._encode(batch, only_virtual_rows=self.reads_only_virtual_nodes))
 
     def num_parameters(self) -> int:
-        """How many numbers are learned (a table's fixed zero row counts, as in the authors' figures)."""
+        """Count the numbers that are learned (a table's fixed zero row counts, as in the authors' figures)."""
         return sum(parameter.numel() for parameter in self.parameters())

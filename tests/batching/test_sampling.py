@@ -10,7 +10,7 @@ import pytest
 from egt.batching.groups import padded_share
 from egt.batching.sampling import Epoch, Sampling, evaluation_batches, permutation
 from egt.errors import ConfigError
-from egt.sources.block_models import PATTERN_SEED, pattern_graph
+from egt.sources.benchmarks.block_models import PATTERN_SEED, pattern_graph
 
 SIZES = np.random.default_rng(0).integers(5, 60, 1000)
 MODES: tuple[Literal["exact", "buckets"], ...] = ("exact", "buckets")

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from egt.sources import cards, registry
+from egt.sources.benchmarks.benchmark import BENCHMARKS
+from egt.sources.benchmarks.ogb_molecules import MOLHIV
 from egt.sources.download import file_checksum
 from tests.cli.runs import SMILES, egt, molecules, ring, write_jsonl
 
@@ -80,8 +81,8 @@ def server(tmp_path: Path) -> Iterator[str]:
 def published(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """MolHIV is published at the server, and nothing is there yet."""
     checksum = file_checksum(tmp_path / "site" / "hiv.zip", "sha256")
-    card = replace(cards.MOLHIV, urls=(server,), checksums={"hiv.zip": checksum})
-    monkeypatch.setitem(registry.BENCHMARKS, "molhiv", replace(registry.BENCHMARKS["molhiv"], card=card))
+    card = replace(MOLHIV, urls=(server,), checksums={"hiv.zip": checksum})
+    monkeypatch.setitem(BENCHMARKS._entries, "molhiv", replace(BENCHMARKS.get("molhiv"), card=card))
     monkeypatch.setenv("EGT_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
 
@@ -91,7 +92,7 @@ def test_a_download_shows_a_bar_that_fills(capsys: pytest.CaptureFixture[str], m
     monkeypatch.setenv("FORCE_COLOR", "1")  # standard error counts as a terminal
     done = egt(capsys, "data", "prepare", "molhiv", "--fetch")
     assert done.code == 0, done.err
-    assert "downloading molhiv (MB)" in done.err
+    assert "downloading hiv.zip (MB)" in done.err
     assert "4/4" in done.err
     assert "preparing train" in done.err
     assert "20 graphs" in done.err

@@ -56,7 +56,7 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["predict", "nothing"], "give either inputs"),
         (["plan", "zink-100k"], "did you mean zinc-100k"),
         (["data", "info"], "needs a name"),
-        (["data", "info", "zink"], "Did you mean 'zinc'?"),
+        (["data", "info", "zink"], "did you mean zinc?"),
         (["data", "prepare", "zinc"], "EGT_DATA_DIR"),
     ],
 )

@@ -9,6 +9,12 @@ import pytest
 from egt.config.load import find_config, override, parse_config, read_config, write_config
 from egt.config.presets import forms, names, preset
 from egt.errors import ConfigError
+from egt.inputs.distance import Distance, Reachability
+from egt.inputs.random_walk import RandomWalk
+from egt.readouts.virtual_nodes import VirtualNodes
+from egt.schedules.constant import ConstantRate
+from egt.schedules.plateau import Plateau
+from egt.tasks.binary import Binary
 
 
 @pytest.mark.parametrize("name", [*names(), "zinc-500k-simple-nope", "tsp-500k-constrained-ungated"])
@@ -22,7 +28,7 @@ def test_every_preset_survives_a_round_trip(name: str, tmp_path: Path) -> None:
 def test_forms_compose_in_any_order() -> None:
     one, other = preset("zinc-500k-simple-nope"), preset("zinc-500k-nope-simple")
     assert one.model == other.model
-    assert set(forms()) == {"simple", "constrained", "ungated", "nope"}
+    assert set(forms()) == {"simple", "constrained", "ungated", "nope", "nodistance"}
 
 
 def test_each_form_changes_what_it_says() -> None:
@@ -33,6 +39,21 @@ def test_each_form_changes_what_it_says() -> None:
     assert [t.kind for t in preset("pattern-500k-nope").model.node_inputs] == ["node_categories"]
     zinc = preset("zinc-500k-simple").model
     assert (zinc.node_width, zinc.edge_width) == (80, 8)
+
+
+def test_without_positional_encodings_the_authors_drop_the_objective_and_stack_hops() -> None:
+    for name in ("zinc-500k-nope", "mnist-100k-nope", "zinc-500k-nodistance"):
+        run = preset(name)
+        assert run.task.auxiliary == ()
+        assert run.model.pair_inputs[0] == Reachability(num_hops=16)
+    assert preset("zinc-500k-ungated").task.auxiliary == preset("zinc-500k").task.auxiliary
+    assert preset("zinc-500k-constrained-nope").model == preset("zinc-500k-nope-constrained").model
+
+
+def test_zinc_full_is_as_long_as_in_the_released_configs() -> None:
+    run = preset("zinc-full-500k")
+    assert run.trainer.max_epochs == 200
+    assert run.schedule == Plateau(factor=0.5, patience=5, min_lr=5e-6)
 
 
 def test_the_steps_of_the_ablation_add_up_to_egt_small() -> None:
@@ -113,3 +134,35 @@ def test_files_that_are_no_configuration(tmp_path: Path, text: str) -> None:
         read_config(path)
     with pytest.raises(ConfigError, match="no such file"):
         read_config(tmp_path / "none.yaml")
+
+
+def test_another_kind_of_part_keeps_the_settings_it_shares() -> None:
+    run = override(
+        preset("zinc-100k"), ["task.kind=binary", "schedule.kind=constant", "model.readout.kind=virtual_nodes"]
+    )
+    assert run.task == Binary(names=("y",), auxiliary=preset("zinc-100k").task.auxiliary)
+    assert run.schedule == ConstantRate()
+    assert run.model.readout == VirtualNodes(num_virtual=4)
+
+
+def test_an_entry_is_added_to_a_list_and_replaces_its_kind() -> None:
+    once = override(preset("zinc-100k"), ["model.pair_inputs+={kind: random_walk, num_steps: 8}"])
+    assert [term.kind for term in once.model.pair_inputs] == ["reachability", "edge_categories", "random_walk"]
+    twice = override(once, ["model.pair_inputs+={kind: random_walk, num_steps: 4}"])
+    assert twice.model.pair_inputs == (*once.model.pair_inputs[:2], RandomWalk(num_steps=4))
+    assert override(once, ["model.pair_inputs+=distance"]).model.pair_inputs[-1] == Distance(max_hops=16)
+    with pytest.raises(ConfigError, match="no list"):
+        override(once, ["model.readout+=mean"])
+
+
+def test_the_settings_of_a_part_are_checked_by_the_part() -> None:
+    content = preset("zinc-100k").model_dump(mode="json")
+    content["model"]["node_inputs"][1] = {"kind": "svd", "rnak": 8}
+    with pytest.raises(ConfigError, match=r"model\.node_inputs\.1\.rnak: unknown setting; did you mean rank\?"):
+        parse_config(content, "here")
+    content["model"]["node_inputs"][1] = {"kind": "svf"}
+    with pytest.raises(ConfigError, match=r"there is no node input 'svf'; did you mean svd\?"):
+        parse_config(content, "here")
+    content["model"]["node_inputs"][1] = 3
+    with pytest.raises(ConfigError, match="a node input is a mapping with a kind"):
+        parse_config(content, "here")

@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from egt.encodings.degrees import Degrees
 from egt.encodings.distances import ShortestPaths
 from egt.encodings.encoding import Preparation, Sample
 from egt.errors import GraphError
 from egt.graph import FeatureSchema, Graph
+from egt.inputs.degree import Degrees
 
 
 def test_many_graphs_are_prepared_as_each_alone_and_a_misfit_gives_its_reason() -> None:

@@ -11,21 +11,28 @@ import pytest
 import torch
 
 import egt
-from egt.artifact.artifact import Artifact, save_artifact
+from egt.artifact.artifact import Artifact, find_artifact, save_artifact
 from egt.assemble import build_model
-from egt.config.inputs import Distance, NodeValues
-from egt.config.model import ModelConfig, PerEdge, PerNode, VirtualNodes
+from egt.config.model import ModelConfig
 from egt.config.run import DataConfig, RunConfig, TrainerConfig
-from egt.config.task import Multiclass, Regression, TaskConfig
 from egt.errors import ArtifactError, DataError
+from egt.execution import memory
+from egt.execution.execution import execution
 from egt.graph import Graph
-from egt.inference import memory, predictor
-from egt.inference.execution import execution
-from egt.inference.predictor import Predictor, find_artifact
+from egt.inference import predictor
+from egt.inference.predictor import Predictor
+from egt.inputs.distance import Distance
+from egt.inputs.values import NodeValues
+from egt.readouts.edge import PerEdge
+from egt.readouts.node import PerNode
+from egt.readouts.virtual_nodes import VirtualNodes
 from egt.sources.custom import CustomSchema, Feature
+from egt.tasks.multiclass import Multiclass
+from egt.tasks.regression import Regression
+from egt.tasks.task import TaskPart
 
 
-def make(level: str = "graph", task: TaskConfig | None = None, scale: dict[str, list[float]] | None = None) -> Artifact:
+def make(level: str = "graph", task: TaskPart | None = None, scale: dict[str, list[float]] | None = None) -> Artifact:
     """An untrained model that reads one number per node."""
     readouts = {"graph": VirtualNodes(num_virtual=2), "node": PerNode(), "edge": PerEdge()}
     schema = CustomSchema(
@@ -33,11 +40,11 @@ def make(level: str = "graph", task: TaskConfig | None = None, scale: dict[str, 
         level=level,
         kind="regression",
         targets=("y",),
-        node_features=(Feature("x", "continuous"),),
+        node_features=(Feature(name="x", kind="continuous"),),
     )
     config = RunConfig(
         name="tiny",
-        data=DataConfig(source="nowhere.jsonl", batch_size=4, own_schema=schema.to_dict()),
+        data=DataConfig(source="nowhere.jsonl", batch_size=4, custom=schema),
         model=ModelConfig(
             num_layers=2,
             node_width=8,

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from egt.batching.layout import Layout
 from egt.nn import terms
-from egt.nn.channels import Scope
+from egt.nn.channels import AttentionContext
 from egt.nn.dropout import RandomMasking
 from egt.nn.edges import ResidualEdges
 from egt.nn.gate import CentralityGate
 from egt.nn.logits import Logits
 from egt.nn.pair_pass import PairPass
-from egt.nn.readout import VirtualNodes
+from egt.nn.readout import VirtualNodeReadout
 from tests.nn import test_layer_against_reference as reference_test
 from tests.nn import test_terms as terms_test
 from tests.parity import test_pytorch as pytorch_test
@@ -77,19 +77,19 @@ def virtual_nodes_scaled(patch: Patch) -> None:
 def masked_logits_into_the_edge_update(patch: Patch) -> None:
     plain = ResidualEdges.forward
 
-    def forward(self: ResidualEdges, e: Tensor, H_hat: Tensor, scope: Scope) -> Tensor:
-        return plain(self, e, H_hat if scope.allowed is None else H_hat.masked_fill(~scope.allowed, -1e4), scope)
+    def forward(self: ResidualEdges, e: Tensor, H_hat: Tensor, context: AttentionContext) -> Tensor:
+        return plain(self, e, H_hat if context.allowed is None else H_hat.masked_fill(~context.allowed, -1e4), context)
 
     patch.setattr(ResidualEdges, "forward", forward)
 
 
 def keys_not_masked(patch: Patch) -> None:
-    patch.setattr(RandomMasking, "forward", lambda self, scope: (None, _masking(self, scope)[1]))
+    patch.setattr(RandomMasking, "forward", lambda self, context: (None, _masking(self, context)[1]))
 
 
 def gates_masked_where_only_logits_are(patch: Patch) -> None:
-    def forward(self: RandomMasking, scope: Scope) -> Any:
-        attended, _ = _masking(self, scope)
+    def forward(self: RandomMasking, context: AttentionContext) -> Any:
+        attended, _ = _masking(self, context)
         return attended, attended
 
     patch.setattr(RandomMasking, "forward", forward)
@@ -114,26 +114,26 @@ class _Open(nn.Module):
 
 
 def signs_of_u_and_v_drawn_apart(patch: Patch) -> None:
-    plain = terms.SignedEncoding.signs
+    plain = terms.SignedProjection.signs
 
     class Apart(Tensor):
         def repeat(self, *sizes: Any) -> Tensor:
             once = self.as_subclass(Tensor)
             return torch.cat([once, once.roll(1, 1)], 1)
 
-    patch.setattr(terms.SignedEncoding, "signs", lambda self, batch: plain(self, batch).as_subclass(Apart))
+    patch.setattr(terms.SignedProjection, "signs", lambda self, batch: plain(self, batch).as_subclass(Apart))
 
 
 def virtual_edges_not_averaged(patch: Patch) -> None:
-    plain = VirtualNodes.virtual_edges
+    plain = VirtualNodeReadout.virtual_edges
 
-    def virtual_edges(self: VirtualNodes, layout: Layout) -> Tensor:
+    def virtual_edges(self: VirtualNodeReadout, layout: Layout) -> Tensor:
         e = plain(self, layout)
         pair = layout.pair_indices
         between = ((pair.i < self.num_virtual) & (pair.j < self.num_virtual) & (pair.i != pair.j)).unsqueeze(-1)
         return torch.where(between, 2 * e, e)
 
-    patch.setattr(VirtualNodes, "virtual_edges", virtual_edges)
+    patch.setattr(VirtualNodeReadout, "virtual_edges", virtual_edges)
 
 
 BREAKS: dict[str, tuple[Callable[[Patch], None], Callable[[], None]]] = {
@@ -159,7 +159,7 @@ BREAKS: dict[str, tuple[Callable[[Patch], None], Callable[[], None]]] = {
     "sign coupling of u and v": (signs_of_u_and_v_drawn_apart, terms_test.test_signs_flip_u_and_v_together),
     "averaged virtual edges": (
         virtual_edges_not_averaged,
-        lambda: pytorch_test.test_output_with_correct_masking(pytorch_test.CASES[0], True, "packed"),
+        lambda: pytorch_test.test_output_with_correct_masking(pytorch_test.CASES[0], "plain", "packed"),
     ),
 }
 

@@ -7,7 +7,8 @@ import torch
 
 from egt import EGTLayer
 from egt.errors import ConfigError
-from egt.nn.channels import Scope
+from egt.nn.channels import AttentionContext
+from egt.nn.edges import ResidualEdges
 from egt.nn.layer import EdgeOnlyLayer
 
 
@@ -23,8 +24,8 @@ def test_three_lines_on_dense_tensors() -> None:
 def test_sizes_mask_the_padding() -> None:
     layer = EGTLayer(16, 4, 4).eval()
     h, e = torch.randn(2, 5, 16), torch.randn(2, 5, 5, 4)
-    scope = Scope.dense(h, sizes=torch.tensor([5, 3]))
-    new_h, new_e = layer(h, e, scope)
+    context = AttentionContext.dense(h, sizes=torch.tensor([5, 3]))
+    new_h, new_e = layer(h, e, context)
     alone_h, alone_e = layer(h[1:, :3], e[1:, :3, :3])
     torch.testing.assert_close(new_h[1:, :3], alone_h)
     torch.testing.assert_close(new_e[1:, :3, :3], alone_e)
@@ -68,7 +69,36 @@ def test_attention_dropout_keeps_the_mean() -> None:
     qkv = layer.qkv(layer.norm_h(x.h)).unflatten(-1, (3, 4, -1))
     draws = []
     for step in range(2000):
-        scope = Scope(x.scope.layout, None, graph_keys(0, step, torch.tensor([0])))
-        draws.append(layer.pairs(qkv, x.e, scope)[0])
-    plain, _ = layer.pairs.eval()(qkv, x.e, x.scope)
+        context = AttentionContext(x.context.layout, None, graph_keys(0, step, torch.tensor([0])))
+        draws.append(layer.pairs(qkv, x.e, context)[0])
+    plain, _ = layer.pairs.eval()(qkv, x.e, x.context)
     assert (torch.stack(draws).mean(0) - plain).abs().max() < 0.05 * plain.abs().max()
+
+
+def test_dropouts_of_a_bare_layer_are_plain_numbers() -> None:
+    torch.manual_seed(0)
+    layer = EGTLayer(16, 8, 4, dropout=0.1, attention_dropout=0.2, edge_dropout=0.3, layer=2)
+    edges = layer.pairs.edges
+    assert isinstance(edges, ResidualEdges)
+    parts = [layer.dropout, layer.ffn.dropout, layer.pairs.dropout, edges.dropout, edges.ffn.dropout]
+    assert [part.probability for part in parts] == [0.1, 0.1, 0.2, 0.3, 0.3]
+    assert {part.layer for part in parts} == {2}
+    assert len({part.stream for part in parts}) == 5
+    h, e = torch.randn(2, 5, 16), torch.randn(2, 5, 5, 8)
+    assert not torch.equal(layer(h, e)[0], layer(h, e)[0])
+    layer.eval()
+    assert torch.equal(layer(h, e)[0], layer(h, e)[0])
+    plain = EGTLayer(16, 8, 4).eval()
+    plain.load_state_dict(layer.state_dict())
+    assert torch.equal(layer(h, e)[1], plain(h, e)[1])
+
+
+@pytest.mark.parametrize("wrong", [{"dropout": 1.0}, {"attention_dropout": -0.1}, {"edge_dropout": 2}])
+def test_what_is_no_probability_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match="is not a probability; it must be at least 0 and below 1"):
+        EGTLayer(16, 8, 4, **wrong)
+
+
+def test_dropout_of_pairs_belongs_to_a_pair_pass_that_is_given() -> None:
+    with pytest.raises(ConfigError, match="give them to `pairs`"):
+        EGTLayer(16, 8, 4, pairs=EGTLayer(16, 8, 4).pairs, attention_dropout=0.1)

@@ -10,7 +10,7 @@ import torch
 
 from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.nn.randomness import graph_keys
-from egt.nn.readout import VirtualNodes
+from egt.nn.readout import VirtualNodeReadout
 from tests import reference
 from tests.graphs import random_graph, samples_of, tiny_config, tiny_model
 
@@ -67,13 +67,13 @@ def check(name: str, layout: LayoutName) -> None:
     samples = samples_of(config, graphs)
     batch = in_float64(collate(samples, layout))
     training = any(key in settings for key in ("masking", "attention_dropout"))
-    noise = graph_keys(seed=3, step=7, graph_ids=torch.arange(len(graphs)))
+    keys = graph_keys(seed=3, step=7, graph_ids=torch.arange(len(graphs)))
     x = model.readout.prepare(model.embed(batch))
     model.train(training)
-    x = x.__class__(x.h, x.e, x.scope.__class__(x.scope.layout, x.scope.allowed, noise), x.queries)
-    q = model.readout.num_virtual if isinstance(model.readout, VirtualNodes) else 0
+    x = x.__class__(x.h, x.e, x.context.__class__(x.context.layout, x.context.allowed, keys), x.queries)
+    q = model.readout.num_virtual if isinstance(model.readout, VirtualNodeReadout) else 0
     for k in range(2):  # the last layer leaves edges alone; the first two are whole
-        after_h, after_e = model.layers[k](x.h, x.e, x.scope)
+        after_h, after_e = model.layers[k](x.h, x.e, x.context)
         for b, graph in enumerate(graphs):
             n = graph.num_nodes + q
             h, e = _of_graph(x.h, x.e, batch, b, q)
@@ -86,7 +86,7 @@ def check(name: str, layout: LayoutName) -> None:
                 normalize_e=config.model.edges.kind == "residual" or config.model.edges.normalize,
                 num_virtual=q,
                 scale=config.model.scale_dot,
-                keys=(int(noise[b, 0]), int(noise[b, 1])) if training else None,
+                keys=(int(keys[b, 0]), int(keys[b, 1])) if training else None,
                 layer=k,
                 mask_probability=config.model.masking.probability,
                 mask_gates=config.model.masking.gates,

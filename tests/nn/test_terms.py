@@ -35,7 +35,7 @@ def batch_of(graph: Graph, layout: LayoutName = "padded") -> GraphBatch:
 
 
 def test_categories_are_summed_and_an_unknown_one_adds_nothing() -> None:
-    term = terms.NodeCategories((3, 4), 6)
+    term = terms.NodeCategoryEmbedding((3, 4), 6)
     table = term.categories.table.weight
     h = term(batch_of(small_graph()))[0]
     torch.testing.assert_close(h[0], table[1 + 0] + table[1 + 3 + 3])
@@ -46,7 +46,7 @@ def test_categories_are_summed_and_an_unknown_one_adds_nothing() -> None:
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 @pytest.mark.parametrize("absent", ["zero", "learned"])
 def test_edge_categories_and_the_value_of_non_edges(absent: terms.Absent, layout: LayoutName) -> None:
-    term = terms.EdgeCategories((2,), 5, absent)
+    term = terms.EdgeCategoryEmbedding((2,), 5, absent)
     table = term.categories.table.weight
     assert bool(table[0].any()) == (absent == "learned")
     e = term(batch_of(small_graph(), layout)).view(3, 3, 5)
@@ -58,7 +58,7 @@ def test_edge_categories_and_the_value_of_non_edges(absent: terms.Absent, layout
 
 def test_edge_values_of_non_edges() -> None:
     batch = batch_of(small_graph())
-    learned, zero = terms.EdgeValues(2, 5, "learned"), terms.EdgeValues(2, 5, "zero")
+    learned, zero = terms.EdgeValueProjection(2, 5, "learned"), terms.EdgeValueProjection(2, 5, "zero")
     torch.testing.assert_close(learned(batch)[0, 0, 1], learned.W(torch.tensor([1.0, 2.0])))
     torch.testing.assert_close(learned(batch)[0, 1, 0], learned.W.bias)
     torch.testing.assert_close(zero(batch)[0, 1, 0], torch.zeros(5))
@@ -66,7 +66,7 @@ def test_edge_values_of_non_edges() -> None:
 
 def test_zero_row_is_not_trained_and_the_learned_one_is() -> None:
     for absent, trained in (("zero", False), ("learned", True)):
-        term = terms.EdgeCategories((2,), 5, absent)
+        term = terms.EdgeCategoryEmbedding((2,), 5, absent)
         term(batch_of(small_graph())).sum().backward()
         gradient = term.categories.table.weight.grad
         assert gradient is not None
@@ -89,7 +89,7 @@ def test_reachability_is_the_affine_map_of_stacked_matrices() -> None:
     A = graph.adjacency()
     stack = np.stack([(np.linalg.matrix_power(A, k) > 0) for k in range(1, hops + 1)], -1)
     distance = np.minimum(hops + 1, [[abs(j - i) if i <= j < 4 or i == j else 9 for j in range(5)] for i in range(5)])
-    term = terms.Reachability(hops, 4)
+    term = terms.ReachabilityProjection(hops, 4)
     e = term(collate([Sample(graph, {}, {"distance": distance.astype(np.uint8)})], "padded"))[0]
     torch.testing.assert_close(e, term.W(torch.from_numpy(stack).float()))
 
@@ -97,13 +97,13 @@ def test_reachability_is_the_affine_map_of_stacked_matrices() -> None:
 def svd_batch(training_step: int | None) -> GraphBatch:
     config = tiny_config()
     batch = collate([preparation(config)(graph) for graph in graphs_of_every_kind(0, 3)])
-    return batch if training_step is None else replace(batch, noise=graph_keys(1, training_step, batch.graph_ids))
+    return batch if training_step is None else replace(batch, random_keys=graph_keys(1, training_step, batch.graph_ids))
 
 
 def test_signs_flip_u_and_v_together() -> None:
     """The products u_ik v_jk, and so the approximated adjacency matrix, survive the flips; single entries do not."""
     rank = 4
-    term = terms.SignedEncoding("svd", rank, 2, 2 * rank)
+    term = terms.SignedProjection("svd", rank, 2, 2 * rank)
     with torch.no_grad():
         term.W_enc.weight.copy_(torch.eye(2 * rank))
         term.W_enc.bias.zero_()
@@ -116,7 +116,7 @@ def test_signs_flip_u_and_v_together() -> None:
 
 
 def test_one_sign_per_graph_and_column_fair_and_new_every_step() -> None:
-    term = terms.SignedEncoding("svd", 4, 2, 8)
+    term = terms.SignedProjection("svd", 4, 2, 8)
     steps = torch.stack([term.signs(svd_batch(step)) for step in range(200)])  # (steps, graphs, rank)
     assert set(steps.unique().tolist()) == {-1.0, 1.0}
     assert steps.mean(0).abs().max() < 0.3  # 4 standard deviations
@@ -128,5 +128,5 @@ def test_one_sign_per_graph_and_column_fair_and_new_every_step() -> None:
 
 
 def test_signs_are_canonical_at_inference() -> None:
-    term = terms.SignedEncoding("svd", 4, 2, 8).eval()
+    term = terms.SignedProjection("svd", 4, 2, 8).eval()
     assert torch.equal(term(svd_batch(0)), term(svd_batch(1)))

@@ -11,16 +11,19 @@ from egt.artifact.official import convert, with_padding_attended
 from egt.assemble import build_model, preparation
 from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.config.run import RunConfig
-from egt.config.task import DistanceObjective
+from egt.execution.backends import PLAIN, Backend
+from egt.inputs.distance import Distance
 from egt.model import EGT
+from egt.tasks.distance import DistanceObjective
+from tests.graphs import WAYS, backend_named, fastest
 from tests.parity.golden import Golden, pytorch_config, pytorch_samples
 
 CASES = ["o1_full_vn4_degree_svd", "o2_avgpool_nosvd", "o3_egt_simple_vn2_svd4", "o4_trainstep_vn1_edge_ended"]
 TRAINED = CASES[3]
 
 
-def load(config: RunConfig, case: Golden, *, fused: bool = True) -> EGT:
-    model = build_model(config, fused=fused)
+def load(config: RunConfig, case: Golden, backend: Backend = PLAIN) -> EGT:
+    model = build_model(config, backend=backend)
     model.load_state_dict(convert(case.under("param/"), config), strict=not config.task.auxiliary)
     return model.eval()
 
@@ -38,22 +41,21 @@ def test_states_and_output_with_their_padding(name: str) -> None:
     if case.about["config"].get("edge_ended"):
         config = with_last_edge_update(config)
     batch = collate(pytorch_samples(case, config), "padded")
-    model = load(config, case, fused=False)  # the fast form leaves unread rows of the last layer alone
+    model = load(config, case)
     x = model.readout.prepare(model.embed(batch))
     for k, layer in enumerate([None, *model.layers]):
-        x = x if layer is None else x.updated(*layer(x.h, x.e, x.scope))
+        x = x if layer is None else x.updated(*layer(x.h, x.e, x.context))
         torch.testing.assert_close(x.h, case.tensors[f"state/h_{k}"], rtol=0, atol=1e-5, msg=f"h after {k} layers")
         torch.testing.assert_close(x.e, case.tensors[f"state/e_{k}"], rtol=0, atol=1e-5, msg=f"e after {k} layers")
     torch.testing.assert_close(model.read(x), case.tensors["output"], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("layout", ["packed", "padded"])
-@pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
+@pytest.mark.parametrize(("backend", "layout"), WAYS)
 @pytest.mark.parametrize("name", CASES)
-def test_output_with_correct_masking(name: str, fused: bool, layout: LayoutName) -> None:
+def test_output_with_correct_masking(name: str, backend: str, layout: LayoutName) -> None:
     case = Golden.read(name)
     config = pytorch_config(case)
-    output = load(config, case, fused=fused)(collate(pytorch_samples(case, config), layout))
+    output = load(config, case, backend_named(backend))(collate(pytorch_samples(case, config), layout))
     torch.testing.assert_close(output, case.tensors["output_unpadded"], rtol=0, atol=1e-5)
 
 
@@ -63,7 +65,7 @@ def test_gradients(layout: LayoutName, their_padding: bool) -> None:
     config = pytorch_config(case)
     if their_padding:
         config = with_padding_attended(config)
-    model = load(config, case)
+    model = load(config, case, fastest(layout))
     batch = collate(pytorch_samples(case, config), layout)
     loss = (model(batch) - case.tensors["target"]).abs().mean()
     loss.backward()
@@ -87,7 +89,9 @@ def test_our_preparation_gives_their_inputs(name: str) -> None:
     """Distances and, up to the joint sign of u_k and v_k and rotations of equal singular values, the SVD."""
     case = Golden.read(name)
     config = pytorch_config(case)
-    hops = config.model.pair_inputs[0].max_hops
+    distance = config.model.pair_inputs[0]
+    assert isinstance(distance, Distance)
+    hops = distance.max_hops
     for k, sample in enumerate(pytorch_samples(case, config)):
         n = sample.graph.num_nodes
         theirs = np.minimum(case.array("input/distance_matrix")[k, :n, :n], hops + 1)

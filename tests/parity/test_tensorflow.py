@@ -18,6 +18,7 @@ from egt.encodings.encoding import Sample
 from egt.graph import Graph
 from egt.model import EGT
 from egt.tasks.distance import distance_loss
+from tests.graphs import fastest
 from tests.parity.golden import Golden
 
 PRESETS = {"tf_pattern": "pattern-100k", "tf_tsp": "tsp-100k", "tf_zinc_do": "zinc-100k"}
@@ -83,9 +84,9 @@ def samples(case: Golden, config: RunConfig) -> list[Sample]:
     return found
 
 
-def load(case: Golden, config: RunConfig) -> EGT:
+def load(case: Golden, config: RunConfig, layout: LayoutName) -> EGT:
     """The model with the golden parameters: kernels are (in, out) with the head as the fastest index."""
-    model = build_model(config).eval()
+    model = build_model(config, backend=fastest(layout)).eval()
     heads, width = config.model.num_heads, config.model.node_width
     head_major = torch.arange(width).view(-1, heads).T.reshape(-1)
     weights: dict[str, Tensor] = {}
@@ -143,14 +144,14 @@ def test_every_intermediate_value(name: str, layout: LayoutName) -> None:
     case = Golden.read(name)
     config = tiny(case)
     batch = collate(samples(case, config), layout)
-    model = load(case, config)
+    model = load(case, config, layout)
     compare = Comparison(case, batch)
     x = model.readout.prepare(model.embed(batch))
     compare.node(x.h, "layer/node_emb_add")
     compare.pair(model.embed.pair_terms[0](batch), "layer/adj_emb")
     compare.pair(x.e, "layer/edge_emb_add" if "layer/edge_emb_add" in case.tensors else "layer/adj_emb")
     for k, layer in enumerate(model.layers):
-        x = x.updated(*layer(x.h, x.e, x.scope))
+        x = x.updated(*layer(x.h, x.e, x.context))
         if f"layer/res_fnn_node_{k:02}" in case.tensors:
             compare.node(x.h, f"layer/res_fnn_node_{k:02}")
         if f"layer/res_fnn_edge_{k:02}" in case.tensors:
@@ -170,16 +171,16 @@ def test_logits_attention_and_aggregation(name: str) -> None:
     case = Golden.read(name)
     config = tiny(case)
     batch = collate(samples(case, config), "padded")
-    model = load(case, config)
+    model = load(case, config, "padded")
     compare = Comparison(case, batch)
     x = model.embed(batch)
     layer = model.layers[0]
     qkv = layer.qkv(layer.norm_h(x.h)).unflatten(-1, (3, layer.num_heads, -1))
     Q, K, _ = qkv.unbind(-3)
     H_hat, e_hat = layer.pairs.logits(Q, K, x.e, batch.layout)
-    attended, counted = layer.pairs.masking(x.scope)
+    attended, counted = layer.pairs.masking(x.context)
     A_tilde, _ = layer.pairs.gate(batch.layout.softmax(H_hat, attended), e_hat, counted, batch.layout)
-    out, _ = layer.pairs(qkv, x.e, x.scope)
+    out, _ = layer.pairs(qkv, x.e, x.context)
     compare.node(out.transpose(-1, -2).flatten(-2), "layer/mha_00/0")  # theirs: head is the fastest index
     compare.pair(H_hat, "layer/mha_00/1")
     compare.pair(A_tilde, "layer/mha_00/2")
@@ -191,13 +192,13 @@ def test_distance_objective(layout: LayoutName) -> None:
     config = tiny(case)
     objective = config.task.auxiliary[0]
     batch = collate(samples(case, config), layout)
-    model = load(case, config)
+    model = load(case, config, layout)
     head = model.auxiliary["distance"]
     x = model.encode(batch)
     compare = Comparison(case, batch)
     compare.pair(head.norm(x.e), "layer/edge_norm_final")
     compare.pair(head(x.e), "layer/distance_target")
-    term = objective.weight * distance_loss(head, x.e, batch, objective.max_hops) / batch.num_graphs
+    term = objective.weight * distance_loss(head, x.e, batch, objective.num_outputs - 1) / batch.num_graphs
     expected = case.about["distance_loss_term(kappa*mean_over_batch(sum_over_pairs))"]
     assert term.item() == pytest.approx(expected, abs=1e-5)
 

@@ -10,9 +10,10 @@ import torch
 
 from egt.assemble import build_model
 from egt.batching.batch import collate
+from egt.execution.backends import PLAIN
 from egt.graph import Graph
 from egt.testing import reach
-from tests.graphs import samples_of, tiny_config, tiny_model
+from tests.graphs import fastest, samples_of, tiny_config, tiny_model
 
 PATH = 11  # nodes 0..10: ten hops from end to end
 
@@ -31,7 +32,8 @@ def path() -> Graph:
 
 def reached(num_layers: int, **settings: Any) -> list[int]:
     config = tiny_config(num_layers=num_layers, readout={"kind": "node"}, **settings)
-    return np.flatnonzero(reach(tiny_model(config), samples_of(config, [path()])[0], node=0)).tolist()
+    model = tiny_model(config, backend=fastest("packed"))
+    return np.flatnonzero(reach(model, samples_of(config, [path()])[0], node=0)).tolist()
 
 
 def test_one_layer_reaches_ten_hops() -> None:
@@ -44,10 +46,10 @@ def test_constrained_reaches_one_hop_per_layer() -> None:
 
 
 def test_constrained_with_virtual_nodes_reaches_everyone_in_two_layers() -> None:
-    # The last layer updates virtual nodes only, so the two layers are the first of three.
-    config = tiny_config(num_layers=3, scope="neighbors", readout={"kind": "virtual_nodes", "num_virtual": 1})
-    influence = reach(tiny_model(config), samples_of(config, [path()])[0], node=0)
-    assert influence.all()
+    config = tiny_config(num_layers=2, scope="neighbors", readout={"kind": "virtual_nodes", "num_virtual": 1})
+    for backend in (PLAIN, fastest("packed")):
+        influence = reach(tiny_model(config, backend=backend), samples_of(config, [path()])[0], node=0)
+        assert influence.all()
 
 
 def test_centrality_separates_graphs_that_averages_cannot() -> None:
@@ -75,7 +77,7 @@ def test_centrality_separates_graphs_that_averages_cannot() -> None:
         nodes = [{"kind": "node_categories", "sizes": [5]}, {"kind": "node_values", "num_values": 2}]
         config = tiny_config(gate=gate, pair_inputs=terms, node_inputs=nodes)
         torch.manual_seed(0)
-        model = build_model(config).eval()
+        model = build_model(config, backend=fastest("packed")).eval()
         with torch.no_grad():
             model.embed.pair_terms[1].categories.table.weight.zero_()
         out = model(collate(samples_of(config, [complete(3), complete(5)])))

@@ -9,7 +9,7 @@ from torch import nn
 
 from egt import testing
 from egt.batching.batch import LayoutName
-from tests.graphs import KINDS, graphs_of_every_kind, samples_of, tiny_config, tiny_model
+from tests.graphs import KINDS, fastest, graphs_of_every_kind, samples_of, tiny_config, tiny_model
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "mean": {},
@@ -54,7 +54,7 @@ assert len(KINDS) == 8
 @pytest.mark.parametrize("name", VARIANTS)
 def test_numbering_and_batch_mates_do_not_matter(name: str, layout: LayoutName) -> None:
     config = tiny_config(**VARIANTS[name])
-    model = tiny_model(config)
+    model = tiny_model(config, backend=fastest(layout))
     for graphs in BATCHES:
         samples = samples_of(config, graphs)
         testing.check_permutation(model, samples, config.model.level, layout)
@@ -62,12 +62,13 @@ def test_numbering_and_batch_mates_do_not_matter(name: str, layout: LayoutName) 
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_layouts_agree_and_padding_is_never_read(name: str) -> None:
+def test_layouts_and_backends_agree_and_padding_is_never_read(name: str) -> None:
     config = tiny_config(**VARIANTS[name])
-    model = tiny_model(config)
+    model, fast = tiny_model(config), tiny_model(config, backend=fastest("packed"))
     for graphs in BATCHES:
         samples = samples_of(config, graphs)
         testing.check_layouts_agree(model, samples)
+        testing.check_models_agree(fast, model, samples)
         testing.check_masked(model, samples)
 
 
@@ -75,7 +76,7 @@ def test_layouts_agree_and_padding_is_never_read(name: str) -> None:
 @pytest.mark.parametrize("name", VARIANTS)
 def test_gradients_are_finite(name: str, layout: LayoutName) -> None:
     config = tiny_config(**VARIANTS[name], masking={"probability": 0.5, "gates": True}, attention_dropout=0.5)
-    model = tiny_model(config)
+    model = tiny_model(config, backend=fastest(layout))
     for graphs in BATCHES[:6]:
         testing.check_finite_gradients(model, samples_of(config, graphs), layout)
 

@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from egt.errors import DataError
-from egt.sources import cards
 from egt.sources.authors_hdf5 import GROUP_NAMES, AuthorsHdf5, hdf5_candidates
+from egt.sources.benchmarks.block_models import CLUSTER, PATTERN
+from egt.sources.benchmarks.superpixels import CIFAR10, MNIST
+from egt.sources.benchmarks.tsp import TSP
+from egt.sources.benchmarks.zinc import ZINC
 from egt.sources.source import DataCard
 
 EDGES = np.array([[0, 1], [1, 0], [1, 2], [2, 1]])
@@ -37,10 +40,8 @@ def write_file(path: Path, card: DataCard, targets: dict[str, Any], nodes: Any, 
 
 
 def test_zinc(tmp_path: Path) -> None:
-    path = write_file(
-        tmp_path / "ZINC.h5", cards.ZINC, {"value": np.array([0.25], np.float32)}, [0, 5, 27], [1, 1, 3, 3]
-    )
-    source = AuthorsHdf5(cards.ZINC, path)
+    path = write_file(tmp_path / "ZINC.h5", ZINC, {"value": np.array([0.25], np.float32)}, [0, 5, 27], [1, 1, 3, 3])
+    source = AuthorsHdf5(ZINC, path)
     assert dict(source.card.split_sizes) == {"train": 2, "val": 1, "test": 1}
     assert source.records("train") == ["ZINC/training/0000000000", "ZINC/training/0000000001"]
     reading = source.read(source.records("train")[1])
@@ -54,7 +55,7 @@ def test_zinc(tmp_path: Path) -> None:
     assert graph.graph_targets.tolist() == [0.25]
 
 
-@pytest.mark.parametrize("card", [cards.PATTERN, cards.CLUSTER], ids=lambda card: str(card.name))
+@pytest.mark.parametrize("card", [PATTERN, CLUSTER], ids=lambda card: str(card.name))
 def test_block_models(tmp_path: Path, card: DataCard) -> None:
     source = AuthorsHdf5(card, write_file(tmp_path / "x.h5", card, {"node_labels": [1, 0, 1]}, [2, 1, 0]))
     graph = source.read(source.records("val")[0]).graph
@@ -66,15 +67,15 @@ def test_block_models(tmp_path: Path, card: DataCard) -> None:
 
 def test_tsp(tmp_path: Path) -> None:
     values = np.arange(4.0)[:, None]
-    path = write_file(tmp_path / "TSP.h5", cards.TSP, {"edge_labels": [1, 1, 0, 0]}, np.ones((3, 2)), values)
-    graph = AuthorsHdf5(cards.TSP, path).read("TSP/test/0000000000").graph
+    path = write_file(tmp_path / "TSP.h5", TSP, {"edge_labels": [1, 1, 0, 0]}, np.ones((3, 2)), values)
+    graph = AuthorsHdf5(TSP, path).read("TSP/test/0000000000").graph
     assert graph is not None
     assert graph.edge_targets is not None
     assert graph.edge_targets[:, 0].tolist() == [1, 1, 0, 0]
     assert graph.edge_values[:, 0].tolist() == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("card", "width"), [(cards.MNIST, 3), (cards.CIFAR10, 5)], ids=["mnist", "cifar10"])
+@pytest.mark.parametrize(("card", "width"), [(MNIST, 3), (CIFAR10, 5)], ids=["mnist", "cifar10"])
 def test_superpixels(tmp_path: Path, card: DataCard, width: int) -> None:
     path = write_file(tmp_path / "x.h5", card, {"label": 7}, np.zeros((3, width)), np.zeros((4, 1)))
     source = AuthorsHdf5(card, path)
@@ -86,22 +87,22 @@ def test_superpixels(tmp_path: Path, card: DataCard, width: int) -> None:
 
 
 def test_a_broken_group_is_a_reading_with_an_error(tmp_path: Path) -> None:
-    path = write_file(tmp_path / "ZINC.h5", cards.ZINC, {"value": [0.25]}, [0, 5, 28], [1, 1, 3, 3])
-    reading = AuthorsHdf5(cards.ZINC, path).read("ZINC/test/0000000000")
+    path = write_file(tmp_path / "ZINC.h5", ZINC, {"value": [0.25]}, [0, 5, 28], [1, 1, 3, 3])
+    reading = AuthorsHdf5(ZINC, path).read("ZINC/test/0000000000")
     assert reading.graph is None
     assert "28" in reading.error
     assert "ZINC/test/0000000000" in reading.error
-    path = write_file(tmp_path / "other.h5", cards.ZINC, {"label": 1}, [0, 5, 2], [1, 1, 3, 3])
-    assert "value" in AuthorsHdf5(cards.ZINC, path).read("ZINC/test/0000000000").error
+    path = write_file(tmp_path / "other.h5", ZINC, {"label": 1}, [0, 5, 2], [1, 1, 3, 3])
+    assert "value" in AuthorsHdf5(ZINC, path).read("ZINC/test/0000000000").error
 
 
 def test_the_file_of_another_set_and_other_files_are_refused(tmp_path: Path) -> None:
-    path = write_file(tmp_path / "ZINC.h5", cards.ZINC, {"value": [0.25]}, [0, 5, 2], [1, 1, 3, 3])
+    path = write_file(tmp_path / "ZINC.h5", ZINC, {"value": [0.25]}, [0, 5, 2], [1, 1, 3, 3])
     with pytest.raises(DataError, match="no group /TSP/training"):
-        AuthorsHdf5(cards.TSP, path)
+        AuthorsHdf5(TSP, path)
     (tmp_path / "text.h5").write_text("text")
     with pytest.raises(DataError, match="not an HDF5 file"):
-        AuthorsHdf5(cards.TSP, tmp_path / "text.h5")
+        AuthorsHdf5(TSP, tmp_path / "text.h5")
 
 
 def _num_nodes(source: AuthorsHdf5) -> int:
@@ -111,8 +112,8 @@ def _num_nodes(source: AuthorsHdf5) -> int:
 
 
 def test_sources_work_in_another_process(tmp_path: Path) -> None:
-    path = write_file(tmp_path / "ZINC.h5", cards.ZINC, {"value": [0.25]}, [0, 5, 2], [1, 1, 3, 3])
-    source = AuthorsHdf5(cards.ZINC, path)
+    path = write_file(tmp_path / "ZINC.h5", ZINC, {"value": [0.25]}, [0, 5, 2], [1, 1, 3, 3])
+    source = AuthorsHdf5(ZINC, path)
     assert _num_nodes(pickle.loads(pickle.dumps(source))) == 3
     with get_context("fork").Pool(1) as pool:
         assert pool.apply(_num_nodes, (source,)) == 3

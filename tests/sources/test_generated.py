@@ -8,8 +8,7 @@ import pytest
 
 from egt.errors import DataError
 from egt.graph import Graph
-from egt.sources.block_models import cluster_graph, pattern_graph
-from egt.sources.cards import CLUSTER, PATTERN
+from egt.sources.benchmarks.block_models import CLUSTER, PATTERN, cluster_graph, pattern_graph
 from egt.sources.generated import GeneratedSource, graph_random
 
 

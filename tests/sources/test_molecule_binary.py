@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from egt.sources import molecule_binary
+from egt.sources.benchmarks.ogb_molecules import molhiv_table
 from egt.sources.molecule_binary import raw_numbers
 from egt.sources.molecule_features import MoleculeFeatures, asked_features, ogb_features
 from egt.sources.molecules import parse_smiles
-from egt.sources.ogb_molecules import molhiv_table
 
 KNOWN = [
     "CC(=O)Oc1ccccc1C(=O)O",

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from egt.graph import Graph
+from egt.sources.benchmarks.ogb_molecules import molhiv_table
 from egt.sources.molecule_features import OGB_ATOM_SIZES, OGB_BOND_SIZES, ZINC_ATOMS, ZINC_BONDS
 from egt.sources.molecules import OGB_SCHEMA, graph_from_smiles, is_flat
-from egt.sources.ogb_molecules import molhiv_table
 
 SMILES = [
     "CC(=O)Oc1ccccc1C(=O)O",

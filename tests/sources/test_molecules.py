@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from egt.errors import DataError, EgtError, GraphError
 from egt.graph import Graph
+from egt.sources.benchmarks.zinc import ZincGraphs
 from egt.sources.molecules import OGB_SCHEMA, ZINC_SCHEMA, MoleculeVocabulary, graph_from_smiles, graphs_from_smiles
-from egt.sources.zinc import ZincGraphs
 
 
 def test_ethanol_has_three_atoms_and_each_bond_in_both_directions() -> None:

@@ -10,18 +10,20 @@ import pytest
 import torch
 
 from egt.batching.batch import GraphBatch
-from egt.tasks.binary import BinaryTask
-from egt.tasks.multiclass import MulticlassTask
+from egt.tasks.binary import Binary
+from egt.tasks.multiclass import Multiclass
 from egt.tasks.scores import ClassScores, RankingScores, average_precision, roc_auc
+from egt.tasks.task import Task
 
 NAN = float("nan")
+BINARY = Task(Binary(names=("a", "b")), "graph")
 Build = Callable[[Sequence[Sequence[float]]], GraphBatch]
 
 
 def test_binary_loss_is_cross_entropy_of_known_labels(graph_batch: Build) -> None:
     batch = graph_batch([[1.0, NAN], [0.0, 0.0]])
     logits = torch.tensor([[2.0, 50.0], [-1.0, 0.0]])
-    total, count = BinaryTask("graph", "roc_auc").loss(logits, batch)
+    total, count = BINARY.loss(logits, batch)
     expected = math.log1p(math.exp(-2)) + math.log1p(math.exp(-1)) + math.log(2)
     assert total.item() == pytest.approx(expected)
     assert count.item() == 3
@@ -29,7 +31,7 @@ def test_binary_loss_is_cross_entropy_of_known_labels(graph_batch: Build) -> Non
 
 def test_class_weights_weigh_each_label_and_the_count_stays_that_of_labels(graph_batch: Build) -> None:
     batch = graph_batch([[0.0], [1.0], [NAN]])
-    task = MulticlassTask("graph", 2, "accuracy", class_weights=(0.25, 0.75))
+    task = Task(Multiclass(num_classes=2, class_counts=(3, 1)), "graph")
     total, count = task.loss(torch.tensor([[0.0, 0.0], [0.0, math.log(3)], [9.0, 9.0]]), batch)
     assert total.item() == pytest.approx(0.25 * math.log(2) + 0.75 * math.log(4 / 3))
     assert count.item() == 2
@@ -37,8 +39,8 @@ def test_class_weights_weigh_each_label_and_the_count_stays_that_of_labels(graph
 
 def test_decoded_classes_and_labels_are_probabilities() -> None:
     logits = torch.tensor([[0.0, math.log(3)]])
-    assert MulticlassTask("graph", 2, "accuracy").decode(logits).tolist() == [pytest.approx([0.25, 0.75])]
-    assert BinaryTask("graph", "roc_auc").decode(logits).tolist() == [pytest.approx([0.5, 0.75])]
+    assert Task(Multiclass(num_classes=2), "graph").decode(logits).tolist() == [pytest.approx([0.25, 0.75])]
+    assert BINARY.decode(logits).tolist() == [pytest.approx([0.5, 0.75])]
 
 
 def test_class_scores_are_pooled_over_the_split() -> None:

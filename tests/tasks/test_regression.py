@@ -11,8 +11,9 @@ import torch
 
 from egt.batching.batch import GraphBatch
 from egt.errors import DataError
-from egt.tasks.regression import RegressionTask
+from egt.tasks.regression import Regression
 from egt.tasks.scale import TargetScale
+from egt.tasks.task import Task
 
 NAN = float("nan")
 Build = Callable[[Sequence[Sequence[float]]], GraphBatch]
@@ -20,14 +21,14 @@ Build = Callable[[Sequence[Sequence[float]]], GraphBatch]
 
 def test_mae_sums_over_known_labels(graph_batch: Build) -> None:
     batch = graph_batch([[1.0, NAN], [2.0, 5.0]])
-    total, count = RegressionTask("graph", "mae", TargetScale.identity(2)).loss(torch.zeros(2, 2), batch)
+    total, count = Task(Regression(names=("a", "b")), "graph").loss(torch.zeros(2, 2), batch)
     assert (total.item(), count.item()) == (8.0, 3)
 
 
 def test_mse_of_standardized_targets(graph_batch: Build) -> None:
     batch = graph_batch([[12.0], [NAN]])
     prediction = torch.tensor([[2.0], [9.0]], requires_grad=True)
-    task = RegressionTask("graph", "mse", TargetScale(mean=(10.0,), std=(4.0,)))
+    task = Task(Regression(names=("y",), loss="mse"), "graph", TargetScale(mean=(10.0,), std=(4.0,)))
     total, count = task.loss(prediction, batch)
     assert (total.item(), count.item()) == (1.5**2, 1)
     assert torch.autograd.grad(total, prediction)[0].tolist() == [[3.0], [0.0]]
@@ -37,7 +38,7 @@ def test_mse_of_standardized_targets(graph_batch: Build) -> None:
 def test_scores_are_in_the_unit_of_the_targets_and_say_how_many_labels(graph_batch: Build) -> None:
     batch = graph_batch([[12.0], [NAN], [8.0]])
     assert batch.graph_targets is not None
-    scores = RegressionTask("graph", "mae", TargetScale(mean=(10.0,), std=(2.0,))).scores()
+    scores = Task(Regression(names=("y",)), "graph", TargetScale(mean=(10.0,), std=(2.0,))).scores()
     scores.update(torch.tensor([[0.0], [1.0], [1.0]]), batch.graph_targets)
     assert scores.compute() == {"mae": 3.0, "rmse": pytest.approx(math.sqrt(10)), "num_labels": 2}
 
@@ -49,4 +50,4 @@ def test_scale_leaves_out_missing_labels_and_survives_constant_targets() -> None
 
 def test_a_batch_without_targets_is_told_apart(graph_batch: Build) -> None:
     with pytest.raises(DataError, match="no node_targets"):
-        RegressionTask("node", "mae", TargetScale.identity(1)).loss(torch.zeros(1, 1), graph_batch([[1.0]]))
+        Task(Regression(names=("y",)), "node").loss(torch.zeros(1, 1), graph_batch([[1.0]]))

@@ -8,7 +8,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from egt.config.run import Constant
+from egt.schedules.constant import ConstantRate
 from egt.training.run import train_on
 from tests.training.tiny import tiny_config, tiny_samples
 
@@ -20,7 +20,7 @@ def test_a_compiled_run_learns_the_same(tmp_path: Path) -> None:
         config = tiny_config(
             model={"num_layers": 1, "masking": {"probability": 0.0}, "attention_dropout": 0.0},
             trainer={"max_epochs": 2, "compile": compiled, "select": "last"},
-            schedule=Constant(),
+            schedule=ConstantRate(),
         )
         results.append(train_on(config, tiny_samples(config, 20), None, folder=tmp_path / str(compiled)))
     plain, compiled_run = results

@@ -12,7 +12,8 @@ from egt.assemble import build_model
 from egt.config.load import override
 from egt.config.presets import preset
 from egt.config.run import RunConfig
-from egt.inference.execution import Execution, execution
+from egt.execution.backends import CPU, PLAIN
+from egt.execution.execution import Execution, execution
 from egt.training import footprint as module
 from egt.training.footprint import Footprint, measure_footprint, measure_seconds, num_parameters, synthetic_graph
 
@@ -45,7 +46,7 @@ def test_the_footprint_is_that_of_a_real_step(config: RunConfig, settings: list[
     how = execution(deep)
     sizes = (50, 50, 41) if how.layout != "padded" else (50, 50, 50)
     batch = module.synthetic_batch(deep, sizes, how.layout)
-    used = module._used_bytes(build_model(deep, fused=how.fused), deep, batch, how)
+    used = module._used_bytes(build_model(deep, backend=how.backend), deep, batch, how)
     foretold = measure_footprint(deep, how).largest_part(np.array(sizes), None)[0]
     assert foretold == pytest.approx(used, rel=0.1)
 
@@ -54,9 +55,9 @@ def test_the_plain_pass_takes_more_than_the_kernel_and_half_precision_less(confi
     fused, plain, half = (
         measure_footprint(config, how)
         for how in (
-            Execution("packed", True),
-            Execution("packed", False),
-            Execution("packed", False, torch.bfloat16),
+            Execution("packed", CPU),
+            Execution("packed", PLAIN),
+            Execution("packed", PLAIN, torch.bfloat16),
         )
     )
     assert plain.per_pair > 1.1 * half.per_pair

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from egt.assemble import build_model
-from egt.config.run import Constant, RunConfig
+from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError, RunError
 from egt.nn.randomness import graph_keys
+from egt.schedules.constant import ConstantRate
 from egt.training import loop
 from egt.training.run import train_on
 from egt.training.trained import Trained
@@ -118,7 +119,7 @@ def test_standardized_targets_come_back_in_their_unit(tmp_path: Path) -> None:
 
 def test_a_run_of_steps_ends_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
     trainer = {"max_epochs": None, "max_steps": 7, "select": "last"}
-    result = run(tmp_path, tiny_config(trainer=trainer, schedule=Constant()))
+    result = run(tmp_path, tiny_config(trainer=trainer, schedule=ConstantRate()))
     assert [row["step"] for row in result.history] == [5, 7]
 
 
@@ -218,7 +219,7 @@ def test_what_cannot_work_is_told_before_it_starts(tmp_path: Path) -> None:
 
 
 def test_no_validation_is_fine_when_nothing_needs_it(tmp_path: Path) -> None:
-    config = tiny_config(trainer={"select": "last", "max_epochs": 2}, schedule=Constant())
+    config = tiny_config(trainer={"select": "last", "max_epochs": 2}, schedule=ConstantRate())
     result = train_on(config, tiny_samples(config, 9), None, folder=tmp_path, show_progress=False)
     assert result.metrics == {}
     assert result.epoch == 1

@@ -16,10 +16,10 @@ from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.encodings.store import Store, prepare
 from egt.errors import ConfigError
-from egt.inference.execution import execution
-from egt.inference.memory import prediction_bytes
+from egt.execution.execution import execution
+from egt.execution.memory import prediction_bytes
+from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.sources.custom import GraphsSource
-from egt.sources.registry import BENCHMARKS
 from egt.training import memory_guard as memory
 from egt.training.footprint import Footprint, measure_footprint, synthetic_graph
 from egt.training.run import train_on
@@ -40,7 +40,7 @@ def footprint(config: RunConfig) -> Footprint:
 def make(config: RunConfig, folder: Path, sizes: Sequence[int] = (10, 20, 40, 30)) -> Store:
     random = np.random.default_rng(0)
     graphs = [synthetic_graph(config, size, random, targets=True) for size in sizes]
-    source = GraphsSource({"train": graphs}, BENCHMARKS["zinc"].card.target)
+    source = GraphsSource({"train": graphs}, BENCHMARKS.get("zinc").card.target)
     return prepare(source, "train", preparation(config), cache_dir=folder, num_workers=0)
 
 

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from egt.assemble import build_model
-from egt.config.run import Constant, OptimizerConfig
+from egt.config.run import OptimizerConfig
+from egt.schedules.constant import ConstantRate
 from egt.training.optimizer import AdamW
 from egt.training.run import train_on
 from tests.training.tiny import tiny_config, tiny_samples
@@ -43,7 +44,7 @@ def test_it_is_the_optimizer_of_torch(decay: float) -> None:
 def one_step(out: Path, **optimizer: float) -> dict[str, torch.Tensor]:
     """The weights after a single step."""
     config = tiny_config(
-        optimizer=optimizer, schedule=Constant(), trainer={"max_epochs": None, "max_steps": 1, "select": "last"}
+        optimizer=optimizer, schedule=ConstantRate(), trainer={"max_epochs": None, "max_steps": 1, "select": "last"}
     )
     return dict(train_on(config, tiny_samples(config, 8), None, folder=out, show_progress=False).weights)
 

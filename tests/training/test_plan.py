@@ -10,7 +10,7 @@ import pytest
 from egt.config.load import override
 from egt.config.presets import preset
 from egt.errors import ConfigError, DataError
-from egt.sources.registry import BENCHMARKS
+from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.training.plan import card_sizes, known_sizes, plan
 
 TINY = ["model.num_layers=3", "model.node_width=16", "model.edge_width=8", "model.num_heads=2"]
@@ -24,7 +24,7 @@ def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["zinc", "pattern", "tsp", "pcqm4mv2"])
 def test_sizes_of_a_card_have_its_mean_and_range(name: str) -> None:
-    card = BENCHMARKS[name].card
+    card = BENCHMARKS.get(name).card
     sizes, (low, mean, high) = card_sizes(card), card.num_nodes
     assert sizes.min() >= low
     assert sizes.max() == high
@@ -55,7 +55,7 @@ def test_graphs_that_are_generated_need_no_reading() -> None:
     assert origin == "the data card"
     assert counts == {"train": 7, "val": 2, "test": 1}
     assert np.all(sizes > 1)
-    assert degree == pytest.approx(BENCHMARKS["pattern"].card.mean_edges / sizes.mean(), rel=0.05)
+    assert degree == pytest.approx(BENCHMARKS.get("pattern").card.mean_edges / sizes.mean(), rel=0.05)
 
 
 def test_own_data_that_is_gone_is_an_error() -> None:
@@ -66,9 +66,9 @@ def test_own_data_that_is_gone_is_an_error() -> None:
 def test_what_is_computed_is_told() -> None:
     config = override(preset("zinc-100k"), TINY)
     packed, padded = plan(config), plan(override(config, ["data.layout=padded"]))
-    assert (packed.layout, padded.layout, padded.fused) == ("packed", "padded", False)
+    assert (packed.layout, padded.layout, padded.backend) == ("packed", "padded", "plain")
     assert padded.pairs_at_once < packed.pairs_at_once  # groups of like size, one after the other
-    if packed.fused:
+    if packed.backend == "cpu":
         assert padded.peak_memory_bytes > packed.peak_memory_bytes
     shared = plan(override(config, ["trainer.devices=2"]))
     assert shared.pairs_at_once < 0.7 * packed.pairs_at_once

@@ -24,6 +24,7 @@ from egt.assemble import build_model
 from egt.config.load import read_config, write_config
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, RunError
+from egt.execution.execution import execution
 from egt.model import EGT
 
 FORMAT = 1
@@ -72,8 +73,13 @@ def save_artifact(artifact: Artifact, path: Path) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def load_artifact(path: Path) -> Artifact:
-    """Read an artifact, after checking that it is whole: every file present, of the written size and checksum."""
+def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
+    """Read an artifact, after checking that it is whole: every file present, of the written size and checksum.
+
+    Args:
+        path: its folder.
+        device: that the model will be used on, which decides the backend of its layers; its weights are on the CPU.
+    """
     path = Path(path)
     card = _read_card(path)
     for name, expected in card["sha256"].items():
@@ -84,13 +90,27 @@ def load_artifact(path: Path) -> Artifact:
             raise ArtifactError(f"{path}: {name} does not match its checksum; the file is damaged or was edited")
     config = read_config(path / CONFIG)
     _check_scale(card["data"].get("scale"), config.task.num_outputs, path)
-    model = build_model(config)
+    model = build_model(config, backend=execution(config, device, training=False).backend)
     try:
         weights = safetensors.torch.load_file(path / WEIGHTS)
     except safetensors.SafetensorError as error:
         raise ArtifactError(f"{path}: {WEIGHTS} is not a safetensors file ({error})") from error
     load_weights(model, weights, str(path / WEIGHTS))
     return Artifact(config, model.eval(), card["metrics"], card["data"], card["notes"])
+
+
+def find_artifact(path: str | Path) -> Path:
+    """The folder of an artifact: the given one, or the artifact in a run folder."""
+    given = Path(path)
+    for place in (given, given / "artifact"):
+        if (place / CARD).is_file():
+            return place
+    if given.is_dir():
+        unfinished = (
+            " (the run in it has not finished: continue it with --resume)" if (given / "checkpoints").is_dir() else ""
+        )
+        raise ArtifactError(f"{given}: holds no artifact{unfinished}; give the folder that `egt train` wrote")
+    raise ArtifactError(f"{given}: no such artifact; give the folder that `egt train` wrote")
 
 
 def weights_sha256(path: Path) -> str:

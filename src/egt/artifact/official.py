@@ -22,12 +22,18 @@ from torch import Tensor
 
 from egt.artifact.artifact import Artifact, load_weights
 from egt.assemble import build_model
-from egt.config.inputs import Distance, EdgeCategories, NodeCategories, Svd
-from egt.config.model import FrozenEdges, MeanPool, ModelConfig, RandomMasking, ResidualEdges, VirtualNodes
+from egt.config.model import FrozenEdgesConfig, ModelConfig, RandomMaskingConfig, ResidualEdgesConfig
 from egt.config.presets import preset
 from egt.config.run import RunConfig
-from egt.config.task import Binary, Regression, TaskConfig
 from egt.errors import ArtifactError, ConfigError
+from egt.inputs.categories import EdgeCategories, NodeCategories
+from egt.inputs.distance import Distance
+from egt.inputs.svd import Svd
+from egt.readouts.mean import MeanPool
+from egt.readouts.virtual_nodes import VirtualNodes
+from egt.tasks.binary import Binary
+from egt.tasks.regression import Regression
+from egt.tasks.task import TaskPart
 
 Weights = Mapping[str, Tensor]
 
@@ -103,7 +109,7 @@ def find_settings(checkpoint: Path) -> OfficialSettings:
 def with_padding_attended(config: RunConfig) -> RunConfig:
     """The run with the authors' padding behavior of virtual nodes, on the layout where padding exists."""
     readout = config.model.readout
-    if readout.kind != "virtual_nodes":
+    if not readout.added_nodes():
         return config
     model = config.model.model_copy(update={"readout": readout.model_copy(update={"attend_padding": True})})
     data = config.data.model_copy(update={"layout": "padded"})
@@ -160,7 +166,7 @@ def official_config(
             Distance(max_hops=shape.of("dist_embed.weight")[0] - 2),
             EdgeCategories(sizes=(8,) * 3, absent="zero"),
         ),
-        edges=FrozenEdges(normalize=True) if simple else ResidualEdges(),
+        edges=FrozenEdgesConfig(normalize=True) if simple else ResidualEdgesConfig(),
         gate="centrality" if settings.scale_degree else "sigmoid",
         readout=VirtualNodes(num_virtual=virtual) if virtual else MeanPool(),
         head_ratios=tuple(hidden),
@@ -169,10 +175,10 @@ def official_config(
         activation=_activation(settings.activation),
         clip=settings.clip_logits_value,
         scale_dot=settings.scale_dot_product,
-        masking=RandomMasking(probability=settings.attn_maskout, gates=False),
+        masking=RandomMaskingConfig(probability=settings.attn_maskout, gates=False),
         attention_dropout=settings.attn_dropout,
     )
-    meaning: TaskConfig = Binary(names=names) if task == "binary" else Regression(names=names)
+    meaning: TaskPart = Binary(names=names) if task == "binary" else Regression(names=names)
     return preset("pcqm4mv2-small").model_copy(update={"name": "official", "model": model, "task": meaning})
 
 

@@ -41,7 +41,7 @@ class GraphBatch:
         node: encodings of nodes by name, each (nodes..., width).
         pair: encodings of pairs by name, each (pairs...) or (pairs..., width).
         graph_targets: (B, T), node_targets: (M, T), edge_targets: (R, T); NaN where missing, None when there are none.
-        noise: (B, 2) keys of this training step, None outside of training.
+        random_keys: (B, 2) keys of this training step, None outside of training.
     """
 
     layout: Layout
@@ -58,7 +58,7 @@ class GraphBatch:
     graph_targets: Tensor | None = None
     node_targets: Tensor | None = None
     edge_targets: Tensor | None = None
-    noise: Tensor | None = None
+    random_keys: Tensor | None = None
 
     @property
     def num_graphs(self) -> int:

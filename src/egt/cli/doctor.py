@@ -25,7 +25,7 @@ _DISTRIBUTIONS = {"torch_geometric": "torch-geometric", "skimage": "scikit-image
 
 
 def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
-    """Tell what is installed and run the self-checks; exits with 1 when one fails.
+    """Show what is installed and run the self-checks; exits with 1 when one fails.
 
     Args:
         json: Print one JSON object instead.
@@ -39,7 +39,8 @@ def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
         "system": platform.platform(),
         "threads": str(torch.get_num_threads()),
         "gpus": str(torch.cuda.device_count()),
-        "fused kernel": _kernel(),
+        "backend": _backend(),
+        "CPU kernel": _kernel(),
     }
     results = _run_checks()
     failed = [name for name, result in results.items() if not result.startswith("ok")]
@@ -66,16 +67,24 @@ def _version(name: str) -> str:
         return "unknown"
 
 
+def _backend() -> str:
+    from egt.config.presets import preset
+    from egt.execution.execution import execution
+
+    backend = execution(preset("zinc-100k")).backend
+    return f"{backend.name} ({backend.title}) on the CPU"
+
+
 def _kernel() -> str:
     from egt.nn.kernels.binding import library
-    from egt.nn.kernels.build import build, prebuilt
+    from egt.nn.kernels.compilation import build, prebuilt
 
     kernel = library()
     if kernel is None:
-        return "none: the PyTorch path computes instead"
+        return "none"
     path = build()
     origin = "prebuilt in the package" if path == prebuilt() else "compiled in the cache"
-    return f"{origin}, {'AVX2' if kernel.egt_pair_pass_has_avx2() else 'any machine'}: {path}"
+    return f"{origin}, {'AVX2' if kernel.egt_pair_pass_has_avx2() else 'portable'}: {path}"
 
 
 def _run_checks() -> dict[str, str]:
@@ -86,6 +95,8 @@ def _run_checks() -> dict[str, str]:
     from egt.assemble import build_model, preparation
     from egt.config.load import override
     from egt.config.presets import preset
+    from egt.execution.backends import on_backend
+    from egt.execution.execution import execution
     from egt.graph import Graph
 
     config = override(
@@ -93,7 +104,8 @@ def _run_checks() -> dict[str, str]:
         ["model.num_layers=2", "model.node_width=32", "model.edge_width=8", "model.num_heads=4"],
     )
     torch.manual_seed(0)
-    model = build_model(config).eval()
+    plain = build_model(config).eval()
+    model = on_backend(plain, config, execution(config, training=False).backend)
     rng = np.random.default_rng(0)
     samples = []
     for num_nodes in (1, 4, 9, 17):
@@ -105,9 +117,10 @@ def _run_checks() -> dict[str, str]:
         samples.append(preparation(config)(graph))
     checks: dict[str, Callable[[], float | None]] = {
         "numbering of nodes": lambda: testing.check_permutation(model, samples, "graph"),
-        "independence of the batch": lambda: testing.check_batch_independence(model, samples, "padded"),
-        "packed equals padded": lambda: testing.check_layouts_agree(model, samples),
-        "padding is never read": lambda: testing.check_masked(model, samples),
+        "independence of the batch": lambda: testing.check_batch_independence(plain, samples, "padded"),
+        "packed equals padded": lambda: testing.check_layouts_agree(plain, samples),
+        "padding is never read": lambda: testing.check_masked(plain, samples),
+        "the backend equals the plain one": lambda: testing.check_models_agree(model, plain, samples),
         "finite gradients": lambda: testing.check_finite_gradients(model, samples),
     }
     results = {}

@@ -17,7 +17,7 @@ def plan(
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Tell parameters, peak memory and time per epoch; works without the data set, from its card.
+    """Estimate parameters, peak memory and time per epoch; works without the data set, from its card.
 
     Args:
         run: A preset or a run.yaml.
@@ -39,7 +39,7 @@ def plan(
         ("time of the run", f"{hours:,.1f} h ({found.epochs:,.0f} epochs)"),
         ("training graphs", f"{found.num_graphs:,} of {found.mean_nodes:.0f} nodes (largest {found.largest_nodes})"),
         ("pairs at once", f"{found.pairs_at_once:,}" if found.pairs_at_once else "only edges"),
-        ("computed", f"{found.layout}, {'by the fused kernel' if found.fused else 'without the fused kernel'}"),
+        ("computed", f"{found.layout} batches, by the backend {found.backend!r}"),
         ("sizes from", found.sizes_from),
     ]
     print_table(f"{config.name} on this machine", ("what", "value"), rows)

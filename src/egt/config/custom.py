@@ -10,28 +10,24 @@ Defaults, each of which `--set` changes:
 - task: regression on standardized targets with MAE, binary with ROC-AUC, or classes with accuracy.
 - training: Adam 1e-3, halved after 10 epochs without improvement, batches of 1 to 128 graphs, about 6,000 steps
   (10 to 200 epochs); the weights that are best on validation are kept.
+
+Parts are imported where they are chosen, so that a run loads only its own.
 """
 
 from __future__ import annotations
 
-from egt.config.inputs import (
-    Constant,
-    Distance,
-    EdgeCategories,
-    EdgeValues,
-    NodeCategories,
-    NodeTerm,
-    NodeValues,
-    PairTerm,
-    Svd,
-)
-from egt.config.model import ModelConfig, PerEdge, PerNode, VirtualNodes
-from egt.config.run import Constant as ConstantRate
-from egt.config.run import DataConfig, OptimizerConfig, Plateau, RunConfig, TrainerConfig
-from egt.config.task import Binary, Multiclass, Regression, TaskConfig
-from egt.graph import FeatureSchema
+from egt.config.model import ModelConfig
+from egt.config.run import DataConfig, OptimizerConfig, RunConfig, TrainerConfig
+from egt.graph import FeatureSchema, Level
+from egt.inputs.distance import Distance
+from egt.inputs.features import edge_features, node_features
+from egt.inputs.input import NodeInput
+from egt.inputs.svd import Svd
+from egt.readouts.readout import ReadoutPart
+from egt.schedules.schedule import SchedulePart
 from egt.sources.custom.schema import CustomSchema
 from egt.sources.source import DataCard, TargetSchema
+from egt.tasks.task import TaskPart
 
 _LARGE_GRAPH, _HUGE_GRAPH = 500, 1_500
 _STEPS = 6_000
@@ -62,12 +58,12 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
             source=path,
             batch_size=batch_size,
             layout="edge_list" if huge else "auto",
-            own_schema=schema.to_dict(),
+            custom=schema,
         ),
         model=custom_model(schema.features(), schema.target(), largest=card.num_nodes[2], neighbors=huge),
         task=custom_task(schema.target()),
         optimizer=OptimizerConfig(lr=1e-3),
-        schedule=Plateau(patience=10, min_lr=1e-5) if validated else ConstantRate(),
+        schedule=_schedule(validated),
         trainer=TrainerConfig(max_epochs=epochs, select="best" if validated else "last"),
     )
 
@@ -84,17 +80,16 @@ def custom_model(
         neighbors: attention between neighbors only.
     """
     large = largest > _LARGE_GRAPH
-    readout = {"graph": VirtualNodes(num_virtual=4), "node": PerNode()}.get(target.level, PerEdge())
     return ModelConfig(
         num_layers=3 if large else 4,
         node_width=64,
         edge_width=8 if large else 16,
         num_heads=4 if large else 8,
-        node_inputs=node_inputs(features),
-        pair_inputs=pair_inputs(features),
+        node_inputs=(*(node_features(features) or _constant()), Svd(rank=8)),
+        pair_inputs=(Distance(max_hops=16), *edge_features(features)),
         gate="centrality",
         scope="neighbors" if neighbors else "everyone",
-        readout=readout,
+        readout=_readout(target.level),
         node_ffn_multiplier=2.0,
         edge_ffn_multiplier=1.0,
         attention_dropout=0.1,
@@ -103,32 +98,51 @@ def custom_model(
     )
 
 
-def node_inputs(features: FeatureSchema) -> tuple[NodeTerm, ...]:
-    """What enters the node channel: the features, or a constant without any, and SVD encodings."""
-    terms: list[NodeTerm] = []
-    if features.node_categories:
-        terms.append(NodeCategories(sizes=tuple(max(size, 1) for size in features.node_categories)))
-    if features.num_node_values:
-        terms.append(NodeValues(num_values=features.num_node_values))
-    return (*(terms or [Constant()]), Svd(rank=8))
-
-
-def pair_inputs(features: FeatureSchema) -> tuple[PairTerm, ...]:
-    """What enters the edge channel: hop distances and the features of edges."""
-    terms: list[PairTerm] = [Distance(max_hops=16)]
-    if features.edge_categories:
-        terms.append(EdgeCategories(sizes=tuple(max(size, 1) for size in features.edge_categories)))
-    if features.num_edge_values:
-        terms.append(EdgeValues(num_values=features.num_edge_values))
-    return tuple(terms)
-
-
-def custom_task(target: TargetSchema) -> TaskConfig:
+def custom_task(target: TargetSchema) -> TaskPart:
     """Loss and metric that fit the target."""
     match target.kind:
         case "regression":
+            from egt.tasks.regression import Regression
+
             return Regression(names=target.names, loss="mae", standardize=True)
         case "binary":
-            return Binary(names=target.names)
+            from egt.tasks.binary import Binary
+
+            return Binary(names=target.names).named(target.names, target.class_names)
         case "multiclass":
+            from egt.tasks.multiclass import Multiclass
+
             return Multiclass(names=target.names, num_classes=target.num_classes, class_names=target.class_names)
+
+
+def _readout(level: Level) -> ReadoutPart:
+    match level:
+        case "graph":
+            from egt.readouts.virtual_nodes import VirtualNodes
+
+            return VirtualNodes(num_virtual=4)
+        case "node":
+            from egt.readouts.node import PerNode
+
+            return PerNode()
+        case "edge" | "link":
+            from egt.readouts.edge import PerEdge
+
+            return PerEdge()
+
+
+def _schedule(validated: bool) -> SchedulePart:
+    if validated:
+        from egt.schedules.plateau import Plateau
+
+        return Plateau(patience=10, min_lr=1e-5)
+    from egt.schedules.constant import ConstantRate
+
+    return ConstantRate()
+
+
+def _constant() -> tuple[NodeInput, ...]:
+    """What enters the node channel where nodes have no features."""
+    from egt.inputs.constant import Constant
+
+    return (Constant(),)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
-from egt.config.presets import preset
+from egt.config.migrate import migrate
 from egt.config.run import RunConfig
 from egt.errors import ConfigError
+from egt.parts import Part, PartError
+from egt.readouts.readout import ReadoutPart
+from egt.schedules.schedule import SchedulePart
 from egt.section import Section
+from egt.tasks.task import TaskPart
 
 
 def read_config(path: Path) -> RunConfig:
@@ -37,9 +44,21 @@ def read_config(path: Path) -> RunConfig:
 def parse_config(content: Mapping[str, Any], where: str) -> RunConfig:
     """A checked run; all errors at once, each with its path in the configuration."""
     try:
-        return RunConfig.model_validate(content)
+        return RunConfig.model_validate(migrate(content))
     except ValidationError as error:
-        raise ConfigError(f"{where}: {_explain(error)}") from error
+        raise ConfigError(f"{where}: {_explain(error)}{_missing_plugins(content)}") from error
+
+
+def _missing_plugins(content: Mapping[str, Any]) -> str:
+    """Which packages with parts of this run are not there, for the end of a message."""
+    named = content.get("plugins")
+    names = [name for name in named if isinstance(name, str)] if isinstance(named, list | tuple) else []
+    missing = [name for name in names if not _importable(name)]
+    return f"; its parts come from {', '.join(missing)}, which is not installed here: install it" if missing else ""
+
+
+def _importable(package: str) -> bool:
+    return package.isidentifier() and (package in sys.modules or find_spec(package) is not None)
 
 
 def write_config(config: RunConfig) -> str:
@@ -52,11 +71,15 @@ def find_config(name_or_path: str) -> RunConfig:
     path = Path(name_or_path)
     if path.suffix in {".yaml", ".yml"} or path.is_file():
         return read_config(path)
+    from egt.config.presets import preset  # here: presets read the cards of all benchmarks
+
     return preset(name_or_path)
 
 
 def override(config: RunConfig, settings: Sequence[str], where: str = "--set") -> RunConfig:
     """The run with some settings replaced, each given as `path=value` (`optimizer.lr=1e-3`).
+
+    `path+=value` adds an entry to a list. Another `kind` of task, schedule or readout keeps the settings it shares.
 
     The run is checked as a whole afterwards; `where` begins the message if something is wrong with it.
     """
@@ -65,6 +88,9 @@ def override(config: RunConfig, settings: Sequence[str], where: str = "--set") -
         path, sign, text = setting.partition("=")
         if not sign or not path:
             raise ConfigError(f"--set {setting}: write it as path=value, e.g. --set optimizer.lr=1e-3")
+        if path.endswith("+"):
+            _append(content, path[:-1], text, setting)
+            continue
         *sections, key = path.split(".")
         target: Any = content
         for k, section in enumerate(sections):
@@ -74,8 +100,37 @@ def override(config: RunConfig, settings: Sequence[str], where: str = "--set") -
         slot: Any = _index(key, target, path, setting) if isinstance(target, list) else key
         if not isinstance(target, dict | list):
             raise ConfigError(f"--set {setting}: {'.'.join(sections)} is a single value, not a section")
-        target[slot] = _parse_value(text)
+        value = _parse_value(text)
+        if isinstance(target, dict) and slot == "kind":
+            _forget_other_kind(target, ".".join(sections), value)
+        target[slot] = value
     return parse_config(content, where)
+
+
+def _append(content: Any, path: str, text: str, setting: str) -> None:
+    """Add an entry to a list, as in `model.pair_inputs+={kind: random_walk}`; one of the same kind gives way."""
+    target = content
+    for k, section in enumerate(path.split(".")):
+        target = _step_into(target, section, ".".join(path.split(".")[: k + 1]), setting)
+    if not isinstance(target, list):
+        raise ConfigError(f"--set {setting}: {path} is no list; += adds an entry to one, as in model.pair_inputs+=...")
+    value = _parse_value(text)
+    kind = value.get("kind") if isinstance(value, dict) else value
+    target[:] = [*(entry for entry in target if kind is None or _kind_of(entry) != kind), value]
+
+
+def _kind_of(entry: Any) -> Any:
+    return entry.get("kind") if isinstance(entry, dict) else None
+
+
+def _forget_other_kind(section: dict[str, Any], path: str, kind: Any) -> None:
+    """Drop the settings of a part that a part of another kind does not have."""
+    slots: dict[str, type[Part]] = {"task": TaskPart, "schedule": SchedulePart, "model.readout": ReadoutPart}
+    slot = slots.get(path)
+    part = None if slot is None else slot.registry.find(str(kind))
+    if part is not None:
+        for name in [name for name in section if name not in part.model_fields]:
+            del section[name]
 
 
 def _parse_value(text: str) -> Any:
@@ -114,32 +169,41 @@ def _did_you_mean(word: str, names: Sequence[str]) -> str:
 
 
 def _explain(error: ValidationError) -> str:
-    lines = []
-    for problem in error.errors():
-        location = [str(part) for part in problem["loc"]]
-        path = ".".join(location) or "configuration"
-        if problem["type"] == "extra_forbidden":
-            lines.append(f"{path}: unknown setting{_did_you_mean(location[-1], _names_beside(location))}")
-        elif problem["type"] == "missing":
-            lines.append(f"{path}: is missing")
-        else:
-            message = problem["msg"].removeprefix("Value error, ")
-            given = problem["input"]
-            shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
-            lines.append(f"{path}: {message}{shown}")
+    lines = [_line(*problem) for problem in _problems(error, RunConfig, ())]
     return "; ".join(lines) if len(lines) == 1 else "\n  " + "\n  ".join(lines)
 
 
-def _names_beside(location: Sequence[str]) -> list[str]:
+def _problems(
+    error: ValidationError, section: type[Section], place: tuple[str, ...]
+) -> Iterator[tuple[ErrorDetails, tuple[str, ...], list[str]]]:
+    """Each problem with its path and the settings that exist there; wrong settings of a part are those of the part."""
+    for problem in error.errors():
+        location = tuple(str(part) for part in problem["loc"])
+        cause = problem.get("ctx", {}).get("error")
+        if isinstance(cause, PartError):
+            yield from _problems(cause.error, cause.part, (*place, *location))
+        else:
+            yield problem, (*place, *location), _names_beside(section, location)
+
+
+def _line(problem: ErrorDetails, location: tuple[str, ...], names: list[str]) -> str:
+    path = ".".join(location) or "configuration"
+    if problem["type"] == "extra_forbidden":
+        return f"{path}: unknown setting{_did_you_mean(location[-1], names)}"
+    if problem["type"] == "missing":
+        return f"{path}: is missing"
+    message, given = problem["msg"].removeprefix("Value error, "), problem["input"]
+    shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
+    return f"{path}: {message}{shown}"
+
+
+def _names_beside(section: type[Section], location: Sequence[str]) -> list[str]:
     """The settings of the section that holds the last part of `location`."""
-    section: type[Section] = RunConfig
     for part in location[:-1]:
         inner = _sections(section.model_fields[part]) if part in section.model_fields else []
-        match = [found for found in inner if "kind" not in found.model_fields] or inner
-        kind = [found for found in inner if part and _kind(found) in location]
-        if not match:
-            continue
-        section = (kind or match)[0]
+        named = [found for found in inner if _kind(found) in location]
+        if inner:
+            section = (named or inner)[0]
     return list(section.model_fields)
 
 

@@ -2,56 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from egt.config.inputs import NodeTerm, PairTerm
+from egt.graph import Level
+from egt.inputs.input import NodeInput, PairInput
+from egt.parts import Part
+from egt.readouts.mean import MeanPool
+from egt.readouts.readout import ReadoutPart
 from egt.section import Section
+
+if TYPE_CHECKING:
+    from torch import nn
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
-class ResidualEdges(Section):
+class ResidualEdgesConfig(Section):
     """EGT: the edge channel is updated by every layer."""
 
     kind: Literal["residual"] = "residual"
+    normalize: ClassVar[bool] = True
 
 
-class FrozenEdges(Section):
-    """EGT-Simple: the edge embeddings stay as they are; `normalize` puts a LayerNorm before E and G in each layer."""
+class FrozenEdgesConfig(Section):
+    """EGT-Simple: the edge embeddings stay unchanged; `normalize` puts a LayerNorm before E and G in each layer."""
 
     kind: Literal["frozen"] = "frozen"
     normalize: bool = False
 
 
-class MeanPool(Section):
-    """One output per graph, from the mean of its nodes."""
-
-    kind: Literal["mean"] = "mean"
-
-
-class VirtualNodes(Section):
-    """One output per graph, from virtual nodes; `attend_padding` repeats the authors' PyTorch code (padded layout)."""
-
-    kind: Literal["virtual_nodes"] = "virtual_nodes"
-    num_virtual: PositiveInt = 4
-    attend_padding: bool = False
-
-
-class PerNode(Section):
-    """One output per node."""
-
-    kind: Literal["node"] = "node"
-
-
-class PerEdge(Section):
-    """One output per edge, or per asked pair in link prediction."""
-
-    kind: Literal["edge"] = "edge"
-
-
-class RandomMasking(Section):
+class RandomMaskingConfig(Section):
     """Random attention masking; `gates` masks the gates as well as the logits."""
 
     probability: Probability = 0.0
@@ -65,12 +47,12 @@ class ModelConfig(Section):
     node_width: PositiveInt
     edge_width: PositiveInt
     num_heads: PositiveInt = 8
-    node_inputs: tuple[NodeTerm, ...]
-    pair_inputs: tuple[PairTerm, ...]
-    edges: Annotated[ResidualEdges | FrozenEdges, Field(discriminator="kind")] = ResidualEdges()
+    node_inputs: tuple[NodeInput, ...]
+    pair_inputs: tuple[PairInput, ...]
+    edges: Annotated[ResidualEdgesConfig | FrozenEdgesConfig, Field(discriminator="kind")] = ResidualEdgesConfig()
     gate: Literal["sigmoid", "centrality", "none"] = "sigmoid"
     scope: Literal["everyone", "neighbors"] = "everyone"
-    readout: Annotated[MeanPool | VirtualNodes | PerNode | PerEdge, Field(discriminator="kind")] = MeanPool()
+    readout: ReadoutPart = MeanPool()
     head_ratios: tuple[PositiveFloat, ...] = (0.5, 0.25)
     node_ffn_multiplier: PositiveFloat = 2.0
     edge_ffn_multiplier: PositiveFloat = 2.0
@@ -78,7 +60,7 @@ class ModelConfig(Section):
     clip: tuple[float, float] | None = (-5.0, 5.0)
     scale_dot: bool = True
     norm_eps: PositiveFloat = 1e-5
-    masking: RandomMasking = RandomMasking()
+    masking: RandomMaskingConfig = RandomMaskingConfig()
     attention_dropout: Probability = 0.0
     node_dropout: Probability = 0.0
     edge_dropout: Probability = 0.0
@@ -87,10 +69,25 @@ class ModelConfig(Section):
     initialization: Literal["torch", "keras"] = "torch"
 
     @property
-    def level(self) -> Literal["graph", "node", "edge"]:
+    def level(self) -> Level:
         """What there is one prediction for."""
-        levels: dict[str, Literal["node", "edge"]] = {"node": "node", "edge": "edge"}
-        return levels.get(self.readout.kind, "graph")
+        return self.readout.level
+
+    @property
+    def updates_edges(self) -> bool:
+        """Whether the layers update the edge channel; EGT-Simple does not."""
+        return self.edges.kind == "residual"
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Inputs and readout."""
+        return (*self.node_inputs, *self.pair_inputs, self.readout)
+
+    def norm(self, width: int) -> nn.LayerNorm:
+        """A LayerNorm as all of this model are."""
+        from torch import nn
+
+        return nn.LayerNorm(width, eps=self.norm_eps)
 
     @model_validator(mode="after")
     def _check_consistency(self) -> ModelConfig:

@@ -15,8 +15,12 @@ from pydantic import (
 )
 
 from egt.config.model import ModelConfig
-from egt.config.task import TaskConfig
+from egt.parts import Part
+from egt.schedules.plateau import Plateau
+from egt.schedules.schedule import SchedulePart
 from egt.section import Section
+from egt.sources.custom.schema import CustomSchema
+from egt.tasks.task import TaskPart
 
 _Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -28,7 +32,7 @@ class DataConfig(Section):
     gradient; "buckets" batches graphs of like size. `layout` "auto" is packed on a CPU, and padded on a GPU or with
     `trainer.compile`; "edge_list" is for EGT-Constrained on large graphs. `pair_budget` caps the sum of N^2 of what is
     computed at once.
-    `own_schema` is the inferred description of own data, written by `egt train`.
+    `custom` says what the columns of the user's own data mean; `egt train` infers and writes it.
     """
 
     source: str
@@ -38,7 +42,7 @@ class DataConfig(Section):
     batching: Literal["exact", "buckets"] = "exact"
     pair_budget: PositiveInt | None = None
     options: dict[str, Any] = Field(default_factory=dict)
-    own_schema: dict[str, Any] | None = None
+    custom: CustomSchema | None = None
 
 
 class OptimizerConfig(Section):
@@ -48,36 +52,6 @@ class OptimizerConfig(Section):
     betas: tuple[_Share, _Share] = (0.9, 0.999)
     eps: PositiveFloat = 1e-7
     weight_decay: NonNegativeFloat = 0.0
-
-
-class Plateau(Section):
-    """Multiply the learning rate by `factor` after `patience` epochs without a strictly better validation loss."""
-
-    kind: Literal["plateau"] = "plateau"
-    factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    patience: PositiveInt = 10
-    min_lr: PositiveFloat = 5e-6
-
-
-class WarmupCosine(Section):
-    """Linear from `min_lr` to the optimizer's rate over `warmup_steps`, then half a cosine down until `total_steps`."""
-
-    kind: Literal["warmup_cosine"] = "warmup_cosine"
-    warmup_steps: NonNegativeInt
-    total_steps: PositiveInt
-    min_lr: PositiveFloat = 1e-6
-
-    @model_validator(mode="after")
-    def _check_consistency(self) -> WarmupCosine:
-        if self.warmup_steps >= self.total_steps:
-            raise ValueError(f"warmup_steps {self.warmup_steps} must be below total_steps {self.total_steps}")
-        return self
-
-
-class Constant(Section):
-    """The same learning rate throughout."""
-
-    kind: Literal["constant"] = "constant"
 
 
 def _as_text(value: Any) -> Any:
@@ -90,6 +64,7 @@ class TrainerConfig(Section):
 
     `recompute` runs each layer again in the backward pass instead of keeping what is inside (the fused kernel on a CPU
     does so by itself). `compile` hands the layers to `torch.compile`, on the padded layout; it takes minutes to start.
+    `backend` computes the layers: "cpu" is the fused kernel, "plain" is PyTorch, "auto" is the fastest one that can.
     `strategy` says what several processes hold: "ddp" the whole model each, "fsdp" each its part of the weights and of
     the optimizer. `trackers` "auto" are TensorBoard and Weights & Biases where they are installed and set up; [] none.
     """
@@ -107,6 +82,7 @@ class TrainerConfig(Section):
     ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
     compile: bool = False
     recompute: bool = False
+    backend: Literal["auto", "plain", "cpu"] = "auto"
     checkpoint_minutes: PositiveFloat = 10.0
     trackers: Literal["auto"] | tuple[Literal["tensorboard", "wandb"], ...] = "auto"
 
@@ -114,7 +90,7 @@ class TrainerConfig(Section):
 class StartConfig(Section):
     """The model whose weights a run starts from, and what of it is kept and trained; written by `egt train --from`.
 
-    `artifact` is its folder or shipped name, `name` that of its run, `sha256` the checksum of its weights. The last
+    `artifact` is its folder, `name` that of its run, `sha256` the checksum of its weights. The last
     linear map starts anew unless `keep_head`. Layers below `freeze_below`, and the embeddings, stay as they are; `tune`
     "edges" trains the edge channel alone and keeps the head.
     """
@@ -128,44 +104,40 @@ class StartConfig(Section):
 
 
 class RunConfig(Section):
-    """Everything that decides a run's result. `start` is None for a run from random weights."""
+    """Everything that decides a run's result.
+
+    `start` is None for a run from random weights. `plugins` are the packages that its parts come from, besides egt;
+    they are found out from the parts.
+    """
 
     name: str
     seed: NonNegativeInt = 0
     data: DataConfig
     model: ModelConfig
-    task: TaskConfig
+    task: TaskPart
     optimizer: OptimizerConfig = OptimizerConfig()
-    schedule: Annotated[Plateau | WarmupCosine | Constant, Field(discriminator="kind")] = Plateau()
+    schedule: SchedulePart = Plateau()
     trainer: TrainerConfig
     start: StartConfig | None = None
+    plugins: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts of the run."""
+        return (*self.model.parts, self.task, *self.task.auxiliary, self.schedule)
 
     @model_validator(mode="after")
     def _check_consistency(self) -> RunConfig:
-        if self.task.auxiliary and self.model.edges.kind == "frozen":
-            raise ValueError(
-                "the distance objective reads the edge channel, which EGT-Simple (edges: frozen) does not update; "
-                "drop task.auxiliary or use edges: residual"
-            )
+        self.__dict__["plugins"] = tuple(sorted({part.plugin for part in self.parts} - {""}))  # the section is frozen
         if self.trainer.max_epochs is None and self.trainer.max_steps is None:
             raise ValueError("the run has no end; set trainer.max_epochs or trainer.max_steps")
-        readout = self.model.readout
-        if readout.kind == "virtual_nodes" and readout.attend_padding and self.data.layout != "padded":
-            raise ValueError("readout.attend_padding exists only on the padded layout; set data.layout to padded")
         if self.trainer.compile and self.data.layout == "packed":
             raise ValueError(
                 "trainer.compile works on shapes, and packed batches have another one at every step: "
                 "set data.layout to auto or padded"
             )
-        if self.data.layout == "edge_list":
-            self._check_edge_list()
-        return self
-
-    def _check_edge_list(self) -> None:
-        if self.model.scope != "neighbors":
+        if self.data.layout == "edge_list" and self.model.scope != "neighbors":
             raise ValueError("data.layout edge_list holds only edges; it needs model.scope neighbors (EGT-Constrained)")
-        if self.task.auxiliary or any(term.kind == "random_walk" for term in self.model.pair_inputs):
-            raise ValueError(
-                "data.layout edge_list has no pairs but edges; drop task.auxiliary and the random_walk input, "
-                "or use the packed layout"
-            )
+        for part in self.parts:
+            part.check(self)
+        return self

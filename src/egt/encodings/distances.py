@@ -33,6 +33,10 @@ class ShortestPaths:
         if not 1 <= self.max_hops <= LARGEST_MAX_HOPS:
             raise ConfigError(f"ShortestPaths: max_hops is {self.max_hops}; it must be 1..{LARGEST_MAX_HOPS}")
 
+    def join(self, other: ShortestPaths) -> ShortestPaths:
+        """Search as far as either asks; who reads the distances clips them."""
+        return ShortestPaths(max(self.max_hops, other.max_hops))
+
     def __call__(self, graph: Graph) -> NDArray[np.uint8]:
         """The distances (N, N): entry [i, j] is the length of the shortest walk from i to j, 0 on the diagonal."""
         if self.max_hops == 1:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.errors import EgtError, GraphError
+from egt.errors import ConfigError, EgtError, GraphError
 from egt.graph import FeatureSchema, Graph
 
 Array = NDArray[Any]
@@ -36,6 +36,34 @@ class Encoding(Protocol):
 
     def __call__(self, graph: Graph) -> Array:
         """The encoding of one graph."""
+
+
+@runtime_checkable
+class Joinable(Protocol):
+    """An encoding that can serve several inputs with different settings at once."""
+
+    def join(self, other: Any) -> Encoding:
+        """An encoding with what both give."""
+
+
+def merged(encodings: Iterable[Encoding]) -> tuple[Encoding, ...]:
+    """One encoding for each name, whatever number of inputs asks for it.
+
+    Raises:
+        ConfigError: two inputs want an encoding with different settings, and it cannot serve both.
+    """
+    by_name: dict[str, Encoding] = {}
+    for encoding in encodings:
+        known = by_name.setdefault(encoding.name, encoding)
+        if known == encoding:
+            continue
+        if not isinstance(known, Joinable):
+            raise ConfigError(
+                f"two inputs ask for the encoding {encoding.name!r} with different settings: {known} and {encoding}; "
+                "give both the same settings, or drop one"
+            )
+        by_name[encoding.name] = known.join(encoding)
+    return tuple(by_name.values())
 
 
 @dataclass(frozen=True, eq=False)

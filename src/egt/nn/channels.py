@@ -1,4 +1,4 @@
-"""The two residual channels of EGT and the scope in which they attend."""
+"""The two residual channels of EGT and the context in which they attend."""
 
 from __future__ import annotations
 
@@ -14,34 +14,37 @@ from egt.nn.randomness import fresh_keys
 
 
 @dataclass(frozen=True, eq=False)
-class Scope:
-    """Who may attend whom in a batch, and from which keys random numbers are drawn.
+class AttentionContext:
+    """What a layer knows beside the channels: their layout, who may attend whom, and keys of random numbers.
 
     Fields:
         layout: where each node and pair is stored.
         allowed: (pairs..., 1) True where i may attend j; None when everyone attends everyone.
-        noise: (B, 2) keys of the graphs (`egt.nn.randomness.graph_keys`); None draws fresh ones when they are needed.
-        owns_edges: whether nobody but the next layer reads the edge channel it is given. In `torch.inference_mode` a
-            fast path may then write the new edge channel over the old one: half the memory, and less of it to fetch.
+        random_keys: (B, 2) keys of the graphs (`egt.nn.randomness.graph_keys`); None draws fresh ones when needed.
+        owns_edges: whether only the next layer reads the edge channel it is given. In `torch.inference_mode` a fast
+            path may then write the new edge channel over the old one: half the memory, and less of it to fetch.
+        only_virtual_rows: whether only the virtual nodes are read behind the layer. A fast path may then leave all
+            other rows of the node channel unchanged.
     """
 
     layout: Layout
     allowed: Tensor | None = None
-    noise: Tensor | None = None
+    random_keys: Tensor | None = None
     owns_edges: bool = False
+    only_virtual_rows: bool = False
 
     @cached_property
     def keys(self) -> Tensor:
         """(B, 2) the keys of the graphs, given or fresh."""
-        return fresh_keys(self.layout.num_graphs) if self.noise is None else self.noise
+        return fresh_keys(self.layout.num_graphs) if self.random_keys is None else self.random_keys
 
-    def owned(self) -> Scope:
-        """The same scope for a layer whose edge channel nobody else reads."""
+    def owned(self) -> AttentionContext:
+        """Return the same context for a layer whose edge channel nobody else reads."""
         return self if self.owns_edges else replace(self, owns_edges=True)
 
     @classmethod
-    def dense(cls, h: Tensor, sizes: Tensor | None = None) -> Scope:
-        """The scope of plain dense tensors: everyone attends every real node.
+    def dense(cls, h: Tensor, sizes: Tensor | None = None) -> AttentionContext:
+        """Return the context of plain dense tensors: everyone attends every real node.
 
         Args:
             h: (B, N, d_h) node channel.
@@ -60,15 +63,20 @@ class Channels:
     Fields:
         h: (nodes..., d_h) node channel.
         e: (pairs..., d_e) edge channel.
-        scope: who attends whom.
-        queries: (R,) flat pair rows that the task asks about.
+        context: layout, mask and keys.
+        queries: (R,) flat rows of the query pairs.
     """
 
     h: Tensor
     e: Tensor
-    scope: Scope
+    context: AttentionContext
     queries: Tensor
 
+    @property
+    def layout(self) -> Layout:
+        """Where each node and pair is stored."""
+        return self.context.layout
+
     def updated(self, h: Tensor, e: Tensor) -> Channels:
-        """The channels after a layer; an edge channel that it made belongs to the layer after it."""
-        return replace(self, h=h, e=e, scope=self.scope if e is self.e else self.scope.owned())
+        """Return the channels after a layer; an edge channel that it made belongs to the layer after it."""
+        return replace(self, h=h, e=e, context=self.context if e is self.e else self.context.owned())

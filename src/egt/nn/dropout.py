@@ -6,7 +6,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from egt.nn.channels import Scope
+from egt.errors import ConfigError
+from egt.nn.channels import AttentionContext
 from egt.nn.randomness import Stream, derive, kept
 
 
@@ -22,15 +23,26 @@ class Dropout(nn.Module):
 
     def __init__(self, probability: float, stream: Stream, layer: int, level: Literal["node", "pair"]) -> None:
         super().__init__()
+        if not 0 <= probability < 1:
+            raise ConfigError(f"a dropout of {probability} is not a probability; it must be at least 0 and below 1")
         self.probability, self.stream, self.layer, self.level = probability, stream, layer, level
 
-    def forward(self, x: Tensor, scope: Scope) -> Tensor:
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """x: (nodes... or pairs..., d)."""
+        keep = self.kept(x.shape[-1], context)
+        return x if keep is None else x * keep.to(x.dtype) / (1 - self.probability)
+
+    def kept(self, width: int, context: AttentionContext) -> Tensor | None:
+        """Draw which entries of rows of `width` channels stay, (rows..., width) boolean; None when all do."""
         if not self.training or self.probability == 0:
-            return x
-        rows = scope.layout.node_indices if self.level == "node" else scope.layout.pair_indices
-        keep = kept(derive(scope.keys, self.layer, self.stream), rows, x.shape[-1], self.probability)
-        return x * keep.to(x.dtype) / (1 - self.probability)
+            return None
+        rows = context.layout.node_indices if self.level == "node" else context.layout.pair_indices
+        return kept(derive(context.keys, self.layer, self.stream), rows, width, self.probability)
+
+    def factors(self, width: int, context: AttentionContext) -> Tensor | None:
+        """Return 0 for each dropped entry and 1 / (1 - p) for each other, (rows..., width); None without dropout."""
+        keep = self.kept(width, context)
+        return None if keep is None else keep.float() / (1 - self.probability)
 
     def extra_repr(self) -> str:
         """The settings, for `print(model)`."""
@@ -55,13 +67,13 @@ class RandomMasking(nn.Module):
         super().__init__()
         self.probability, self.num_heads, self.layer, self.gates = probability, num_heads, layer, gates
 
-    def forward(self, scope: Scope) -> tuple[Tensor | None, Tensor | None]:
+    def forward(self, context: AttentionContext) -> tuple[Tensor | None, Tensor | None]:
         """Which keys the softmax may use and whose gates count, each (pairs..., 1 or H) or None for all."""
-        allowed = scope.allowed
+        allowed = context.allowed
         if not self.training or self.probability == 0:
             return allowed, allowed
-        keys = derive(scope.keys, self.layer, Stream.ATTENTION_MASK)
-        keep = kept(keys, scope.layout.pair_indices, self.num_heads, self.probability)
+        keys = derive(context.keys, self.layer, Stream.ATTENTION_MASK)
+        keep = kept(keys, context.layout.pair_indices, self.num_heads, self.probability)
         attended = keep if allowed is None else keep & allowed
         return attended, attended if self.gates else allowed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from egt.nn.channels import Scope
+from egt.nn.channels import AttentionContext
 from egt.nn.dropout import Dropout
 from egt.nn.feedforward import FeedForward
 
@@ -25,15 +25,15 @@ class ResidualEdges(nn.Module):
         self.dropout = dropout
         self.ffn = ffn
 
-    def forward(self, e: Tensor, H_hat: Tensor, scope: Scope) -> Tensor:
+    def forward(self, e: Tensor, H_hat: Tensor, context: AttentionContext) -> Tensor:
         """e: (pairs..., d_e), H_hat: (pairs..., H)."""
-        out: Tensor = self.ffn(e + self.dropout(self.O_e(H_hat), scope), scope)
+        out: Tensor = self.ffn(e + self.dropout(self.O_e(H_hat), context), context)
         return out
 
 
 class FrozenEdges(nn.Module):
     """No edge update: EGT-Simple, and the last layer of a model whose edge channel nobody reads."""
 
-    def forward(self, e: Tensor, H_hat: Tensor, scope: Scope) -> Tensor:
+    def forward(self, e: Tensor, H_hat: Tensor, context: AttentionContext) -> Tensor:
         """e: (pairs..., d_e), H_hat: (pairs..., H)."""
         return e

@@ -1,4 +1,4 @@
-"""GraphBatch -> Channels: the sum of all node terms, the sum of all pair terms, and the scope."""
+"""GraphBatch -> Channels: the sum of all node terms, the sum of all pair terms, and who attends whom."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from operator import add
 from torch import Tensor, nn
 
 from egt.batching.batch import GraphBatch
-from egt.nn.channels import Channels, Scope
-from egt.nn.scope import everyone
+from egt.nn.channels import AttentionContext, Channels
+from egt.nn.masks import everyone
 
 
 class Embed(nn.Module):
@@ -19,22 +19,22 @@ class Embed(nn.Module):
     Args:
         node_terms: each gives (nodes..., d_h).
         pair_terms: each gives (pairs..., d_e).
-        scope: who may attend whom, `everyone` or `neighbors`.
+        mask: gives who may attend whom, `everyone` or `neighbors`.
     """
 
     def __init__(
         self,
         node_terms: Sequence[nn.Module],
         pair_terms: Sequence[nn.Module],
-        scope: Callable[[GraphBatch], Tensor | None] = everyone,
+        mask: Callable[[GraphBatch], Tensor | None] = everyone,
     ) -> None:
         super().__init__()
         self.node_terms = nn.ModuleList(node_terms)
         self.pair_terms = nn.ModuleList(pair_terms)
-        self.scope = scope
+        self.mask = mask
 
     def forward(self, batch: GraphBatch) -> Channels:
         """Returns the channels entering the first layer."""
         h = reduce(add, (term(batch) for term in self.node_terms))
         e = reduce(add, (term(batch) for term in self.pair_terms))
-        return Channels(h, e, Scope(batch.layout, self.scope(batch), batch.noise), batch.queries)
+        return Channels(h, e, AttentionContext(batch.layout, self.mask(batch), batch.random_keys), batch.queries)

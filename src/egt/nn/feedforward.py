@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from egt.nn.channels import Scope
+from egt.nn.channels import AttentionContext
 from egt.nn.dropout import Dropout
 
 
@@ -31,7 +31,7 @@ class FeedForward(nn.Module):
         self.W2 = nn.Linear(hidden_width, width)
         self.dropout = dropout
 
-    def forward(self, x: Tensor, scope: Scope) -> Tensor:
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """x: (nodes... or pairs..., width)."""
-        update: Tensor = self.dropout(self.W2(self.activation(self.W1(self.norm(x)))), scope)
+        update: Tensor = self.dropout(self.W2(self.activation(self.W1(self.norm(x)))), context)
         return x + update

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from egt.nn.readout import VirtualNodes
+from egt.nn.readout import VirtualNodeReadout
 
 
 def initialize_like_keras(model: nn.Module) -> None:
@@ -21,6 +21,6 @@ def initialize_like_keras(model: nn.Module) -> None:
             nn.init.uniform_(module.weight, -0.05, 0.05)
             if module.padding_idx is not None:
                 nn.init.zeros_(module.weight.data[module.padding_idx])
-        elif isinstance(module, VirtualNodes):
+        elif isinstance(module, VirtualNodeReadout):
             nn.init.uniform_(module.nodes, -0.05, 0.05)
             nn.init.uniform_(module.edges, -0.05, 0.05)

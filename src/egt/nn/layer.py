@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from torch import Tensor, nn
 
 from egt.errors import ConfigError
-from egt.nn.channels import Scope
+from egt.nn.channels import AttentionContext
 from egt.nn.dropout import Dropout, RandomMasking
 from egt.nn.edges import ResidualEdges
 from egt.nn.feedforward import FeedForward
@@ -23,7 +21,7 @@ class EGTLayer(nn.Module):
     h' = h + O_h ||_k out^k,  h'' = h' + FFN_h(LN(h'));  e'' likewise inside the pair pass.
 
     With widths alone it is the paper's layer (gated, residual edges, no dropout) and works on dense tensors:
-    `h, e = EGTLayer(64, 8, 8)(h, e)`.
+    `h, e = EGTLayer(64, 8, 8, dropout=0.1)(h, e)`.
 
     Args:
         node_width: d_h, a multiple of num_heads.
@@ -31,8 +29,11 @@ class EGTLayer(nn.Module):
         num_heads: H.
         norm_h: LN of the node channel.
         pairs: the pair pass; its parts make the variants of the paper.
-        dropout: of O_h's output.
+        dropout: of O_h's output and, unless it is given, inside `ffn`: a probability, or the part for O_h's output.
         ffn: feed-forward block of the node channel.
+        attention_dropout: probability for the attention matrix, unless `pairs` is given.
+        edge_dropout: probability for the update of the edge channel and its feed-forward block, likewise.
+        layer: number of the layer in a stack whose layers share a context: each draws random numbers of its own.
     """
 
     def __init__(
@@ -43,52 +44,50 @@ class EGTLayer(nn.Module):
         *,
         norm_h: nn.Module | None = None,
         pairs: PairPass | None = None,
-        dropout: Dropout | None = None,
+        dropout: Dropout | float = 0.0,
         ffn: FeedForward | None = None,
+        attention_dropout: float = 0.0,
+        edge_dropout: float = 0.0,
+        layer: int = 0,
     ) -> None:
         super().__init__()
+        if pairs is not None and (attention_dropout or edge_dropout):
+            raise ConfigError("attention_dropout and edge_dropout are parts of the pair pass; give them to `pairs`")
+        d_k = head_width(node_width, num_heads)
         self.num_heads = num_heads
         self.norm_h = norm_h or nn.LayerNorm(node_width)
         self.qkv = nn.Linear(node_width, 3 * node_width)
-        self.pairs = pairs or _paper_pair_pass(edge_width, num_heads, head_width(node_width, num_heads))
+        self.pairs = pairs or _paper_pair_pass(edge_width, num_heads, d_k, attention_dropout, edge_dropout, layer)
         self.O_h = nn.Linear(node_width, node_width)
-        self.dropout = dropout or Dropout(0.0, Stream.NODE_DROPOUT, 0, "node")
-        self.ffn = ffn or _paper_ffn(node_width, Dropout(0.0, Stream.NODE_FFN_DROPOUT, 0, "node"))
+        if not isinstance(dropout, Dropout):
+            dropout = Dropout(dropout, Stream.NODE_DROPOUT, layer, "node")
+        self.dropout = dropout
+        ffn_dropout = Dropout(dropout.probability, Stream.NODE_FFN_DROPOUT, dropout.layer, "node")
+        self.ffn = ffn or _paper_ffn(node_width, ffn_dropout)
 
-    def forward(self, h: Tensor, e: Tensor, scope: Scope | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, h: Tensor, e: Tensor, context: AttentionContext | None = None) -> tuple[Tensor, Tensor]:
         """Update both channels.
 
         Args:
             h: (nodes..., d_h) node channel.
             e: (pairs..., d_e) edge channel.
-            scope: who attends whom; without it h is (B, N, d_h), e is (B, N, N, d_e) and everyone attends everyone.
+            context: who attends whom; without it h is (B, N, d_h), e is (B, N, N, d_e) and everyone attends everyone.
         """
-        scope = scope or Scope.dense(h)
-        qkv = self.project(h, scope).unflatten(-1, (3, self.num_heads, -1))  # (nodes..., 3, H, d_k)
-        out, e = self.pairs(qkv, e, scope)  # (nodes..., H, d_k), (pairs..., d_e)
-        return self.update_nodes(h, out.flatten(-2), scope), e
+        context = context or AttentionContext.dense(h)
+        qkv = self.project(h, context).unflatten(-1, (3, self.num_heads, -1))  # (nodes..., 3, H, d_k)
+        out, e = self.pairs(qkv, e, context)  # (nodes..., H, d_k), (pairs..., d_e)
+        return self.update_nodes(h, out.flatten(-2), context), e
 
-    def project(self, h: Tensor, scope: Scope) -> Tensor:
+    def project(self, h: Tensor, context: AttentionContext) -> Tensor:
         """Q|K|V of the nodes, (nodes..., 3 d_h)."""
         qkv: Tensor = self.qkv(self.norm_h(h))
         return qkv
 
-    def update_nodes(self, h: Tensor, out: Tensor, scope: Scope) -> Tensor:
+    def update_nodes(self, h: Tensor, out: Tensor, context: AttentionContext) -> Tensor:
         """H'' from h and what the heads gathered, each (nodes..., d_h)."""
-        h = h + self.dropout(self.O_h(out), scope)
-        updated: Tensor = self.ffn(h, scope)
+        h = h + self.dropout(self.O_h(out), context)
+        updated: Tensor = self.ffn(h, context)
         return updated
-
-
-class VirtualRowsLayer(EGTLayer):
-    """The last layer of a model that reads virtual nodes only: their rows are updated, all others stay as they are."""
-
-    def update_nodes(self, h: Tensor, out: Tensor, scope: Scope) -> Tensor:
-        """See `EGTLayer.update_nodes`."""
-        layout = scope.layout
-        rows = layout.virtual_nodes(h)  # (B, q, d_h)
-        virtual = replace(Scope.dense(rows), noise=scope.keys if self.training else None)
-        return layout.with_virtual_rows(h, super().update_nodes(rows, layout.virtual_nodes(out), virtual))
 
 
 class EdgeOnlyLayer(nn.Module):
@@ -108,11 +107,11 @@ class EdgeOnlyLayer(nn.Module):
         self.qk = nn.Linear(node_width, 2 * node_width)
         self.pairs = pairs
 
-    def forward(self, h: Tensor, e: Tensor, scope: Scope | None = None) -> tuple[Tensor, Tensor]:
-        """See `EGTLayer.forward`; h is returned as it came."""
-        scope = scope or Scope.dense(h)
+    def forward(self, h: Tensor, e: Tensor, context: AttentionContext | None = None) -> tuple[Tensor, Tensor]:
+        """See `EGTLayer.forward`; h is returned unchanged."""
+        context = context or AttentionContext.dense(h)
         qk = self.qk(self.norm_h(h)).unflatten(-1, (2, self.num_heads, -1))  # (nodes..., 2, H, d_k)
-        return h, self.pairs(qk, e, scope)
+        return h, self.pairs(qk, e, context)
 
 
 def head_width(node_width: int, num_heads: int) -> int:
@@ -129,12 +128,14 @@ def _paper_ffn(width: int, dropout: Dropout) -> FeedForward:
     return FeedForward(width, 2 * width, nn.ELU, nn.LayerNorm(width), dropout)
 
 
-def _paper_pair_pass(edge_width: int, num_heads: int, d_k: int) -> PairPass:
-    edge_ffn = _paper_ffn(edge_width, Dropout(0.0, Stream.EDGE_FFN_DROPOUT, 0, "pair"))
+def _paper_pair_pass(
+    edge_width: int, num_heads: int, d_k: int, attention_dropout: float, edge_dropout: float, layer: int
+) -> PairPass:
+    edge_ffn = _paper_ffn(edge_width, Dropout(edge_dropout, Stream.EDGE_FFN_DROPOUT, layer, "pair"))
     return PairPass(
         Logits(edge_width, num_heads, d_k**-0.5, (-5.0, 5.0), nn.LayerNorm(edge_width)),
-        RandomMasking(0.0, num_heads, 0, gates=False),
+        RandomMasking(0.0, num_heads, layer, gates=False),
         SigmoidGate(edge_width, num_heads),
-        Dropout(0.0, Stream.ATTENTION_DROPOUT, 0, "pair"),
-        ResidualEdges(edge_width, num_heads, Dropout(0.0, Stream.EDGE_DROPOUT, 0, "pair"), edge_ffn),
+        Dropout(attention_dropout, Stream.ATTENTION_DROPOUT, layer, "pair"),
+        ResidualEdges(edge_width, num_heads, Dropout(edge_dropout, Stream.EDGE_DROPOUT, layer, "pair"), edge_ffn),
     )

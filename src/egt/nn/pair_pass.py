@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from egt.nn.channels import Scope
+from egt.nn.channels import AttentionContext
 from egt.nn.dropout import Dropout, RandomMasking
 from egt.nn.edges import FrozenEdges, ResidualEdges
 from egt.nn.gate import NoGate, SigmoidGate
@@ -39,20 +39,20 @@ class PairPass(nn.Module):
         self.dropout = dropout
         self.edges = edges
 
-    def forward(self, qkv: Tensor, e: Tensor, scope: Scope) -> tuple[Tensor, Tensor]:
+    def forward(self, qkv: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
         """qkv: (nodes..., 3, H, d_k) queries, keys and values, e: (pairs..., d_e).
 
         Returns:
             The aggregated values (nodes..., H, d_k), and the edge channel (pairs..., d_e).
         """
         Q, K, V = qkv.unbind(-3)  # (nodes..., H, d_k)
-        H_hat, e_hat = self.logits(Q, K, e, scope.layout)  # (pairs..., H), (pairs..., d_e)
-        attended, counted = self.masking(scope)  # (pairs..., 1 or H)
-        S = scope.layout.softmax(H_hat, attended)  # (pairs..., H)
-        A_tilde, s = self.gate(S, e_hat, counted, scope.layout)  # (pairs..., H), (nodes..., H)
-        A_tilde = self.dropout(A_tilde, scope)
-        out = s.unsqueeze(-1) * scope.layout.aggregate(A_tilde, V)  # (nodes..., H, d_k)
-        return out, self.edges(e, H_hat, scope)
+        H_hat, e_hat = self.logits(Q, K, e, context.layout)  # (pairs..., H), (pairs..., d_e)
+        attended, counted = self.masking(context)  # (pairs..., 1 or H)
+        S = context.layout.softmax(H_hat, attended)  # (pairs..., H)
+        A_tilde, s = self.gate(S, e_hat, counted, context.layout)  # (pairs..., H), (nodes..., H)
+        A_tilde = self.dropout(A_tilde, context)
+        out = s.unsqueeze(-1) * context.layout.aggregate(A_tilde, V)  # (nodes..., H, d_k)
+        return out, self.edges(e, H_hat, context)
 
 
 class EdgePass(nn.Module):
@@ -68,9 +68,9 @@ class EdgePass(nn.Module):
         self.logits = logits
         self.edges = edges
 
-    def forward(self, qk: Tensor, e: Tensor, scope: Scope) -> Tensor:
+    def forward(self, qk: Tensor, e: Tensor, context: AttentionContext) -> Tensor:
         """qk: (nodes..., 2, H, d_k) queries and keys, e: (pairs..., d_e). Returns the edge channel (pairs..., d_e)."""
         Q, K = qk.unbind(-3)  # (nodes..., H, d_k)
-        H_hat, _ = self.logits(Q, K, e, scope.layout)
-        updated: Tensor = self.edges(e, H_hat, scope)
+        H_hat, _ = self.logits(Q, K, e, context.layout)
+        updated: Tensor = self.edges(e, H_hat, context)
         return updated

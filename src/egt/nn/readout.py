@@ -1,4 +1,4 @@
-"""Readouts: how the channels become one row per graph, node or asked pair.
+"""Readouts: how the channels become one row per graph, node or query pair.
 
 A readout first prepares the channels that enter the layers (virtual nodes add themselves), then reads what comes out.
 """
@@ -33,21 +33,21 @@ class Readout(nn.Module):
         return x
 
 
-class MeanPool(Readout):
+class MeanReadout(Readout):
     """Global average pooling: the mean of the final node embeddings of each graph."""
 
     def forward(self, x: Channels) -> Tensor:
         """Returns (B, d_h)."""
-        return x.scope.layout.mean_nodes(self.norm(x.h))
+        return x.context.layout.mean_nodes(self.norm(x.h))
 
 
-class VirtualNodes(Readout):
+class VirtualNodeReadout(Readout):
     """q learned nodes that join every graph; their final embeddings, side by side, are the graph's.
 
     e_ij = e~_i between virtual node i and any node j, (e~_i + e~_j) / 2 between two virtual nodes.
 
     DISCREPANCY: the authors' PyTorch code lets virtual nodes attend padding, so an answer depends on the other graphs
-    of its batch; here padding is never attended (`PaddingVirtualNodes` repeats what they did).
+    of its batch; here padding is never attended (`PaddingVirtualNodeReadout` repeats what they did).
     DISCREPANCY: the paper numbers virtual nodes N+1..N+q; here, as in both codes, they come first.
 
     Args:
@@ -65,13 +65,13 @@ class VirtualNodes(Readout):
 
     def prepare(self, x: Channels) -> Channels:
         """Put the virtual nodes in front of each graph."""
-        layout, node_rows, pair_rows = x.scope.layout.with_virtual(self.num_virtual)
+        layout, node_rows, pair_rows = x.context.layout.with_virtual(self.num_virtual)
         _, i = torch.broadcast_tensors(layout.node_indices.graph, layout.node_indices.i)  # (nodes...)
         h = functional.embedding(i.clamp(max=self.num_virtual - 1), self.nodes)
         h = h.flatten(0, -2).index_copy(0, node_rows, x.h.flatten(0, -2)).view(*i.shape, -1)
         e = self.virtual_edges(layout).flatten(0, -2).index_copy(0, pair_rows, x.e.flatten(0, -2))
-        scope = replace(x.scope, layout=layout, allowed=self.allowed(x.scope.allowed, layout, pair_rows))
-        return Channels(h, e.unflatten(0, layout.pair_shape), scope, pair_rows[x.queries])
+        context = replace(x.context, layout=layout, allowed=self.allowed(x.context.allowed, layout, pair_rows))
+        return Channels(h, e.unflatten(0, layout.pair_shape), context, pair_rows[x.queries])
 
     def virtual_edges(self, layout: Layout) -> Tensor:
         """The embeddings of all pairs with a virtual node, zeros elsewhere. Returns (pairs..., d_e)."""
@@ -83,7 +83,7 @@ class VirtualNodes(Readout):
         return functional.embedding(row.expand(layout.pair_shape), table)
 
     def allowed(self, allowed: Tensor | None, layout: Layout, pair_rows: Tensor) -> Tensor | None:
-        """The scope with virtual nodes: they attend, and are attended by, every real node. (pairs..., 1) boolean."""
+        """The mask with virtual nodes: they attend, and are attended by, every real node. (pairs..., 1) boolean."""
         if allowed is None:
             return None
         wide = allowed.new_ones(layout.num_pairs).index_copy(0, pair_rows, allowed.flatten())
@@ -92,15 +92,15 @@ class VirtualNodes(Readout):
 
     def forward(self, x: Channels) -> Tensor:
         """Returns (B, q d_h)."""
-        final: Tensor = self.norm(x.scope.layout.virtual_nodes(x.h))
+        final: Tensor = self.norm(x.context.layout.virtual_nodes(x.h))
         return final.flatten(1)
 
 
-class PaddingVirtualNodes(VirtualNodes):
+class PaddingVirtualNodeReadout(VirtualNodeReadout):
     """Virtual nodes that attend padding, bit for bit as the authors' PyTorch code; only on the padded layout."""
 
     def allowed(self, allowed: Tensor | None, layout: Layout, pair_rows: Tensor) -> Tensor | None:
-        """As in `VirtualNodes`, but pairs of a virtual node and padding stay open."""
+        """As in `VirtualNodeReadout`, except that pairs of a virtual node and padding stay open."""
         if not isinstance(layout, Padded) or allowed is None:
             raise ConfigError("virtual nodes can attend padding only on the padded layout; use layout 'padded'")
         return (
@@ -108,16 +108,16 @@ class PaddingVirtualNodes(VirtualNodes):
         )
 
 
-class PerNode(Readout):
+class NodeReadout(Readout):
     """One row per node: the final node embeddings of all graphs in order."""
 
     def forward(self, x: Channels) -> Tensor:
         """Returns (M, d_h)."""
-        return x.scope.layout.node_rows(self.norm(x.h))
+        return x.context.layout.node_rows(self.norm(x.h))
 
 
-class PerEdge(Readout):
-    """One row per asked pair, from the edge channel."""
+class EdgeReadout(Readout):
+    """One row per query pair, from the edge channel."""
 
     def forward(self, x: Channels) -> Tensor:
         """Returns (R, d_e)."""
@@ -125,12 +125,12 @@ class PerEdge(Readout):
         return out
 
 
-class PerEdgeOfNodes(Readout):
-    """One row per asked pair without an edge channel to read (EGT-Simple): [h_i, h_j, e0_ij]."""
+class EdgeOfNodesReadout(Readout):
+    """One row per query pair without an edge channel to read (EGT-Simple): [h_i, h_j, e0_ij]."""
 
     def forward(self, x: Channels) -> Tensor:
         """Returns (R, 2 d_h + d_e)."""
-        layout = x.scope.layout
+        layout = x.context.layout
         i, j = (rows.flatten()[x.queries] for rows in layout.pair_nodes)
         h = self.norm(x.h).flatten(0, -2)
         return torch.cat([h[i], h[j], x.e.flatten(0, -2)[x.queries]], dim=-1)

@@ -46,7 +46,7 @@ class CategoryTable(nn.Module):
         return row
 
 
-class NodeCategories(nn.Module):
+class NodeCategoryEmbedding(nn.Module):
     """Categorical node features.
 
     Args:
@@ -64,7 +64,7 @@ class NodeCategories(nn.Module):
         return out
 
 
-class NodeValues(nn.Module):
+class NodeValueProjection(nn.Module):
     """Continuous node features, W x + b.
 
     Args:
@@ -82,7 +82,7 @@ class NodeValues(nn.Module):
         return out
 
 
-class SignedEncoding(nn.Module):
+class SignedProjection(nn.Module):
     """A projection of encodings whose columns have an arbitrary sign, flipped at random per graph during training.
 
     The sign of column k of every block is drawn once per graph, so that u_k and v_k of an SVD flip together.
@@ -112,14 +112,14 @@ class SignedEncoding(nn.Module):
 
     def signs(self, batch: GraphBatch) -> Tensor:
         """(B, rank) of -1 and 1."""
-        keys = fresh_keys(batch.num_graphs) if batch.noise is None else batch.noise
+        keys = fresh_keys(batch.num_graphs) if batch.random_keys is None else batch.random_keys
         graphs = torch.arange(batch.num_graphs, device=batch.graph_ids.device)
         zero = torch.zeros_like(graphs)
         bits = random_bits(derive(keys, 0, Stream.SIGNS), Indices(graphs, zero, zero), self.rank)
         return torch.where(bits > MASK32 // 2, 1.0, -1.0)
 
 
-class Degrees(nn.Module):
+class DegreeTables(nn.Module):
     """In- and out-degree of each node, from two tables.
 
     Args:
@@ -149,7 +149,7 @@ def spread(rows: Tensor, absent: Tensor, batch: GraphBatch) -> Tensor:
     return everywhere.index_copy(0, batch.edge_pairs, rows).view(*batch.layout.pair_shape, -1)
 
 
-class EdgeCategories(nn.Module):
+class EdgeCategoryEmbedding(nn.Module):
     """Categorical edge features; non-edges get row 0.
 
     DISCREPANCY: non-edges get a fixed zero vector in the PyTorch code and a learned row in the TensorFlow code;
@@ -170,7 +170,7 @@ class EdgeCategories(nn.Module):
         return spread(self.categories(batch.edge_categories), self.categories.absent(), batch)
 
 
-class EdgeValues(nn.Module):
+class EdgeValueProjection(nn.Module):
     """Continuous edge features, W x + b; a non-edge gets the bias b ("learned", as x = 0) or nothing ("zero").
 
     Args:
@@ -209,7 +209,7 @@ class DistanceTable(nn.Module):
         return out
 
 
-class Reachability(nn.Module):
+class ReachabilityProjection(nn.Module):
     """K stacked 0/1 matrices, the k-th being "reachable in at most k steps", and one affine map. K = 1 is adjacency.
 
     DISCREPANCY: the paper embeds the clipped distance; this is what the TensorFlow code does. A node and its
@@ -233,25 +233,47 @@ class Reachability(nn.Module):
         return functional.embedding(distance - 1, torch.cat([rows, self.W.bias.unsqueeze(0)]))
 
 
-class RandomWalks(nn.Module):
-    """Relative random-walk probabilities of each pair, W p + b.
+class NodeProjection(nn.Module):
+    """An encoding of nodes, W x + b.
 
     Args:
-        num_steps: K, the powers 0..K-1.
-        width: d_e.
+        name: the encoding to read.
+        num_values: its columns.
+        width: d_h.
     """
 
-    def __init__(self, num_steps: int, width: int) -> None:
+    def __init__(self, name: str, num_values: int, width: int) -> None:
         super().__init__()
-        self.W = nn.Linear(num_steps, width)
+        self.name = name
+        self.W = nn.Linear(num_values, width)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Returns (pairs..., d_e)."""
-        out: Tensor = self.W(batch.pair["random_walk"])
+        """Returns (nodes..., d_h)."""
+        out: Tensor = self.W(batch.node[self.name])
         return out
 
 
-class Constant(nn.Module):
+class PairProjection(nn.Module):
+    """An encoding of pairs, W x + b.
+
+    Args:
+        name: the encoding to read.
+        num_values: its columns.
+        width: d_e.
+    """
+
+    def __init__(self, name: str, num_values: int, width: int) -> None:
+        super().__init__()
+        self.name = name
+        self.W = nn.Linear(num_values, width)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Returns (pairs..., d_e)."""
+        out: Tensor = self.W(batch.pair[self.name])
+        return out
+
+
+class SharedVector(nn.Module):
     """One learned vector for every node, for graphs whose nodes have no features.
 
     Args:

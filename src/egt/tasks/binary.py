@@ -2,46 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from torch import Tensor
-from torch.nn import functional
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
 
-from egt.batching.batch import GraphBatch
-from egt.tasks.distance import DistanceObjective
-from egt.tasks.scores import RankingScores
-from egt.tasks.task import Level, count_labels, targets
+from egt.parts import register
+from egt.tasks.task import Row, TaskPart, number
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from egt.tasks.scores import RankingScores
+
+_CLASS_NAMES = ("0", "1")
 
 
-class BinaryTask:
-    """Cross-entropy of each label on its logit; also link prediction, where the asked pairs are the rows.
+@register
+class Binary(TaskPart):
+    """Yes or no for each of one or many labels, some of which may be missing; also whether a query pair is linked.
 
-    Args:
-        level: whose labels are predicted.
-        metric: the score that decides.
-        auxiliary: objectives beside this one.
+    The loss is the cross-entropy of each label on its logit; `metric` scores and is averaged over the labels;
+    `class_names` are what the data calls no and yes.
     """
 
-    def __init__(
-        self,
-        level: Level,
-        metric: Literal["roc_auc", "average_precision"],
-        auxiliary: Sequence[DistanceObjective] = (),
-    ) -> None:
-        self.level, self.metric, self.auxiliary = level, metric, auxiliary
+    kind: Literal["binary"] = "binary"
+    metric: Literal["roc_auc", "average_precision"] = "roc_auc"
+    class_names: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)] = _CLASS_NAMES
 
-    def loss(self, prediction: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """See `Task.loss`."""
-        target = targets(batch, self.level)
+    @property
+    def deciding_metric(self) -> str:
+        """See `TaskPart.deciding_metric`."""
+        return self.metric
+
+    def named(self, names: tuple[str, ...], class_names: tuple[str, ...]) -> Binary:
+        """See `TaskPart.named`."""
+        classes = class_names if len(class_names) == 2 else self.class_names
+        names = names if len(names) == len(self.names) else self.names
+        return self.model_copy(update={"names": names, "class_names": classes})
+
+    def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """See `TaskPart.loss_sum`."""
+        from torch.nn import functional
+
         known = ~target.isnan()
-        each = functional.binary_cross_entropy_with_logits(prediction.float()[known], target[known], reduction="sum")
-        return each, count_labels(batch, self.level)
+        return functional.binary_cross_entropy_with_logits(prediction.float()[known], target[known], reduction="sum")
 
     def scores(self) -> RankingScores:
-        """See `Task.scores`."""
+        """See `TaskPart.scores`."""
+        from egt.tasks.scores import RankingScores
+
         return RankingScores()
 
     def decode(self, prediction: Tensor) -> Tensor:
-        """See `Task.decode`: the probability of each label."""
+        """The probability of each label; see `TaskPart.decode`."""
         return prediction.float().sigmoid()
+
+    def columns(self, values: NDArray[np.float32]) -> Row:
+        """The class of each label, and the probability of the second class; see `TaskPart.columns`."""
+        row: Row = {}
+        for name, p in zip(self.names, values, strict=True):
+            row |= {name: self.class_names[int(p >= 0.5)], f"{name}_probability": number(p)}
+        return row

@@ -3,16 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
-from torch import Tensor
-from torch.nn import functional
+from pydantic import Field
 
-from egt.batching.batch import GraphBatch
-from egt.nn.channels import Channels
+from egt.encodings.distances import ShortestPaths
+from egt.encodings.encoding import Encoding
+from egt.parts import register
+from egt.tasks.objective import Objective
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from egt.batching.batch import GraphBatch
+    from egt.nn.channels import Channels
 
 IGNORED = -100
+
+
+@register
+class DistanceObjective(Objective):
+    """Auxiliary task: hop distances up to `max_hops` (nu) from the edge channel."""
+
+    kind: Literal["distance"] = "distance"
+    max_hops: Annotated[int, Field(ge=1, le=64)] = 3
+
+    @property
+    def num_outputs(self) -> int:
+        """See `Objective.num_outputs`."""
+        return self.max_hops + 1
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        """See `Objective.encodings`."""
+        return (ShortestPaths(self.max_hops),)
+
+    def loss(self, head: Callable[[Tensor], Tensor], x: Channels, batch: GraphBatch) -> Tensor:
+        """See `Objective.loss`."""
+        return self.weight * distance_loss(head, x.e, batch, self.max_hops, x.context.layout.num_virtual)
 
 
 def distance_targets(distance: Tensor, max_hops: int) -> Tensor:
@@ -28,6 +55,8 @@ def distance_targets(distance: Tensor, max_hops: int) -> Tensor:
     Returns:
         (pairs...) int64 in 1..nu, or -100 where ignored.
     """
+    import torch
+
     hops = distance.to(torch.int64)
     return torch.where(hops <= max_hops, max_hops + 1 - hops.clamp(min=1), IGNORED)
 
@@ -40,7 +69,7 @@ def distance_loss(
     The head reads only these pairs: in molecules they are a third of all.
 
     DISCREPANCY: the paper does not say how pairs are reduced. In the TensorFlow code the objective is kappa times
-    the mean over graphs of this sum; who calls divides by the number of graphs.
+    the mean over graphs of this sum; whoever calls divides by the number of graphs.
 
     Args:
         head: (pairs, d_e) -> (pairs, nu + 1) logits.
@@ -49,6 +78,8 @@ def distance_loss(
         max_hops: nu.
         num_virtual: q, how many nodes the readout put in front of each graph.
     """
+    from torch.nn import functional
+
     classes = distance_targets(batch.pair["distance"], max_hops)
     if batch.layout.real_pairs is not None:
         classes = classes.masked_fill(~batch.layout.real_pairs, IGNORED)
@@ -60,27 +91,3 @@ def distance_loss(
         rows = pair_rows[scored]
     logits = head(e.flatten(0, -2).index_select(0, rows))
     return functional.cross_entropy(logits.float(), classes[scored], reduction="sum")
-
-
-@dataclass(frozen=True)
-class DistanceObjective:
-    """Hop distances up to nu as an auxiliary task.
-
-    Args:
-        max_hops: nu.
-        weight: kappa.
-    """
-
-    max_hops: int
-    weight: float
-    name: str = "distance"
-
-    def loss(self, head: Callable[[Tensor], Tensor], x: Channels, batch: GraphBatch) -> Tensor:
-        """The sum over the graphs times kappa; divide it by their number.
-
-        Args:
-            head: of the objective, on rows of the edge channel.
-            x: the final channels.
-            batch: the graphs.
-        """
-        return self.weight * distance_loss(head, x.e, batch, self.max_hops, x.scope.layout.num_virtual)

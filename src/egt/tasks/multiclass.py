@@ -2,57 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
-from torch import Tensor
-from torch.nn import functional
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveInt, model_validator
 
-from egt.batching.batch import GraphBatch
-from egt.tasks.distance import DistanceObjective
-from egt.tasks.scores import ClassScores
-from egt.tasks.task import Level, count_labels, targets
+from egt.parts import register
+from egt.tasks.task import Row, TaskPart, number
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from egt.tasks.scores import ClassScores
 
 _MISSING = -100
 
 
-class MulticlassTask:
-    """Softmax cross-entropy, each label weighted by its class.
+@register
+class Multiclass(TaskPart):
+    """One of several classes, by softmax cross-entropy; `class_counts` turn into the paper's fixed class weights.
 
     The weighted sum is divided by the number of labels, missing ones and padding left out. DISCREPANCY: the
     TensorFlow code divides by the number of all positions, padding included; with Adam the scale hardly matters.
-
-    Args:
-        level: whose class is predicted.
-        num_classes: C.
-        metric: the score that decides.
-        class_weights: (C,) fixed weights, None for equal ones.
-        auxiliary: objectives beside this one.
     """
 
-    def __init__(
-        self,
-        level: Level,
-        num_classes: int,
-        metric: Literal["accuracy", "weighted_accuracy", "f1"],
-        class_weights: Sequence[float] | None = None,
-        auxiliary: Sequence[DistanceObjective] = (),
-    ) -> None:
-        self.level, self.num_classes, self.metric = level, num_classes, metric
-        self.class_weights, self.auxiliary = class_weights, auxiliary
+    kind: Literal["multiclass"] = "multiclass"
+    names: Annotated[tuple[str, ...], Field(min_length=1, max_length=1)] = ("class",)
+    num_classes: Annotated[int, Field(ge=2)]
+    class_names: tuple[str, ...] = ()
+    class_counts: tuple[PositiveInt, ...] | None = None
+    metric: Literal["accuracy", "weighted_accuracy", "f1"] = "accuracy"
 
-    def loss(self, prediction: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """See `Task.loss`."""
-        classes = targets(batch, self.level)[:, 0].nan_to_num(nan=_MISSING).long()
+    @property
+    def num_outputs(self) -> int:
+        """See `TaskPart.num_outputs`."""
+        return self.num_classes
+
+    @property
+    def deciding_metric(self) -> str:
+        """See `TaskPart.deciding_metric`."""
+        return self.metric
+
+    @property
+    def class_weights(self) -> tuple[float, ...] | None:
+        """w_c = (T - n_c) / sum_k (T - n_k), T the number of all; rare classes weigh more."""
+        if self.class_counts is None:
+            return None
+        total = sum(self.class_counts)
+        others = [total - count for count in self.class_counts]
+        return tuple(other / sum(others) for other in others)
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Multiclass:
+        for name in ("class_counts", "class_names"):
+            given = getattr(self, name)
+            if given and len(given) != self.num_classes:
+                raise ValueError(f"{name} has {len(given)} entries for {self.num_classes} classes")
+        if self.metric == "f1" and self.num_classes != 2:
+            raise ValueError("metric f1 is for two classes; use accuracy or weighted_accuracy")
+        return self
+
+    def named(self, names: tuple[str, ...], class_names: tuple[str, ...]) -> Multiclass:
+        """See `TaskPart.named`."""
+        classes = class_names if len(class_names) == self.num_classes else self.class_names
+        names = names if len(names) == 1 else self.names
+        return self.model_copy(update={"names": names, "class_names": classes})
+
+    def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """See `TaskPart.loss_sum`."""
+        import torch
+        from torch.nn import functional
+
+        classes = target[:, 0].nan_to_num(nan=_MISSING).long()
         weight = None if self.class_weights is None else torch.tensor(self.class_weights, device=prediction.device)
-        total = functional.cross_entropy(prediction.float(), classes, weight, ignore_index=_MISSING, reduction="sum")
-        return total, count_labels(batch, self.level)
+        return functional.cross_entropy(prediction.float(), classes, weight, ignore_index=_MISSING, reduction="sum")
 
     def scores(self) -> ClassScores:
-        """See `Task.scores`."""
+        """See `TaskPart.scores`."""
+        from egt.tasks.scores import ClassScores
+
         return ClassScores(self.num_classes)
 
     def decode(self, prediction: Tensor) -> Tensor:
-        """See `Task.decode`: the probability of each class."""
+        """The probability of each class; see `TaskPart.decode`."""
         return prediction.float().softmax(-1)
+
+    def columns(self, values: NDArray[np.float32]) -> Row:
+        """The class, its probability, and the probability of each class; see `TaskPart.columns`."""
+        classes = self.class_names or tuple(str(k) for k in range(self.num_classes))
+        name, best = self.names[0], int(values.argmax())
+        row: Row = {name: classes[best], f"{name}_probability": number(values[best])}
+        return row | {f"{name}_{label}_probability": number(p) for label, p in zip(classes, values, strict=True)}

@@ -2,55 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from egt.batching.batch import GraphBatch
-from egt.tasks.distance import DistanceObjective
+from egt.parts import register
 from egt.tasks.scale import TargetScale
-from egt.tasks.scores import ErrorScores
-from egt.tasks.task import Level, count_labels, targets
+from egt.tasks.task import TaskPart
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from egt.tasks.scores import ErrorScores
 
 
-class RegressionTask:
-    """Mean absolute or squared error, on targets standardized by `scale`; predictions come back in their unit.
+@register
+class Regression(TaskPart):
+    """Numbers, by mean absolute or squared error.
 
-    Args:
-        level: whose numbers are predicted.
-        loss: "mae" or "mse".
-        scale: mean and std of the training targets, or the identity.
-        auxiliary: objectives beside this one.
+    `standardize` trains on (y - mean) / std of the training targets and answers in their unit.
     """
 
-    def __init__(
-        self,
-        level: Level,
-        loss: Literal["mae", "mse"],
-        scale: TargetScale,
-        auxiliary: Sequence[DistanceObjective] = (),
-    ) -> None:
-        self.level, self.kind, self.scale, self.auxiliary = level, loss, scale, auxiliary
-        self.metric = {"mae": "mae", "mse": "rmse"}[loss]
+    kind: Literal["regression"] = "regression"
+    loss: Literal["mae", "mse"] = "mae"
+    standardize: bool = False
 
-    def loss(self, prediction: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """See `Task.loss`."""
-        mean, std = self._scale(prediction.device)
-        target = (targets(batch, self.level) - mean) / std
+    @property
+    def deciding_metric(self) -> str:
+        """See `TaskPart.deciding_metric`."""
+        return {"mae": "mae", "mse": "rmse"}[self.loss]
+
+    def scale(self, targets: Iterable[NDArray[np.float64]]) -> TargetScale | None:
+        """See `TaskPart.scale`."""
+        return TargetScale.of(targets) if self.standardize else None
+
+    def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """See `TaskPart.loss_sum`."""
         error = (prediction.float() - target)[~target.isnan()]
-        each = error.abs() if self.kind == "mae" else error.square()
-        return each.sum(), count_labels(batch, self.level)
+        each = error.abs() if self.loss == "mae" else error.square()
+        return each.sum()
 
     def scores(self) -> ErrorScores:
-        """See `Task.scores`."""
-        return ErrorScores(*self._scale(torch.device("cpu")))
+        """See `TaskPart.scores`."""
+        from egt.tasks.scores import ErrorScores
 
-    def decode(self, prediction: Tensor) -> Tensor:
-        """See `Task.decode`: values in the unit of the targets."""
-        mean, std = self._scale(prediction.device)
-        return mean + std * prediction.float()
-
-    def _scale(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        return torch.tensor(self.scale.mean, device=device), torch.tensor(self.scale.std, device=device)
+        return ErrorScores()

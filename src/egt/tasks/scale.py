@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -22,11 +27,6 @@ class TargetScale:
     std: tuple[float, ...]
 
     @classmethod
-    def identity(cls, num_targets: int) -> TargetScale:
-        """Targets as they are."""
-        return cls((0.0,) * num_targets, (1.0,) * num_targets)
-
-    @classmethod
     def of(cls, rows: Iterable[NDArray[np.float64]]) -> TargetScale:
         """The scale of training targets, each (T,) or (rows, T); missing labels are left out.
 
@@ -39,6 +39,12 @@ class TargetScale:
         std = np.sqrt(np.square(np.where(known, values - mean, 0.0)).sum(0) / count)
         std = np.where(std > 1e-12 * np.maximum(np.abs(mean), 1.0), std, 1.0)
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
+
+    def tensors(self, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
+        """Mean and std, (T,) each."""
+        import torch
+
+        return torch.tensor(self.mean, device=device), torch.tensor(self.std, device=device)
 
     def to_json(self) -> dict[str, list[float]]:
         """What `from_json` takes."""

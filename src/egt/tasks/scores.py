@@ -13,6 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from egt.tasks.scale import TargetScale
+
 
 class Scores(Protocol):
     """The metrics of a split, fed batch by batch."""
@@ -27,21 +29,40 @@ class Scores(Protocol):
         """The metrics by name, and `num_labels` on which they were computed; NaN where there was no label."""
 
 
-class ErrorScores:
-    """`mae` and `rmse` in the unit of the targets, over all labels of all targets.
+class Rescaled:
+    """Metrics of predictions on standardized targets: they are fed in the unit of the targets.
 
     Args:
-        mean: (T,) and
-        std: (T,) turn a prediction into the unit: mean + std * prediction.
+        scores: the metrics.
+        scale: of the targets.
     """
 
-    def __init__(self, mean: Tensor, std: Tensor) -> None:
-        self.mean, self.std = mean.double().cpu(), std.double().cpu()
+    def __init__(self, scores: Scores, scale: TargetScale) -> None:
+        self.scores = scores
+        self.mean, self.std = (values.double() for values in scale.tensors())
+
+    def update(self, prediction: Tensor, target: Tensor) -> None:
+        """See `Scores.update`."""
+        self.scores.update(self.mean + self.std * prediction.detach().cpu().double(), target)
+
+    def absorb(self, other: Self) -> None:
+        """See `Scores.absorb`."""
+        self.scores.absorb(other.scores)
+
+    def compute(self) -> dict[str, float]:
+        """See `Scores.compute`."""
+        return self.scores.compute()
+
+
+class ErrorScores:
+    """`mae` and `rmse` in the unit of the targets, over all labels of all targets."""
+
+    def __init__(self) -> None:
         self.sums = torch.zeros(3, dtype=torch.float64)  # |error|, error^2, labels
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
         """See `Scores.update`."""
-        error = self.mean + self.std * prediction.detach().cpu().double() - target.cpu().double()
+        error = prediction.detach().cpu().double() - target.cpu().double()
         error = error[~target.cpu().isnan()]
         self.sums += torch.stack([error.abs().sum(), error.square().sum(), torch.tensor(float(error.numel()))])
 

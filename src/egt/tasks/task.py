@@ -1,57 +1,155 @@
-"""What every task offers: the loss to train on, the scores to report, and predictions in the user's terms."""
+"""What every task offers: the loss to train on, the scores to report, and predictions in the user's terms.
+
+A task is one class of settings with its behavior (`TaskPart`: `Regression`, `Binary`, `Multiclass` or a stranger's);
+bound to a level and to the scale of the training targets it is a `Task`, which training and prediction use.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Protocol
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
 
-from egt.batching.batch import GraphBatch
 from egt.errors import DataError
-from egt.tasks.distance import DistanceObjective
-from egt.tasks.scores import Scores
+from egt.graph import Level
+from egt.parts import Part, Registry
+from egt.tasks.objective import Objective
+from egt.tasks.scale import TargetScale
 
-Level = Literal["graph", "node", "edge"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from egt.batching.batch import GraphBatch
+    from egt.config.run import RunConfig
+    from egt.tasks.scores import Scores
+
+Names = Annotated[tuple[str, ...], Field(min_length=1)]
+Row = dict[str, Any]
 
 
-class Task(Protocol):
+class TaskPart(Part):
     """Loss, metrics and decoding of one kind of target. Missing labels are NaN and count nowhere.
 
-    A prediction has one row per graph, node or asked pair, as the model gives it.
+    A prediction has one row per graph, node or query pair, as the model gives it.
     """
 
-    level: Level
-    auxiliary: Sequence[DistanceObjective]
+    registry: ClassVar[Registry[type[TaskPart]]] = Registry("task", __package__)
+    names: Names
+    auxiliary: tuple[Objective, ...] = ()
+
+    @property
+    def num_outputs(self) -> int:
+        """Numbers per prediction."""
+        return len(self.names)
+
+    @property
+    def deciding_metric(self) -> str:
+        """The name of the metric to show and to compare by, one of those in `Scores.compute`."""
+        raise NotImplementedError(f"{type(self).__name__} does not name its metric (property `deciding_metric`)")
+
+    def check(self, run: RunConfig) -> None:
+        """See `Part.check`."""
+        for objective in self.auxiliary:
+            objective.check(run)
+
+    def named(self, names: tuple[str, ...], class_names: tuple[str, ...]) -> TaskPart:
+        """The task with targets, and classes where it has them, called as in its data."""
+        return self.model_copy(update={"names": names}) if len(names) == len(self.names) else self
+
+    def scale(self, targets: Iterable[NDArray[np.float64]]) -> TargetScale | None:
+        """What the loss needs to know of the training targets, each (T,) or (rows, T); None to take them unchanged."""
+        return None
+
+    def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """The loss summed over the labels. prediction: (rows, outputs); target: (rows, T), scaled, NaN if missing."""
+        raise NotImplementedError(f"{type(self).__name__} has no loss (method `loss_sum`)")
+
+    def scores(self) -> Scores:
+        """A fresh accumulator of the metrics of a split; it is fed predictions in the unit of the targets."""
+        raise NotImplementedError(f"{type(self).__name__} has no metrics (method `scores`)")
+
+    def decode(self, prediction: Tensor) -> Tensor:
+        """Values in their unit, or probabilities. prediction: (rows, outputs). Returns the same shape."""
+        return prediction.float()
+
+    def columns(self, values: NDArray[np.float32]) -> Row:
+        """One answer by the names of its columns. values: (outputs,), decoded."""
+        return {name: number(value) for name, value in zip(self.names, values, strict=True)}
+
+
+class Task:
+    """The task of a run: its settings, the level it is asked at, and the scale of its targets.
+
+    Args:
+        part: settings and behavior.
+        level: whose targets are predicted.
+        scale: mean and std of the training targets where the task standardizes them; None takes them unchanged.
+    """
+
+    def __init__(self, part: TaskPart, level: Level, scale: TargetScale | None = None) -> None:
+        self.part, self.level, self.scale = part, level, scale
 
     @property
     def metric(self) -> str:
-        """The name of the score that decides, one of those in `Scores.compute`."""
+        """The name of the score that decides."""
+        return self.part.deciding_metric
+
+    @property
+    def auxiliary(self) -> tuple[Objective, ...]:
+        """Objectives beside the task."""
+        return self.part.auxiliary
 
     def loss(self, prediction: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """The loss summed over the labels of a batch, and their number: parts of a batch add up before the division.
 
         prediction: (rows, outputs).
         """
+        target = targets(batch, self.level)
+        if self.scale is not None:
+            mean, std = self.scale.tensors(target.device)
+            target = (target - mean) / std
+        return self.part.loss_sum(prediction, target), count_labels(batch, self.level)
 
     def scores(self) -> Scores:
-        """A fresh accumulator of the metrics of a split."""
+        """A fresh accumulator of the metrics of a split, fed with predictions as the model gives them."""
+        from egt.tasks.scores import Rescaled
+
+        scores = self.part.scores()
+        return scores if self.scale is None else Rescaled(scores, self.scale)
 
     def decode(self, prediction: Tensor) -> Tensor:
         """Values in their unit, or probabilities. prediction: (rows, outputs). Returns the same shape."""
+        decoded = self.part.decode(prediction)
+        if self.scale is None:
+            return decoded
+        mean, std = self.scale.tensors(decoded.device)
+        return mean + std * decoded
 
 
 def targets(batch: GraphBatch, level: Level) -> Tensor:
     """(rows, T) the targets of the level that is predicted, row-aligned with the prediction."""
-    values = {"graph": batch.graph_targets, "node": batch.node_targets, "edge": batch.edge_targets}[level]
-    if values is None:
+    values: Mapping[str, Tensor | None] = {
+        "graph": batch.graph_targets,
+        "node": batch.node_targets,
+        "edge": batch.edge_targets,
+    }
+    found = values[level]
+    if found is None:
         raise DataError(
             f"the graphs of this batch have no {level}_targets; the model predicts one value per {level}, "
             "so training and evaluation need them (NaN where a label is missing)"
         )
-    return values
+    return found
 
 
 def count_labels(batch: GraphBatch, level: Level) -> Tensor:
     """() int64: the targets that are not missing."""
     return (~targets(batch, level).isnan()).sum()
+
+
+def number(value: np.float32) -> float:
+    """The shortest decimal that is the same float32."""
+    return float(str(value))

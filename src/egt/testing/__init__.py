@@ -11,6 +11,7 @@ from egt.testing.checks import (
     check_finite_gradients,
     check_layouts_agree,
     check_masked,
+    check_models_agree,
     check_permutation,
     reach,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "check_finite_gradients",
     "check_layouts_agree",
     "check_masked",
+    "check_models_agree",
     "check_permutation",
     "reach",
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 import torch
@@ -13,9 +12,9 @@ from torch import Tensor
 from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.batching.layout import Layout
 from egt.encodings.encoding import Sample
+from egt.graph import Level
 from egt.model import EGT
 
-Level = Literal["graph", "node", "edge"]
 Model = Callable[[GraphBatch], Tensor]
 
 
@@ -61,6 +60,15 @@ def check_layouts_agree(model: Model, samples: Sequence[Sample], *, atol: float 
 
 
 @torch.no_grad()
+def check_models_agree(
+    model: Model, other: Model, samples: Sequence[Sample], layout: LayoutName = "packed", *, atol: float = 2e-5
+) -> float:
+    """Two models, as one model on two backends, give the same answers. Returns the largest deviation."""
+    batch = collate(samples, layout)
+    return _compare(model(batch), other(batch), atol, "the two models disagree")
+
+
+@torch.no_grad()
 def check_masked(model: Model, samples: Sequence[Sample], *, atol: float = 1e-5) -> float:
     """What lies in the padding is never read: garbage there changes nothing. Returns the largest deviation."""
     batch = collate(samples, "padded")
@@ -90,8 +98,8 @@ def reach(
     h = x.h.detach().requires_grad_()
     x = model.readout.prepare(x.updated(h, x.e.detach()))
     for layer in model.layers:
-        x = x.updated(*layer(x.h, x.e, x.scope))
-    embedding = x.scope.layout.node_rows(x.h)[node]
+        x = x.updated(*layer(x.h, x.e, x.context))
+    embedding = x.context.layout.node_rows(x.h)[node]
     # A random direction: a plain sum could cancel.
     direction = torch.randn(embedding.shape, generator=torch.Generator().manual_seed(0))
     (gradient,) = torch.autograd.grad((embedding * direction).sum(), h)

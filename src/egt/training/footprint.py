@@ -24,8 +24,9 @@ from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.batching.groups import split
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
+from egt.execution.backends import Backend
+from egt.execution.execution import Execution
 from egt.graph import Graph
-from egt.inference.execution import Execution
 from egt.model import EGT
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
@@ -33,7 +34,7 @@ from egt.training.live_bytes import LiveBytes
 
 _ADAM_COPIES = 4
 """Numbers kept per parameter: the parameter, its gradient, and two moments."""
-_GAPS = 1.3
+_HEAP_GAPS = 1.3
 """Memory of the heap that is kept over what is in use: freed tensors leave gaps that do not fit the next ones."""
 _ROUNDS = 4
 """How often a time is taken; the shortest counts."""
@@ -94,8 +95,7 @@ def measure_footprint(config: RunConfig, how: Execution, degree: float = 2.0) ->
         degree: edges per node of its graphs.
     """
     short, long, factor = _depths(config)
-    readout = config.model.readout
-    virtual = readout.num_virtual if readout.kind == "virtual_nodes" else 0
+    virtual = config.model.readout.added_nodes()
     batches = [synthetic_batch(config, sizes, how.layout, edges) for sizes, edges in _MEASURED]
     wholes = [np.array(sizes) + virtual for sizes, _ in _MEASURED]
     counts = [
@@ -103,7 +103,7 @@ def measure_footprint(config: RunConfig, how: Execution, degree: float = 2.0) ->
     ]
     used = []
     for depth in dict.fromkeys((short, long)):
-        model = _model(config, depth, how.fused)
+        model = _model(config, depth, how.backend)
         used.append(np.array([_used_bytes(model, config, batch, how) for batch in batches]))
     # Only edges are computed on their list; the batches of one size of graphs tell them from nodes.
     known = slice(1, None) if how.layout == "edge_list" else slice(None)
@@ -123,7 +123,7 @@ def measure_seconds(
     keep_freed_memory()  # as training does
     short, long, factor = _depths(config)
     batch = synthetic_batch(config, sizes, how.layout, degree)
-    models = [_model(config, depth, how.fused) for depth in dict.fromkeys((short, long))]
+    models = [_model(config, depth, how.backend) for depth in dict.fromkeys((short, long))]
     for model in models:
         _timed(model, config, batch, how)  # the first pass also pays for threads and buffers
     # In turns, so that a machine that is busy for a while is so for all of them.
@@ -159,7 +159,7 @@ def synthetic_batch(config: RunConfig, sizes: Sequence[int], layout: LayoutName,
     random, prepared = np.random.default_rng(0), preparation(config)
     samples: list[Sample] = [prepared(synthetic_graph(config, size, random, degree)) for size in sizes]
     batch = collate(samples, layout)
-    return replace(batch, noise=graph_keys(config.seed, 0, batch.graph_ids))
+    return replace(batch, random_keys=graph_keys(config.seed, 0, batch.graph_ids))
 
 
 def synthetic_graph(
@@ -199,11 +199,11 @@ def _depths(config: RunConfig) -> tuple[int, int, int]:
     return (1, 1, 0) if layers == 1 else (min(2, layers), 3, layers - 2) if layers > 2 else (1, 2, 1)
 
 
-def _model(config: RunConfig, depth: int, fused: bool) -> EGT:
+def _model(config: RunConfig, depth: int, backend: Backend) -> EGT:
     shallow = config.model_copy(update={"model": config.model.model_copy(update={"num_layers": depth})})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return build_model(shallow, fused=fused)
+        return build_model(shallow, backend=backend)
 
 
 def _precision(how: Execution) -> AbstractContextManager[None]:
@@ -212,10 +212,13 @@ def _precision(how: Execution) -> AbstractContextManager[None]:
 
 
 def _loss(model: EGT, config: RunConfig, batch: GraphBatch) -> Tensor:
-    x = model.encode(batch)
-    loss = model.read(x).square().sum()
-    for objective in build_task(config).auxiliary:
-        loss = loss + objective.loss(model.auxiliary[objective.name], x, batch)
+    """Sum the squares of the answers and the auxiliary losses, by the way that training takes."""
+    auxiliary = build_task(config).auxiliary
+    x = model.encode(batch) if auxiliary else None
+    loss: Tensor = (model(batch) if x is None else model.read(x)).square().sum()
+    for objective in auxiliary:
+        assert x is not None
+        loss = loss + objective.loss(model.auxiliary[objective.kind], x, batch)
     return loss
 
 
@@ -231,7 +234,7 @@ def _used_bytes(model: EGT, config: RunConfig, batch: GraphBatch, how: Execution
         with _precision(how):
             loss = _loss(model, config, batch)
         loss.backward()
-    return float(live.pool_peak + _GAPS * live.heap_peak)
+    return float(live.pool_peak + _HEAP_GAPS * live.heap_peak)
 
 
 def _drop_gradient(parameter: Tensor) -> None:

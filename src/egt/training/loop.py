@@ -79,7 +79,7 @@ def train_step(work: Work, batches: Sequence[GraphBatch]) -> StepSums:
     parts = work.padded(batches)
     for k, part in enumerate(parts):
         batch = part.to(engine.device, non_blocking=True)
-        batch = replace(batch, noise=graph_keys(work.config.seed, state.progress.step, batch.graph_ids))
+        batch = replace(batch, random_keys=graph_keys(work.config.seed, state.progress.step, batch.graph_ids))
         with engine.accumulating(last=k == len(parts) - 1):
             with engine.precision():
                 primary, auxiliary = work.losses(batch)

@@ -11,9 +11,9 @@ from egt.config.run import RunConfig
 from egt.encodings.store import Store
 from egt.errors import ConfigError
 from egt.execution.devices import device_of, num_devices, share_of_batch
-from egt.inference.execution import Execution, execution
+from egt.execution.execution import Execution, execution
+from egt.execution.memory import available_memory, prediction_bytes
 from egt.inference.forward import evaluation_budget
-from egt.inference.memory import available_memory, prediction_bytes
 from egt.training.footprint import Footprint, measure_footprint, num_parameters
 
 log = logging.getLogger(__name__)

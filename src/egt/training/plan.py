@@ -14,11 +14,11 @@ from egt.encodings.store import Store
 from egt.encodings.store.place import cache_folder, store_name
 from egt.errors import DataError
 from egt.execution.devices import device_of, share_of_batch
-from egt.inference.data import open_source
-from egt.inference.execution import Execution, execution
-from egt.inference.memory import available_memory
+from egt.execution.execution import Execution, execution
+from egt.execution.memory import available_memory
+from egt.inference.run_data import open_source
+from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.sources.generated import GeneratedSource
-from egt.sources.registry import BENCHMARKS
 from egt.sources.source import DataCard, Source
 from egt.training.footprint import Footprint, measure_footprint, measure_seconds
 
@@ -49,7 +49,7 @@ class Plan:
         mean_nodes, largest_nodes: of its graphs.
         pairs_at_once: the most pairs that are computed at once; 0 where only edges are.
         layout: of the batches.
-        fused: whether the fused kernel computes them.
+        backend: the name of the one that computes them.
         sizes_from: where the sizes of graphs are known from.
     """
 
@@ -64,7 +64,7 @@ class Plan:
     largest_nodes: int
     pairs_at_once: int
     layout: LayoutName
-    fused: bool
+    backend: str
     sizes_from: str
 
 
@@ -91,7 +91,7 @@ def plan(config: RunConfig) -> Plan:
         largest_nodes=int(sizes.max()),
         pairs_at_once=pairs,
         layout=how.layout,
-        fused=how.fused,
+        backend=how.backend.name,
         sizes_from=origin,
     )
 
@@ -108,7 +108,7 @@ def known_sizes(config: RunConfig) -> tuple[Sizes, float, dict[str, int], str]:
     except DataError:
         if config.data.source not in BENCHMARKS:
             raise
-        card = BENCHMARKS[config.data.source].card
+        card = BENCHMARKS.get(config.data.source).card
         return card_sizes(card), _degree(card), dict(card.split_sizes), "the data card"
     counts, degree = dict(source.card.split_sizes), _degree(source.card)
     prepared = cache_folder(None) / store_name(source, "train", preparation(config))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,17 @@ from egt.artifact.artifact import Artifact, save_artifact
 from egt.assemble import build_model, build_task
 from egt.batching.loader import graph_sizes
 from egt.config.run import RunConfig
-from egt.config.task import Multiclass, Regression
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Store
 from egt.errors import ConfigError, DataError, RunError
 from egt.execution.devices import num_devices
+from egt.execution.execution import execution
 from egt.execution.processes import is_first, launched
 from egt.execution.spawn import run_together
-from egt.inference.data import open_source, prepare_split
 from egt.inference.evaluation import evaluate
-from egt.sources.source import Source
+from egt.inference.run_data import keep_schema, open_source, prepare_split
+from egt.sources.source import SPLITS, Source
+from egt.sources.source import Progress as Telling
 from egt.tasks.scale import TargetScale
 from egt.training.callbacks import Callback
 from egt.training.checkpoint import checkpoints_of
@@ -42,11 +42,6 @@ from egt.training.transfer import Start
 from egt.training.work import Job
 
 log = logging.getLogger(__name__)
-
-SPLITS = ("train", "val", "test")
-
-Watch = Callable[[str, int, int], None]
-"""Called while graphs are prepared: what is done, how many are, and of how many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +72,7 @@ def train(
     source: Source | None = None,
     resume: bool = False,
     show_progress: bool = True,
-    watch: Watch | None = None,
+    watch: Telling | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Outcome:
     """Train and evaluate a run, and save its artifact.
@@ -97,7 +92,7 @@ def train(
     check_machine(config.trainer)
     try_folder(folder)
     source = source or open_source(config)
-    config = with_names(config, source)
+    config = keep_schema(with_names(config, source), source)
     with unchanged_if_refused(folder) if is_first() else nullcontext():
         begun = bool(checkpoints_of(folder).generations())
         start = None if begun else load_start(config)
@@ -184,23 +179,19 @@ def train_on(
 
 def with_names(config: RunConfig, source: Source) -> RunConfig:
     """The run with targets and classes called as in its data."""
-    target = source.card.target
-    if config.data.own_schema is not None or len(target.names) != len(config.task.names):
+    if config.data.custom is not None:
         return config
-    names: dict[str, Any] = {"names": target.names}
-    if isinstance(config.task, Multiclass) and len(target.class_names) == config.task.num_classes:
-        names["class_names"] = target.class_names
-    return config.model_copy(update={"task": config.task.model_copy(update=names)})
+    target = source.card.target
+    return config.model_copy(update={"task": config.task.named(target.names, target.class_names)})
 
 
-def _prepare(config: RunConfig, source: Source, watch: Watch | None) -> dict[str, Store]:
+def _prepare(config: RunConfig, source: Source, watch: Telling | None) -> dict[str, Store]:
     """The splits that have graphs."""
     stores = {}
     for split in SPLITS:
         if not source.card.split_sizes.get(split):
             continue
-        progress = None if watch is None else partial(watch, split)
-        store = prepare_split(config, source, split, progress=progress)
+        store = prepare_split(config, source, split, progress=watch)
         for problem in store.problems[:5]:
             if problem.error:
                 log.warning("%s: row %s (%s) is left out: %s", split, problem.row + 1, problem.id, problem.error)
@@ -242,8 +233,6 @@ def _facts(config: RunConfig, training: Sequence[Sample], validation: Sequence[S
 
 def _scale(config: RunConfig, samples: Sequence[Sample]) -> TargetScale | None:
     """Mean and std of the training targets, where the task standardizes them."""
-    if not (isinstance(config.task, Regression) and config.task.standardize):
-        return None
     name = f"{config.model.level}_targets"
 
     def rows() -> Iterator[NDArray[np.float64]]:
@@ -253,13 +242,13 @@ def _scale(config: RunConfig, samples: Sequence[Sample]) -> TargetScale | None:
                 raise DataError(f"graph {sample.graph.id!r} of the training split has no {name}")
             yield values
 
-    return TargetScale.of(rows())
+    return config.task.scale(rows())
 
 
 def _artifact(
     config: RunConfig, source: Source, stores: Mapping[str, Store], result: Trained, problems: Mapping[str, int]
 ) -> Artifact:
-    model = build_model(config)
+    model = build_model(config, backend=execution(config, training=False).backend)
     model.load_state_dict(dict(result.weights))
     model.eval()
     task = build_task(config, result.scale)

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from egt.assemble import build_model
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError
-from egt.inference.execution import execution
+from egt.execution.execution import execution
 from egt.model import EGT
+from egt.schedules.schedule import Schedule
 from egt.training.checkpoint import Kept, checkpoints_of, named, write_tensors
 from egt.training.engine import Engine, part_like, whole
 from egt.training.optimizer import AdamW
 from egt.training.progress import Best, Progress, StepSums
-from egt.training.schedule import Schedule, build_schedule
 from egt.training.transfer import Start, start_from
 
 
@@ -75,7 +75,7 @@ class State:
         self.steps_per_epoch = steps_per_epoch
         self.checkpoints = checkpoints_of(folder)
         self.progress = Progress()
-        self.schedule: Schedule = build_schedule(config)
+        self.schedule: Schedule = config.schedule.build(config.optimizer.lr)
         self.optimizer = AdamW(self.trained, config.optimizer)
         decay = config.trainer.ema_decay
         self.average = None if decay is None else WeightAverage(model, decay)
@@ -229,7 +229,7 @@ def starting_model(config: RunConfig, engine: Engine, start: Start | None, kept:
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        model = build_model(config, fused=execution(config, engine.device).fused)
+        model = build_model(config, backend=execution(config, engine.device).backend)
     if start is not None:
         start_from(model, start)
     if kept is not None:

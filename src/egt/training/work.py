@@ -18,8 +18,8 @@ from egt.batching.sampling import Sampling
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.errors import RunError
+from egt.execution.execution import execution
 from egt.execution.interruption import Interruption
-from egt.inference.execution import execution
 from egt.model import EGT
 from egt.tasks.scale import TargetScale
 from egt.tasks.task import Task
@@ -76,7 +76,7 @@ class Losses(nn.Module):
         primary, _ = self.task.loss(self.model.read(x), batch)
         auxiliary = primary.new_zeros(())
         for objective in self.task.auxiliary:
-            auxiliary = auxiliary + objective.loss(self.model.auxiliary[objective.name], x, batch)
+            auxiliary = auxiliary + objective.loss(self.model.auxiliary[objective.kind], x, batch)
         return primary, auxiliary
 
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from egt.encodings.degrees import Degrees
 from egt.encodings.distances import ShortestPaths
 from egt.encodings.encoding import Preparation, Sample
-from egt.encodings.svd import SvdEncoding
 from egt.graph import FeatureSchema, Graph
+from egt.inputs.degree import Degrees
+from egt.inputs.svd import SvdEncoding
 from egt.sources.source import DataCard, Reading, TargetSchema
 
 SCHEMA = FeatureSchema(node_categories=(5, 3), num_node_values=1, edge_categories=(2,), num_edge_values=2)

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from egt.encodings.degrees import Degrees
 from egt.encodings.distances import ShortestPaths
 from egt.encodings.encoding import Preparation
 from egt.encodings.store.place import building_folder, cache_folder, publish, store_name
-from egt.encodings.svd import SvdEncoding
 from egt.errors import ConfigError
 from egt.graph import FeatureSchema, Graph
+from egt.inputs.degree import Degrees
+from egt.inputs.svd import SvdEncoding
 
 
 def test_name_changes_with_everything_that_changes_the_content(source: Any, preparation: Preparation) -> None:

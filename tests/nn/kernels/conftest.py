@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from egt.nn.kernels.build import compiler
-from egt.nn.kernels.fused import PairWeights, available, pair_pass
+from egt.nn.kernels.compilation import compiler
+from egt.nn.kernels.fused import PairWeights, RandomStream, RandomStreams, available, pair_pass
 
 MASK32 = 0xFFFFFFFF
+ACTIVATIONS = {"elu": F.elu, "gelu": F.gelu, "relu": F.relu, "silu": F.silu}
+RANDOM = ("mask", "dropout", "edge_dropout", "ffn_dropout")
 
 
 def _mix(x: int) -> int:
@@ -26,7 +28,7 @@ def _mix(x: int) -> int:
 
 
 def _kept(keys: Sequence[int], n: int, heads: int, probability: float) -> Tensor:
-    """(n, n, H) boolean, from the definition, one number at a time."""
+    """(n, n, heads or channels) boolean, from the definition, one number at a time."""
     k0, k1 = keys
     result = torch.empty(n, n, heads, dtype=torch.bool)
     for i in range(n):
@@ -39,7 +41,7 @@ def _kept(keys: Sequence[int], n: int, heads: int, probability: float) -> Tensor
 
 @dataclass
 class Case:
-    """Inputs of a pass. `settings` are keyword arguments of `pair_pass`."""
+    """Inputs of a pass. `settings` are keyword arguments of `pair_pass`, `probabilities` those of what is random."""
 
     sizes: list[int]
     heads: int = 8
@@ -53,6 +55,7 @@ class Case:
     logit_size: float = 3.0
     seed: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
+    probabilities: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         random = torch.Generator().manual_seed(self.seed)
@@ -80,12 +83,14 @@ class Case:
             W2=linear(d_e, m) if self.edges else None,
         )
         self.num_nodes, self.num_pairs = nodes, pairs
-        keys = torch.randint(2**32, (2, len(self.sizes), 2), generator=random)
+        keys = torch.randint(2**32, (4, len(self.sizes), 2), generator=random)
+        self.random = RandomStreams(
+            *(RandomStream(self.probabilities.get(name, 0.0), keys[k]) for k, name in enumerate(RANDOM))
+        )
         self.settings = {
             "scale": self.head_width**-0.5,
             "clip": (-5.0, 5.0),
-            "mask_keys": keys[0],
-            "dropout_keys": keys[1],
+            "random": self.random,
             **self.settings,
         }
         if self.allowed_share is not None:
@@ -120,9 +125,17 @@ class Case:
             name: torch.zeros_like(t) if g is None else g for (name, t), g in zip(inputs.items(), found, strict=True)
         }
 
+    def dropped(self, x: Tensor, name: str, graph: int) -> Tensor:
+        """Dropout of a graph's (n, n, heads or channels)."""
+        stream: RandomStream = getattr(self.random, name)
+        if stream.probability == 0.0:
+            return x
+        return x * _kept(stream.keys[graph].tolist(), len(x), x.shape[-1], stream.probability) * stream.scale
+
     def reference(self) -> tuple[Tensor | None, Tensor | None]:
         """The outputs in float64, one graph at a time. Logits must stay away from the edge of the clip range."""
         s = self.settings
+        activation = ACTIVATIONS[s.get("activation", "elu")]
         H, d_k, d_e = self.heads, self.head_width, self.edge_width
         low, high = s["clip"]
         q = s.get("num_virtual_nodes", 0)
@@ -146,16 +159,16 @@ class Case:
                 assert ffn_norm is not None
                 assert W1 is not None
                 assert W2 is not None
-                e1 = e + F.linear(H_hat, *O)
+                e1 = e + self.dropped(F.linear(H_hat, *O), "edge_dropout", b)
                 e1_hat = F.layer_norm(e1, (d_e,), ffn_norm[0], ffn_norm[1], s.get("ffn_norm_eps", 1e-5))
-                hidden = F.elu(F.linear(e1_hat, *W1))
-                edges.append((e1 + F.linear(hidden, *W2)).reshape(n * n, d_e))
+                hidden = activation(F.linear(e1_hat, *W1))
+                edges.append((e1 + self.dropped(F.linear(hidden, *W2), "ffn_dropout", b)).reshape(n * n, d_e))
             if not V:
                 continue
             open_ = allowed[b].view(n, n, 1).expand(n, n, H)
             attended = open_
-            if s.get("mask_probability", 0.0) > 0.0:
-                attended = open_ & _kept(s["mask_keys"][b].tolist(), n, H, s["mask_probability"])
+            if self.random.mask.probability > 0.0:
+                attended = open_ & _kept(self.random.mask.keys[b].tolist(), n, H, self.random.mask.probability)
             S = H_hat.masked_fill(~attended, -torch.inf).softmax(1).nan_to_num(0.0)
             A, scaler = S, torch.ones(n, H, dtype=torch.float64)
             if G is not None:
@@ -163,8 +176,7 @@ class Case:
                 A = S * g
                 if s.get("centrality"):
                     scaler = torch.cat([scaler[:q], (1.0 + g.sum(1)).log()[q:]])
-            if (p := s.get("dropout_probability", 0.0)) > 0.0:
-                A = A * _kept(s["dropout_keys"][b].tolist(), n, H, p) / (1.0 - p)
+            A = self.dropped(A, "dropout", b)
             out = scaler.unsqueeze(-1) * torch.einsum("ijt,jtc->itc", A, V[0])
             rows = s.get("query_rows") or n
             outs.append(torch.cat([out[:rows], torch.zeros_like(out[rows:])]).reshape(n, H * d_k))

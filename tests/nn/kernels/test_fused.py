@@ -21,15 +21,31 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "edges only": {"gate": False, "settings": {"edges_only": True}},
     "constrained": {"allowed_share": 0.15},
     "constrained ungated": {"allowed_share": 0.15, "gate": False},
-    "masked logits": {"settings": {"mask_probability": 0.3}},
-    "masked logits, centrality": {"settings": {"mask_probability": 0.3, "centrality": True}},
-    "masked logits and gates": {"settings": {"mask_probability": 0.3, "masks_gates": True, "centrality": True}},
-    "all masked": {"sizes": [5, 1], "settings": {"mask_probability": 0.95, "masks_gates": True}},
-    "dropout": {"settings": {"dropout_probability": 0.4}},
-    "everything": {
-        "allowed_share": 0.6,
-        "settings": {"mask_probability": 0.1, "dropout_probability": 0.2, "centrality": True, "num_virtual_nodes": 1},
+    "masked logits": {"probabilities": {"mask": 0.3}},
+    "masked logits, centrality": {"probabilities": {"mask": 0.3}, "settings": {"centrality": True}},
+    "masked logits and gates": {
+        "probabilities": {"mask": 0.3},
+        "settings": {"masks_gates": True, "centrality": True},
     },
+    "all masked": {"sizes": [5, 1], "probabilities": {"mask": 0.95}, "settings": {"masks_gates": True}},
+    "dropout": {"probabilities": {"dropout": 0.4}},
+    "dropout of edges": {"sizes": [9, 1, 30, 2, 25], "probabilities": {"edge_dropout": 0.4}},
+    "dropout of the edge FFN": {"sizes": [9, 1, 30, 2, 25], "probabilities": {"ffn_dropout": 0.4}},
+    "edges only, dropout": {
+        "sizes": [9, 1, 30],
+        "gate": False,
+        "probabilities": {"edge_dropout": 0.2, "ffn_dropout": 0.3},
+        "settings": {"edges_only": True},
+    },
+    "everything": {
+        "sizes": [9, 1, 30, 2, 25],
+        "allowed_share": 0.6,
+        "probabilities": {"mask": 0.1, "dropout": 0.2, "edge_dropout": 0.1, "ffn_dropout": 0.2},
+        "settings": {"activation": "gelu", "centrality": True, "num_virtual_nodes": 1},
+    },
+    **{name: {"settings": {"activation": name}} for name in ("gelu", "relu", "silu")},
+    "silu, edges only": {"gate": False, "settings": {"activation": "silu", "edges_only": True}},
+    "gelu, odd widths": {"edge_width": 5, "hidden_width": 11, "settings": {"activation": "gelu"}},
     "first rows": {"edges": False, "sizes": [90, 5, 230], "settings": {"query_rows": 4}},
     "odd widths": {"heads": 3, "head_width": 7, "edge_width": 5, "hidden_width": 11},
     "one of everything": {"heads": 1, "head_width": 1, "edge_width": 1, "hidden_width": 1},
@@ -99,7 +115,7 @@ def test_clip_acts_in_these_tests(make_case: Any) -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_same_bits_again(make_case: Any, num_threads: Callable[[int], None], threads: int) -> None:
     num_threads(threads)
-    case = make_case(sizes=[60, 7, 41], settings={"dropout_probability": 0.1, "mask_probability": 0.1})
+    case = make_case(sizes=[60, 7, 41], probabilities={"dropout": 0.1, "mask": 0.1, "edge_dropout": 0.1})
     first, again = case.fused(), case.fused()
     for a, b in zip(first, again, strict=True):
         assert torch.equal(a, b)
@@ -125,9 +141,10 @@ def test_row_with_nothing_to_attend_gives_zero(make_case: Any) -> None:
     assert all(torch.isfinite(g).all() for g in case.gradients(case.fused()).values())
 
 
+@pytest.mark.parametrize("activation", ["elu", "gelu", "relu", "silu"])
 @pytest.mark.parametrize("bits", [0x7FC00000, 0x7FC00001, -0x3FFFFD])
-def test_nan_is_not_hidden(make_case: Any, bits: int) -> None:
-    case = make_case(sizes=[5, 6])
+def test_nan_is_not_hidden(make_case: Any, bits: int, activation: str) -> None:
+    case = make_case(sizes=[5, 6], settings={"activation": activation})
     with torch.no_grad():
         case.e[3, 0] = torch.tensor(bits, dtype=torch.int32).view(torch.float32)
     out, e_new = case.fused()
@@ -139,3 +156,23 @@ def test_nan_is_not_hidden(make_case: Any, bits: int) -> None:
 def test_large_logits_do_not_overflow(make_case: Any) -> None:
     case = make_case(sizes=[9], settings={"clip": (-1e4, 1e4)}, logit_size=3000.0)
     check(case)
+
+
+@pytest.mark.parametrize("portable", [False, True])
+@pytest.mark.parametrize("activation", ["elu", "gelu", "relu", "silu"])
+def test_activations_of_small_and_large_numbers(make_case: Any, activation: str, portable: bool) -> None:
+    numbers = torch.tensor([-200.0, -30, -9, -5.5, -3, -1, -0.3, -1e-3, 1e-4, 0.2, 0.7, 1.6, 2.5, 4.8, 12, 90])
+    case = make_case(sizes=[1], heads=1, edge_width=len(numbers), hidden_width=len(numbers))
+    W1, W2 = case.weights.W1, case.weights.W2
+    with torch.no_grad():
+        for tensor in case.inputs().values():
+            tensor.zero_()
+        W1[1].copy_(numbers)  # all that reaches the activation
+        W2[0].copy_(torch.eye(len(numbers)))
+    _, e_new = case.fused(activation=activation, portable=portable)
+    (slopes,) = torch.autograd.grad(e_new.sum(), W1[1])
+    exact = numbers.double().requires_grad_()
+    expected = getattr(torch.nn.functional, activation)(exact)
+    (expected_slopes,) = torch.autograd.grad(expected.sum(), exact)
+    assert ((e_new[0] - expected).abs() <= 1e-6 * numbers.abs().clamp(min=1.0)).all()
+    assert ((slopes - expected_slopes).abs() <= 2e-6).all()

@@ -1,4 +1,4 @@
-"""When the node side of a layer runs in the kernel, and when the plain way. Equality is tested in `test_passes`."""
+"""The node side of a layer in the kernel. Equality is tested in `test_passes`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from egt.assemble import build_model
-from egt.batching.batch import LayoutName, collate
+from egt.batching.batch import collate
+from egt.execution.backends import CPU
 from egt.nn.kernels import layers
 from egt.nn.kernels.fused import available
 from egt.nn.randomness import graph_keys
@@ -33,12 +35,12 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def forward(*, training: bool = False, layout: LayoutName = "packed", **model: Any) -> None:
+def forward(*, training: bool = False, **model: Any) -> None:
     config = tiny_config(**model)
-    batch = collate(samples_of(config, graphs_of_every_kind(4)), layout)
-    batch = replace(batch, noise=graph_keys(0, 0, batch.graph_ids))
+    batch = collate(samples_of(config, graphs_of_every_kind(4)))
+    batch = replace(batch, random_keys=graph_keys(0, 0, batch.graph_ids))
     with torch.no_grad():
-        build_model(config).train(training)(batch)
+        build_model(config, backend=CPU).train(training)(batch)
 
 
 def test_each_layer_is_two_operators(calls: list[str]) -> None:
@@ -46,24 +48,22 @@ def test_each_layer_is_two_operators(calls: list[str]) -> None:
     assert calls == 2 * ["norm_linear", "node_update"]
 
 
-def test_last_layer_of_virtual_nodes_updates_their_rows_alone(calls: list[str]) -> None:
+@pytest.mark.parametrize("activation", ["gelu", "relu", "silu"])
+def test_every_activation_and_dropout_is_in_the_kernel(calls: list[str], activation: str) -> None:
+    forward(training=True, activation=activation, node_dropout=0.1, node_ffn_dropout=0.1)
+    assert calls == 2 * ["norm_linear", "node_update"]
+
+
+def test_last_layer_of_virtual_nodes_updates_their_rows_alone(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    updated, plain = [], layers.FusedLayer._update
+
+    def update(self: layers.FusedLayer, h: Tensor, *others: Any) -> Tensor:
+        updated.append(len(h))
+        return plain(self, h, *others)
+
+    monkeypatch.setattr(layers.FusedLayer, "_update", update)
     forward(readout={"kind": "virtual_nodes", "num_virtual": 2})
-    assert calls == ["norm_linear", "node_update", "norm_linear"]
-
-
-def test_dropout_of_nodes_goes_the_plain_way_in_training(calls: list[str]) -> None:
-    forward(node_ffn_dropout=0.1)
-    assert "node_update" in calls
-    calls.clear()
-    forward(training=True, node_ffn_dropout=0.1)
-    assert "node_update" not in calls
-
-
-def test_other_activations_go_the_plain_way(calls: list[str]) -> None:
-    forward(activation="gelu")
-    assert "node_update" not in calls
-
-
-def test_padded_layout_goes_the_plain_way(calls: list[str]) -> None:
-    forward(layout="padded")
-    assert calls == []
+    graphs = graphs_of_every_kind(4)
+    assert updated == [sum(graph.num_nodes + 2 for graph in graphs), 2 * len(graphs)]

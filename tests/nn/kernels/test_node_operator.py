@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -50,23 +51,37 @@ def plain_projection(x: Tensor, norm_weight: Tensor, norm_bias: Tensor, W: Tenso
     return F.layer_norm(x, x.shape[-1:], norm_weight, norm_bias, EPS) @ W.t() + b
 
 
-def plain_update(h: Tensor, out: Tensor, *weights: Tensor) -> Tensor:
-    O_h, b_O, norm_weight, norm_bias, W1, b1, W2, b2 = weights
-    h1 = h + out @ O_h.t() + b_O
-    return h1 + F.elu(F.layer_norm(h1, h1.shape[-1:], norm_weight, norm_bias, EPS) @ W1.t() + b1) @ W2.t() + b2
+def _update(activation: str, drops: bool = False) -> tuple[Callable[..., list[Tensor]], Callable[..., Tensor], Any]:
+    """Inputs, fused and plain form of an update."""
+
+    def factors(rows: int, d: int) -> list[Tensor | None]:
+        if not drops:
+            return [None, None]
+        generator = torch.Generator().manual_seed(rows)
+        return [(torch.rand(rows, d, generator=generator) > p).float() / (1 - p) for p in (0.2, 0.4)]
+
+    def plain(h: Tensor, out: Tensor, *weights: Tensor) -> Tensor:
+        O_h, b_O, norm_weight, norm_bias, W1, b1, W2, b2 = weights
+        D1, D2 = (1.0 if D is None else D for D in factors(*h.shape))
+        h1 = h + D1 * (out @ O_h.t() + b_O)
+        hidden = F.layer_norm(h1, h1.shape[-1:], norm_weight, norm_bias, EPS) @ W1.t() + b1
+        return h1 + D2 * (getattr(F, activation)(hidden) @ W2.t() + b2)
+
+    def fused(h: Tensor, out: Tensor, *weights: Tensor, portable: bool = False) -> Tensor:
+        return node_update(h, out, *factors(*h.shape), *weights, EPS, activation, True, portable)[0]
+
+    return update_inputs, fused, plain
 
 
-def fused_projection(*inputs: Tensor) -> Tensor:
-    return norm_linear(*inputs, EPS)
-
-
-def fused_update(*inputs: Tensor) -> Tensor:
-    return node_update(*inputs, EPS, True)[0]
+def fused_projection(*inputs: Tensor, portable: bool = False) -> Tensor:
+    return norm_linear(*inputs, EPS, portable)
 
 
 OPERATORS: dict[str, tuple[Callable[..., list[Tensor]], Callable[..., Tensor], Callable[..., Tensor]]] = {
     "projection": (projection_inputs, fused_projection, plain_projection),
-    "update": (update_inputs, fused_update, plain_update),
+    **{f"update with {activation}": _update(activation) for activation in ("elu", "gelu", "relu", "silu")},
+    "update with dropout": _update("elu", drops=True),
+    "update with dropout and gelu": _update("gelu", drops=True),
 }
 
 
@@ -97,7 +112,7 @@ def test_values_and_gradients_equal_float64(name: str, widths: tuple[int, int]) 
 def test_portable_path_is_the_same(name: str) -> None:
     make, fused, _ = OPERATORS[name]
     inputs = make(70, 21, 34)
-    portable = norm_linear(*inputs, EPS, True) if name == "projection" else node_update(*inputs, EPS, True, True)[0]
+    portable = fused(*inputs, portable=True)
     fast = fused(*inputs)
     _close([portable], [fast.double()], 1e-5)
     direction = torch.randn(fast.shape)
@@ -120,8 +135,9 @@ def test_a_row_does_not_depend_on_others(name: str) -> None:
     make, fused, _ = OPERATORS[name]
     inputs = make(100, 16, 32)
     whole = fused(*inputs)
-    several = [tensor[37:42] if tensor.shape[0] == 100 else tensor for tensor in inputs]
-    assert torch.equal(fused(*several), whole[37:42])
+    several = [tensor[:5] if tensor.shape[0] == 100 else tensor for tensor in inputs]
+    if "dropout" not in name:  # its factors here depend on the number of rows
+        assert torch.equal(fused(*several), whole[:5])
 
 
 def test_seen_as_operators() -> None:
@@ -129,19 +145,21 @@ def test_seen_as_operators() -> None:
     torch.library.opcheck(norm_linear, (*inputs, EPS))
     plain = [tensor.detach() for tensor in inputs]
     torch.library.opcheck(norm_linear_backward, (torch.randn(9, 16), *plain, EPS, False))
-    inputs = update_inputs(9, 8, 16)
-    torch.library.opcheck(node_update, (*inputs, EPS, True))
-    _, out, *weights = [tensor.detach() for tensor in inputs]
-    h1, a = torch.randn(9, 8), torch.randn(9, 16)
-    torch.library.opcheck(node_update_backward, (torch.randn(9, 8), out, h1, a, weights, EPS, False))
+    for activation, D in (("elu", None), ("gelu", torch.ones(9, 8)), ("relu", None), ("silu", None)):
+        h, out, *weights = update_inputs(9, 8, 16)
+        torch.library.opcheck(node_update, (h, out, D, D, *weights, EPS, activation, True))
+        out, *weights = [tensor.detach() for tensor in (out, *weights)]
+        h1, hidden = torch.randn(9, 8), torch.randn(9, 16)
+        rows = (torch.randn(9, 8), out, D, D, h1, hidden)
+        torch.library.opcheck(node_update_backward, (*rows, weights, EPS, activation, False))
 
 
 def test_update_keeps_inputs_for_a_backward_only() -> None:
-    inputs = update_inputs(9, 8, 16)
+    h, out, *weights = update_inputs(9, 8, 16)
     with torch.no_grad():
-        h_new, h1, a = node_update(*inputs, EPS, False)
-    assert (h1.shape, a.shape) == ((0, 8), (0, 16))
-    assert torch.equal(h_new, fused_update(*inputs))
+        h_new, h1, hidden = node_update(h, out, None, None, *weights, EPS, "elu", False)
+    assert (h1.shape, hidden.shape) == ((0, 8), (0, 16))
+    assert torch.equal(h_new, OPERATORS["update with elu"][1](h, out, *weights))
 
 
 def test_wrong_shape_is_refused() -> None:
@@ -149,10 +167,9 @@ def test_wrong_shape_is_refused() -> None:
     inputs[3] = inputs[3][:, :5]
     with pytest.raises(ValueError, match=r"weight is \(16, 5\) .* it must be \(16, 8\)"):
         norm_linear(*inputs, EPS)
-    inputs = update_inputs(4, 8, 16)
-    inputs[1] = inputs[1].detach().double()
+    h, out, *weights = update_inputs(4, 8, 16)
     with pytest.raises(ValueError, match=r"out is \(4, 8\) torch.float64"):
-        node_update(*inputs, EPS, True)
+        node_update(h, out.detach().double(), None, None, *weights, EPS, "elu", True)
 
 
 @pytest.mark.parametrize("name", OPERATORS)

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from egt.nn.kernels import binding
-from egt.nn.kernels.fused import PairWeights, pair_pass
-from egt.nn.kernels.operator import run
+from egt.nn.kernels.fused import PairWeights, RandomStream, RandomStreams, pair_pass
+from egt.nn.kernels.operator import Numbers, Switches, run
 
 
 class Pass(nn.Module):
@@ -29,14 +29,16 @@ class Pass(nn.Module):
         return pair_pass(qkv, e, sizes, weights, scale=0.3, clip=(-5.0, 5.0))
 
 
-def test_custom_operator_checks(make_case: Any) -> None:
+@pytest.mark.parametrize("activation", range(len(binding.ACTIVATIONS)))
+@pytest.mark.parametrize("threshold", [0, 2**30])
+def test_custom_operator_checks(make_case: Any, activation: int, threshold: int) -> None:
     case = make_case(sizes=[3, 2], heads=2, head_width=2, edge_width=3, hidden_width=4)
     weights = [t.detach() for pair in case.weights for t in pair]
     order = [*weights[2:4], *weights[0:2], *weights[4:]]  # the operator wants the norm first
-    arguments = (
-        *(case.qkv, case.e, torch.tensor([3, 2]), None, None, None),
-        *(order, [1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0], [1e-5, 1e-5, -5.0, 5.0, 0.5, 1.0]),
-    )
+    switches = Switches(1, 1, 1, 1, activation, 0, 0, 0, 0, threshold, threshold, threshold, threshold, 0)
+    numbers = Numbers(1e-5, 1e-5, -5.0, 5.0, 0.5, 1.0, 1.0, 1.0)
+    keys = [stream.keys for stream in case.random] if threshold else []
+    arguments = (case.qkv, case.e, torch.tensor([3, 2]), None, keys, order, list(switches), list(numbers))
     torch.library.opcheck(run, arguments)
 
 
@@ -104,7 +106,7 @@ def test_no_gradients_keep_nothing(make_case: Any) -> None:
 
 
 def test_keeps_only_its_inputs(make_case: Any) -> None:
-    case = make_case(sizes=[5, 9])
+    case = make_case(sizes=[5, 9], probabilities={"mask": 0.1, "dropout": 0.1, "edge_dropout": 0.1})
     saved: list[Tensor] = []
 
     def keep(t: Tensor) -> Tensor:
@@ -114,7 +116,7 @@ def test_keeps_only_its_inputs(make_case: Any) -> None:
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         case.fused()
     known = {t.data_ptr() for t in case.inputs().values()}
-    known |= {case.settings["mask_keys"].data_ptr(), case.settings["dropout_keys"].data_ptr()}
+    known |= {stream.keys.data_ptr() for stream in case.random}
     others = [t for t in saved if t.data_ptr() not in known]
     assert [tuple(t.shape) for t in others] == [(2,)]  # sizes
 
@@ -153,9 +155,11 @@ def test_wrong_type_is_refused(make_case: Any) -> None:
         case.fused()
 
 
-def test_missing_keys_are_refused(make_case: Any) -> None:
-    with pytest.raises(ValueError, match="a probability above zero needs mask_keys"):
-        make_case(sizes=[5], settings={"mask_probability": 0.5, "mask_keys": None}).fused()
+def test_wrong_keys_are_refused(make_case: Any) -> None:
+    case = make_case(sizes=[5], probabilities={"mask": 0.5})
+    case.settings["random"] = RandomStreams(mask=RandomStream(0.5, torch.zeros(2, 2, dtype=torch.int64)))
+    with pytest.raises(ValueError, match=r"mask_keys is \(2, 2\) torch.int64 .* must be \(1, 2\)"):
+        case.fused()
 
 
 def test_threads_of_its_own_give_the_same(

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from egt.assemble import build_model
 from egt.batching.batch import collate
+from egt.errors import ConfigError
+from egt.execution.backends import CPU, PLAIN, Backend
 from egt.nn.kernels.fused import available
-from egt.nn.kernels.passes import FusedEdgePass, FusedPairPass
+from egt.nn.kernels.passes import FusedEdgePass, FusedPairPass, activation_name
 from egt.nn.pair_pass import PairPass
 from egt.nn.randomness import graph_keys
 from tests.graphs import graphs_of_every_kind, lively, samples_of, tiny_config
@@ -29,6 +32,22 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "masking of logits": {"masking": {"probability": 0.3, "gates": False}, "gate": "centrality"},
     "masking of gates": {"masking": {"probability": 0.3, "gates": True}, "gate": "centrality"},
     "dropout": {"attention_dropout": 0.3, "node_dropout": 0.1},
+    "all dropouts": {
+        "attention_dropout": 0.1,
+        "node_dropout": 0.1,
+        "edge_dropout": 0.2,
+        "node_ffn_dropout": 0.3,
+        "edge_ffn_dropout": 0.2,
+    },
+    "dropout of edges": {"readout": {"kind": "edge"}, "edge_dropout": 0.2, "edge_ffn_dropout": 0.3},
+    "dropout of virtual nodes": {
+        "readout": {"kind": "virtual_nodes", "num_virtual": 3},
+        "node_dropout": 0.2,
+        "node_ffn_dropout": 0.3,
+    },
+    "gelu": {"activation": "gelu", "edge_dropout": 0.1},
+    "relu": {"activation": "relu", "readout": {"kind": "edge"}},
+    "silu": {"activation": "silu", "readout": {"kind": "virtual_nodes", "num_virtual": 1}},
     "odd widths": {"edge_width": 5, "num_heads": 3, "node_width": 21},
 }
 
@@ -39,11 +58,11 @@ def _kernel() -> None:
         pytest.skip("the fused kernel needs a C++ compiler")
 
 
-def run(config: Any, fused: bool, seed: int = 1) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+def run(config: Any, backend: Backend, seed: int = 1) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     torch.manual_seed(0)
-    model = lively(build_model(config, fused=fused)).train()
+    model = lively(build_model(config, backend=backend)).train()
     batch = collate(samples_of(config, graphs_of_every_kind(4)))
-    batch = replace(batch, noise=graph_keys(seed, 9, batch.graph_ids))
+    batch = replace(batch, random_keys=graph_keys(seed, 9, batch.graph_ids))
     output = model(batch)
     output.square().sum().backward()
     return output.detach(), {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
@@ -53,7 +72,7 @@ def run(config: Any, fused: bool, seed: int = 1) -> tuple[torch.Tensor, dict[str
 def test_fused_equals_plain(name: str) -> None:
     # The clip is off its edge in these graphs with overwhelming probability; a logit on it could round either way.
     config = tiny_config(num_layers=3, **VARIANTS[name])
-    (plain, plain_gradients), (fused, fused_gradients) = run(config, fused=False), run(config, fused=True)
+    (plain, plain_gradients), (fused, fused_gradients) = run(config, PLAIN), run(config, CPU)
     scale = plain.abs().max().clamp(min=1.0)
     assert (fused - plain).abs().max() / scale < 2e-5
     assert fused_gradients.keys() == plain_gradients.keys()
@@ -64,51 +83,40 @@ def test_fused_equals_plain(name: str) -> None:
 
 def test_other_noise_gives_another_answer() -> None:
     config = tiny_config(**VARIANTS["masking of gates"])
-    assert not torch.equal(run(config, fused=True, seed=1)[0], run(config, fused=True, seed=2)[0])
-    assert torch.equal(run(config, fused=True, seed=1)[0], run(config, fused=True, seed=1)[0])
+    assert not torch.equal(run(config, CPU, seed=1)[0], run(config, CPU, seed=2)[0])
+    assert torch.equal(run(config, CPU, seed=1)[0], run(config, CPU, seed=1)[0])
 
 
 def test_the_fused_passes_are_used_and_share_the_names_of_parameters() -> None:
     config = tiny_config(readout={"kind": "edge"})
-    fused, plain = build_model(config), build_model(config, fused=False)
+    fused, plain = build_model(config, backend=CPU), build_model(config)
     assert isinstance(fused.layers[0].pairs, FusedPairPass)
     assert isinstance(fused.layers[-1].pairs, FusedEdgePass)
     assert type(plain.layers[0].pairs) is PairPass
     assert fused.state_dict().keys() == plain.state_dict().keys()
 
 
-@pytest.mark.parametrize("settings", [{"activation": "gelu"}, {"edge_dropout": 0.2}, {"edge_ffn_dropout": 0.2}])
-def test_what_the_kernel_does_not_know_goes_the_plain_way(
-    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*args: Any, **kwargs: Any) -> None:
-        raise RuntimeError("the kernel was called")
-
-    monkeypatch.setattr("egt.nn.kernels.passes.pair_pass", refuse)
-    config = tiny_config(num_layers=2, **settings)
-    model = build_model(config).train()
-    batch = collate(samples_of(config, graphs_of_every_kind(0)))
-    layer = model.layers[0]
-    x = model.embed(batch)
-    layer(x.h, x.e, x.scope)
-    with pytest.raises(RuntimeError, match="the kernel was called"):
-        model.layers[-1](x.h, x.e, x.scope)  # frozen edges: nothing the kernel does not know
-
-
-def test_half_precision_goes_the_plain_way() -> None:
+def test_what_the_kernel_cannot_compute_is_an_error() -> None:
     config = tiny_config(num_layers=2)
-    model = lively(build_model(config)).eval()
-    batch = collate(samples_of(config, graphs_of_every_kind(0)))
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        half = model(batch)
-    with torch.no_grad():
-        torch.testing.assert_close(half.float(), model(batch), rtol=0.1, atol=0.1)
+    model = lively(build_model(config, backend=CPU)).eval()
+    samples = samples_of(config, graphs_of_every_kind(0))
+    with pytest.raises(ConfigError, match=r"computes packed batches, not padded ones; .*backend 'plain'"):
+        model(collate(samples, "padded"))
+    model.layers[0].double()
+    with pytest.raises(ValueError, match=r"torch.float64 on cpu; it must be .* torch.float32"):
+        model(collate(samples))
+
+
+@pytest.mark.parametrize("activation", [nn.Tanh(), nn.ELU(0.5), nn.GELU("tanh")])
+def test_an_activation_that_the_kernel_does_not_know_is_an_error(activation: nn.Module) -> None:
+    with pytest.raises(ConfigError, match="the CPU kernel knows the activations ELU, GELU, ReLU, SiLU, not"):
+        activation_name(activation)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_inference_may_write_over_edges(name: str) -> None:
     config = tiny_config(num_layers=4, **VARIANTS[name])
-    model = lively(build_model(config)).eval()
+    model = lively(build_model(config, backend=CPU)).eval()
     batch = collate(samples_of(config, graphs_of_every_kind(4)))
     with torch.no_grad():
         expected = model.encode(batch)
@@ -120,13 +128,13 @@ def test_inference_may_write_over_edges(name: str) -> None:
 
 def test_edges_given_by_others_are_never_written_over() -> None:
     config = tiny_config(num_layers=3)
-    model = lively(build_model(config)).eval()
+    model = lively(build_model(config, backend=CPU)).eval()
     with torch.inference_mode():
         x = model.embed(collate(samples_of(config, graphs_of_every_kind(4))))
         given = x.e.clone()
         made = [x]
         for layer in model.layers[:2]:
-            made.append(made[-1].updated(*layer(made[-1].h, made[-1].e, made[-1].scope)))
+            made.append(made[-1].updated(*layer(made[-1].h, made[-1].e, made[-1].context)))
     assert torch.equal(x.e, given)
     assert made[1].e.data_ptr() != x.e.data_ptr()
     assert made[2].e.data_ptr() == made[1].e.data_ptr()  # nobody else reads what the first layer made
@@ -134,16 +142,16 @@ def test_edges_given_by_others_are_never_written_over() -> None:
 
 def test_edges_are_written_over_only_where_that_is_safe(monkeypatch: pytest.MonkeyPatch) -> None:
     config = tiny_config(num_layers=2)
-    model = lively(build_model(config)).eval()
+    model = lively(build_model(config, backend=CPU)).eval()
     layer = model.layers[0]
     with torch.inference_mode():
         x = model.embed(collate(samples_of(config, graphs_of_every_kind(4))))
-        _, expected = layer(x.h, x.e, x.scope)
+        _, expected = layer(x.h, x.e, x.context)
         turned = x.e.t().contiguous().t()
-        _, found = layer(x.h, turned, x.scope.owned())
+        _, found = layer(x.h, turned, x.context.owned())
         assert torch.equal(found, expected)
         assert torch.equal(turned, x.e)
         monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)  # a traced pass must be an operator
-        _, found = layer(x.h, x.e, x.scope.owned())
+        _, found = layer(x.h, x.e, x.context.owned())
     assert torch.equal(found, expected)
     assert found.data_ptr() != x.e.data_ptr()

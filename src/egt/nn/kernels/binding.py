@@ -9,7 +9,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from egt.nn.kernels.build import build
+from egt.nn.kernels.compilation import build
+
+ACTIVATIONS = ("elu", "gelu", "relu", "silu")
+"""In the order of their numbers (EgtActivation)."""
 
 PARAMETER_NAMES = (
     *("norm_weight", "norm_bias"),
@@ -30,11 +33,18 @@ class PairParameters(ctypes.Structure):
 
 _INTEGERS = (
     *("num_graphs", "num_nodes", "num_pairs", "node_width", "edge_width", "num_heads", "hidden_width"),
-    *("attends", "centrality", "num_virtual_nodes", "query_rows"),
-    *("masks_gates", "mask_threshold", "dropout_threshold", "num_threads", "portable"),
+    *("activation", "attends", "centrality", "num_virtual_nodes", "query_rows", "masks_gates"),
+    *("mask_threshold", "dropout_threshold", "edge_dropout_threshold", "ffn_dropout_threshold"),
+    *("num_threads", "portable"),
 )
-_NUMBERS = ("norm_eps", "ffn_norm_eps", "clip_low", "clip_high", "scale", "dropout_scale")
-_POINTERS = ("sizes", "qkv", "e", "allowed", "mask_keys", "dropout_keys", "run_parallel")
+_NUMBERS = (
+    *("norm_eps", "ffn_norm_eps", "clip_low", "clip_high", "scale"),
+    *("dropout_scale", "edge_dropout_scale", "ffn_dropout_scale"),
+)
+_POINTERS = (
+    *("sizes", "qkv", "e", "allowed", "mask_keys", "dropout_keys", "edge_dropout_keys", "ffn_dropout_keys"),
+    "run_parallel",
+)
 
 
 class PairPass(ctypes.Structure):
@@ -66,9 +76,10 @@ class NormLinearGradients(ctypes.Structure):
     )
 
 
+_UPDATE_INTEGERS = ("num_rows", "width", "hidden_width", "num_threads", "portable", "activation")
 _UPDATE_POINTERS = (
     *("run_parallel", "h", "out", "O_weight", "O_bias", "norm_weight", "norm_bias"),
-    *("W1_weight", "W1_bias", "W2_weight", "W2_bias", "h_new", "h1", "a"),
+    *("W1_weight", "W1_bias", "W2_weight", "W2_bias", "D1", "D2", "h_new", "h1", "hidden"),
 )
 
 
@@ -76,7 +87,7 @@ class NodeUpdate(ctypes.Structure):
     """One update of the nodes (EgtNodeUpdate)."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("num_rows", "width", "hidden_width", "num_threads", "portable")),
+        *((name, ctypes.c_int64) for name in _UPDATE_INTEGERS),
         ("eps", ctypes.c_double),
         *((name, ctypes.c_void_p) for name in _UPDATE_POINTERS),
     )
@@ -94,14 +105,25 @@ class NodeUpdateGradients(ctypes.Structure):
     )
 
 
+STRUCTS: tuple[type[ctypes.Structure], ...] = (
+    *(PairParameters, PairPass, NormLinear, NormLinearGradients, NodeUpdate, NodeUpdateGradients),
+)
+"""In the order of `egt_struct_sizes`."""
+
+
 def pointer(tensor: Tensor | None) -> int | None:
     """The address of a tensor's data; None for no tensor."""
     return None if tensor is None else tensor.data_ptr()
 
 
 def open_library(path: Path) -> ctypes.CDLL:
-    """Loads a compiled kernel and declares its functions."""
+    """Load a compiled kernel and declare its functions.
+
+    Raises:
+        RuntimeError: its structs are not the ones of this file; a call would read wrong memory.
+    """
     library = ctypes.CDLL(str(path))
+    _check_structs(library, path)
     address = ctypes.c_void_p
     library.egt_pair_pass_forward.argtypes = [ctypes.POINTER(PairPass), address, address]
     library.egt_pair_pass_backward.argtypes = [
@@ -114,6 +136,19 @@ def open_library(path: Path) -> ctypes.CDLL:
     library.egt_node_update.argtypes = [node_update]
     library.egt_node_update_backward.argtypes = [node_update, ctypes.POINTER(NodeUpdateGradients)]
     return library
+
+
+def _check_structs(library: ctypes.CDLL, path: Path) -> None:
+    """Compare the sizes of the structs on both sides."""
+    library.egt_struct_sizes.restype = ctypes.POINTER(ctypes.c_int64)
+    there = library.egt_struct_sizes()
+    for index, struct in enumerate(STRUCTS):
+        if there[index] != ctypes.sizeof(struct):
+            raise RuntimeError(
+                f"{path}: the kernel's struct of {struct.__name__} has {there[index]} bytes and egt's "
+                f"{ctypes.sizeof(struct)}; the two are of different versions: reinstall egt, or make the fields in "
+                "binding.py and csrc/*_pass.h the same"
+            )
 
 
 def checked(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:

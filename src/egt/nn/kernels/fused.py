@@ -5,7 +5,9 @@ For each pair (i, j) of a graph and each head t:
     e_hat = LN(e_ij);  E = W_E e_hat + b_E;  G = W_G e_hat + b_G
     H_hat = clip(scale <Q_i, K_j>) + E
     A_tilde = softmax_j(H_hat) * sigmoid(G);  out_i = s_i sum_j A_tilde_ij V_j
-    e1 = e_ij + W_O H_hat + b_O;  e_new = e1 + W2 ELU(W1 LN(e1) + b1) + b2
+    e1 = e_ij + W_O H_hat + b_O;  e_new = e1 + W2 act(W1 LN(e1) + b1) + b2
+
+with dropout of A_tilde, of the update W_O H_hat + b_O, and of what the feed-forward block adds.
 
 `torch.compile` and `torch.export` see it as one operator, `egt::pair_pass` (see `operator.py`).
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from egt.nn.kernels import binding
@@ -42,6 +45,50 @@ class PairWeights(NamedTuple):
     W2: tuple[Tensor, Tensor] | None = None
 
 
+class RandomStream(NamedTuple):
+    """One use of random numbers: what happens to a pair and head, or pair and channel, with a probability.
+
+    Attributes:
+        probability: below 1.
+        keys: (B, 2) int64 keys of the graphs, 32 bits each.
+    """
+
+    probability: float
+    keys: Tensor
+
+    @property
+    def threshold(self) -> int:
+        """Random bits below this one, of 2^32, mean that it happens."""
+        return int(self.probability * 2**32)
+
+    @property
+    def scale(self) -> float:
+        """The factor of what dropout keeps."""
+        return 1.0 / (1.0 - self.probability)
+
+
+NEVER = RandomStream(0.0, torch.empty(0, 2, dtype=torch.int64))
+
+
+class RandomStreams(NamedTuple):
+    """What is random in a pass.
+
+    Attributes:
+        mask: random masking of the attention of a head.
+        dropout: of an entry of A_tilde.
+        edge_dropout: of a channel of W_O H_hat + b_O.
+        ffn_dropout: of a channel of what the feed-forward block adds.
+    """
+
+    mask: RandomStream = NEVER
+    dropout: RandomStream = NEVER
+    edge_dropout: RandomStream = NEVER
+    ffn_dropout: RandomStream = NEVER
+
+
+NOT_RANDOM = RandomStreams()
+
+
 def available() -> bool:
     """True if the kernel is there; compiles it at the first call. Says why not in one line of the log."""
     return binding.library() is not None
@@ -60,13 +107,11 @@ def pair_pass(
     centrality: bool = False,
     num_virtual_nodes: int = 0,
     query_rows: int = 0,
+    activation: str = "elu",
     norm_eps: float = 1e-5,
     ffn_norm_eps: float = 1e-5,
-    mask_keys: Tensor | None = None,
-    mask_probability: float = 0.0,
     masks_gates: bool = False,
-    dropout_keys: Tensor | None = None,
-    dropout_probability: float = 0.0,
+    random: RandomStreams = NOT_RANDOM,
     overwrite: bool = False,
     portable: bool = False,
 ) -> tuple[Tensor | None, Tensor | None]:
@@ -81,16 +126,14 @@ def pair_pass(
         clip: range of the scaled dot product.
         allowed: (P,) bool, True where i may attend j; None: everyone.
         edges_only: no attention, only H_hat and the edge update.
-        centrality: scale row i by ln(1 + sum_j g_ij), but for virtual nodes.
+        centrality: scale row i by ln(1 + sum_j g_ij), except rows of virtual nodes.
         num_virtual_nodes: per graph.
         query_rows: compute only the first rows of each graph, the others are zero; 0: all. Only with frozen edges.
+        activation: of the edge FFN, one of `binding.ACTIVATIONS`.
         norm_eps: of the norm before E and G.
         ffn_norm_eps: of the norm before the edge FFN.
-        mask_keys: (B, 2) int64 keys of random masking, 32 bits each.
-        mask_probability: of a pair and head to be masked, below 1.
         masks_gates: random masking closes the gates too, not only the logits.
-        dropout_keys: (B, 2) int64 keys of attention dropout, 32 bits each.
-        dropout_probability: of an entry of A_tilde, below 1.
+        random: what is masked and dropped.
         overwrite: write e_new over e if that is contiguous; there are no gradients then.
         portable: do not use the AVX2 path.
 
@@ -108,16 +151,20 @@ def pair_pass(
         is_gated=weights.G is not None and not edges_only,
         updates=has_edge_update,
         attends=not edges_only,
+        activation=binding.ACTIVATIONS.index(activation),
         centrality=centrality,
         num_virtual_nodes=num_virtual_nodes,
         query_rows=query_rows,
         masks_gates=masks_gates,
-        mask_threshold=int(mask_probability * 2**32),
-        dropout_threshold=int(dropout_probability * 2**32),
+        mask_threshold=random.mask.threshold,
+        dropout_threshold=random.dropout.threshold,
+        edge_dropout_threshold=random.edge_dropout.threshold,
+        ffn_dropout_threshold=random.ffn_dropout.threshold,
         portable=portable,
     )
-    numbers = Numbers(norm_eps, ffn_norm_eps, *clip, scale, 1.0 / (1.0 - dropout_probability))
+    numbers = Numbers(norm_eps, ffn_norm_eps, *clip, scale, *(stream.scale for stream in random[1:]))
     present = [tensor for pair in pairs if pair is not None for tensor in pair]
-    inputs = (qkv, e, sizes, allowed, mask_keys, dropout_keys, present, switches, numbers)
+    keys = [stream.keys for stream in random if stream.threshold]
+    inputs = (qkv, e, sizes, allowed, keys, present, switches, numbers)
     out, e_new = run_over(Inputs(*inputs)) if overwrite and has_edge_update else run(*inputs)
     return None if edges_only else out, e_new if has_edge_update else None

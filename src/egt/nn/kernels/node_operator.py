@@ -1,9 +1,10 @@
 """`egt::norm_linear` and `egt::node_update`: the node side of a layer as two operators with shapes and gradients.
 
     norm_linear:  y = W LN(x) + b
-    node_update:  h1 = h + O out + b_O;  a = ELU(W1 LN(h1) + b1);  h_new = h1 + W2 a + b2
+    node_update:  h1 = h + D1 (O out + b_O);  a = act(W1 LN(h1) + b1);  h_new = h1 + D2 (W2 a + b2)
 
-Their backward passes are operators too. They work on what the forward kept: inputs, h1 and a. Norms are computed again.
+D1 and D2 are the factors of dropout. The backward passes are operators too. They work on what the forward kept: inputs,
+h1, and a for ELU or what a is computed from for the others. Norms are computed again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def _checked(names: Sequence[str], tensors: Sequence[Tensor], sizes: dict[str, i
 
 # M rows, d channels, m hidden ones, o outputs.
 _SHAPES = {
-    **dict.fromkeys(("x", "h", "out", "h1", "d_h_new"), "Md"),
+    **dict.fromkeys(("x", "h", "out", "h1", "d_h_new", "D1", "D2"), "Md"),
     **dict.fromkeys(("norm_weight", "norm_bias", "O_bias", "W2_bias"), "d"),
     "weight": "od",
     "bias": "o",
@@ -34,7 +35,7 @@ _SHAPES = {
     "W1_weight": "md",
     "W1_bias": "m",
     "W2_weight": "dm",
-    "a": "Mm",
+    "hidden": "Mm",
 }
 _LINEAR_INPUTS = ("x", "norm_weight", "norm_bias", "weight", "bias")
 _UPDATE_WEIGHTS = (
@@ -114,10 +115,10 @@ def norm_linear_backward(
 def _(
     d_y: Any, x: Tensor, norm_weight: Tensor, norm_bias: Tensor, weight: Tensor, bias: Tensor, eps: Any, portable: Any
 ) -> list[Tensor]:
-    return _like(x, norm_weight, norm_bias, weight, bias)
+    return _empty_like(x, norm_weight, norm_bias, weight, bias)
 
 
-def _like(*tensors: Tensor) -> list[Tensor]:
+def _empty_like(*tensors: Tensor) -> list[Tensor]:
     return [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in tensors]
 
 
@@ -137,6 +138,8 @@ norm_linear.register_autograd(_linear_backward, setup_context=_keep_linear)
 def node_update(
     h: Tensor,
     out: Tensor,
+    D1: Tensor | None,
+    D2: Tensor | None,
     O_weight: Tensor,
     O_bias: Tensor,
     norm_weight: Tensor,
@@ -146,6 +149,7 @@ def node_update(
     W2_weight: Tensor,
     W2_bias: Tensor,
     eps: float,
+    activation: str,
     keep: bool,
     portable: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -154,6 +158,8 @@ def node_update(
     Args:
         h: (M, d) node channel.
         out: (M, d) what the heads gathered.
+        D1: (M, d) factors of the dropout of O's output, 0 or 1 / (1 - p); None: no dropout.
+        D2: (M, d) the same for W2's output.
         O_weight: (d, d).
         O_bias: (d).
         norm_weight: (d).
@@ -163,31 +169,34 @@ def node_update(
         W2_weight: (d, m).
         W2_bias: (d).
         eps: of the norm.
-        keep: return h1 and a as well, for a backward pass.
+        activation: one of `binding.ACTIVATIONS`.
+        keep: return h1 and the hidden rows as well, for a backward pass.
         portable: do not use the AVX2 path.
 
     Returns:
-        h_new (M, d), h1 (M, d), a (M, m); the last two have no rows unless kept.
+        h_new (M, d), h1 (M, d), hidden rows (M, m); the last two have no rows unless kept.
     """
     weights = (O_weight, O_bias, norm_weight, norm_bias, W1_weight, W1_bias, W2_weight, W2_bias)
-    call, _kept = _update_call({"h": h, "out": out}, weights, eps, portable)
-    h_new, h1, a = _update_outputs(h, W1_weight.shape[0], keep)
+    call, _kept = _update_call({"h": h, "out": out, "D1": D1, "D2": D2}, weights, eps, activation, portable)
+    h_new, h1, hidden = _update_outputs(h, W1_weight.shape[0], keep)
     call.h_new = h_new.data_ptr()
     if keep:
-        call.h1, call.a = h1.data_ptr(), a.data_ptr()
+        call.h1, call.hidden = h1.data_ptr(), hidden.data_ptr()
     binding.raise_for(binding.loaded().egt_node_update(call))
-    return h_new, h1, a
+    return h_new, h1, hidden
 
 
 def _update_call(
-    rows: dict[str, Tensor], weights: Sequence[Tensor], eps: float, portable: bool
-) -> tuple[binding.NodeUpdate, list[Tensor]]:
+    rows: dict[str, Tensor | None], weights: Sequence[Tensor], eps: float, activation: str, portable: bool
+) -> tuple[binding.NodeUpdate, dict[str, Tensor]]:
     """The struct of a call, and the tensors it points to."""
-    num_rows, d, m = rows["out"].shape[0], rows["out"].shape[1], weights[4].shape[0]
-    names = (*rows, *_UPDATE_WEIGHTS)
-    checked = _checked(names, (*rows.values(), *weights), {"M": num_rows, "d": d, "m": m})
-    sizes = (num_rows, d, m, torch.get_num_threads(), portable)
-    return binding.NodeUpdate(*sizes, eps, binding.run_parallel(), **_pointers(names, checked)), checked
+    given = {name: tensor for name, tensor in rows.items() if tensor is not None}
+    num_rows, d, m = given["out"].shape[0], given["out"].shape[1], weights[4].shape[0]
+    names = (*given, *_UPDATE_WEIGHTS)
+    checked = _checked(names, (*given.values(), *weights), {"M": num_rows, "d": d, "m": m})
+    sizes = (num_rows, d, m, torch.get_num_threads(), portable, binding.ACTIVATIONS.index(activation))
+    call = binding.NodeUpdate(*sizes, eps, binding.run_parallel(), **_pointers(names, checked))
+    return call, dict(zip(names, checked, strict=True))
 
 
 def _update_outputs(h: Tensor, hidden_width: int, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -200,6 +209,8 @@ def _update_outputs(h: Tensor, hidden_width: int, keep: bool) -> tuple[Tensor, T
 def _(
     h: Tensor,
     out: Any,
+    D1: Any,
+    D2: Any,
     O_weight: Any,
     O_bias: Any,
     norm_weight: Any,
@@ -209,6 +220,7 @@ def _(
     W2_weight: Any,
     W2_bias: Any,
     eps: Any,
+    activation: Any,
     keep: bool,
     portable: Any = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -217,12 +229,22 @@ def _(
 
 @torch.library.custom_op("egt::node_update_backward", mutates_args=(), device_types="cpu")
 def node_update_backward(
-    d_h_new: Tensor, out: Tensor, h1: Tensor, a: Tensor, weights: Sequence[Tensor], eps: float, portable: bool
+    d_h_new: Tensor,
+    out: Tensor,
+    D1: Tensor | None,
+    D2: Tensor | None,
+    h1: Tensor,
+    hidden: Tensor,
+    weights: Sequence[Tensor],
+    eps: float,
+    activation: str,
+    portable: bool,
 ) -> list[Tensor]:
     """Gradients of h, out and the weights, in the order of `node_update`."""
-    call, checked = _update_call({"out": out, "h1": h1, "a": a}, weights, eps, portable)
+    rows = {"out": out, "D1": D1, "D2": D2, "h1": h1, "hidden": hidden}
+    call, checked = _update_call(rows, weights, eps, activation, portable)
     (d_h_new,) = _checked(["d_h_new"], [d_h_new], {"M": out.shape[0], "d": out.shape[1]})
-    gradients = [torch.empty_like(tensor) for tensor in (h1, checked[0], *checked[3:])]
+    gradients = [torch.empty_like(checked[name]) for name in ("h1", "out", *_UPDATE_WEIGHTS)]
     pointers = [tensor.data_ptr() for tensor in (d_h_new, *gradients)]
     status = binding.loaded().egt_node_update_backward(call, binding.NodeUpdateGradients(*pointers))
     binding.raise_for(status)
@@ -231,21 +253,33 @@ def node_update_backward(
 
 @node_update_backward.register_fake
 def _(
-    d_h_new: Any, out: Tensor, h1: Tensor, a: Any, weights: Sequence[Tensor], eps: Any, portable: Any
+    d_h_new: Any,
+    out: Tensor,
+    D1: Any,
+    D2: Any,
+    h1: Tensor,
+    hidden: Any,
+    weights: Sequence[Tensor],
+    eps: Any,
+    activation: Any,
+    portable: Any,
 ) -> list[Tensor]:
-    return _like(h1, out, *weights)
+    return _empty_like(h1, out, *weights)
 
 
 def _keep_update(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    _, out, *weights, ctx.eps, keep, ctx.portable = inputs
-    assert keep, "a backward pass needs h1 and a"
+    _, out, D1, D2, *weights, ctx.eps, ctx.activation, keep, ctx.portable = inputs
+    assert keep, "a backward pass needs h1 and the hidden rows"
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(out, output[1], output[2], *weights)
+    ctx.save_for_backward(out, D1, D2, output[1], output[2], *weights)
 
 
 def _update_backward(ctx: Any, d_h_new: Tensor, *_: None) -> tuple[Tensor | None, ...]:
-    out, h1, a, *weights = ctx.saved_tensors
-    return (*node_update_backward(d_h_new, out, h1, a, weights, ctx.eps, ctx.portable), None, None, None)
+    out, D1, D2, h1, hidden, *weights = ctx.saved_tensors
+    d_h, d_out, *d_weights = node_update_backward(
+        d_h_new, out, D1, D2, h1, hidden, weights, ctx.eps, ctx.activation, ctx.portable
+    )
+    return (d_h, d_out, None, None, *d_weights, None, None, None, None)
 
 
 node_update.register_autograd(_update_backward, setup_context=_keep_update)

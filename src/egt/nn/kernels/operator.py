@@ -18,18 +18,28 @@ class Switches(NamedTuple):
     is_gated: int
     updates: int
     attends: int
+    activation: int
     centrality: int
     num_virtual_nodes: int
     query_rows: int
     masks_gates: int
     mask_threshold: int
     dropout_threshold: int
+    edge_dropout_threshold: int
+    ffn_dropout_threshold: int
     portable: int
+
+    def key_names(self) -> list[str]:
+        """Which keys of random numbers come with a pass, in the order of the operator's `keys`."""
+        return [name.replace("threshold", "keys") for name in _THRESHOLDS if getattr(self, name)]
 
     def parameter_names(self) -> list[str]:
         """Which parameters come with a pass, in the order of the operator's `weights`."""
         parts = (self.has_norm, 1, self.is_gated, *(4 * [self.updates]))
         return [name for index, name in enumerate(binding.PARAMETER_NAMES) if parts[index // 2]]
+
+
+_THRESHOLDS = ("mask_threshold", "dropout_threshold", "edge_dropout_threshold", "ffn_dropout_threshold")
 
 
 class Numbers(NamedTuple):
@@ -41,6 +51,8 @@ class Numbers(NamedTuple):
     clip_high: float
     scale: float
     dropout_scale: float
+    edge_dropout_scale: float
+    ffn_dropout_scale: float
 
 
 def _node_width(qkv: Tensor, switches: Sequence[int]) -> int:
@@ -64,8 +76,7 @@ class Inputs:
         e: Tensor,
         sizes: Tensor,
         allowed: Tensor | None,
-        mask_keys: Tensor | None,
-        dropout_keys: Tensor | None,
+        keys: Sequence[Tensor],
         weights: Sequence[Tensor],
         switches: Sequence[int],
         numbers: Sequence[float],
@@ -93,14 +104,8 @@ class Inputs:
         if allowed is not None:
             bits = allowed.view(torch.uint8) if allowed.dtype == torch.bool else allowed
             self.tensors["allowed"] = binding.checked("allowed", bits, (e.shape[0],), torch.uint8)
-        for name, keys, threshold in (
-            ("mask_keys", mask_keys, s.mask_threshold),
-            ("dropout_keys", dropout_keys, s.dropout_threshold),
-        ):
-            if threshold:
-                if keys is None:
-                    raise ValueError(f"pair_pass: a probability above zero needs {name}")
-                self.tensors[name] = binding.checked(name, keys, (num_graphs, 2), torch.int64)
+        for name, pair in zip(s.key_names(), keys, strict=True):
+            self.tensors[name] = binding.checked(name, pair, (num_graphs, 2), torch.int64)
         addresses = {name: tensor.data_ptr() for name, tensor in self.tensors.items()}
         parameters = binding.PairParameters(**{name: addresses.pop(name) for name in named})
         settings = s._asdict()
@@ -130,14 +135,13 @@ def run(
     e: Tensor,
     sizes: Tensor,
     allowed: Tensor | None,
-    mask_keys: Tensor | None,
-    dropout_keys: Tensor | None,
+    keys: Sequence[Tensor],
     weights: Sequence[Tensor],
     switches: Sequence[int],
     numbers: Sequence[float],
 ) -> tuple[Tensor, Tensor]:
     """The forward pass; `egt.nn.kernels.fused.pair_pass` says what the arguments mean."""
-    inputs = Inputs(qkv, e, sizes, allowed, mask_keys, dropout_keys, weights, switches, numbers)
+    inputs = Inputs(qkv, e, sizes, allowed, keys, weights, switches, numbers)
     s = Switches(*switches)
     out_shape, e_shape = _output_shapes(qkv, e, switches)
     out = qkv.new_zeros(out_shape) if s.query_rows else qkv.new_empty(out_shape)
@@ -160,8 +164,7 @@ def _(
     e: Tensor,
     sizes: Tensor,
     allowed: Any,
-    mask_keys: Any,
-    dropout_keys: Any,
+    keys: Any,
     weights: Any,
     switches: Sequence[int],
     numbers: Any,
@@ -189,14 +192,13 @@ def run_backward(
     e: Tensor,
     sizes: Tensor,
     allowed: Tensor | None,
-    mask_keys: Tensor | None,
-    dropout_keys: Tensor | None,
+    keys: Sequence[Tensor],
     weights: Sequence[Tensor],
     switches: Sequence[int],
     numbers: Sequence[float],
 ) -> list[Tensor]:
     """Gradients of qkv, e and the weights, from those of the outputs (None: the output was not used)."""
-    inputs = Inputs(qkv, e, sizes, allowed, mask_keys, dropout_keys, weights, switches, numbers)
+    inputs = Inputs(qkv, e, sizes, allowed, keys, weights, switches, numbers)
     s = Switches(*switches)
     out_shape, e_shape = _output_shapes(qkv, e, switches)
     d_out = None if d_out is None or not s.attends else binding.checked("d_out", d_out, out_shape)
@@ -230,8 +232,7 @@ def _(
     e: Tensor,
     sizes: Tensor,
     allowed: Any,
-    mask_keys: Any,
-    dropout_keys: Any,
+    keys: Any,
     weights: Sequence[Tensor],
     switches: Any,
     numbers: Any,
@@ -240,15 +241,17 @@ def _(
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    qkv, e, sizes, allowed, mask_keys, dropout_keys, weights, ctx.switches, ctx.numbers = inputs
+    qkv, e, sizes, allowed, keys, weights, ctx.switches, ctx.numbers = inputs
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(qkv, e, sizes, allowed, mask_keys, dropout_keys, *weights)
+    ctx.num_keys = len(keys)
+    ctx.save_for_backward(qkv, e, sizes, allowed, *keys, *weights)
 
 
 def _backward(ctx: Any, d_out: Tensor | None, d_e_new: Tensor | None) -> tuple[Any, ...]:
     saved = ctx.saved_tensors  # once: under activation checkpointing each look unpacks them
-    d_qkv, d_e, *d_weights = run_backward(d_out, d_e_new, *saved[:6], list(saved[6:]), ctx.switches, ctx.numbers)
-    return d_qkv, d_e, None, None, None, None, d_weights, None, None
+    given, keys, weights = saved[:4], list(saved[4 : 4 + ctx.num_keys]), list(saved[4 + ctx.num_keys :])
+    d_qkv, d_e, *d_weights = run_backward(d_out, d_e_new, *given, keys, weights, ctx.switches, ctx.numbers)
+    return d_qkv, d_e, None, None, [None] * ctx.num_keys, d_weights, None, None
 
 
 run.register_autograd(_backward, setup_context=_setup_context)

@@ -1,4 +1,7 @@
-"""The fused kernel behind the interface of the plain passes: the same parts and parameters, another forward."""
+"""The CPU kernel behind the interface of the plain passes: the same parts and parameters, another forward.
+
+They work on packed batches in float32 on a CPU; `egt.execution` builds a model of them only for those.
+"""
 
 from __future__ import annotations
 
@@ -6,119 +9,143 @@ import torch
 from torch import Tensor, nn
 
 from egt.batching.packed import Packed
-from egt.nn.channels import Scope
-from egt.nn.dropout import Dropout
-from egt.nn.edges import ResidualEdges
-from egt.nn.gate import CentralityGate, SigmoidGate
-from egt.nn.kernels.fused import PairWeights, available, pair_pass
+from egt.errors import ConfigError
+from egt.nn.channels import AttentionContext
+from egt.nn.dropout import Dropout, RandomMasking
+from egt.nn.edges import FrozenEdges, ResidualEdges
+from egt.nn.gate import CentralityGate, NoGate, SigmoidGate
+from egt.nn.kernels.fused import NEVER, PairWeights, RandomStream, RandomStreams, pair_pass
 from egt.nn.logits import Logits
 from egt.nn.pair_pass import EdgePass, PairPass
 from egt.nn.randomness import Stream, derive
 
 _NO_CLIP = (float("-inf"), float("inf"))
+_ACTIVATIONS: dict[type[nn.Module], str] = {nn.ELU: "elu", nn.GELU: "gelu", nn.ReLU: "relu", nn.SiLU: "silu"}
 
 
 class FusedPairPass(PairPass):
-    """`PairPass` as one kernel, on the packed layout in float32 on a CPU; anything else goes the plain way."""
+    """`PairPass` as one operator of the CPU kernel."""
 
-    def forward(self, qkv: Tensor, e: Tensor, scope: Scope) -> tuple[Tensor, Tensor]:
+    def __init__(
+        self,
+        logits: Logits,
+        masking: RandomMasking,
+        gate: NoGate | SigmoidGate,
+        dropout: Dropout,
+        edges: ResidualEdges | FrozenEdges,
+    ) -> None:
+        super().__init__(logits, masking, gate, dropout, edges)
+        self.centrality = isinstance(gate, CentralityGate)
+        self.updates_edges = isinstance(edges, ResidualEdges)
+        self.activation = activation_name(edges.ffn.activation) if isinstance(edges, ResidualEdges) else "elu"
+
+    def forward(self, qkv: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
         """See `PairPass.forward`."""
-        layout = scope.layout
-        if not (isinstance(layout, Packed) and _fits(qkv, e) and _edges_fit(self.edges) and available()):
-            return super().forward(qkv, e, scope)
-        masked = self.training and self.masking.probability > 0
-        dropped = self.training and self.dropout.probability > 0
+        only_virtual = context.only_virtual_rows and not self.updates_edges  # an edge update needs all rows
         out, updated = pair_pass(
             qkv.flatten(-3),
             e,
-            layout.size_tensor,
-            _weights(self.logits, self.edges, self.gate.G if isinstance(self.gate, SigmoidGate) else None),
+            packed(context).size_tensor,
+            _weights(self.logits, self.edges, self.gate),
             scale=self.logits.scale,
             clip=self.logits.clip or _NO_CLIP,
-            allowed=None if scope.allowed is None else scope.allowed.squeeze(-1),
-            centrality=isinstance(self.gate, CentralityGate),
-            num_virtual_nodes=layout.num_virtual,
-            query_rows=self.query_rows(layout),
+            allowed=None if context.allowed is None else context.allowed.squeeze(-1),
+            centrality=self.centrality,
+            num_virtual_nodes=context.layout.num_virtual,
+            query_rows=context.layout.num_virtual if only_virtual else 0,
+            activation=self.activation,
             norm_eps=_eps(self.logits.norm_e),
-            ffn_norm_eps=_eps(self.edges.ffn.norm) if isinstance(self.edges, ResidualEdges) else 0.0,
-            mask_keys=derive(scope.keys, self.masking.layer, Stream.ATTENTION_MASK) if masked else None,
-            mask_probability=self.masking.probability if masked else 0.0,
+            ffn_norm_eps=_ffn_eps(self.edges),
             masks_gates=self.masking.gates,
-            dropout_keys=derive(scope.keys, self.dropout.layer, Stream.ATTENTION_DROPOUT) if dropped else None,
-            dropout_probability=self.dropout.probability if dropped else 0.0,
-            overwrite=_may_overwrite(scope),
+            random=RandomStreams(
+                _stream(self.masking, Stream.ATTENTION_MASK, context),
+                _stream(self.dropout, self.dropout.stream, context),
+                *_edge_streams(self.edges, context),
+            ),
+            overwrite=_may_overwrite(context),
         )
         assert out is not None
         return out.unflatten(-1, qkv.shape[-2:]), e if updated is None else updated
 
-    def query_rows(self, layout: Packed) -> int:
-        """How many rows of each graph are computed; 0 for all."""
-        return 0
-
-
-class FusedVirtualRowsPass(FusedPairPass):
-    """For a last layer of which only the virtual nodes are read: the kernel computes no other rows."""
-
-    def query_rows(self, layout: Packed) -> int:
-        """The virtual nodes, which come first."""
-        return layout.num_virtual
-
 
 class FusedEdgePass(EdgePass):
-    """`EdgePass` as one kernel, where `FusedPairPass` is."""
+    """`EdgePass` as one operator of the CPU kernel."""
 
-    def forward(self, qk: Tensor, e: Tensor, scope: Scope) -> Tensor:
+    def __init__(self, logits: Logits, edges: ResidualEdges) -> None:
+        super().__init__(logits, edges)
+        self.activation = activation_name(edges.ffn.activation)
+
+    def forward(self, qk: Tensor, e: Tensor, context: AttentionContext) -> Tensor:
         """See `EdgePass.forward`."""
-        layout = scope.layout
-        if not (isinstance(layout, Packed) and _fits(qk, e) and _edges_fit(self.edges) and available()):
-            return super().forward(qk, e, scope)
         _, updated = pair_pass(
             qk.flatten(-3),
             e,
-            layout.size_tensor,
+            packed(context).size_tensor,
             _weights(self.logits, self.edges, None),
             scale=self.logits.scale,
             clip=self.logits.clip or _NO_CLIP,
             edges_only=True,
+            activation=self.activation,
             norm_eps=_eps(self.logits.norm_e),
-            ffn_norm_eps=_eps(self.edges.ffn.norm),
-            overwrite=_may_overwrite(scope),
+            ffn_norm_eps=_ffn_eps(self.edges),
+            random=RandomStreams(NEVER, NEVER, *_edge_streams(self.edges, context)),
+            overwrite=_may_overwrite(context),
         )
         assert updated is not None
         return updated
 
 
-def _fits(*tensors: Tensor) -> bool:
-    return all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
+def activation_name(activation: nn.Module) -> str:
+    """The kernel's name of a non-linearity."""
+    name = _ACTIVATIONS.get(type(activation))
+    if name is None or getattr(activation, "alpha", 1.0) != 1.0 or getattr(activation, "approximate", "none") != "none":
+        known = ", ".join(kind.__name__ for kind in _ACTIVATIONS)
+        raise ConfigError(f"the CPU kernel knows the activations {known}, not {activation}; use the backend 'plain'")
+    return name
 
 
-def _may_overwrite(scope: Scope) -> bool:
-    return scope.owns_edges and torch.is_inference_mode_enabled() and not torch.compiler.is_compiling()
+def packed(context: AttentionContext) -> Packed:
+    """Return the layout of a batch, which must be packed."""
+    if not isinstance(context.layout, Packed):
+        raise ConfigError(
+            f"the CPU kernel computes packed batches, not {type(context.layout).__name__.lower()} ones; "
+            "collate them packed, or build the model with the backend 'plain'"
+        )
+    return context.layout
 
 
-def _edges_fit(edges: nn.Module) -> bool:
-    """The kernel knows ELU and no dropout inside the edge update."""
-    if not isinstance(edges, ResidualEdges):
-        return True
-    quiet = not edges.training or all(_silent(dropout) for dropout in (edges.dropout, edges.ffn.dropout))
-    return quiet and isinstance(edges.ffn.activation, nn.ELU)
+def _may_overwrite(context: AttentionContext) -> bool:
+    return context.owns_edges and torch.is_inference_mode_enabled() and not torch.compiler.is_compiling()
 
 
-def _silent(dropout: Dropout) -> bool:
-    return dropout.probability == 0
+def _stream(part: Dropout | RandomMasking, stream: Stream, context: AttentionContext) -> RandomStream:
+    if not part.training or part.probability == 0:
+        return NEVER
+    return RandomStream(part.probability, derive(context.keys, part.layer, stream))
+
+
+def _edge_streams(edges: ResidualEdges | FrozenEdges, context: AttentionContext) -> tuple[RandomStream, ...]:
+    """Dropout of the edge update and of its feed-forward block."""
+    if isinstance(edges, FrozenEdges):
+        return ()
+    return tuple(_stream(dropout, dropout.stream, context) for dropout in (edges.dropout, edges.ffn.dropout))
 
 
 def _eps(norm: nn.Module) -> float:
     return norm.eps if isinstance(norm, nn.LayerNorm) else 0.0
 
 
-def _weights(logits: Logits, edges: nn.Module, gate: nn.Linear | None) -> PairWeights:
+def _ffn_eps(edges: ResidualEdges | FrozenEdges) -> float:
+    return 0.0 if isinstance(edges, FrozenEdges) else _eps(edges.ffn.norm)
+
+
+def _weights(logits: Logits, edges: ResidualEdges | FrozenEdges, gate: NoGate | SigmoidGate | None) -> PairWeights:
     weights = PairWeights(
         E=_pair(logits.E),
         norm=_pair(logits.norm_e) if isinstance(logits.norm_e, nn.LayerNorm) else None,
-        G=None if gate is None else _pair(gate),
+        G=_pair(gate.G) if isinstance(gate, SigmoidGate) else None,
     )
-    if not isinstance(edges, ResidualEdges):
+    if isinstance(edges, FrozenEdges):
         return weights
     ffn = edges.ffn
     assert isinstance(ffn.norm, nn.LayerNorm)

@@ -24,10 +24,11 @@ struct EgtNormLinearGradients {
     float *d_norm_weight, *d_norm_bias, *d_weight, *d_bias;
 };
 
-// h1 = h + O out + b_O;  h_new = h1 + W2 a + b2  with  a = ELU(W1 LN(h1) + b1).
+// h1 = h + D1 (O out + b_O);  h_new = h1 + D2 (W2 a + b2)  with  a = act(W1 LN(h1) + b1).
 struct EgtNodeUpdate {
     int64_t num_rows, width, hidden_width;
     int64_t num_threads, portable;
+    int64_t activation;                     // EgtActivation
     double eps;
     const void *run_parallel;
     const float *h, *out;                   // (M, d)
@@ -35,8 +36,11 @@ struct EgtNodeUpdate {
     const float *norm_weight, *norm_bias;   // (d)
     const float *W1_weight, *W1_bias;       // (m, d), (m)
     const float *W2_weight, *W2_bias;       // (d, m), (d)
+    const float *D1, *D2;                   // (M, d) factors of a dropout, 0 or 1 / (1 - p); null: none
     float *h_new;                           // (M, d); not read or written by the backward pass
-    float *h1, *a;                          // (M, d), (M, m); null: not kept. The backward pass reads them
+    // (M, d), (M, m); null: not kept. The backward pass reads them. `hidden` is a for ELU, whose slope follows from it,
+    // and the input of the activation for the others.
+    float *h1, *hidden;
 };
 
 struct EgtNodeUpdateGradients {
@@ -51,3 +55,8 @@ int egt_norm_linear_backward(const EgtNormLinear *call, const EgtNormLinearGradi
 int egt_node_update(const EgtNodeUpdate *call);
 int egt_node_update_backward(const EgtNodeUpdate *call, const EgtNodeUpdateGradients *gradients);
 }
+
+static_assert(sizeof(EgtNormLinear) == 13 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
+static_assert(sizeof(EgtNormLinearGradients) == 6 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
+static_assert(sizeof(EgtNodeUpdate) == 23 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
+static_assert(sizeof(EgtNodeUpdateGradients) == 11 * 8, "a field is not 8 bytes wide, or binding.py lacks one");

@@ -8,6 +8,9 @@
 
 extern "C" {
 
+// The non-linearity of a feed-forward block. GELU is the exact one, with erf.
+enum EgtActivation { kEgtElu = 0, kEgtGelu = 1, kEgtRelu = 2, kEgtSilu = 3 };
+
 // Weights and biases of the pass, or the gradients of the same. A null weight switches its part off.
 struct EgtPairParameters {
     float *norm_weight, *norm_bias;          // (d_e) LayerNorm of e; null: E and G read e itself
@@ -22,24 +25,28 @@ struct EgtPairParameters {
 struct EgtPairPass {
     int64_t num_graphs, num_nodes, num_pairs;
     int64_t node_width, edge_width, num_heads, hidden_width;  // d, d_e, H, m
+    int64_t activation;         // of the feed-forward block: EgtActivation
     int64_t attends;            // 0: edges only (qkv holds Q|K, no values, no gate, no node output)
     int64_t centrality;         // 1: scale row i by ln(1 + sum_j g_ij)
     int64_t num_virtual_nodes;  // rows of virtual nodes are not scaled
     int64_t query_rows;         // only the first rows of each graph are computed; 0: all (frozen edges only)
     int64_t masks_gates;        // random masking: 1 on logits and gates, 0 on logits only
     int64_t mask_threshold;     // random masking drops where bits < threshold; 0: never
-    int64_t dropout_threshold;  // the same for attention dropout
+    int64_t dropout_threshold;  // the same for attention dropout,
+    int64_t edge_dropout_threshold, ffn_dropout_threshold;  // for O H_hat, and for the output of the feed-forward block
     int64_t num_threads;
     int64_t portable;  // 1: do not use AVX2
     double norm_eps, ffn_norm_eps;
     double clip_low, clip_high, scale;
     double dropout_scale;         // 1 / (1 - p)
+    double edge_dropout_scale, ffn_dropout_scale;
     const int64_t *sizes;         // (B) N_b
     const float *qkv;             // (M, 3 d) as Q|K|V, head-major channels; (M, 2 d) without values
     const float *e;               // (P, d_e)
     const uint8_t *allowed;       // (P) nonzero where i may attend j; null: everyone
     const int64_t *mask_keys;     // (B, 2) 32-bit keys of the masking stream
     const int64_t *dropout_keys;  // (B, 2) 32-bit keys of the dropout stream
+    const int64_t *edge_dropout_keys, *ffn_dropout_keys;  // (B, 2) likewise
     const void *run_parallel;     // GOMP_parallel of the process's OpenMP runtime; null: own threads
     EgtPairParameters parameters;
 };
@@ -56,4 +63,11 @@ int egt_pair_pass_backward(const EgtPairPass *pass, const float *d_out, const fl
 
 // 1 if this machine runs the AVX2 path.
 int egt_pair_pass_has_avx2(void);
+
+// The sizes in bytes of EgtPairParameters, EgtPairPass, EgtNormLinear, EgtNormLinearGradients, EgtNodeUpdate and
+// EgtNodeUpdateGradients, then a zero: the caller's mirrors of these structs must have the same.
+const int64_t *egt_struct_sizes(void);
 }
+
+static_assert(sizeof(EgtPairParameters) == 14 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
+static_assert(sizeof(EgtPairPass) == (19 + 8 + 9 + 14) * 8, "a field is not 8 bytes wide, or binding.py lacks one");

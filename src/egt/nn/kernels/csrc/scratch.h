@@ -58,4 +58,10 @@ class Scratch {
     size_t capacity_ = 0, used_ = 0;
 };
 
+// This thread's working memory.
+inline Scratch &own_scratch() {
+    thread_local Scratch scratch;
+    return scratch;
+}
+
 }  // namespace egt

@@ -1,0 +1,57 @@
+"""What all inputs share: settings, features they read, encodings they need, and the module that embeds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, PositiveInt
+
+from egt.encodings.encoding import Encoding
+from egt.parts import Part, Registry
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from egt.config.run import RunConfig
+
+Absent = Literal["zero", "learned"]
+Hops = Annotated[int, Field(ge=1, le=254)]
+Sizes = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+
+
+class Input(Part):
+    """One term of the sum that enters a channel."""
+
+    def features(self) -> Mapping[str, Any]:
+        """The fields of `FeatureSchema` that a graph must have."""
+        return {}
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        """What is computed for each graph beforehand."""
+        return ()
+
+    def module(self, width: int) -> nn.Module:
+        """The learned half: a module from a `GraphBatch` to rows of this width."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it is embedded (method `module`)")
+
+
+class NodeInput(Input):
+    """A term of the node channel; its module gives (nodes..., d_h)."""
+
+    registry: ClassVar[Registry[type[NodeInput]]] = Registry("node input", __package__)
+
+
+class PairInput(Input):
+    """A term of the edge channel; its module gives (pairs..., d_e). `needs_all_pairs` rules out the edge list."""
+
+    registry: ClassVar[Registry[type[PairInput]]] = Registry("pair input", __package__)
+    needs_all_pairs: ClassVar[bool] = True
+
+    def check(self, run: RunConfig) -> None:
+        """Refuse a layout that lacks the pairs."""
+        if self.needs_all_pairs and run.data.layout == "edge_list":
+            raise ValueError(
+                f"data.layout edge_list holds no pairs except edges, and the input {self.kind} describes all of them; "
+                "drop it, or use the packed layout"
+            )

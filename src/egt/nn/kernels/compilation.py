@@ -1,0 +1,158 @@
+"""The fused kernel's library: prebuilt in the package, or compiled at first use and kept in the user's cache.
+
+Standard library only: `hatch_build.py`, which puts the library into the wheel, loads this file by its path, where
+neither torch nor this package is installed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import logging
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+PACKAGE = Path(__file__).parent
+SOURCES = PACKAGE / "csrc"
+FLAGS = (
+    *("-std=c++17", "-O3", "-fPIC", "-pthread"),
+    "-ffp-contract=fast",  # a * b + c becomes one fused instruction where the machine has it
+    *("-Wno-psabi", "-Wno-ignored-attributes"),  # vector types never cross a function that is not inlined
+)
+_UNFINISHED = "unfinished-"  # begins the name of a folder in which a compiler works
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept: $EGT_CACHE_DIR, by default ~/.cache/egt."""
+    return Path(os.environ.get("EGT_CACHE_DIR") or "~/.cache/egt").expanduser() / "kernels"
+
+
+def compiler() -> str | None:
+    """The C++ compiler: $CXX, else g++, c++ or clang++; None if there is none."""
+    candidates = (os.environ.get("CXX"), "g++", "c++", "clang++")
+    return next((path for name in candidates if name and (path := shutil.which(name))), None)
+
+
+def prebuilt(flags: Sequence[str] = FLAGS) -> Path:
+    """Where a wheel holds the library of these sources and flags; it does not exist in a source checkout.
+
+    The compiler has no part in the name: where the library is used there may be none.
+    """
+    return PACKAGE / f"pair_pass-{_key(flags)}.so"
+
+
+def build(flags: Sequence[str] = FLAGS, folder: Path | None = None) -> Path | None:
+    """The shared library: the package's own, else the cache's, else compiled.
+
+    The name of a compiled one holds a hash of the sources, the flags, the compiler's version and the kind of machine.
+    Of several processes one compiles and the others wait for it. A build happens in a folder of its own and is then
+    renamed: even where there are no locks nobody ever loads a half-written library.
+
+    Args:
+        flags: of the compiler.
+        folder: to keep it in, by default `cache_folder()`.
+
+    Returns:
+        The path of the library; None, after a one-line notice, if there is no compiler or it fails.
+    """
+    if (library := prebuilt(flags)).exists() and _loads(library):
+        return library
+    cxx = compiler()
+    if cxx is None:
+        log.warning("no C++ compiler found (looked for $CXX, g++, c++, clang++)")
+        return None
+    version = subprocess.run([cxx, "--version"], capture_output=True, text=True, check=False).stdout
+    folder = folder or cache_folder()
+    library = folder / f"pair_pass-{_key(flags, version, sys.platform, platform.machine())}.so"
+    if library.exists():
+        return library
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _sole_compiler(folder):
+            if library.exists():  # the one we waited for compiled it
+                return library
+            log.warning("compiling the fused kernel (once, a few seconds) ...")
+            with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as scratch:
+                _compile(cxx, flags, Path(scratch)).replace(library)
+    except OSError as error:
+        log.warning("cannot write the fused kernel to %s (%s)", folder, error)
+        return None
+    except subprocess.CalledProcessError as error:
+        reason = next((line for line in error.stderr.splitlines() if "error" in line), error.stderr[:200])
+        log.warning("the fused kernel does not compile with %s (%s)", cxx, reason)
+        return None
+    return library
+
+
+def _key(flags: Sequence[str], *circumstances: str) -> str:
+    content = [part for path in sorted(SOURCES.iterdir()) for part in (path.name.encode(), path.read_bytes())]
+    words = [" ".join(flags), *circumstances]
+    return hashlib.sha256(b"\0".join([*content, *(word.encode() for word in words)])).hexdigest()[:16]
+
+
+def _loads(library: Path) -> bool:
+    """True if this machine can load a library that another one compiled; it may have an older C++ runtime."""
+    try:
+        ctypes.CDLL(str(library))
+    except OSError as error:
+        log.warning("the package's fused kernel does not load here (%s): compiling it instead", error)
+        return False
+    return True
+
+
+@contextmanager
+def _sole_compiler(folder: Path) -> Iterator[None]:
+    """Holds the lock of the cache, which only saves double work: where there are no locks everyone compiles.
+
+    The operating system releases the lock of a process that is killed; what it left is removed.
+    """
+    with ExitStack() as stack:
+        try:
+            if _lock(stack.enter_context(open(folder / ".lock", "w")).fileno()):
+                for leftover in folder.glob(f"{_UNFINISHED}*"):
+                    shutil.rmtree(leftover, ignore_errors=True)
+        except OSError as error:
+            log.info("%s cannot be locked (%s): going on without", folder, error)
+        yield
+
+
+def _lock(handle: int) -> bool:
+    """True once the lock is ours, False where the system has no such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        log.warning("another process is compiling the fused kernel: waiting for it ...")
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    return True
+
+
+def _compile(cxx: str, flags: Sequence[str], scratch: Path) -> Path:
+    """Compiles all sources at once, one process each, and links them in `scratch`."""
+    sources = sorted(SOURCES.glob("*.cpp"))
+    objects = [scratch / f"{source.stem}.o" for source in sources]
+    library = scratch / "pair_pass.so"
+    commands = [
+        [cxx, *flags, "-c", str(source), "-o", str(target)] for source, target in zip(sources, objects, strict=True)
+    ]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(_run, commands))
+    _run([cxx, *flags, "-shared", *map(str, objects), "-o", str(library)])
+    return library
+
+
+def _run(command: list[str]) -> None:
+    subprocess.run(command, capture_output=True, text=True, check=True)

@@ -1,0 +1,184 @@
+// Logits, softmax, gates and aggregation of a tile.
+#pragma once
+
+#include "gemm.h"
+#include "lanes.h"
+#include "randomness.h"
+#include "target.h"
+#include "workspace.h"
+
+namespace egt::EGT_TARGET {
+
+// Products of a row of `channels` factors with `Vectors` times eight columns of m.
+template <int Vectors>
+EGT_INLINE void dot_block(Lanes (&product)[Vectors], const float *factors, const float *m, int stride, int channels) {
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v) product[v] = Lanes{};
+    for (int c = 0; c < channels; ++c) {
+        const Lanes factor = splat(factors[c]);
+#pragma GCC unroll 4
+        for (int v = 0; v < Vectors; ++v) product[v] += factor * load(m + c * stride + v * kLanes);
+    }
+}
+
+// Calls body(j, integral constant Vectors) for the columns of a row, four vectors at a time.
+template <class Body>
+EGT_INLINE void for_each_block(int n, Body body) {
+    for (int j = 0; j < n; j += 4 * kLanes)
+        with_constant<4>(std::min(4, (n - j + kLanes - 1) / kLanes),
+                         [&](auto Vectors) EGT_LAMBDA_INLINE { body(j, Vectors); });
+}
+
+// H_hat = clip(scale <Q_i, K_j>) + E for `Vectors` times eight keys. `slope` (may be null) receives scale where the
+// logit is inside the clip range and 0 outside.
+template <int Vectors>
+EGT_INLINE void logits_block(const EgtPairPass &pass, const float *query, const float *keys, int key_stride,
+                             int head_width, const float *E, float *H_hat, float *slope) {
+    const float scale = pass.scale, low = pass.clip_low, high = pass.clip_high;
+    Lanes product[Vectors];
+    dot_block(product, query, keys, key_stride, head_width);
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v) {
+        const Lanes logit = product[v] * scale;
+        const Lanes clipped = at_most(high, at_least(low, logit));
+        store(H_hat + v * kLanes, clipped + load(E + v * kLanes));
+        if (slope != nullptr) store(slope + v * kLanes, keep_where(clipped == logit, splat(scale)));
+    }
+}
+
+inline void compute_logits(Workspace &work, const Tile &tile, float *slope) {
+    const Plan &plan = work.plan;
+    const int stride = plan.tile_stride, n = tile.num_nodes;
+    for (int head = 0; head < plan.num_heads; ++head) {
+        const float *keys = work.keys + head * plan.head_width * plan.key_stride;
+        for (int row = 0; row < tile.num_rows; ++row) {
+            const float *query = tile.qkv_row(plan, row) + head * plan.head_width;
+            const int at = head * stride + row * n;
+            for_each_block(n, [&](int j, auto Vectors) EGT_LAMBDA_INLINE {
+                logits_block<Vectors>(plan.pass, query, keys + j, plan.key_stride, plan.head_width, work.EG + at + j,
+                                      work.H_hat + at + j, slope != nullptr ? slope + at + j : nullptr);
+            });
+        }
+    }
+    clear_beyond(work.H_hat, plan.num_heads, plan, tile);
+}
+
+// Per pair of the tile: who may attend whom, and the part of the random bits that the heads share.
+inline void prepare_noise(Workspace &work, const Tile &tile) {
+    const EgtPairPass &pass = work.plan.pass;
+    const int n = tile.num_nodes;
+    for (int row = 0; row < tile.num_rows; ++row) {
+        const uint8_t *allowed = pass.allowed != nullptr ? pass.allowed + tile.first_pair + int64_t{row} * n : nullptr;
+        for (int j = 0; j < n; j += kLanes) {
+            const int at = row * n + j;
+            IntLanes open = first_lanes(n - j);
+            if (allowed != nullptr)
+                for (int lane = 0; lane < kLanes && j + lane < n; ++lane) open[lane] = allowed[j + lane] ? -1 : 0;
+            store_bits(work.open + at, (BitLanes)open);
+        }
+    }
+    if (pass.mask_threshold > 0) hash_pairs(work.mask_hash, pass.mask_keys, tile);
+    if (pass.dropout_threshold > 0) hash_pairs(work.dropout_hash, pass.dropout_keys, tile);
+}
+
+// Fills the row buffers of a head: exponentials (zero where masked), gates, weights = exponential * gate * dropout, and
+// the numbers of each row. One step after the other for all rows, as a row's own steps wait for one another.
+template <bool Gated, bool Noisy>
+EGT_INLINE void attend_head(Workspace &work, const Tile &tile, int head) {
+    const Plan &plan = work.plan;
+    const EgtPairPass &pass = plan.pass;
+    const int n = tile.num_nodes;
+    const float *H_hat = work.H_hat + head * plan.tile_stride;
+    const float *G = work.EG + (plan.num_heads + head) * plan.tile_stride;
+    constexpr float kClosed = -std::numeric_limits<float>::max();
+
+    for (int row = 0; row < tile.num_rows; ++row) {
+        const int in_tile = row * n;
+        float *logits = work.exponentials + row * tile.row_stride;
+        Lanes highest = splat(kClosed);
+        for (int j = 0; j < n; j += kLanes) {
+            IntLanes on = first_lanes(n - j);
+            if (Noisy) {
+                on &= (IntLanes)load_bits(work.open + in_tile + j);
+                if (pass.mask_threshold > 0) on &= kept(work.mask_hash + in_tile + j, head, pass.mask_threshold);
+            }
+            const Lanes logit = on ? load(H_hat + in_tile + j) : splat(kClosed);
+            store(logits + j, logit);
+            highest = maximum(highest, logit);
+        }
+        work.rows[row].top = maximum_of(highest);
+    }
+    for (int row = 0; row < tile.num_rows; ++row) {
+        RowStatistics &statistics = work.rows[row];
+        const int in_tile = row * n, in_rows = row * tile.row_stride;
+        Lanes sum = {}, gate_sum = {};
+        for (int j = 0; j < n; j += kLanes) {
+            const Lanes logit = load(work.exponentials + in_rows + j);
+            const IntLanes on = logit != kClosed;
+            const Lanes exponentials = keep_where(on, exponential(logit - statistics.top, 0.0f));
+            sum += exponentials;
+            Lanes weights = exponentials;
+            if (Gated) {
+                IntLanes gate_on = first_lanes(n - j);
+                if (Noisy) gate_on = pass.masks_gates ? on : gate_on & (IntLanes)load_bits(work.open + in_tile + j);
+                const Lanes gates = keep_where(gate_on, sigmoid(load(G + in_tile + j)));
+                gate_sum += gates;
+                weights *= gates;
+                store(work.gates + in_rows + j, gates);
+            }
+            if (Noisy && pass.dropout_threshold > 0) {
+                const IntLanes keep = kept(work.dropout_hash + in_tile + j, head, pass.dropout_threshold);
+                weights = keep_where(keep, weights * static_cast<float>(pass.dropout_scale));
+            }
+            store(work.exponentials + in_rows + j, exponentials);
+            store(work.weights + in_rows + j, weights);
+        }
+        const float total = sum_of(sum);
+        statistics.inverse_sum = total == 0.0f ? 0.0f : 1.0f / total;
+        statistics.gate_sum = Gated ? sum_of(gate_sum) : 0.0f;
+        statistics.scaled = Gated && pass.centrality && tile.first_row + row >= pass.num_virtual_nodes;
+        statistics.scale = statistics.scaled ? std::log1p(statistics.gate_sum) : 1.0f;
+    }
+}
+
+// to[c] = factor * sum_j x_j m[c, j] for the channels of a head.
+EGT_INLINE void aggregate(float *to, float factor, const float *x, const float *m, int stride, int channels, int n) {
+    for (int first = 0; first < channels; first += 8) {
+        with_constant<8>(std::min(8, channels - first), [&](auto Channels) EGT_LAMBDA_INLINE {
+            constexpr int count = Channels;
+            Lanes sum[8] = {};
+            for (int j = 0; j < n; j += kLanes) {
+                const Lanes lanes = load(x + j);
+#pragma GCC unroll 8
+                for (int c = 0; c < count; ++c) sum[c] += lanes * load(m + (first + c) * stride + j);
+            }
+            const Lanes total = sums_of(sum) * factor;
+            for (int c = 0; c < count; ++c) to[first + c] = total[c];
+        });
+    }
+}
+
+template <bool Gated, bool Noisy>
+inline void attend_tile(Workspace &work, const Tile &tile, float *out) {
+    const Plan &plan = work.plan;
+    for (int head = 0; head < plan.num_heads; ++head) {
+        const float *values = work.values + head * plan.head_width * plan.key_stride;
+        attend_head<Gated, Noisy>(work, tile, head);
+        for (int row = 0; row < tile.num_rows; ++row) {
+            float *to = out + (tile.first_node + tile.first_row + row) * plan.node_width + head * plan.head_width;
+            aggregate(to, work.rows[row].inverse_sum * work.rows[row].scale, work.weights + row * tile.row_stride,
+                      values, plan.key_stride, plan.head_width, tile.num_nodes);
+        }
+    }
+}
+
+inline void attend(Workspace &work, const Tile &tile, float *out) {
+    const Plan &plan = work.plan;
+    if (plan.noisy) prepare_noise(work, tile);
+    if (plan.gated)
+        plan.noisy ? attend_tile<true, true>(work, tile, out) : attend_tile<true, false>(work, tile, out);
+    else
+        plan.noisy ? attend_tile<false, true>(work, tile, out) : attend_tile<false, false>(work, tile, out);
+}
+
+}  // namespace egt::EGT_TARGET

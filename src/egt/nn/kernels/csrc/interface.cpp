@@ -1,0 +1,90 @@
+// The C interface: picks the code for the machine at hand and turns exceptions into numbers.
+#include <new>
+#include <system_error>
+
+#include "entry_points.h"
+#include "node_pass.h"
+#include "pair_pass.h"
+#include "plan.h"
+
+namespace {
+
+// What the C functions return.
+enum Status { kDone = 0, kSizesDoNotMatch = 1, kOutOfMemory = 2, kNoThreads = 3 };
+
+const egt::EntryPoints &kernel_for(bool portable) {
+#if EGT_X86
+    if (!portable && egt_pair_pass_has_avx2()) return egt::avx2::kEntryPoints;
+#endif
+    return egt::portable::kEntryPoints;
+}
+
+// The status of a job, or that of what it throws: no exception may leave a C function.
+template <class Job>
+int status_of(Job job) {
+    try {
+        job();
+    } catch (const std::bad_alloc &) {
+        return kOutOfMemory;
+    } catch (const std::system_error &) {
+        return kNoThreads;
+    }
+    return kDone;
+}
+
+// Runs a job on the plan of a pass.
+template <class Job>
+int with_plan(const EgtPairPass &pass, bool attends, bool updates, bool backward, Job job) {
+    bool match = false;
+    const int status = status_of([&] {
+        const egt::Plan plan(pass, attends, updates, backward);
+        match = plan.sizes_match();
+        if (match) job(plan);
+    });
+    return status == kDone && !match ? kSizesDoNotMatch : status;
+}
+
+}  // namespace
+
+int egt_pair_pass_has_avx2(void) {
+#if EGT_X86
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return 0;
+#endif
+}
+
+int egt_pair_pass_forward(const EgtPairPass *pass, float *out, float *e_new) {
+    return with_plan(*pass, out != nullptr, e_new != nullptr, false,
+                     [&](const egt::Plan &plan) { kernel_for(pass->portable).forward(plan, out, e_new); });
+}
+
+int egt_pair_pass_backward(const EgtPairPass *pass, const float *d_out, const float *d_e_new, float *d_qkv,
+                           float *d_e, const EgtPairParameters *d_parameters) {
+    return with_plan(*pass, d_out != nullptr, d_e_new != nullptr, true, [&](const egt::Plan &plan) {
+        kernel_for(pass->portable).backward(plan, d_out, d_e_new, d_qkv, d_e, *d_parameters);
+    });
+}
+
+int egt_norm_linear(const EgtNormLinear *call) {
+    return status_of([&] { kernel_for(call->portable).norm_linear(*call); });
+}
+
+int egt_norm_linear_backward(const EgtNormLinear *call, const EgtNormLinearGradients *gradients) {
+    return status_of([&] { kernel_for(call->portable).norm_linear_backward(*call, *gradients); });
+}
+
+int egt_node_update(const EgtNodeUpdate *call) {
+    return status_of([&] { kernel_for(call->portable).node_update(*call); });
+}
+
+int egt_node_update_backward(const EgtNodeUpdate *call, const EgtNodeUpdateGradients *gradients) {
+    return status_of([&] { kernel_for(call->portable).node_update_backward(*call, *gradients); });
+}
+
+const int64_t *egt_struct_sizes(void) {
+    static const int64_t sizes[] = {sizeof(EgtPairParameters),     sizeof(EgtPairPass),   sizeof(EgtNormLinear),
+                                    sizeof(EgtNormLinearGradients), sizeof(EgtNodeUpdate), sizeof(EgtNodeUpdateGradients),
+                                    0};
+    return sizes;
+}

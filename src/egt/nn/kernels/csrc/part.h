@@ -1,0 +1,148 @@
+// The pass over the rows of one part.
+#pragma once
+
+#include "attention.h"
+#include "attention_backward.h"
+#include "edges.h"
+#include "lanes.h"
+#include "target.h"
+#include "workspace.h"
+
+namespace egt::EGT_TARGET {
+
+// Gradients of K and V of a graph that several parts share, as (N, d) blocks; added up in the order of the parts.
+struct SharedGraph {
+    int64_t graph;
+    std::vector<float> d_keys, d_values;
+};
+
+// What one part hands back: sums that are added in a fixed order after all parts are done.
+struct PartSums {
+    ParameterSums parameters;
+    std::vector<SharedGraph> graphs;
+};
+
+inline void forward_part(const Plan &plan, const std::vector<RowRange> &rows, Scratch &scratch, float *out,
+                         float *e_new) {
+    Workspace work(plan, scratch, false);
+    for (const RowRange &range : rows) {
+        load_graph(work, range.graph);
+        for_each_tile(plan, range, [&](const Tile &tile) {
+            read_edges(work, tile, work.edges_normalized, plan.chunk_stride, 0);
+            compute_logits(work, tile, nullptr);
+            if (plan.attends) attend(work, tile, out);
+            if (plan.updates) update_edges(work, tile, e_new);
+        });
+    }
+}
+
+// Writes the gradients of K and V of the current graph to d_qkv, or keeps them if other parts have rows of it too.
+inline void store_graph(const Workspace &work, const RowRange &range, float *d_qkv, PartSums &sums) {
+    const Plan &plan = work.plan;
+    const int n = plan.size(range.graph), d = plan.node_width, stride = plan.key_stride;
+    if (range.last_row - range.first_row == plan.num_rows(range.graph)) {
+        float *to = d_qkv + plan.node_start[range.graph] * plan.qkv_width;
+        store_channels(work.d_keys, stride, n, d, to + d, plan.qkv_width);
+        if (plan.attends) store_channels(work.d_values, stride, n, d, to + 2 * d, plan.qkv_width);
+        return;
+    }
+    SharedGraph shared{range.graph, {}, {}};
+    shared.d_keys.resize(size_t(n) * d);
+    store_channels(work.d_keys, stride, n, d, shared.d_keys.data(), d);
+    if (plan.attends) {
+        shared.d_values.resize(size_t(n) * d);
+        store_channels(work.d_values, stride, n, d, shared.d_values.data(), d);
+    }
+    sums.graphs.push_back(std::move(shared));
+}
+
+inline void backward_part(const Plan &plan, const std::vector<RowRange> &rows, Scratch &scratch, const float *d_out,
+                          const float *d_e_new, float *d_qkv, float *d_e, PartSums &sums) {
+    Workspace work(plan, scratch, true);
+    const size_t graph_floats = size_t(plan.node_width) * plan.key_stride;
+    for (const RowRange &range : rows) {
+        load_graph(work, range.graph);
+        std::fill_n(work.d_keys, graph_floats, 0.0f);
+        if (plan.attends) std::fill_n(work.d_values, graph_floats, 0.0f);
+        for_each_tile(plan, range, [&](const Tile &tile) {
+            read_edges(work, tile, work.normalized, plan.tile_stride, 1);
+            compute_logits(work, tile, work.logit_slope);
+            if (plan.updates) update_edges_backward(work, tile, d_e_new, sums.parameters);
+            attend_backward(work, tile, d_out, d_qkv);
+            read_edges_backward(work, tile, d_e, sums.parameters);
+        });
+        store_graph(work, range, d_qkv, sums);
+    }
+}
+
+inline void add(std::vector<float> &to, const std::vector<float> &from) {
+    for (size_t i = 0; i < from.size(); ++i) to[i] += from[i];
+}
+
+// Adds up what the parts kept, in their order, and turns folded gradients into those of the parameters.
+inline void gather(const Plan &plan, std::vector<PartSums> &parts, float *d_qkv, const EgtPairParameters &d) {
+    const EgtPairParameters &p = plan.pass.parameters;
+    const int d_e = plan.edge_width, H = plan.num_heads, m = plan.hidden_width;
+    ParameterSums &total = parts[0].parameters;
+    for (size_t part = 1; part < parts.size(); ++part) {
+        const ParameterSums &sums = parts[part].parameters;
+        add(total.EG_weight, sums.EG_weight), add(total.EG_bias, sums.EG_bias);
+        add(total.O_weight, sums.O_weight), add(total.O_bias, sums.O_bias);
+        add(total.W1_weight, sums.W1_weight), add(total.W1_bias, sums.W1_bias);
+        add(total.W2_weight, sums.W2_weight), add(total.W2_bias, sums.W2_bias);
+    }
+    int64_t last_graph = -1;  // the parts of a graph follow one another; the first of them sets its gradients
+    for (const PartSums &part : parts)
+        for (const SharedGraph &shared : part.graphs) {
+            const int width = plan.node_width;
+            const bool first = std::exchange(last_graph, shared.graph) != shared.graph;
+            const auto collect = [&](float *to, const float *from) {
+                for (int c = 0; c < width; ++c) to[c] = first ? from[c] : to[c] + from[c];
+            };
+            for (int row = 0; row < plan.size(shared.graph); ++row) {
+                float *to = d_qkv + (plan.node_start[shared.graph] + row) * plan.qkv_width;
+                collect(to + width, &shared.d_keys[size_t(row) * width]);
+                if (plan.attends) collect(to + 2 * width, &shared.d_values[size_t(row) * width]);
+            }
+        }
+    const auto weight = [&](const std::vector<float> &sums) {
+        return [&plan, &sums](int row, int col) { return sums[size_t(row) * plan.pair_stride + col]; };
+    };
+    const auto transposed = [&](const std::vector<float> &sums) {
+        return [&plan, &sums](int row, int col) { return sums[size_t(col) * plan.pair_stride + row]; };
+    };
+    const auto gate_weight = [&](int row, int col) { return weight(total.EG_weight)(H + row, col); };
+    add_unfolded(weight(total.EG_weight), total.EG_bias.data(), p.E_weight, H, d_e, p.norm_weight, p.norm_bias,
+                 d.E_weight, d.E_bias, d.norm_weight, d.norm_bias);
+    if (plan.gated)
+        add_unfolded(gate_weight, total.EG_bias.data() + H, p.G_weight, H, d_e, p.norm_weight, p.norm_bias, d.G_weight,
+                     d.G_bias, d.norm_weight, d.norm_bias);
+    if (!plan.updates) return;
+    add_unfolded(transposed(total.O_weight), total.O_bias.data(), p.O_weight, d_e, H, nullptr, nullptr, d.O_weight,
+                 d.O_bias, nullptr, nullptr);
+    add_unfolded(weight(total.W1_weight), total.W1_bias.data(), p.W1_weight, m, d_e, p.ffn_norm_weight,
+                 p.ffn_norm_bias, d.W1_weight, d.W1_bias, d.ffn_norm_weight, d.ffn_norm_bias);
+    add_unfolded(transposed(total.W2_weight), total.W2_bias.data(), p.W2_weight, d_e, m, nullptr, nullptr, d.W2_weight,
+                 d.W2_bias, nullptr, nullptr);
+}
+
+template <class Body>
+inline void for_each_part_of(const Plan &plan, Body body) {
+    for_each_part(static_cast<int>(plan.parts.size()), static_cast<int>(plan.pass.num_threads), plan.pass.run_parallel,
+                  body);
+}
+
+inline void forward(const Plan &plan, float *out, float *e_new) {
+    for_each_part_of(plan, [&](int part) { forward_part(plan, plan.parts[part], own_scratch(), out, e_new); });
+}
+
+inline void backward(const Plan &plan, const float *d_out, const float *d_e_new, float *d_qkv, float *d_e,
+              const EgtPairParameters &d_parameters) {
+    std::vector<PartSums> sums(plan.parts.size(), PartSums{ParameterSums(plan), {}});
+    for_each_part_of(plan, [&](int part) {
+        backward_part(plan, plan.parts[part], own_scratch(), d_out, d_e_new, d_qkv, d_e, sums[part]);
+    });
+    gather(plan, sums, d_qkv, d_parameters);
+}
+
+}  // namespace egt::EGT_TARGET

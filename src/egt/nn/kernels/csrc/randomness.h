@@ -1,0 +1,42 @@
+// Counter-based randomness: the same numbers as egt.nn.randomness. What is drawn for a pair (i, j) and a head or channel t
+// depends on the keys of its graph, i, j and t alone.
+#pragma once
+
+#include "lanes.h"
+#include "target.h"
+#include "workspace.h"
+
+namespace egt::EGT_TARGET {
+
+// The 32-bit mixing, on scalars and on lanes.
+template <class Bits>
+EGT_INLINE Bits mix(Bits x) {
+    x ^= x >> 16;
+    x *= 0x7feb352du;
+    x ^= x >> 15;
+    x *= 0x846ca68bu;
+    x ^= x >> 16;
+    return x;
+}
+
+// The part of the random bits of each pair of a tile that its heads or channels share.
+inline void hash_pairs(float *hash, const int64_t *keys, const Tile &tile) {
+    const uint32_t k0 = static_cast<uint32_t>(keys[2 * tile.graph]);
+    const uint32_t k1 = static_cast<uint32_t>(keys[2 * tile.graph + 1]);
+    const IntLanes iota = {0, 1, 2, 3, 4, 5, 6, 7};
+    for (int row = 0; row < tile.num_rows; ++row) {
+        const uint32_t i = tile.first_row + row, of_row = mix<uint32_t>(k0 ^ (i * 0x9E3779B1u));
+        for (int j = 0; j < tile.num_nodes; j += kLanes) {
+            const BitLanes column = ((BitLanes)iota + static_cast<uint32_t>(j)) * 0x85EBCA77u;
+            store_bits(hash + row * tile.num_nodes + j, mix<BitLanes>(column ^ of_row) ^ k1);
+        }
+    }
+}
+
+// True where the random bits of a head or channel say "keep".
+EGT_INLINE IntLanes kept(const float *hash, int channel, int64_t threshold) {
+    const BitLanes bits = mix<BitLanes>(load_bits(hash) ^ (static_cast<uint32_t>(channel) * 0xC2B2AE3Du));
+    return (IntLanes)(bits >= static_cast<uint32_t>(threshold));
+}
+
+}  // namespace egt::EGT_TARGET

@@ -1,0 +1,48 @@
+"""What all schedules share. Each knows its rate at a step, is told every validation loss, and can be put back."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+from egt.parts import Part, Registry
+
+
+class Schedule(Protocol):
+    """A learning rate that may depend on the step and on the validation losses so far."""
+
+    def rate(self, step: int) -> float:
+        """The rate of the optimizer step with this 0-based number."""
+
+    def observe(self, loss: float) -> None:
+        """Take note of the validation loss of an epoch."""
+
+    def state(self) -> dict[str, Any]:
+        """What has to be kept to continue."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a kept state."""
+
+
+class SchedulePart(Part):
+    """The settings of a schedule; `needs_validation` where it is steered by the validation loss."""
+
+    registry: ClassVar[Registry[type[SchedulePart]]] = Registry("schedule", __package__)
+    needs_validation: ClassVar[bool] = False
+
+    def build(self, lr: float) -> Schedule:
+        """The schedule of a run whose optimizer has this rate."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how the rate moves (method `build`)")
+
+
+class StepRate:
+    """The parts of a schedule that is a function of the step alone: nothing to observe, nothing to keep."""
+
+    def observe(self, loss: float) -> None:
+        """See `Schedule.observe`; losses change nothing here."""
+
+    def state(self) -> dict[str, Any]:
+        """See `Schedule.state`; there is none."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See `Schedule.restore`."""

@@ -1,0 +1,42 @@
+"""The memory of a prediction is estimated for what runs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from egt.assemble import build_model
+from egt.config.load import override
+from egt.config.presets import preset
+from egt.execution import memory
+from egt.execution.backends import CPU, PLAIN
+from egt.execution.execution import Execution
+from egt.execution.memory import prediction_bytes, too_large
+from egt.nn.kernels.fused import available
+from egt.training.footprint import synthetic_batch
+from egt.training.live_bytes import LiveBytes
+
+WAYS = [Execution("packed", CPU), Execution("packed", PLAIN), Execution("padded", PLAIN)]
+
+
+@pytest.mark.parametrize("how", WAYS, ids=["kernel", "plain", "padded"])
+@pytest.mark.parametrize("activation", ["elu", "gelu"])
+@pytest.mark.parametrize("name", ["zinc-100k", "pattern-100k", "pcqm4mv2-small"])
+def test_the_memory_of_a_prediction_is_what_is_alive_at_its_peak(name: str, activation: str, how: Execution) -> None:
+    if how.backend is CPU and not available():
+        pytest.skip("no compiler")
+    config = override(preset(name), ["model.num_layers=3", f"model.activation={activation}"])
+    model = build_model(config, backend=how.backend).eval()
+    batch = synthetic_batch(config, (60,), how.layout)
+    with torch.inference_mode(), LiveBytes(model.parameters()) as live:
+        model(batch)
+    estimated = prediction_bytes(config, 60, how)
+    assert 0.8 < estimated / live.peak < 1.5  # rather too much than too little
+
+
+def test_a_list_of_edges_has_nothing_that_grows_with_the_square(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_memory", lambda device: 1000)
+    config = preset("zinc-100k")
+    assert "2,000 nodes" in too_large(config, 2000, torch.device("cpu"))
+    sparse = override(config, ["data.layout=edge_list", "model.scope=neighbors", "task.auxiliary=[]"])
+    assert too_large(sparse, 2000, torch.device("cpu")) == ""

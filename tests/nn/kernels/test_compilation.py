@@ -1,0 +1,262 @@
+"""Compilation happens once, survives races, and says in one line why there is no kernel."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import platform
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from egt.nn.kernels import compilation as module
+from egt.nn.kernels.compilation import FLAGS, SOURCES, build, cache_folder, compiler, prebuilt
+
+
+@pytest.fixture
+def fake_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Installs a shell script as the compiler; it writes one line per call to the returned file."""
+
+    def install(script: str) -> Path:
+        calls = tmp_path / "calls"
+        cxx = tmp_path / "cxx"
+        cxx.unlink(missing_ok=True)  # one that runs cannot be written to
+        cxx.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo fake 1.0 && exit 0\necho "$@" >> {calls}\n{script}\n')
+        cxx.chmod(cxx.stat().st_mode | stat.S_IEXEC)
+        monkeypatch.setenv("CXX", str(cxx))
+        return calls
+
+    return install
+
+
+WRITES_OUTPUT = 'for last; do :; done; sleep 0.05; echo library > "$last"'
+CALLS_OF_ONE_BUILD = len(list(SOURCES.glob("*.cpp"))) + 1  # and one to link
+
+
+def start_builder(folder: Path) -> subprocess.Popen[str]:
+    """A process that is ready to build when it reads a line, and then prints the library's path."""
+    code = f"""
+import importlib.util
+from pathlib import Path
+spec = importlib.util.spec_from_file_location("build", {module.__file__!r})
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+print("ready", flush=True)
+input()
+print(module.build(folder=Path({str(folder)!r})))
+"""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def libraries(folder: Path) -> list[Path]:
+    """Everything in a cache but its lock."""
+    return [path for path in folder.iterdir() if path.name != ".lock"]
+
+
+def test_second_call_finds_the_first_one_s_library(fake_compiler: Callable[[str], Path], tmp_path: Path) -> None:
+    calls = fake_compiler(WRITES_OUTPUT)
+    first = build(folder=tmp_path / "cache")
+    number = len(calls.read_text().splitlines())
+    assert first is not None
+    assert build(folder=tmp_path / "cache") == first
+    assert len(calls.read_text().splitlines()) == number
+    assert libraries(tmp_path / "cache") == [first]
+
+
+def test_flags_machine_and_sources_decide_the_name(
+    fake_compiler: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_compiler(WRITES_OUTPUT)
+    names = {build(folder=tmp_path / "cache"), build(flags=["-O0"], folder=tmp_path / "cache")}
+    other = tmp_path / "csrc"
+    other.mkdir()
+    (other / "a.cpp").write_text("int x;")
+    monkeypatch.setattr(module, "SOURCES", other)
+    names.add(build(folder=tmp_path / "cache"))
+    monkeypatch.setattr(platform, "machine", lambda: "another, with the same home")
+    names.add(build(folder=tmp_path / "cache"))
+    assert len(names) == 4
+
+
+def test_of_processes_that_start_at_once_one_compiles(fake_compiler: Callable[[str], Path], tmp_path: Path) -> None:
+    calls = fake_compiler(WRITES_OUTPUT.replace("0.05", "0.5"))
+    processes = [start_builder(tmp_path / "cache") for _ in range(4)]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    printed, notices = zip(*(process.communicate() for process in processes), strict=True)
+    assert len(calls.read_text().splitlines()) == CALLS_OF_ONE_BUILD
+    assert set(printed) == {f"{libraries(tmp_path / 'cache')[0]}\n"}
+    compiling = [notice for notice in notices if "compiling the fused kernel (once" in notice]
+    assert len(compiling) == 1
+    assert compiling[0].count("\n") == 1
+    waiting = [notice for notice in notices if "waiting for it" in notice]
+    assert waiting
+    assert {notice.count("\n") for notice in waiting} == {1}
+
+
+def test_a_killed_compilation_stops_nobody(fake_compiler: Callable[[str], Path], tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    os.mkfifo(begun)
+    fake_compiler(f"echo > {begun}; sleep 60")
+    process = start_builder(tmp_path / "cache")
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    try:
+        begun.read_text()  # waits for the compiler
+        process.kill()  # its compilers live on, without the lock
+        process.wait()
+        assert [path.is_dir() for path in libraries(tmp_path / "cache")] == [True]
+        fake_compiler(WRITES_OUTPUT)
+        library = build(folder=tmp_path / "cache")
+        assert library is not None
+        assert libraries(tmp_path / "cache") == [library]
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.mark.parametrize("reason", ["no such module", "no such file system"])
+def test_without_locks_builders_at_once_leave_one_whole_library(
+    reason: str, fake_compiler: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(handle: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    if reason == "no such module":
+        monkeypatch.setitem(sys.modules, "fcntl", None)
+    else:
+        monkeypatch.setattr(fcntl, "flock", refuse)
+    calls = fake_compiler(WRITES_OUTPUT)
+    found: list[Path | None] = []
+    threads = [threading.Thread(target=lambda: found.append(build(folder=tmp_path / "cache"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(calls.read_text().splitlines()) > CALLS_OF_ONE_BUILD, "these were to race"
+    assert len(found) == 4
+    assert len(set(found)) == 1
+    assert libraries(tmp_path / "cache") == [found[0]]
+    assert libraries(tmp_path / "cache")[0].read_text() == "library\n"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package whose kernel is one small function."""
+    (tmp_path / "package" / "csrc").mkdir(parents=True)
+    (tmp_path / "package" / "csrc" / "answer.cpp").write_text('extern "C" int answer() { return 42; }')
+    monkeypatch.setattr(module, "PACKAGE", tmp_path / "package")
+    monkeypatch.setattr(module, "SOURCES", tmp_path / "package" / "csrc")
+    return tmp_path / "package"
+
+
+def test_a_prebuilt_library_needs_no_compiler_until_sources_or_flags_change(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if compiler() is None:
+        pytest.skip("no C++ compiler: nothing to load")
+    library = build(folder=tmp_path / "cache")
+    assert library is not None
+    assert library.name != prebuilt().name, "the cache's name holds the compiler too"
+    library.rename(prebuilt())
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert build(folder=tmp_path / "cache") == prebuilt()
+    assert prebuilt().parent == package
+    assert libraries(tmp_path / "cache") == []
+    assert build([*FLAGS, "-g"], folder=tmp_path / "cache") is None
+    (package / "csrc" / "answer.cpp").write_text('extern "C" int answer() { return 43; }')
+    assert build(folder=tmp_path / "cache") is None
+
+
+def test_a_prebuilt_library_that_does_not_load_is_compiled_instead(
+    package: Path, fake_compiler: Callable[[str], Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake_compiler(WRITES_OUTPUT)
+    prebuilt().write_text("for another machine")
+    library = build(folder=tmp_path / "cache")
+    assert library is not None
+    assert library.parent == tmp_path / "cache"
+    assert "does not load here" in caplog.records[0].message
+
+
+def test_machines_without_avx_never_meet_its_instructions() -> None:
+    objdump, library = shutil.which("objdump"), build()
+    if objdump is None or library is None or platform.machine() != "x86_64":
+        pytest.skip("needs a kernel for x86 and objdump")
+    command = [objdump, "--disassemble", "--demangle", "--no-show-raw-insn", str(library)]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    functions = re.split(r"^[0-9a-f]+ <(.*)>:$", listing, flags=re.MULTILINE)[1:]
+    using = {name for name, body in zip(functions[::2], functions[1::2], strict=True) if re.search("[yz]mm", body)}
+    assert "egt::avx2::forward" in str(using)
+    assert [name for name in using if "egt::avx2::" not in name] == []
+
+
+def test_no_compiler_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert build(folder=tmp_path) is None
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "no C++ compiler found" in caplog.text
+
+
+def test_failing_compiler_is_one_line(
+    fake_compiler: Callable[[str], Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake_compiler("echo 'x.cpp:1: error: no such thing' >&2; exit 1")
+    assert build(folder=tmp_path / "cache") is None
+    assert "error: no such thing" in caplog.records[-1].message
+    assert libraries(tmp_path / "cache") == []
+
+
+def test_unwritable_cache_is_one_line(
+    fake_compiler: Callable[[str], Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake_compiler(WRITES_OUTPUT)
+    (tmp_path / "file").write_text("in the way")
+    assert build(folder=tmp_path / "file" / "cache") is None
+    assert "cannot write the fused kernel" in caplog.text
+
+
+def test_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path))
+    assert cache_folder() == tmp_path / "kernels"
+    monkeypatch.delenv("EGT_CACHE_DIR")
+    assert cache_folder() == Path(os.path.expanduser("~")) / ".cache" / "egt" / "kernels"
+
+
+@pytest.mark.parametrize("header", sorted(SOURCES.glob("*.h")), ids=lambda path: path.name)
+def test_every_header_compiles_alone(header: Path) -> None:
+    cxx = compiler()
+    if cxx is None:
+        pytest.skip("no C++ compiler")
+    targets: list[list[str]] = [[]]
+    if platform.machine() == "x86_64":
+        targets.append(["-DEGT_TARGET=avx2", "-DEGT_AVX2=1", "-mavx2", "-mfma"])
+    for target in targets:
+        command = [cxx, *FLAGS, "-Wall", "-fsyntax-only", *target, "-x", "c++", str(header)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+        warnings = [line for line in result.stderr.splitlines() if "warning:" in line]
+        assert [line for line in warnings if "#pragma once in main file" not in line] == []

@@ -1,0 +1,1 @@
+"""Parts for egt that live in a package of their own."""

@@ -1,0 +1,107 @@
+"""A package that egt has never seen adds an encoding, a readout and a task, and all commands work with them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.runs import SMILES, TINY, molecules
+
+PLUGIN = Path(__file__).parent / "plugin"
+PARTS = ("model.pair_inputs+={kind: heat_kernel, times: [1.0]}", "model.readout.kind=moments", "task.kind=poisson")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the package is installed into, apart from this environment."""
+    folder = tmp_path_factory.mktemp("site")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*pip, "--target", str(folder), str(PLUGIN)], check=True, capture_output=True, text=True)
+    return folder
+
+
+def python(*words: str | Path, where: Path, plugin: Path | None) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder, with or without the package on its path."""
+    kept = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    paths = [*([] if plugin is None else [str(plugin)]), *kept]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "EGT_CACHE_DIR": str(where / "cache")}
+    command = [sys.executable, *map(str, words)]
+    return subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def trained(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table and a run with the parts of the package, stopped after an epoch and resumed."""
+    folder = tmp_path_factory.mktemp("work")
+    molecules(folder / "rings.csv", rings=[float(smiles.count("1") // 2) for smiles in SMILES])
+    settings = [*(s for s in TINY if not s.startswith("trainer")), *PARTS]
+    for epochs, more in (("1", []), ("2", ["--resume"])):
+        command = ["-m", "egt", "train", "rings.csv", "--target", "rings", "--out", "run", *more]
+        done = python(*command, "--set", *settings, f"trainer.max_epochs={epochs}", where=folder, plugin=installed)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_a_run_records_where_its_parts_come_from(trained: Path) -> None:
+    config = yaml.safe_load((trained / "run" / "artifact" / "config.yaml").read_text())
+    assert config["plugins"] == ["egt_moments"]
+    assert config["model"]["readout"] == {"kind": "moments"}
+    assert config["model"]["pair_inputs"][-1] == {"kind": "heat_kernel", "times": [1.0]}
+    assert config["task"] == {"kind": "poisson", "names": ["rings"], "auxiliary": []}
+
+
+def test_a_resumed_run_has_both_epochs(trained: Path) -> None:
+    rows = list(csv.DictReader((trained / "run" / "metrics.csv").open()))
+    assert len(rows) == 2
+    assert all(float(row["val_mae"]) >= 0 for row in rows)
+
+
+def test_commands_evaluate_and_predict(trained: Path, installed: Path) -> None:
+    done = python("-m", "egt", "evaluate", "run", "--json", where=trained, plugin=installed)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["metrics"]["mae"] >= 0
+    done = python("-m", "egt", "predict", "run", "CCO", "nonsense", "-o", "out.csv", where=trained, plugin=installed)
+    assert done.returncode == 0, done.stderr
+    good, bad = csv.DictReader((trained / "out.csv").open())
+    assert float(good["rings"]) > 0
+    assert int(good["rings_count"]) == int(float(good["rings"]))
+    assert bad["error"]
+    assert not bad["rings"]
+
+
+def test_python_predicts_what_the_command_does(trained: Path, installed: Path) -> None:
+    code = "import egt; print(egt.load('run').predict(['CCO'])[0].values[0][0])"
+    done = python("-c", code, where=trained, plugin=installed)
+    assert done.returncode == 0, done.stderr
+    command = python("-m", "egt", "predict", "run", "CCO", "-o", "one.csv", where=trained, plugin=installed)
+    assert command.returncode == 0, command.stderr
+    [row] = csv.DictReader((trained / "one.csv").open())
+    assert float(row["rings"]) == pytest.approx(float(done.stdout), rel=1e-6)
+
+
+def test_without_the_package_the_error_names_it(trained: Path) -> None:
+    for command in (["evaluate", "run"], ["predict", "run", "CCO"], ["train", "run", "--resume"]):
+        done = python("-m", "egt", *command, where=trained, plugin=None)
+        assert done.returncode == 2, done.stderr
+        assert "egt_moments" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_package_that_cannot_be_imported_is_named(trained: Path, installed: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    metadata = broken / "egt_broken-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: egt-broken\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[egt.parts]\nbroken = egt_broken_module\n")
+    (broken / "egt_broken_module.py").write_text("import a_module_that_is_not_there\n")
+    done = python("-m", "egt", "train", "rings.csv", "--set", "task.kind=poisson", where=trained, plugin=broken)
+    assert done.returncode == 2
+    assert "egt-broken" in done.stderr
+    assert "Traceback" not in done.stderr
