@@ -20,7 +20,7 @@ def test_processes_share_a_split(in_step: bool, num_workers: int) -> None:
     seen, runs = list[int](), []
     for rank in range(3):
         options = {"in_step": in_step, "num_workers": num_workers}
-        for numbers, batch, output in forward(model, config, samples, None, Processes(rank, 3), **options):  # type: ignore[arg-type]
+        for numbers, batch, output in forward(model, config, samples, None, Processes(rank, 3), **options):
             seen += numbers.tolist()
             assert batch.graph_ids.tolist() == numbers.tolist()
             assert len(output) == len(numbers)

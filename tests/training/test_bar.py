@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.progress import Progress
 
-from egt.training import loop
+from egt.training import work
 from egt.training.bar import RunBar, _clock
 from egt.training.progress import StepSums
 from egt.training.run import train_on
@@ -28,7 +28,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float | None, st
             [task] = self.bar.tasks
             seen.append((task.completed, task.total, task.description, task.fields["facts"]))
 
-    monkeypatch.setattr(loop, "RunBar", Watched)
+    monkeypatch.setattr(work, "RunBar", Watched)
     return seen
 
 

@@ -11,11 +11,13 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from egt.assemble import build_model, build_task, feature_schema, preparation
 from egt.batching.batch import GraphBatch, LayoutName, collate
@@ -134,8 +136,22 @@ def measure_seconds(
 
 def num_parameters(config: RunConfig) -> int:
     """Count the parameters of a run's model, without allocating it."""
-    with torch.device("meta"):
+    with _Unallocated():
         return build_model(config).num_parameters()
+
+
+class _Unallocated(TorchFunctionMode):
+    """New tensors have a shape and no content; with `torch.device("meta")` some would import the compiler."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if function in (torch.empty, torch.zeros, torch.ones, torch.randn, torch.rand):
+            return torch.empty(*args, **{**kwargs, "device": "meta"})
+        if function in (Tensor.normal_, Tensor.uniform_) or getattr(function, "__module__", "") == "torch.nn.init":
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return function(*args, **kwargs)
 
 
 def synthetic_batch(config: RunConfig, sizes: Sequence[int], layout: LayoutName, degree: float = 2.0) -> GraphBatch:

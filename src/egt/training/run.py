@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from egt.artifact.artifact import Artifact, save_artifact
 from egt.assemble import build_model, build_task
@@ -22,31 +20,28 @@ from egt.batching.loader import graph_sizes
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Store
-from egt.errors import ArtifactError, ConfigError, DataError, RunError
+from egt.errors import ConfigError, DataError, RunError
 from egt.execution.devices import num_devices
 from egt.execution.execution import execution
 from egt.execution.processes import is_first, launched
 from egt.execution.spawn import run_together
-from egt.inference.data import open_source, prepare_split
 from egt.inference.evaluation import evaluate
-from egt.sources.source import Source
+from egt.inference.run_data import keep_schema, open_source, prepare_split
+from egt.sources.source import SPLITS, Source
+from egt.sources.source import Progress as Telling
 from egt.tasks.scale import TargetScale
 from egt.training.callbacks import Callback
-from egt.training.checkpoint import checkpoints_of, named, read_tensors
+from egt.training.checkpoint import checkpoints_of
 from egt.training.checks import check_labels, check_machine, check_same_run, check_splits, check_unused
 from egt.training.finetune import load_start
-from egt.training.loop import Job, loop
-from egt.training.memory import fit_into_memory
-from egt.training.progress import Progress
+from egt.training.loop import loop
+from egt.training.memory_guard import fit_into_memory
 from egt.training.run_folder import ARTIFACT, keep_config, try_folder, unchanged_if_refused
+from egt.training.trained import Trained, read_trained
 from egt.training.transfer import Start
+from egt.training.work import Job
 
 log = logging.getLogger(__name__)
-
-SPLITS = ("train", "val", "test")
-
-Watch = Callable[[str, int, int], None]
-"""Called while graphs are prepared: what is done, how many are, and of how many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,25 +65,6 @@ class Outcome:
     is_first: bool = True
 
 
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """What training leaves.
-
-    Fields:
-        weights: the selected weights, by parameter name: the best on validation, or the last.
-        epoch: the epoch after which they were taken, from 0.
-        metrics: "loss" and scores of these weights on the validation split; empty without one.
-        history: a row for each epoch, as in metrics.csv.
-        scale: mean and std of the training targets where they were standardized.
-    """
-
-    weights: Mapping[str, Tensor]
-    epoch: int
-    metrics: Mapping[str, float]
-    history: Sequence[Mapping[str, float]]
-    scale: TargetScale | None
-
-
 def train(
     config: RunConfig,
     out: Path | str | None = None,
@@ -96,7 +72,7 @@ def train(
     source: Source | None = None,
     resume: bool = False,
     show_progress: bool = True,
-    watch: Watch | None = None,
+    watch: Telling | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Outcome:
     """Train and evaluate a run, and save its artifact.
@@ -116,7 +92,7 @@ def train(
     check_machine(config.trainer)
     try_folder(folder)
     source = source or open_source(config)
-    config = with_names(config, source)
+    config = keep_schema(with_names(config, source), source)
     with unchanged_if_refused(folder) if is_first() else nullcontext():
         begun = bool(checkpoints_of(folder).generations())
         start = None if begun else load_start(config)
@@ -201,39 +177,21 @@ def train_on(
     return read_trained(config, folder)
 
 
-def read_trained(config: RunConfig, folder: Path) -> Trained:
-    """The result of the run in a folder, as far as it has come."""
-    latest = checkpoints_of(folder).latest()
-    if latest is None:
-        raise ArtifactError(f"{folder} holds no checkpoint of a run")
-    state, tensors = latest
-    progress = Progress.from_json(state["progress"])
-    epoch = len(progress.history) - 1
-    weights = named(tensors, "model") | named(tensors, "average")
-    if config.trainer.select == "best" and progress.best is not None:
-        epoch = progress.best.epoch
-        _, weights = read_tensors(checkpoints_of(folder).folder / progress.best.file)
-    row = next((row for row in progress.history if row["epoch"] == epoch), {})
-    metrics = {name.removeprefix("val_"): value for name, value in row.items() if name.startswith("val_")}
-    return Trained(weights, epoch, metrics, progress.history, TargetScale.from_json(state["scale"]))
-
-
 def with_names(config: RunConfig, source: Source) -> RunConfig:
     """The run with targets and classes called as in its data."""
-    if config.data.own_schema is not None:
+    if config.data.custom is not None:
         return config
     target = source.card.target
     return config.model_copy(update={"task": config.task.named(target.names, target.class_names)})
 
 
-def _prepare(config: RunConfig, source: Source, watch: Watch | None) -> dict[str, Store]:
+def _prepare(config: RunConfig, source: Source, watch: Telling | None) -> dict[str, Store]:
     """The splits that have graphs."""
     stores = {}
     for split in SPLITS:
         if not source.card.split_sizes.get(split):
             continue
-        progress = None if watch is None else partial(watch, split)
-        store = prepare_split(config, source, split, progress=progress)
+        store = prepare_split(config, source, split, progress=watch)
         for problem in store.problems[:5]:
             if problem.error:
                 log.warning("%s: row %s (%s) is left out: %s", split, problem.row + 1, problem.id, problem.error)

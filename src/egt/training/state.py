@@ -86,8 +86,7 @@ class State:
         """The parameters that are not frozen, by name."""
         return {name: parameter for name, parameter in self.model.named_parameters() if parameter.requires_grad}
 
-    @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether the run has reached its end."""
         limits = self.config.trainer
         return not self.awaits_validation and (
@@ -170,7 +169,7 @@ class State:
         if not self.engine.processes.is_first:
             return
         progress = self.progress.as_json()
-        state = {
+        content = {
             **self.facts,
             "progress": progress,
             "schedule": self.schedule.state(),
@@ -179,7 +178,7 @@ class State:
             "trained": list(self.trained),
         }
         best = self.progress.best
-        self.checkpoints.write(self.progress.step, state, tensors, None if best is None else best.file)
+        self.checkpoints.write(self.progress.step, content, tensors, None if best is None else best.file)
 
     def restore(self, kept: Kept) -> None:
         """Continue from a checkpoint, whose weights the model has already."""
@@ -244,4 +243,5 @@ def starting_model(config: RunConfig, engine: Engine, start: Start | None, kept:
         for layer in model.layers:  # layers are alike: one compilation serves them all
             layer.compile(dynamic=True)
     engine.place(model)
+    model.train()
     return model

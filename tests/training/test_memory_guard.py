@@ -1,0 +1,143 @@
+"""A run that does not fit into memory is split or refused before it allocates."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from egt.assemble import preparation
+from egt.batching.groups import split as groups_of
+from egt.config.load import override
+from egt.config.presets import preset
+from egt.config.run import RunConfig
+from egt.encodings.store import Store, prepare
+from egt.errors import ConfigError
+from egt.execution.execution import execution
+from egt.execution.memory import prediction_bytes
+from egt.sources.benchmarks.benchmark import BENCHMARKS
+from egt.sources.custom import GraphsSource
+from egt.training import memory_guard as memory
+from egt.training.footprint import Footprint, measure_footprint, synthetic_graph
+from egt.training.run import train_on
+
+TINY = ["model.num_layers=3", "model.node_width=16", "model.edge_width=8", "model.num_heads=2", "data.batch_size=4"]
+
+
+@pytest.fixture
+def config() -> RunConfig:
+    return override(preset("zinc-100k"), TINY)
+
+
+@pytest.fixture
+def footprint(config: RunConfig) -> Footprint:
+    return measure_footprint(config, execution(config))
+
+
+def make(config: RunConfig, folder: Path, sizes: Sequence[int] = (10, 20, 40, 30)) -> Store:
+    random = np.random.default_rng(0)
+    graphs = [synthetic_graph(config, size, random, targets=True) for size in sizes]
+    source = GraphsSource({"train": graphs}, BENCHMARKS.get("zinc").card.target)
+    return prepare(source, "train", preparation(config), cache_dir=folder, num_workers=0)
+
+
+@pytest.fixture
+def store(config: RunConfig, tmp_path: Path) -> Store:
+    return make(config, tmp_path)
+
+
+def free(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
+    monkeypatch.setattr(memory, "available_memory", lambda device: int(size))
+
+
+def test_enough_memory_changes_nothing(config: RunConfig, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    free(monkeypatch, 1e12)
+    assert memory.fit_into_memory(config, {"train": store}) is config
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_a_batch_that_does_not_fit_is_split(
+    layout: str,
+    config: RunConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = override(config, [f"data.layout={layout}"])
+    store = make(config, tmp_path, (40, 38, 40, 39))
+    footprint = measure_footprint(config, execution(config))
+    there = footprint.fixed + 0.7 * footprint.largest_part(store.sizes, None)[0]
+    free(monkeypatch, there)
+    with caplog.at_level(logging.WARNING):
+        split = memory.fit_into_memory(config, {"train": store})
+    assert split.data.pair_budget is not None
+    assert 40**2 <= split.data.pair_budget < (store.sizes**2).sum()
+    assert "data.pair_budget" in caplog.text
+    assert len(groups_of(store.sizes, footprint.layout, split.data.pair_budget)) > 1
+    assert footprint.fixed + footprint.largest_part(store.sizes, split.data.pair_budget)[0] <= there
+
+
+def test_a_process_computes_only_its_share(
+    config: RunConfig, footprint: Footprint, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free(monkeypatch, 4 * (footprint.fixed + 0.7 * footprint.largest_part(store.sizes, None)[0]))
+    four = override(config, ["trainer.devices=4"])  # each has a quarter of the memory, and one graph of the batch
+    assert memory.fit_into_memory(four, {"train": store}).data.pair_budget is None
+
+
+def test_a_graph_that_does_not_fit_is_named(
+    config: RunConfig, footprint: Footprint, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free(monkeypatch, footprint.fixed + 0.5 * footprint.graphs(np.array([40]))[0])
+    with pytest.raises(ConfigError, match=r"train split has 40 nodes: a training step.*model\.edge_width"):
+        memory.fit_into_memory(config, {"train": store})
+
+
+@pytest.mark.parametrize("name", ["val", "test"])
+def test_a_graph_that_cannot_be_evaluated_is_named(
+    name: str, config: RunConfig, footprint: Footprint, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = make(config, tmp_path / "large", (5, 300))
+    needed = footprint.fixed + prediction_bytes(config, 300, execution(config, training=False))
+    free(monkeypatch, 0.9 * needed)
+    with pytest.raises(ConfigError, match=rf"{name} split has 300 nodes: evaluating it alone"):
+        memory.fit_into_memory(config, {"train": store, name: large})
+    free(monkeypatch, 1.1 * needed)
+    memory.fit_into_memory(config, {"train": store, name: large})
+
+
+def test_a_graph_that_is_only_evaluated_may_have_more_pairs_than_a_part_of_a_batch(
+    config: RunConfig, footprint: Footprint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It needs less memory than a training step on it: the run is split, and still validates."""
+    train = make(config, tmp_path, (40, 40, 38, 38))
+    large = make(config, tmp_path / "large", (5, 60))
+    free(monkeypatch, footprint.fixed + 0.55 * footprint.largest_part(train.sizes, None)[0])
+    short = override(config, ["trainer.max_epochs=1", "task.names=[target]"])
+    split = memory.fit_into_memory(short, {"train": train, "val": large})
+    assert split.data.pair_budget is not None
+    assert split.data.pair_budget < 60**2
+    result = train_on(split, train, large, folder=tmp_path / "run", show_progress=False)
+    assert np.isfinite(result.metrics["loss"])
+
+
+def test_a_model_that_does_not_fit_by_itself_is_said(
+    config: RunConfig, footprint: Footprint, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free(monkeypatch, 0.9 * footprint.fixed)
+    with pytest.raises(ConfigError, match=r"parameters: with their gradients.*model\.node_width"):
+        memory.fit_into_memory(config, {"train": store})
+
+
+def test_lists_of_edges_that_do_not_fit_are_refused(
+    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sparse = override(config, ["data.layout=edge_list", "model.scope=neighbors", "task.auxiliary=[]"])
+    store = make(sparse, tmp_path, (400, 400, 400, 400))
+    footprint = measure_footprint(sparse, execution(sparse))
+    free(monkeypatch, footprint.fixed + 0.7 * footprint.largest_part(store.sizes, None)[0])
+    with pytest.raises(ConfigError, match=r"lists of edges.*data\.batch_size"):
+        memory.fit_into_memory(sparse, {"train": store})
