@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from egt.config.migrate import migrate
 from egt.config.run import RunConfig
 from egt.errors import ConfigError
 from egt.parts import Part, PartError
@@ -44,9 +43,19 @@ def read_config(path: Path) -> RunConfig:
 def parse_config(content: Mapping[str, Any], where: str) -> RunConfig:
     """A checked run; all errors at once, each with its path in the configuration."""
     try:
-        return RunConfig.model_validate(migrate(content))
+        return RunConfig.model_validate(_migrated(content))
     except ValidationError as error:
         raise ConfigError(f"{where}: {_explain(error)}{_missing_plugins(content)}") from error
+
+
+def _migrated(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings as this version spells them."""
+    data = content.get("data")
+    if not isinstance(data, Mapping) or "own_schema" not in data:
+        return content
+    from egt.config.migrate import migrate  # here: only files of earlier versions need it
+
+    return migrate(content)
 
 
 def _missing_plugins(content: Mapping[str, Any]) -> str:

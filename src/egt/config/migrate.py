@@ -13,7 +13,7 @@ def migrate(content: Mapping[str, Any]) -> Mapping[str, Any]:
     """The settings of a run, from whichever version; those of this version come back unchanged."""
     data = content.get("data")
     if not isinstance(data, Mapping) or "own_schema" not in data or "custom" in data:
-        return content
+        return content  # both spellings: the check of the settings refuses one
     schema = data["own_schema"]
     if isinstance(schema, Mapping):
         schema = {name: value for name, value in schema.items() if name not in _GONE}
