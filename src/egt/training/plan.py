@@ -11,7 +11,7 @@ from egt.assemble import preparation
 from egt.batching.batch import LayoutName
 from egt.config.run import RunConfig
 from egt.encodings.store import Store
-from egt.encodings.store.place import cache_folder, store_name
+from egt.encodings.store.building import cache_folder, store_name
 from egt.errors import DataError
 from egt.execution.execution import Execution, execution
 from egt.execution.memory import available_memory
