@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from egt.tasks.scale import TargetScale
+from egt.tasks.task import TargetScale
 
 
 def test_a_scale_comes_back_from_json() -> None:
