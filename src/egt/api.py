@@ -6,7 +6,6 @@ trained is decided in `egt.training`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
@@ -14,15 +13,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from pydantic import ValidationError
 
 from egt.config.custom import infer_config
 from egt.config.load import find_config, override, read_config
+from egt.config.reading import as_words, reading, reads
 from egt.config.run import RunConfig, StartConfig
 from egt.errors import ConfigError, DataError
 from egt.graph import Level
 from egt.inference.run_data import open_source
+from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.opening import open_custom
 from egt.sources.custom.schema import CustomSchema, SplitPlan
 from egt.sources.source import Progress, Source
@@ -94,10 +94,10 @@ def train(
     """
     if start is None and (keep_head or freeze_below or tune != "all"):
         raise ConfigError("--keep-head, --freeze-below and --tune need a model to start from; name it with --from")
-    asked = _Asked(data, _names(target), task, _as_words(set), None if out is None else Path(out))
+    asked = _Asked(data, _names(target), task, as_words(set), None if out is None else Path(out))
     kept = asked.kept() if resume else None
     folder, config, source = asked.begun(*kept) if kept is not None else asked.new(show)
-    settings = asked.settings if config.data.custom is None else [each for each in asked.settings if not _reads(each)]
+    settings = asked.settings if config.data.custom is None else [each for each in asked.settings if not reads(each)]
     inferred = source is not None and kept is None
     if start is not None:
         from egt.training.finetune import describe_start
@@ -139,14 +139,7 @@ class _Asked:
         name = _stem(self.path.resolve().name) if self.path else "custom"
         folder = self.out or Path("runs", name)
         try_folder(folder)
-        reading = _reading(self.settings)
-        source = open_custom(
-            self.data,
-            target=self.target or None,
-            level=self.task,
-            overrides=reading.get("overrides"),
-            split=_split(reading.get("split", {})),
-        )
+        source = open_data(self.data, self.target, self.task, self.settings)
         if show is not None:
             show(source.schema)
         where = str(self.path.resolve()) if self.path else "memory"
@@ -213,39 +206,26 @@ class _Asked:
                 )
 
 
+def open_data(data: Any, target: Sequence[str], task: Level | None, settings: Sequence[str]) -> CustomSource:
+    """Custom data as a new run reads it. Arguments as in `train`; of the settings only those of reading count."""
+    asked = reading(settings)
+    return open_custom(
+        data,
+        target=list(target) or None,
+        level=task,
+        overrides=asked.get("overrides"),
+        split=_split(asked.get("split", {})),
+    )
+
+
 def _names(target: str | Sequence[str] | None) -> list[str]:
     return [target] if isinstance(target, str) else list(target or ())
-
-
-def _as_words(settings: Settings) -> list[str]:
-    """Settings as on a command line."""
-    if not isinstance(settings, Mapping):
-        return [settings] if isinstance(settings, str) else list(settings)
-    return [f"{path}={value if isinstance(value, str) else json.dumps(value)}" for path, value in settings.items()]
 
 
 def _same_columns(names: Sequence[str], patterns: Sequence[str]) -> bool:
     """Whether the patterns of a target can stand for these columns: each for some, and together for all."""
     found = [[name for name in names if name == pattern or fnmatchcase(name, pattern)] for pattern in patterns]
     return all(found) and {name for some in found for name in some} == {*names}
-
-
-def _reads(setting: str) -> bool:
-    """Whether a setting concerns how custom data is read; that is decided when a run begins."""
-    return setting.startswith(("overrides.", "split=", "split."))
-
-
-def _reading(settings: Sequence[str]) -> dict[str, Any]:
-    """The settings that concern how custom data is read, nested."""
-    found: dict[str, Any] = {}
-    for setting in filter(_reads, settings):
-        path, _, text = setting.partition("=")
-        *sections, key = ("split.kind" if path == "split" else path).split(".")
-        place = found
-        for section in sections:
-            place = place.setdefault(section, {})
-        place[key] = yaml.safe_load(text) if key in ("directed", "seed", "fractions") else text
-    return found
 
 
 def _split(given: Mapping[str, Any]) -> SplitPlan | str | None:

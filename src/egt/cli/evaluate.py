@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from egt.cli.output import Bars, print_json, print_table
+from egt.cli.output import Bars, print_json, print_table, with_smiles
 
 
 def evaluate(
@@ -15,6 +15,8 @@ def evaluate(
     *,
     split: str = "test",
     data: Path | None = None,
+    smiles: str | None = None,
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Evaluate a trained model on a split of its training data, or on other data that has the targets.
@@ -23,6 +25,8 @@ def evaluate(
         artifact: The folder that `egt train` wrote.
         split: train, val or test.
         data: A file or folder with the columns of the training data, targets included.
+        smiles: Column of the data that holds the SMILES, where its name does not tell.
+        settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
         json: Print one JSON object instead.
     """
     from egt.errors import DataError
@@ -32,7 +36,7 @@ def evaluate(
     if data is None and split not in ("train", "val", "test"):
         raise DataError(f"--split {split}: there are train, val and test; other data is given with --data FILE")
     processes = join_processes()
-    predictor = load(artifact, processes=processes)
+    predictor = load(artifact, processes=processes, set=with_smiles(settings, smiles))
     with Bars(shown=not json and not processes.rank) as bars:
         metrics = predictor.evaluate(split if data is None else data, watch=bars)
     leave_processes()

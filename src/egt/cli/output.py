@@ -44,6 +44,11 @@ def say(message: str) -> None:
     print(message, file=sys.stderr)
 
 
+def with_smiles(settings: Sequence[str], smiles: str | None) -> list[str]:
+    """The settings, and the option `--smiles COLUMN` as one of them."""
+    return [*settings, *([] if smiles is None else [f"overrides.smiles={smiles}"])]
+
+
 class Bars:
     """Progress bars on standard error, one per stage of the work; silent when that is not a terminal.
 

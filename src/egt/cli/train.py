@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from egt.cli.output import Bars, print_json, print_table, say
+from egt.cli.output import Bars, print_json, print_table, say, with_smiles
 
 if TYPE_CHECKING:
     from egt.api import Run
@@ -24,6 +24,8 @@ def train(
     *,
     target: Annotated[tuple[str, ...], Many] = (),
     task: Literal["graph", "node", "edge", "link"] | None = None,
+    smiles: str | None = None,
+    epochs: int | None = None,
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
     start: Annotated[str | None, Parameter(name="--from")] = None,
@@ -39,6 +41,8 @@ def train(
         what: A preset (`egt presets`), a run.yaml, or your own data: a .csv of SMILES, a .jsonl of graphs, a folder.
         target: Column(s) of your own data to predict, or patterns such as `NR-*`.
         task: Level to predict, where the target does not tell it; `link` predicts missing edges.
+        smiles: Column of your own data that holds the SMILES, where its name does not tell.
+        epochs: Train for this many epochs at most (trainer.max_epochs).
         settings: Settings to change, as path=value (optimizer.lr=1e-3). For your own data also split=scaffold and
             overrides.KEY=VALUE (docs/data.md).
         out: The run folder; runs/NAME by default.
@@ -59,7 +63,7 @@ def train(
             what,
             target,
             task=task,
-            set=settings,
+            set=[*with_smiles(settings, smiles), *([] if epochs is None else [f"trainer.max_epochs={epochs}"])],
             out=out,
             start=start,
             keep_head=keep_head,

@@ -59,6 +59,10 @@ class Binary(TaskPart):
         """The probability of each label; see `TaskPart.decode`."""
         return prediction.float().sigmoid()
 
+    def label(self, value: float) -> str:
+        """See `TaskPart.label`."""
+        return self.class_names[int(value)]
+
     def columns(self, values: NDArray[np.float32]) -> Row:
         """The class of each label, and its probabilities, named by class; see `TaskPart.columns`.
 

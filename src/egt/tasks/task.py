@@ -164,6 +164,17 @@ class TaskPart(Part):
         """One answer by the names of its columns. values: (outputs,), decoded."""
         return {name: number(value) for name, value in zip(self.names, values, strict=True)}
 
+    def true_columns(self, target: NDArray[Any]) -> Row:
+        """The labels beside an answer, in the terms of `columns`. target: (T,), NaN where one is missing."""
+        return {
+            f"{name}_true": "" if np.isnan(value) else self.label(value)
+            for name, value in zip(self.names, target, strict=True)
+        }
+
+    def label(self, value: Any) -> Any:
+        """A label in the user's terms: the number or, where there are classes, the name of one."""
+        return number(value)
+
 
 class Task:
     """The task of a run: its settings, the level it is asked at, and the scale of its targets.

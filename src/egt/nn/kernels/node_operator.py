@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from egt.nn.kernels import binding
-from egt.nn.kernels.registration import operator
+from egt.nn.kernels.registration import operator, shapes
 
 
 def _checked(names: Sequence[str], tensors: Sequence[Tensor], sizes: dict[str, int]) -> list[Tensor]:
@@ -83,7 +83,7 @@ def _linear_call(inputs: Sequence[Tensor], eps: float, portable: bool) -> tuple[
     return binding.NormLinear(*sizes, eps, binding.run_parallel(), **_pointers(_LINEAR_INPUTS, checked)), checked
 
 
-@torch.library.register_fake("egt::norm_linear")
+@shapes("norm_linear")
 def _(
     x: Tensor, norm_weight: Any, norm_bias: Any, weight: Tensor, bias: Any, eps: Any, portable: Any = False
 ) -> Tensor:
@@ -112,7 +112,7 @@ def norm_linear_backward(
     return gradients
 
 
-@torch.library.register_fake("egt::norm_linear_backward")
+@shapes("norm_linear_backward")
 def _(
     d_y: Any, x: Tensor, norm_weight: Tensor, norm_bias: Tensor, weight: Tensor, bias: Tensor, eps: Any, portable: Any
 ) -> list[Tensor]:
@@ -206,7 +206,7 @@ def _update_outputs(h: Tensor, hidden_width: int, keep: bool) -> tuple[Tensor, T
     return h.new_empty(num_rows, d), h.new_empty(kept_rows, d), h.new_empty(kept_rows, hidden_width)
 
 
-@torch.library.register_fake("egt::node_update")
+@shapes("node_update")
 def _(
     h: Tensor,
     out: Any,
@@ -252,7 +252,7 @@ def node_update_backward(
     return gradients
 
 
-@torch.library.register_fake("egt::node_update_backward")
+@shapes("node_update_backward")
 def _(
     d_h_new: Any,
     out: Tensor,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from egt.nn.kernels import allocator, binding
-from egt.nn.kernels.registration import operator
+from egt.nn.kernels.registration import operator, shapes
 
 
 class Switches(NamedTuple):
@@ -159,7 +159,7 @@ def _forward(inputs: Inputs, out: Tensor, e_new: Tensor) -> None:
     binding.raise_for(status, f"{s.num_nodes} nodes and {s.num_pairs} pairs")
 
 
-@torch.library.register_fake("egt::pair_pass")
+@shapes("pair_pass")
 def _(
     qkv: Tensor,
     e: Tensor,
@@ -225,7 +225,7 @@ def run_backward(
     return [d_qkv, d_e, *d_weights]
 
 
-@torch.library.register_fake("egt::pair_pass_backward")
+@shapes("pair_pass_backward")
 def _(
     d_out: Any,
     d_e_new: Any,

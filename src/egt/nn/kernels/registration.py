@@ -12,16 +12,19 @@ from functools import wraps
 from typing import Any
 
 import torch
+from torch._compile import _disable_dynamo
+
+Function = Callable[..., Any]
 
 
-def operator(name: str) -> Callable[[Callable[..., Any]], Any]:
+def operator(name: str) -> Callable[[Function], Any]:
     """A decorator: the operator `egt::name`, computed by the function on a CPU; its types are read from the hints.
 
-    What it returns is called like the function. `torch.library.register_fake` and `register_autograd` take its name.
+    What it returns is called like the function; `torch.library.register_autograd` takes its full name.
     """
     full = f"egt::{name}"
 
-    def register(function: Callable[..., Any]) -> Any:
+    def register(function: Function) -> Any:
         torch.library.define(full, torch.library.infer_schema(function, mutates_args=()))
         torch.library.impl(full, "cpu", _untraced(function))
         return getattr(torch.ops.egt, name).default
@@ -29,9 +32,19 @@ def operator(name: str) -> Callable[[Callable[..., Any]], Any]:
     return register
 
 
-def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:
+def shapes(name: str) -> Callable[[Function], Function]:
+    """A decorator: the function gives empty results of the right shapes for `egt::name`, which compilation needs."""
+
+    def register(function: Function) -> Function:
+        torch.library.register_fake(f"egt::{name}", function)
+        return function
+
+    return register
+
+
+def _untraced(function: Function) -> Function:
     """The function, hidden from `torch.compile` where that is in use."""
-    hidden = torch._disable_dynamo(function)
+    hidden = _disable_dynamo(function)
 
     @wraps(function)
     def run(*args: Any) -> Any:

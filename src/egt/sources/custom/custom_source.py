@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
@@ -140,6 +141,41 @@ class CustomSource:
         if not self._raw.is_molecules:
             return None
         return [_text(cell) for cell in self._raw.table[self._smiles]]
+
+    def names(self, row: int) -> Sequence[str]:
+        """What the data calls the nodes of a graph; empty where they are numbered."""
+        graph = self._raw.graphs[row] if self._raw.graphs else None
+        if graph is None or all(name == str(k) for k, name in enumerate(graph.names)):
+            return ()
+        return graph.names
+
+    def kept(self, patterns: Sequence[str]) -> dict[str, list[str]]:
+        """Columns of the table as texts, "" where a value is missing, by names or patterns (`*`).
+
+        Raises:
+            DataError: a name or pattern fits no column.
+        """
+        columns = {name: column for name, column in self._raw.table.items() if column.ndim == 1}
+        found: dict[str, None] = {}
+        for pattern in patterns:
+            names = [name for name in columns if name == pattern or fnmatchcase(name, pattern)]
+            if not names:
+                where, there = self._raw.where, ", ".join(columns) or "none"
+                raise DataError(f"{where}: there is no column {pattern!r} to keep; the columns are {there}")
+            found |= dict.fromkeys(names)
+        return {name: [_text(cell) for cell in columns[name]] for name in found}
+
+    def missing_targets(self) -> list[str]:
+        """The target columns that this data lacks."""
+        if self.schema.level == "link":
+            return []
+        if self.schema.level == "graph":
+            there = set(self._raw.table)
+        else:
+            graphs = [graph for graph in self._raw.graphs if graph is not None]
+            parts = [graph.nodes if self.schema.level == "node" else graph.edge_columns for graph in graphs]
+            there = {name for columns in parts for name in columns}
+        return [name for name in self.schema.targets if name not in there]
 
     def _asked(self, result: tuple[Graph, str] | EgtError, record: CustomRecord) -> tuple[Graph, str]:
         """The graph with the pairs that link prediction asks about."""

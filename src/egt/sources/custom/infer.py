@@ -103,7 +103,7 @@ def _checked(overrides: Mapping[str, Any], level: str | None) -> Mapping[str, An
     unknown = sorted(set(overrides) - set(OVERRIDES))
     if unknown:
         raise DataError(
-            f"overrides {unknown} are unknown; allowed are {', '.join(OVERRIDES)} (and target, level, split)"
+            f"overrides {unknown} are unknown; allowed are {', '.join(OVERRIDES)} (--set overrides.KEY=VALUE)"
         )
     choices: dict[str, tuple[Any, ...]] = {
         "kind": get_args(TargetKind),
@@ -112,13 +112,13 @@ def _checked(overrides: Mapping[str, Any], level: str | None) -> Mapping[str, An
     }
     for key, allowed in choices.items():
         if key in overrides and overrides[key] not in allowed:
-            raise DataError(f"overrides {key} is {overrides[key]!r}; allowed are {', '.join(map(str, allowed))}")
+            raise DataError(f"overrides.{key} is {overrides[key]!r}; allowed are {', '.join(map(str, allowed))}")
     for key in ("id", "smiles", "weight"):
         if key in overrides and not isinstance(overrides[key], str):
-            raise DataError(f"overrides {key} is {overrides[key]!r}; give the name of a column")
+            raise DataError(f"overrides.{key} is {overrides[key]!r}; give the name of a column")
     for key in ("node_features", "edge_features"):
         if not isinstance(overrides.get(key, {}), Mapping):
-            raise DataError(f"overrides {key} is {overrides[key]!r}; give a mapping from columns to kinds")
+            raise DataError(f"overrides.{key} is {overrides[key]!r}; give a mapping from columns to kinds")
     if level is not None and level not in get_args(Level):
         raise DataError(f"level is {level!r}; allowed are {', '.join(get_args(Level))}")
     return overrides
@@ -263,7 +263,7 @@ def _check_numbers(columns: Columns, where: str) -> None:
         if strange:
             raise DataError(
                 f"{where}: target {name!r} holds {strange[0]!r}, which is not a number; choose targets of one kind, "
-                "or say overrides kind=regression to treat such labels as missing"
+                "or say --set overrides.kind=regression to treat such labels as missing"
             )
 
 
@@ -273,13 +273,13 @@ def _check_classes(columns: Columns, num_classes: int, where: str) -> None:
     strange = as_numbers(column)[1]
     if strange and len(strange) < present / 2:
         raise DataError(
-            f"{where}: target {name!r} holds numbers, but also {strange[0]!r}; say overrides kind=regression to treat "
-            "such labels as missing, or kind=multiclass if its values are names"
+            f"{where}: target {name!r} holds numbers, but also {strange[0]!r}; say --set overrides.kind="
+            "regression to treat such labels as missing, or overrides.kind=multiclass if its values are names"
         )
     if num_classes > MAX_VOCABULARY or 2 * num_classes > present > 3:
         raise DataError(
             f"{where}: target {name!r} holds {num_classes} different texts in {present} rows; that looks like names. "
-            "Choose another target, or say overrides kind=multiclass"
+            "Choose another target, or say --set overrides.kind=multiclass"
         )
 
 
