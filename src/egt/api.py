@@ -13,18 +13,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from egt.config.custom import infer_config
 from egt.config.load import find_config, override, read_config
-from egt.config.reading import as_words, reading, reads
+from egt.config.reading import as_words, open_data, reads
 from egt.config.run import RunConfig, StartConfig
 from egt.errors import ConfigError, DataError
 from egt.graph import Level
 from egt.inference.run_data import open_source
-from egt.sources.custom.custom_source import CustomSource
-from egt.sources.custom.opening import open_custom
-from egt.sources.custom.schema import CustomSchema, SplitPlan
+from egt.sources.custom.schema import CustomSchema
 from egt.sources.source import Progress, Source
 from egt.training.run import Outcome
 from egt.training.run import train as train_run
@@ -206,18 +202,6 @@ class _Asked:
                 )
 
 
-def open_data(data: Any, target: Sequence[str], task: Level | None, settings: Sequence[str]) -> CustomSource:
-    """Custom data as a new run reads it. Arguments as in `train`; of the settings only those of reading count."""
-    asked = reading(settings)
-    return open_custom(
-        data,
-        target=list(target) or None,
-        level=task,
-        overrides=asked.get("overrides"),
-        split=_split(asked.get("split", {})),
-    )
-
-
 def _names(target: str | Sequence[str] | None) -> list[str]:
     return [target] if isinstance(target, str) else list(target or ())
 
@@ -226,16 +210,6 @@ def _same_columns(names: Sequence[str], patterns: Sequence[str]) -> bool:
     """Whether the patterns of a target can stand for these columns: each for some, and together for all."""
     found = [[name for name in names if name == pattern or fnmatchcase(name, pattern)] for pattern in patterns]
     return all(found) and {name for some in found for name in some} == {*names}
-
-
-def _split(given: Mapping[str, Any]) -> SplitPlan | str | None:
-    """How custom data is divided: `split=scaffold` or a column, `split.seed=1`, `split.fractions=[0.7, 0.1, 0.2]`."""
-    if not {*given} - {"kind"}:
-        return given.get("kind")
-    try:
-        return SplitPlan.model_validate(given)
-    except ValidationError as error:
-        raise ConfigError("split has the settings kind, seed (a number) and fractions (three numbers)") from error
 
 
 def _stem(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,23 @@ def test_nodes_keep_their_names(place: Path, capsys: Capture) -> None:
     scored = [row for row in rows if row["label_true"]]
     assert 0 < len(scored) < len(rows)
     assert all(row["label_true"] == "ab"[int(row["node"]) % 2] for row in scored)
+
+
+def test_each_of_several_targets_has_its_metrics(place: Path, capsys: Capture) -> None:
+    data = molecules(place / "data.csv", a=[1.5 * k for k in range(20)], b=[0.5 * k * k for k in range(20)])
+    done = egt(capsys, "train", data, "--target", "a", "b", "--out", "run", "--set", *QUICK)
+    assert done.code == 0, done.err
+    assert "each target" in done.out
+    card = json.loads((place / "run/artifact/card.json").read_text())
+    assert set(card["data"]["metrics_by_target"]["test"]) == {"a", "b"}
+    found = egt(capsys, "evaluate", "run", "--data", data, "--json").json
+    each = [found["by_target"][name] for name in "ab"]
+    assert {"mae", "rmse", "r2", "spearman", "num_labels"} == set(each[0])
+    assert found["metrics"]["mae"] == pytest.approx((each[0]["mae"] + each[1]["mae"]) / 2)
+
+
+def test_epochs_by_option_and_counted_from_one(place: Path, capsys: Capture) -> None:
+    data = molecules(place / "data.csv", y=range(20))
+    done = egt(capsys, "train", data, "--epochs", "3", "--json", "--set", "model.num_layers=1", "trainer.select=last")
+    assert done.code == 0, done.err
+    assert (done.json["epoch"], done.json["epochs"]) == (3, 3)

@@ -118,7 +118,7 @@ def _is_path(name: str) -> bool:
 
 
 def _custom_info(name: str, target: Sequence[str], task: Level | None, settings: Sequence[str], json: bool) -> None:
-    from egt.api import open_data
+    from egt.config.reading import open_data
     from egt.sources.source import read_all
 
     with Bars(shown=not json) as bars:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from egt.cli.output import Bars, print_json, print_table, with_smiles
+from egt.cli.output import Bars, metric_rows, print_json, print_table, print_targets, with_smiles
 
 
 def evaluate(
@@ -38,14 +38,15 @@ def evaluate(
     processes = join_processes()
     predictor = load(artifact, processes=processes, set=with_smiles(settings, smiles))
     with Bars(shown=not json and not processes.rank) as bars:
-        metrics = predictor.evaluate(split if data is None else data, watch=bars)
+        found = predictor.evaluation(split if data is None else data, watch=bars)
     leave_processes()
     if processes.rank:  # the first process tells what all have computed
         return
     where = split if data is None else str(data)
     if json:
-        print_json({"split": where, "metrics": metrics})
+        content = {"split": where, "metrics": found.metrics}
+        print_json({**content, "by_target": found.by_target} if found.by_target else content)
         return
-    basis = f"{metrics['num_labels']:.0f} labels of {metrics['num_graphs']:.0f} graphs"
-    rows = [(name, f"{value:.6g}", basis) for name, value in metrics.items() if not name.startswith("num_")]
+    rows = metric_rows(found.metrics)
     print_table(f"{predictor.config.name} on {where}", ("metric", "value", "on"), rows)
+    print_targets(f"{predictor.config.name} on {where}, each target", found.by_target)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from egt.cli.output import Bars, print_json, print_table, say, with_smiles
+from egt.cli.output import Bars, metric_rows, print_json, print_table, print_targets, say, with_smiles
 
 if TYPE_CHECKING:
     from egt.api import Run
@@ -95,21 +95,29 @@ def _report(run: Run, json: bool) -> None:
         content = {
             "artifact": str(run.path),
             "metrics": metrics,
-            "epoch": run.epoch,
+            "epoch": run.epoch + 1,
+            "epochs": len(run.history),
             "parameters": parameters,
+            "metrics_by_target": run.artifact.data.get("metrics_by_target", {}),
             "unreadable_rows": dict(run.problems),
         }
         print_json(content)
         return
-    rows = []
-    for split, values in metrics.items():
-        basis = f"{values['num_labels']:.0f} labels of {values['num_graphs']:.0f} graphs"
-        rows += [(split, name, f"{value:.5g}", basis) for name, value in values.items() if not name.startswith("num_")]
+    by_target = run.artifact.data.get("metrics_by_target", {})
+    rows = [(split, *row) for split, values in metrics.items() for row in metric_rows(values)]
     print_table(
         f"{run.artifact.config.name}: {parameters:,} parameters, weights of epoch {run.epoch + 1}",
         ("split", "metric", "value", "on"),
         rows,
     )
+    for split, targets in by_target.items():
+        print_targets(f"{split}, each target", targets)
+    trainer = run.artifact.config.trainer
+    if trainer.patience is not None and len(run.history) - 1 - run.epoch >= trainer.patience:
+        say(
+            f"ended after {len(run.history)} epochs: {trainer.patience} without a better validation "
+            "(--set trainer.patience=null trains to the end)"
+        )
     bad = sum(run.problems.values())
     if bad:
         say(f"{bad} rows could not be read and were left out")

@@ -26,7 +26,7 @@ from egt.execution.memory import too_large
 from egt.execution.processes import ALONE, Processes, device_of
 from egt.graph import Graph, IntArray, Level
 from egt.inference.embedding import Embedding, embeddings
-from egt.inference.evaluation import evaluate
+from egt.inference.evaluation import Evaluation, evaluate
 from egt.inference.forward import forward, rows_per_graph, split_rows
 from egt.inference.predictions import Prediction, Predictions
 from egt.inference.run_data import open_new, open_source, prepare_split
@@ -102,6 +102,10 @@ class Predictor:
             of: the data that is split, where the model was trained on objects in memory.
             watch: is told how far the work is.
         """
+        return self.evaluation(data, of=of, watch=watch).metrics
+
+    def evaluation(self, data: Any = "test", *, of: Any = None, watch: Progress | None = None) -> Evaluation:
+        """What `evaluate` gives, with the loss and the metrics of each of several targets (`by_target`)."""
         with reading(watch):
             if isinstance(data, str) and data in SPLITS:
                 source, split = open_source(self.config, of), data
@@ -112,7 +116,7 @@ class Predictor:
         if not len(source.records(split)):
             raise DataError(f"the split {split!r} is empty; the data has {_split_sizes(source)}")
         store = prepare_split(self.config, source, split, progress=watch)
-        return evaluate(self.model, self.task, self.config, store, watch, self.processes).metrics
+        return evaluate(self.model, self.task, self.config, store, watch, self.processes)
 
     def encode(self, data: Any, *, watch: Progress | None = None) -> list[Embedding | None]:
         """What the model makes of each graph of new data before its head: see `Embedding`.

@@ -135,6 +135,11 @@ class TaskPart(Part):
         """The name of the metric to show and to compare by, one of those in `Scores.compute`."""
         raise NotImplementedError(f"{type(self).__name__} does not name its metric (property `deciding_metric`)")
 
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a larger `deciding_metric` is better."""
+        return True
+
     def check(self, run: RunConfig) -> None:
         """See `Part.check`."""
         for objective in self.auxiliary:
@@ -246,6 +251,12 @@ class Rescaled:
     def compute(self) -> dict[str, float]:
         """See `Scores.compute`."""
         return self.scores.compute()
+
+    def by_target(self) -> list[dict[str, float]]:
+        """See `TargetScores.by_target`."""
+        from egt.tasks.scores import TargetScores
+
+        return self.scores.by_target() if isinstance(self.scores, TargetScores) else []
 
 
 def targets(batch: GraphBatch, level: Level) -> Tensor:

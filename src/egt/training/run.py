@@ -268,7 +268,8 @@ def _artifact(
     model.load_state_dict(dict(result.weights))
     model.eval()
     task = build_task(config, result.scale)
-    metrics = {name: evaluate(model, task, config, stores[name]).metrics for name in ("val", "test") if name in stores}
+    found = {name: evaluate(model, task, config, stores[name]) for name in ("val", "test") if name in stores}
+    metrics = {name: each.metrics for name, each in found.items()}
     card = source.card
     data = {
         "card": {**asdict(card), "vocabulary": {}, "split_sizes": {name: len(store) for name, store in stores.items()}},
@@ -276,6 +277,7 @@ def _artifact(
         "scale": None if result.scale is None else result.scale.to_json(),
         "unreadable_rows": problems,
         "epoch": result.epoch,
+        "metrics_by_target": {name: each.by_target for name, each in found.items() if each.by_target},
     }
     artifact = Artifact(config, model, metrics, data)
     save_artifact(artifact, path)
