@@ -6,6 +6,7 @@ trained is decided in `egt.training`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from egt.inference.predictor import Predictor
     from egt.training.callbacks import Callback
     from egt.training.transfer import Tuned
+
+log = logging.getLogger(__name__)
 
 Settings = Sequence[str] | Mapping[str, Any]
 
@@ -138,6 +141,8 @@ class _Asked:
         source = open_data(self.data, self.target, self.task, self.settings)
         if show is not None:
             show(source.schema)
+        for warning in source.warnings():
+            log.warning("%s", warning)
         where = str(self.path.resolve()) if self.path else "memory"
         return folder, infer_config(source.schema, source.card, where, name), source
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from egt.inference.predictor import load
 from tests.cli.runs import SMILES, TINY, blocks, egt, molecules, read_csv, write_csv
 
 Capture = pytest.CaptureFixture[str]
@@ -115,3 +116,33 @@ def test_epochs_by_option_and_counted_from_one(place: Path, capsys: Capture) -> 
     done = egt(capsys, "train", data, "--epochs", "3", "--json", "--set", "model.num_layers=1", "trainer.select=last")
     assert done.code == 0, done.err
     assert (done.json["epoch"], done.json["epochs"]) == (3, 3)
+
+
+def test_elements_that_training_never_saw_are_warned_of(place: Path, capsys: Capture) -> None:
+    run = train(capsys, molecules(place / "data.csv", y=range(20)))
+    assert egt(capsys, "predict", run, "CCO", "[Fe+2]", "*CC", "N[Pt](N)(Cl)Cl", "-o", "out.csv").code == 0
+    warnings = [row["warning"] for row in read_csv(place / "out.csv")]
+    assert [bool(warning) for warning in warnings] == [False, True, True, True]
+    assert "not in the training molecules: Fe" in warnings[1]
+    assert "not in the training molecules: Pt" in warnings[3]
+
+
+def test_repeated_molecules_are_told_before_training(place: Path, capsys: Capture) -> None:
+    rows = [{"smiles": text, "y": k, "split": "train"} for k, text in enumerate(SMILES)]
+    data = write_csv(place / "data.csv", [*rows, {"smiles": "OCC", "y": 90, "split": "test"}])
+    done = egt(capsys, "data", "info", data, "--json")
+    assert any("1 molecules are in several splits (CCO: train and test)" in text for text in done.json["warnings"])
+    assert any("differ by more than the standard deviation" in text for text in done.json["warnings"])
+
+
+def test_python_takes_frames_molecules_and_gaps(place: Path, capsys: Capture) -> None:
+    chem, pandas = pytest.importorskip("rdkit.Chem"), pytest.importorskip("pandas")
+    model = load(train(capsys, molecules(place / "data.csv", y=range(20))))
+    plain = [answer.values for answer in model.predict(["CCO", "CCN"])]
+    mixed = model.predict([chem.MolFromSmiles("CCO"), None, "CCN"])
+    assert [bool(answer.error) for answer in mixed] == [False, True, False]
+    frame = model.predict(pandas.DataFrame({"smiles": ["CCO", "CCN"], "lot": [7, 8]}), keep=["lot"])
+    for found in ([mixed[0], mixed[2]], frame):
+        for answer, expected in zip(found, plain, strict=True):
+            assert answer.values == pytest.approx(expected)
+    assert frame.to_pandas()["lot"].tolist() == ["7", "8"]

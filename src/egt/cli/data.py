@@ -142,7 +142,7 @@ def _custom_info(name: str, target: Sequence[str], task: Level | None, settings:
             "rows": len(every),
             "rows_read": len(readings),
         }
-        print_json({**content, "unreadable_rows": problems, "warnings": warned})
+        print_json({**content, "unreadable_rows": problems, "warnings": [*source.warnings(), *warned]})
         return
     nodes = [graph.num_nodes for graph in graphs] or [0]
     edges = [graph.num_edges for graph in graphs] or [0]
@@ -153,9 +153,10 @@ def _custom_info(name: str, target: Sequence[str], task: Level | None, settings:
         ("edges", f"mean {sum(edges) / len(edges):.4g}{_counted(source.schema)}"),
         ("unreadable rows", _listed(problems)),
         ("warnings", _listed(warned)),
+        *(("look at", warning) for warning in source.warnings()),
     ]
     if len(readings) < len(every):
-        rows.append(("read", f"{len(readings):,} of {len(every):,} rows, evenly chosen: the four lines above"))
+        rows.append(("read", f"{len(readings):,} of {len(every):,} rows, evenly chosen: the lines nodes to warnings"))
     print_table(f"{name}: what was understood", ("what", "decision"), rows)
     say(f"`egt train {name}` learns from it; docs/data.md tells how each decision is changed")
 

@@ -28,6 +28,7 @@ from egt.sources.custom.raw import (
 )
 from egt.sources.custom.roles import find_id, find_smiles
 from egt.sources.custom.schema import CustomSchema, Feature, SplitKind, SplitPlan
+from egt.sources.elements import elements_of
 
 
 def open_custom(
@@ -178,10 +179,20 @@ def learn(raw: RawData, schema: CustomSchema, division: Division) -> CustomSchem
 
     return schema.model_copy(
         update={
+            "elements": _elements(raw, schema, division),
             "node_features": tuple(_learned(feature, node_columns(feature.name)) for feature in schema.node_features),
             "edge_features": tuple(_learned(feature, edge_columns(feature.name)) for feature in schema.edge_features),
         }
     )
+
+
+def _elements(raw: RawData, schema: CustomSchema, division: Division) -> tuple[str, ...]:
+    """The elements of the training molecules."""
+    if not raw.is_molecules:
+        return ()
+    column = raw.table[schema.smiles]
+    texts = {column[row] for row in np.flatnonzero(division.rows == 0)}
+    return tuple(sorted({symbol for text in texts if isinstance(text, str) for symbol in elements_of(text)}))
 
 
 def _learned(feature: Feature, columns: list[Column]) -> Feature:
