@@ -21,6 +21,7 @@ from egt.config.run import RunConfig, StartConfig
 from egt.errors import ConfigError, DataError
 from egt.graph import Level
 from egt.inference.run_data import open_source
+from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.schema import CustomSchema
 from egt.sources.source import Progress, Source
 from egt.training.run import Outcome
@@ -118,6 +119,17 @@ def train(
     return Run(*(getattr(outcome, field.name) for field in fields(outcome)))
 
 
+def configured(
+    data: Any, target: str | Sequence[str] | None = None, *, task: Level | None = None, set: Settings = ()
+) -> RunConfig:
+    """The configuration of the run that `train` would start; nothing is trained or written. Arguments as there."""
+    asked = _Asked(data, _names(target), task, as_words(set), None)
+    if not asked.is_custom:
+        return override(asked.given(), asked.settings)
+    source = open_data(data, asked.target, task, asked.settings)
+    return override(asked.inferred(source), [each for each in asked.settings if not reads(each)])
+
+
 @dataclass(frozen=True)
 class _Asked:
     """What the caller of `train` asks for; arguments as there."""
@@ -131,20 +143,32 @@ class _Asked:
     def new(self, show: Callable[[CustomSchema], None] | None) -> tuple[Path, RunConfig, Source | None]:
         """The folder, the configuration and, if it is open already, the data of a new run."""
         if not self.is_custom:
-            if self.target or self.task is not None:
-                raise ConfigError("--target and --task are for own data; a preset or run.yaml says what it predicts")
-            config = self.data if isinstance(self.data, RunConfig) else find_config(str(self.data))
+            config = self.given()
             return self.out or Path("runs", config.name), config, None
-        name = _stem(self.path.resolve().name) if self.path else "custom"
-        folder = self.out or Path("runs", name)
+        folder = self.out or Path("runs", self.name)
         try_folder(folder)
         source = open_data(self.data, self.target, self.task, self.settings)
         if show is not None:
             show(source.schema)
         for warning in source.warnings():
             log.warning("%s", warning)
+        return folder, self.inferred(source), source
+
+    def given(self) -> RunConfig:
+        """The configuration that is given, or that of a preset."""
+        if self.target or self.task is not None:
+            raise ConfigError("--target and --task are for own data; a preset or run.yaml says what it predicts")
+        return self.data if isinstance(self.data, RunConfig) else find_config(str(self.data))
+
+    def inferred(self, source: CustomSource) -> RunConfig:
+        """The configuration that fits custom data."""
         where = str(self.path.resolve()) if self.path else "memory"
-        return folder, infer_config(source.schema, source.card, where, name), source
+        return infer_config(source.schema, source.card, where, self.name)
+
+    @property
+    def name(self) -> str:
+        """The name of a run on custom data."""
+        return _stem(self.path.resolve().name) if self.path else "custom"
 
     def kept(self) -> tuple[Path, RunConfig] | None:
         """The folder and the configuration of the run that is to be continued, if there is one."""

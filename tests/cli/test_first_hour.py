@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from egt.cli import data as module
 from egt.inference.predictor import load
 from tests.cli.runs import SMILES, TINY, blocks, egt, molecules, read_csv, write_csv
 
@@ -146,3 +147,23 @@ def test_python_takes_frames_molecules_and_gaps(place: Path, capsys: Capture) ->
         for answer, expected in zip(found, plain, strict=True):
             assert answer.values == pytest.approx(expected)
     assert frame.to_pandas()["lot"].tolist() == ["7", "8"]
+
+
+def test_a_plan_of_own_data(place: Path, capsys: Capture) -> None:
+    data = molecules(place / "data.csv", y=range(20), z=range(20))
+    assert "--target y" in egt(capsys, "plan", data).err
+    done = egt(capsys, "plan", data, "--target", "y", "--json", "--set", "model.num_layers=1")
+    assert done.code == 0, done.err
+    assert done.json["num_graphs"] == 16
+    assert done.json["sizes_from"] == "a sample of the graphs"
+    assert not (place / "runs").exists()
+
+
+def test_a_large_table_is_described_from_a_sample(
+    place: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SAMPLED", 6)
+    data = molecules(place / "data.csv", y=range(20))
+    done = egt(capsys, "data", "info", data, "--json")
+    assert (done.json["rows"], done.json["rows_read"]) == (20, 5)
+    assert "5 of 20 rows" in egt(capsys, "data", "info", data).out
