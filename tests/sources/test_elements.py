@@ -15,9 +15,13 @@ TEXTS = [
 @pytest.mark.parametrize("text", TEXTS)
 def test_elements_are_those_of_rdkit(text: str) -> None:
     chem = pytest.importorskip("rdkit.Chem")
-    assert elements_of(text) == {atom.GetSymbol() for atom in chem.MolFromSmiles(text).GetAtoms()} - {"H"}
+    assert elements_of([text]) == {atom.GetSymbol() for atom in chem.MolFromSmiles(text).GetAtoms()} - {"H"}
 
 
 def test_any_atom_is_told() -> None:
-    assert elements_of("*CC") == {"*", "C"}
-    assert elements_of("[*:1]CC") == {"*", "C"}
+    assert elements_of(["*CC"]) == {"*", "C"}
+    assert elements_of(["[*:1]CC"]) == {"*", "C"}
+
+
+def test_elements_of_many_molecules_together() -> None:
+    assert elements_of(["CC", "BrC", "[Fe+2]", "", "N"]) == {"C", "Br", "Fe", "N"}

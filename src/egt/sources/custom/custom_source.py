@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,26 @@ class CustomRecord:
     link: tuple[str, int] | None = None
     warning: str = ""
     error: str = ""
+
+
+class _Records(Sequence[CustomRecord]):
+    """The records of some rows, each made when it is asked for: half a million of them would take seconds."""
+
+    def __init__(self, make: Callable[[int], CustomRecord], rows: Sequence[int]) -> None:
+        self._make, self._rows = make, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> CustomRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[CustomRecord]: ...
+    def __getitem__(self, index: int | slice) -> CustomRecord | list[CustomRecord]:
+        """One record, or some of them."""
+        if isinstance(index, slice):
+            return [self._make(row) for row in self._rows[index]]
+        return self._make(self._rows[index])
 
 
 class CustomSource:
@@ -104,13 +124,13 @@ class CustomSource:
     def records(self, split: str) -> Sequence[CustomRecord]:
         """The rows of a split, in order. Rows that could not be read are among them, with their error."""
         if split == ALL:
-            return [self._record(row) for row in range(self._raw.num_rows)]
+            return _Records(self._record, range(self._raw.num_rows))
         if self._division is None or split not in SPLITS:
             allowed = (ALL,) if self._division is None else (*SPLITS, ALL)
             raise DataError(f"{self._raw.where}: there is no split {split!r}; there are {', '.join(allowed)}")
         code = SPLITS.index(split)
         if not self._division.within:
-            return [self._record(int(row)) for row in np.flatnonzero(self._division.rows == code)]
+            return _Records(self._record, np.flatnonzero(self._division.rows == code).tolist())
         if self.schema.level == "link":
             return self._link_records(split, self._division)
         parts = self._division.parts
@@ -158,7 +178,7 @@ class CustomSource:
         """Which elements of a new molecule training never saw."""
         if self._division is not None or not self.schema.elements:
             return ""
-        foreign = sorted(elements_of(record.smiles) - set(self.schema.elements))
+        foreign = sorted(elements_of([record.smiles]) - set(self.schema.elements))
         return f"not in the training molecules: {', '.join(foreign)}" if foreign else ""
 
     def names(self, row: int) -> Sequence[str]:
@@ -274,7 +294,9 @@ class CustomSource:
     def _split_sizes(self) -> dict[str, int]:
         if self._division is None:
             return {ALL: self._raw.num_rows}
-        return {split: len(self.records(split)) for split in SPLITS}
+        if self._division.within:
+            return {split: len(self.records(split)) for split in SPLITS}
+        return {split: int((self._division.rows == code).sum()) for code, split in enumerate(SPLITS)}
 
     def _size(self, row: int) -> tuple[int, int] | None:
         """The number of nodes and directed edges of a row; None if it cannot be read."""

@@ -191,8 +191,7 @@ def _elements(raw: RawData, schema: CustomSchema, division: Division) -> tuple[s
     if not raw.is_molecules:
         return ()
     column = raw.table[schema.smiles]
-    texts = {column[row] for row in np.flatnonzero(division.rows == 0)}
-    return tuple(sorted({symbol for text in texts if isinstance(text, str) for symbol in elements_of(text)}))
+    return tuple(sorted(elements_of(text for text in column[division.rows == 0] if isinstance(text, str))))
 
 
 def _learned(feature: Feature, columns: list[Column]) -> Feature:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +13,10 @@ from egt.sources.source import SPLITS
 
 MOST_COMPARED = 20_000
 """Of more rows the SMILES are compared as they are written: to read them would take minutes."""
+_BITS = np.array([1, 2, 4, 0])
+"""The bit of each split; -1, in no split, is the last one."""
+_SEVERAL = np.array([False, False, False, True, False, True, True, True])
+"""Whether some bits are several splits."""
 
 
 def repeats(
@@ -27,28 +30,32 @@ def repeats(
         codes: (R,) the split of each row; None where rows are not divided.
         classes: whether labels are classes, which differ, or numbers, which may scatter.
     """
-    groups: dict[str, list[int]] = defaultdict(list)
-    for row, key in enumerate(_keys(smiles)):
-        if key:
-            groups[key].append(row)
-    repeated = {key: rows for key, rows in groups.items() if len(rows) > 1}
+    keys = _keys(smiles)
+    number_of: dict[str, int] = {}
+    numbers = np.array([number_of.setdefault(key, len(number_of)) for key in keys])
+    known = np.flatnonzero(numbers != number_of.get("", -1))
+    rows = known[np.argsort(numbers[known], kind="stable")]
+    if not len(rows):
+        return []
+    starts = np.flatnonzero(np.diff(numbers[rows], prepend=-1))  # where the rows of the next molecule begin
     found = []
     if codes is not None:
-        shared = {key: sorted({int(codes[row]) for row in rows} - {-1}) for key, rows in repeated.items()}
-        shared = {key: splits for key, splits in shared.items() if len(splits) > 1}
-        if shared:
-            key, splits = next(iter(shared.items()))
-            where = " and ".join(SPLITS[code] for code in splits)
+        splits = np.bitwise_or.reduceat(_BITS[codes[rows]], starts)
+        shared = np.flatnonzero(_SEVERAL[splits])
+        if len(shared):
+            first = keys[rows[starts[shared[0]]]]
+            where = " and ".join(name for code, name in enumerate(SPLITS) if splits[shared[0]] & _BITS[code])
             found.append(
-                f"{len(shared)} molecules are in several splits ({key}: {where}), which flatters the scores; remove "
+                f"{len(shared)} molecules are in several splits ({first}: {where}), which flatters the scores; remove "
                 "repetitions, or divide with --set split=scaffold"
             )
     if targets is not None:
         spread = np.zeros(targets.shape[1]) if classes else _deviations(targets)
-        torn = [key for key, rows in repeated.items() if (_ranges(targets[rows]) > spread).any()]
-        if torn:
+        torn = np.flatnonzero((_ranges(targets[rows], starts) > spread).any(axis=1))
+        if len(torn):
             how = "different labels" if classes else "labels that differ by more than the standard deviation of all"
-            found.append(f"{len(torn)} molecules occur more than once with {how} (as {torn[0]})")
+            first = keys[rows[starts[torn[0]]]]
+            found.append(f"{len(torn)} molecules occur more than once with {how} (as {first})")
     return found
 
 
@@ -65,10 +72,10 @@ def _keys(smiles: Sequence[str]) -> list[str]:
         ]
 
 
-def _ranges(labels: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(T,) largest minus smallest of some rows (n, T), 0 where there is no label."""
-    low = np.where(np.isnan(labels), np.inf, labels).min(axis=0)
-    high = np.where(np.isnan(labels), -np.inf, labels).max(axis=0)
+def _ranges(labels: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(M, T) largest minus smallest label of each molecule, 0 where there is none; its rows begin at `starts`."""
+    low = np.minimum.reduceat(np.where(np.isnan(labels), np.inf, labels), starts)
+    high = np.maximum.reduceat(np.where(np.isnan(labels), -np.inf, labels), starts)
     ranges: NDArray[np.float64] = np.maximum(high - low, 0.0)
     return ranges
 
