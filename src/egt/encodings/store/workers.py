@@ -163,8 +163,7 @@ def prepare_in_memory(
 def _load_libraries(preparation: Preparation) -> None:
     """Load what encodings need, so that forked workers find it in their memory: numba alone takes them a second."""
     if any(encoding.stored for encoding in preparation.encodings):
-        import egt.encodings.reach
-        import egt.encodings.triplets  # noqa: F401
+        pass
 
 
 _job: tuple[Source, Preparation]
