@@ -79,8 +79,8 @@ def start_from(model: EGT, start: Start) -> None:
     """Give a fresh model the weights it starts from, and freeze what is not to be trained.
 
     Raises:
-        ArtifactError: a weight is missing or has another shape. The last linear map is re-initialized unless it is kept,
-            and so are heads of auxiliary objectives and features (`fresh`) that the other model did not have.
+        ArtifactError: a weight is missing or has another shape. The last linear map is re-initialized unless it is
+            kept, and so are heads of auxiliary objectives and features (`fresh`) that the other model did not have.
     """
     last = _last_linear(model)
     own = model.state_dict()
