@@ -32,7 +32,7 @@ import numpy as np
 
 from egt.encodings.distances import ShortestPaths
 from egt.encodings.encoding import Preparation
-from egt.encodings.store.chunk import make_chunk
+from egt.encodings.store.chunks import make_chunk
 from egt.errors import EgtError
 from egt.inputs.svd import SvdEncoding
 from egt.sources.benchmarks.ogb_molecules import MOLHIV, molhiv_table

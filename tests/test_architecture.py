@@ -32,9 +32,9 @@ ORDER = [
     "artifact",
     "inference",
     "training",
-    "analysis",
     "reporting",
     "testing",
+    "api",
     "cli",
 ]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from egt.cli.commands import app
+from egt.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -59,7 +59,7 @@ def test_the_readme_links_every_page() -> None:
 
 
 def test_every_command_named_exists() -> None:
-    known = {command for command in app if not command.startswith("-")}
+    known = {command for command in app() if not command.startswith("-")}
     for page in PAGES:
         assert commands(page) <= known, name(page)
     assert known <= commands(README), "a command the README does not mention"

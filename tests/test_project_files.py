@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from egt.cli.commands import app
+from egt.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[1]
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -54,7 +54,7 @@ def test_every_command_exists(where: str, command: str) -> None:
             assert goals
             assert set(goals) <= TARGETS
         case "egt":
-            assert words[0] in set(app)
+            assert words[0] in set(app())
         case "python" if words[:2] == ["-m", "pytest"]:
             paths = [word for word in words[2:] if word.startswith("tests/")]
             assert all((ROOT / path).exists() for path in paths)

@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from egt.api import Run, train
     from egt.config import presets
+    from egt.config.presets import preset
+    from egt.config.run import RunConfig
     from egt.errors import EgtError
     from egt.graph import Graph
+    from egt.inference.predictions import Predictions
     from egt.inference.predictor import load
     from egt.model import EGT
     from egt.nn.layer import EGTLayer
@@ -24,11 +28,30 @@ _HOMES = {
     "EGTLayer": "egt.nn.layer:EGTLayer",
     "EgtError": "egt.errors:EgtError",
     "Graph": "egt.graph:Graph",
+    "Predictions": "egt.inference.predictions:Predictions",
+    "Run": "egt.api:Run",
+    "RunConfig": "egt.config.run:RunConfig",
     "fit": "egt.training.run:train",
     "load": "egt.inference.predictor:load",
+    "preset": "egt.config.presets:preset",
     "presets": "egt.config.presets:",
+    "train": "egt.api:train",
 }
-__all__ = ["EGT", "EGTLayer", "EgtError", "Graph", "__version__", "fit", "load", "presets"]
+__all__ = [
+    "EGT",
+    "EGTLayer",
+    "EgtError",
+    "Graph",
+    "Predictions",
+    "Run",
+    "RunConfig",
+    "__version__",
+    "fit",
+    "load",
+    "preset",
+    "presets",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

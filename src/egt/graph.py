@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from egt.errors import GraphError
 
 IntArray = NDArray[np.int64]
-Level = Literal["graph", "node", "edge"]
-"""What there is one prediction for; the query pairs of link prediction are edges."""
 FloatArray = NDArray[np.float32]
 TargetArray = NDArray[np.float64]
+
+Level = Literal["graph", "node", "edge", "link"]
+"""What a target or a feature belongs to; links are predicted for pairs of nodes, most of which are no edges."""
 
 UNKNOWN = -1
 """The category id of a value that the vocabulary does not hold; it contributes nothing to an embedding."""

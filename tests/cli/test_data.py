@@ -92,7 +92,7 @@ def test_a_download_shows_a_bar_that_fills(capsys: pytest.CaptureFixture[str], m
     monkeypatch.setenv("FORCE_COLOR", "1")  # standard error counts as a terminal
     done = egt(capsys, "data", "prepare", "molhiv", "--fetch")
     assert done.code == 0, done.err
-    assert "downloading molhiv (MB)" in done.err
+    assert "downloading hiv.zip (MB)" in done.err
     assert "4/4" in done.err
     assert "preparing train" in done.err
     assert "20 graphs" in done.err

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from egt.artifact.artifact import load_artifact
+from egt.sources.custom import SplitPlan
 from tests.cli.runs import SMILES, TINY, blocks, egt, molecules, read_csv, ring, write_csv, write_jsonl
 
 Capture = pytest.CaptureFixture[str]
@@ -68,9 +69,9 @@ def test_the_split_of_own_data_is_set_by_kind_seed_and_fractions(tmp_path: Path,
     settings = ("split=stratified", "split.seed=3", "split.fractions=[0.5, 0.25, 0.25]", *TINY)
     done = egt(capsys, "train", data, "--out", "run", "--set", *settings)
     assert done.code == 0, done.err
-    kept = load_artifact(Path("run/artifact")).config.data.own_schema
+    kept = load_artifact(Path("run/artifact")).config.data.custom
     assert kept is not None
-    assert kept["split"] == {"kind": "stratified", "column": "", "fractions": [0.5, 0.25, 0.25], "seed": 3}
+    assert kept.split == SplitPlan(kind="stratified", fractions=(0.5, 0.25, 0.25), seed=3)
     tested = egt(capsys, "evaluate", "run", "--json").json["metrics"]["num_graphs"]
     assert abs(tested - 0.25 * len(SMILES)) <= 1
     for wrong in ("split.fractions=[1, 2, 3]", "split.fraction=0.5", "split.fractions=0.5"):

@@ -11,7 +11,6 @@ import sys
 
 import pytest
 
-from egt.cli import commands
 from egt.cli.main import main
 
 
@@ -82,8 +81,8 @@ def test_a_reader_that_has_enough_ends_a_command_quietly(
     size: int, unbuffered: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
-    code = "import sys\nfrom egt.cli import commands, main\n"
-    code += f"commands.run = lambda words: [sys.stdout.write('x' * {size}) for _ in range(3)]\nmain.main([])"
+    code = "import sys\nfrom egt.cli import main\n"
+    code += f"main.run = lambda words: [sys.stdout.write('x' * {size}) for _ in range(3)]\nmain.main([])"
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
@@ -95,7 +94,7 @@ def test_a_reader_that_has_enough_ends_a_command_quietly(
 def test_a_signal_ends_a_command_with_one_line_and_exit_code_1(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(commands, "run", lambda words: signal.raise_signal(number))
+    monkeypatch.setattr("egt.cli.main.run", lambda words: signal.raise_signal(number))
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     assert run("train") == 1
     assert capsys.readouterr().err == f"stopped by {number.name}\n"
@@ -112,13 +111,13 @@ def test_a_second_sigterm_does_not_disturb_the_end(
             signal.raise_signal(signal.SIGTERM)
             print("cleaned up")
 
-    monkeypatch.setattr(commands, "run", work)
+    monkeypatch.setattr("egt.cli.main.run", work)
     assert run("train") == 1
     assert capsys.readouterr() == ("cleaned up\n", "stopped by SIGTERM\n")
 
 
 def test_an_ignored_signal_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "run", lambda words: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr("egt.cli.main.run", lambda words: signal.raise_signal(signal.SIGINT))
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         main(["train"])

@@ -24,11 +24,22 @@ def card(schema: CustomSchema, num_train: int = 100, largest: int = 30, num_val:
 
 
 def graphs(level: str, kind: str, *features: Feature, classes: tuple[str, ...] = ()) -> CustomSchema:
-    return CustomSchema("jsonl", level, kind, ("y",), classes, node_features=features)
+    return CustomSchema.model_validate(
+        {
+            "format": "jsonl",
+            "level": level,
+            "kind": kind,
+            "targets": ("y",),
+            "classes": classes,
+            "node_features": features,
+        }
+    )
 
 
 def test_molecules_to_a_number() -> None:
-    schema = CustomSchema("molecules", "graph", "regression", ("logS", "logP"), smiles="smiles")
+    schema = CustomSchema(
+        format="molecules", level="graph", kind="regression", targets=("logS", "logP"), smiles="smiles"
+    )
     run = infer_config(schema, card(schema), "data.csv", "data")
     assert [term.kind for term in run.model.node_inputs] == ["node_categories", "svd"]
     assert [term.kind for term in run.model.pair_inputs] == ["distance", "edge_categories"]
@@ -48,9 +59,13 @@ def test_the_readout_follows_the_level(level: str, readout: str) -> None:
 
 def test_features_of_the_schema_are_inputs() -> None:
     schema = graphs(
-        "node", "multiclass", Feature("color", "categorical", vocabulary=("r", "g")), Feature("x", "continuous", 3),
-        Feature("name", "ignored"), classes=("a", "b", "c"),
-    )  # fmt: skip
+        "node",
+        "multiclass",
+        Feature(name="color", kind="categorical", vocabulary=("r", "g")),
+        Feature(name="x", kind="continuous", width=3),
+        Feature(name="name", kind="ignored"),
+        classes=("a", "b", "c"),
+    )
     run = infer_config(schema, card(schema), "x", "x")
     assert schema.features() == FeatureSchema(node_categories=(2,), num_node_values=3)
     assert [term.kind for term in run.model.node_inputs] == ["node_categories", "node_values", "svd"]

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import egt
-from egt.artifact.artifact import Artifact, save_artifact
+from egt.artifact.artifact import Artifact, find_artifact, save_artifact
 from egt.assemble import build_model
 from egt.config.model import ModelConfig
 from egt.config.run import DataConfig, RunConfig, TrainerConfig
@@ -20,7 +20,7 @@ from egt.execution import memory
 from egt.execution.execution import execution
 from egt.graph import Graph
 from egt.inference import predictor
-from egt.inference.predictor import Predictor, find_artifact
+from egt.inference.predictor import Predictor
 from egt.inputs.distance import Distance
 from egt.inputs.values import NodeValues
 from egt.readouts.edge import PerEdge
@@ -40,11 +40,11 @@ def make(level: str = "graph", task: TaskPart | None = None, scale: dict[str, li
         level=level,
         kind="regression",
         targets=("y",),
-        node_features=(Feature("x", "continuous"),),
+        node_features=(Feature(name="x", kind="continuous"),),
     )
     config = RunConfig(
         name="tiny",
-        data=DataConfig(source="nowhere.jsonl", batch_size=4, own_schema=schema.to_dict()),
+        data=DataConfig(source="nowhere.jsonl", batch_size=4, custom=schema),
         model=ModelConfig(
             num_layers=2,
             node_width=8,

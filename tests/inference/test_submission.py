@@ -9,20 +9,21 @@ import pytest
 
 from egt.config.presets import preset
 from egt.errors import ConfigError
-from egt.inference.predictor import Prediction
+from egt.inference.predictions import Prediction, Predictions
 from egt.inference.submission import save_submission
 
 
-def answers(*values: float | None) -> list[Prediction]:
-    return [
+def answers(name: str, *values: float | None) -> Predictions:
+    found = [
         Prediction(k, str(k), error="bad") if value is None else Prediction(k, str(k), np.array([[value]], np.float32))
         for k, value in enumerate(values)
     ]
+    return Predictions(preset(name), found)
 
 
 def test_one_array_of_float32_in_order_without_gaps(tmp_path: Path) -> None:
     path = tmp_path / "y_pred_pcqm4m-v2_test-dev.npz"
-    save_submission(preset("pcqm4mv2-small"), answers(1.5, None, 4.5), path)
+    save_submission(answers("pcqm4mv2-small", 1.5, None, 4.5), path)
     with np.load(path) as content:
         assert list(content) == ["y_pred"]
         assert content["y_pred"].dtype == np.float32
@@ -31,4 +32,4 @@ def test_one_array_of_float32_in_order_without_gaps(tmp_path: Path) -> None:
 
 def test_only_for_one_number_per_graph(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="one number per graph"):
-        save_submission(preset("pattern-100k"), answers(1.0), tmp_path / "y.npz")
+        save_submission(answers("pattern-100k", 1.0), tmp_path / "y.npz")

@@ -23,11 +23,11 @@ from egt.training.finetune import start_of, with_model_of
 from egt.training.transfer import start_from
 from tests.training.tiny import tiny_config
 
-COLOR = Feature("color", "categorical", vocabulary=("red", "green"))
-SHAPE = Feature("shape", "categorical", vocabulary=("red", "round", "flat"))
-SIZE = Feature("size", "continuous")
-PLACE = Feature("place", "continuous", width=3)
-AGE = Feature("age", "continuous")
+COLOR = Feature(name="color", kind="categorical", vocabulary=("red", "green"))
+SHAPE = Feature(name="shape", kind="categorical", vocabulary=("red", "round", "flat"))
+SIZE = Feature(name="size", kind="continuous")
+PLACE = Feature(name="place", kind="continuous", width=3)
+AGE = Feature(name="age", kind="continuous")
 
 NODES, EDGES = "embed.node_terms", "embed.pair_terms"
 TABLE, COLUMNS = "categories.table.weight", "W.weight"
@@ -35,14 +35,14 @@ TABLE, COLUMNS = "categories.table.weight", "W.weight"
 
 def own(nodes: tuple[Feature, ...] = (), edges: tuple[Feature, ...] = (), **changes: Any) -> RunConfig:
     """A tiny run of own data with these features."""
-    schema = CustomSchema("graphs", "graph", "regression", ("a",), node_features=nodes, edge_features=edges)
+    schema = CustomSchema(
+        format="jsonl", level="graph", kind="regression", targets=("a",), node_features=nodes, edge_features=edges
+    )
     model = {
         "node_inputs": (*(node_features(schema.features()) or (Constant(),)), Svd(rank=8)),
         "pair_inputs": (Distance(max_hops=16), *edge_features(schema.features())),
     }
-    config = tiny_config(
-        data={"source": "own.jsonl", "own_schema": schema.to_dict()}, model=model, task=custom_task(schema.target())
-    )
+    config = tiny_config(data={"source": "own.jsonl", "custom": schema}, model=model, task=custom_task(schema.target()))
     return tiny_config(**{**config.model_dump(), **changes})
 
 
@@ -96,7 +96,7 @@ def test_a_missing_feature_is_dropped(level: str) -> None:
 
 @pytest.mark.parametrize("level", ["node", "edge"])
 def test_a_new_category_keeps_its_fresh_row(level: str) -> None:
-    more = Feature("color", "categorical", vocabulary=("blue", "green", "red"))
+    more = Feature(name="color", kind="categorical", vocabulary=("blue", "green", "red"))
     old, new, term = pair(level, (COLOR,), (more,))
     given, before, after = tuned(old, new)
     table = after[f"{term}.{TABLE}"]
@@ -115,7 +115,9 @@ def test_columns_follow_their_feature(level: str) -> None:
 
 
 def test_a_vector_of_another_width_starts_anew() -> None:
-    given, before, after = tuned(own(nodes=(SIZE, PLACE)), own(nodes=(Feature("place", "continuous", width=2), SIZE)))
+    given, before, after = tuned(
+        own(nodes=(SIZE, PLACE)), own(nodes=(Feature(name="place", kind="continuous", width=2), SIZE))
+    )
     name = f"{NODES}.0.{COLUMNS}"
     assert torch.equal(after[name][:, :2], before[name][:, :2])
     assert torch.equal(after[name][:, 2], given[name][:, 0])

@@ -99,6 +99,20 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
     return Artifact(config, model.eval(), card["metrics"], card["data"], card["notes"])
 
 
+def find_artifact(path: str | Path) -> Path:
+    """The folder of an artifact: the given one, or the artifact in a run folder."""
+    given = Path(path)
+    for place in (given, given / "artifact"):
+        if (place / CARD).is_file():
+            return place
+    if given.is_dir():
+        unfinished = (
+            " (the run in it has not finished: continue it with --resume)" if (given / "checkpoints").is_dir() else ""
+        )
+        raise ArtifactError(f"{given}: holds no artifact{unfinished}; give the folder that `egt train` wrote")
+    raise ArtifactError(f"{given}: no such artifact; give the folder that `egt train` wrote")
+
+
 def weights_sha256(path: Path) -> str:
     """The checksum of the weights of an artifact, as its card has it."""
     checksum: str = _read_card(path)["sha256"][WEIGHTS]

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from egt.cli.bars import Bars
-from egt.cli.output import print_json, print_table, say
+from egt.cli.output import Bars, print_json, print_table, say
 from egt.errors import DataError
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def _custom_info(
     from egt.sources.custom import open_custom
     from egt.sources.source import read_all
 
-    with Bars("", shown=not json) as bars:
+    with Bars(shown=not json) as bars:
         bars(f"reading {name}", 0, None)
         source = open_custom(name, target=list(target) or None, level=task)
         bars(f"reading {name}", 1, 1)
@@ -131,13 +130,17 @@ def _custom_info(
     warned = [f"{reading.id}: {reading.warning}" for reading in readings if reading.warning]
     card = source.card
     if json:
-        content = {"schema": source.own_schema.to_dict(), "split_sizes": dict(card.split_sizes), "rows": len(readings)}
+        content = {
+            "schema": source.schema.model_dump(mode="json"),
+            "split_sizes": dict(card.split_sizes),
+            "rows": len(readings),
+        }
         print_json({**content, "unreadable_rows": problems, "warnings": warned})
         return
     nodes = [graph.num_nodes for graph in graphs] or [0]
     edges = [graph.num_edges for graph in graphs] or [0]
     rows = [
-        *((what, decision) for what, decision, _ in source.schema_table()),
+        *((what, decision) for what, decision, _ in source.schema.rows()),
         ("graphs", ", ".join(f"{split} {size:,}" for split, size in card.split_sizes.items())),
         ("nodes", f"{min(nodes):,} to {max(nodes):,}, mean {sum(nodes) / len(nodes):.4g}"),
         ("edges", f"mean {sum(edges) / len(edges):.4g} (both directions)"),
@@ -184,13 +187,13 @@ def _prepare(name: str, fetch: bool, json: bool) -> None:
     from egt.config.load import find_config
     from egt.config.presets import names, preset
     from egt.encodings.store import prepare_splits
-    from egt.inference.data import open_source
+    from egt.inference.run_data import open_source
     from egt.sources.benchmarks.benchmark import BENCHMARKS, open_benchmark
 
-    with Bars("downloading", shown=not json) as bars:
+    with Bars(shown=not json) as bars:
 
-        def told(done: int, total: int | None) -> None:
-            bars(f"{name} (MB)", _megabytes(done), None if total is None else _megabytes(total))
+        def told(stage: str, done: int, total: int | None) -> None:
+            bars(f"{stage} (MB)", _megabytes(done), None if total is None else _megabytes(total))
 
         if name in BENCHMARKS:
             fitting = [preset(each) for each in names() if preset(each).data.source == name]

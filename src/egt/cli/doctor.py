@@ -25,7 +25,7 @@ _DISTRIBUTIONS = {"torch_geometric": "torch-geometric", "skimage": "scikit-image
 
 
 def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
-    """Tell what is installed and run the self-checks; exits with 1 when one fails.
+    """Show what is installed and run the self-checks; exits with 1 when one fails.
 
     Args:
         json: Print one JSON object instead.

@@ -7,8 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from egt.cli.bars import Bars
-from egt.cli.output import print_json, print_table
+from egt.cli.output import Bars, print_json, print_table
 
 
 def evaluate(
@@ -18,7 +17,7 @@ def evaluate(
     data: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Measure a trained model on a split of its own data, or on other data that has the targets.
+    """Evaluate a trained model on a split of its training data, or on other data that has the targets.
 
     Args:
         artifact: The folder that `egt train` wrote.
@@ -34,7 +33,7 @@ def evaluate(
         raise DataError(f"--split {split}: there are train, val and test; other data is given with --data FILE")
     processes = join_processes()
     predictor = load(artifact, processes=processes)
-    with Bars("", shown=not json and not processes.rank) as bars:
+    with Bars(shown=not json and not processes.rank) as bars:
         metrics = predictor.evaluate(split if data is None else data, watch=bars)
     leave_processes()
     if processes.rank:  # the first process tells what all have computed

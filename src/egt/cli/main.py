@@ -1,4 +1,4 @@
-"""The entry point of `egt`: turns errors and signals into one readable message and an exit code."""
+"""The entry point of `egt`: finds the command, and turns errors and signals into one message and an exit code."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
+from egt import __version__
 from egt.errors import EgtError, RunError
+
+if TYPE_CHECKING:
+    from cyclopts import App
 
 
 class Stopped(BaseException):
@@ -26,8 +31,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with _stoppable():
             try:
-                from egt.cli.commands import run  # here, where a signal can be handled
-
                 run(words)
             finally:
                 sys.stdout.flush()  # here, where a closed pipe can be handled
@@ -48,9 +51,40 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(1)
 
 
+def run(words: Sequence[str]) -> None:
+    """Run the command that the words name. Words that make no command are an `EgtError`."""
+    from cyclopts import CycloptsError
+
+    try:
+        app()(words, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        raise EgtError(str(error)) from error
+
+
+def app() -> App:
+    """The commands; the code of one is loaded when it is called."""
+    from cyclopts import App
+
+    egt = App(
+        name="egt",
+        help="Edge-augmented Graph Transformer: learn on nodes, edges and whole graphs with global self-attention.",
+        version=__version__,
+        help_epilogue="Every command takes --debug to show where an error comes from.",
+    )
+    egt.command("egt.cli.train:train", name="train", help="Train a preset, a run.yaml or your own data.")
+    egt.command("egt.cli.evaluate:evaluate", name="evaluate", help="Evaluate a trained model.")
+    egt.command("egt.cli.predict:predict", name="predict", help="Predict for files or SMILES.")
+    egt.command("egt.cli.plan:plan", name="plan", help="Estimate memory and time of a run before it starts.")
+    egt.command("egt.cli.data:data", name="data", help="List, describe or prepare data sets.")
+    egt.command("egt.cli.presets:presets", name="presets", help="List the models of the paper, or show one.")
+    egt.command("egt.cli.import_official:import_official", name="import-official", help="Import the authors' weights.")
+    egt.command("egt.cli.doctor:doctor", name="doctor", help="Show the installation and run the self-checks.")
+    return egt
+
+
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """SIGTERM and Ctrl-C end what happens inside, but for those that this process was told to ignore."""
+    """SIGTERM and Ctrl-C end what happens inside, except those that this process was told to ignore."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     listened = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
     for number in listened:

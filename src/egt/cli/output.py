@@ -1,4 +1,4 @@
-"""How commands print: tables for people on standard output, or one JSON object as its last line."""
+"""How commands print: tables and progress bars for people, or one JSON object as the last line of standard output."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from types import TracebackType
 from typing import Any
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -40,3 +42,37 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 def say(message: str) -> None:
     """A remark beside the result, on standard error."""
     print(message, file=sys.stderr)
+
+
+class Bars:
+    """Progress bars on standard error, one per stage of the work; silent when that is not a terminal.
+
+    Used as `with Bars() as bars: work(watch=bars)`.
+
+    Args:
+        shown: whether anything is shown at all.
+    """
+
+    def __init__(self, *, shown: bool = True) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        console = Console(stderr=True)
+        disable = not (shown and console.is_terminal)
+        self._bar = Progress(*columns, console=console, transient=True, disable=disable)
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Bars:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        """Show that `done` of `total` are done; None if nobody knows how many there are."""
+        if stage not in self._tasks:
+            self._bar.start()
+            self._tasks[stage] = self._bar.add_task(stage, total=total)
+        self._bar.update(self._tasks[stage], completed=done, total=total)
+        if all(task.finished for task in self._bar.tasks):  # the next piece of work brings the bars back
+            self._bar.stop()

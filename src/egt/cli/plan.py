@@ -17,7 +17,7 @@ def plan(
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Tell parameters, peak memory and time per epoch; works without the data set, from its card.
+    """Estimate parameters, peak memory and time per epoch; works without the data set, from its card.
 
     Args:
         run: A preset or a run.yaml.

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from egt.cli.bars import Bars
-from egt.cli.output import print_json, say
-from egt.errors import DataError, RunError
+from egt.cli.output import Bars, print_json, say
+from egt.errors import DataError
 
 if TYPE_CHECKING:
-    from egt.inference.predictor import Prediction, Predictor, Watch
+    from egt.inference.predictions import Predictions
+    from egt.inference.predictor import Predictor
+    from egt.sources.source import Progress
 
 _FILE = re.compile(r"\.\w*[^\W\dBCNOPSFIbcnopslr]\w*$")
 """The end of a file name (.csv) and of no SMILES: it has a letter that no atom has outside of brackets."""
@@ -34,12 +34,13 @@ def predict(
     Args:
         artifact: The folder that `egt train` wrote.
         inputs: Files or folders in the format of the training data, or SMILES.
-        split: Predict this split of the model's own data instead of inputs.
+        split: Predict this split of the data that the model was trained on, instead of inputs.
         output: The CSV file to write; standard output by default. A .npz file gets the array `y_pred`, as the
             evaluator of OGB's PCQM4Mv2 takes it (`--split test -o y_pred_pcqm4m-v2_test-dev.npz`).
         json: Print one JSON object as the last line.
     """
     from egt.execution.processes import join_processes, leave_processes
+    from egt.inference.predictions import join
     from egt.inference.predictor import load
 
     if bool(inputs) == (split is not None):
@@ -47,36 +48,35 @@ def predict(
     if output is not None:
         _check_writable(output)
     processes = join_processes()
-    predictor = load(artifact, processes=processes)
-    with Bars("", shown=not json and not processes.rank) as bars:
-        parts = list(_parts(predictor, inputs, split, bars))
+    model = load(artifact, processes=processes)
+    with Bars(shown=not json and not processes.rank) as bars:
+        found = model.predict_split(split, watch=bars) if split is not None else join([*_each(model, inputs, bars)])
     leave_processes()
-    if processes.rank:  # the first process writes what all have computed
-        return
-    predictions = [prediction for _, part in parts for prediction in part]
-    if output is not None and output.suffix == ".npz":
-        from egt.inference.submission import save_submission
+    if not processes.rank:  # the first process writes what all have computed
+        _write(found, output, json)
 
-        save_submission(predictor.config, predictions, output)
-        columns, rows = list[str](), list[dict[str, Any]]()
-    else:
-        columns, rows = _tables(predictor, parts)
-        if output is not None:
-            try:
-                with output.open("w", newline="", encoding="utf-8") as file:
-                    _write(file, columns, rows)
-            except OSError as error:
-                raise RunError(f"{output}: cannot be written ({error.strerror}); choose another file (-o)") from error
-        elif not json:
-            _write(sys.stdout, columns, rows)
-    bad = sum(1 for prediction in predictions if prediction.error)
-    warned = sum(1 for prediction in predictions if prediction.warning)
-    if json:
-        summary = {"rows": len(predictions), "errors": bad, "warnings": warned}
-        where = {"predictions": rows} if output is None else {"output": str(output)}
-        print_json({**summary, **where})
-        return
-    say(f"{len(predictions)} rows, {bad} with an error, {warned} with a warning" + (f": {output}" if output else ""))
+
+def _each(model: Predictor, inputs: Iterable[str], bars: Bars) -> Iterator[Predictions]:
+    for data in _grouped(inputs):
+        yield model.predict(data, watch=_about(bars, data if isinstance(data, str) else "SMILES"))
+
+
+def _about(bars: Bars, name: str) -> Progress:
+    """Bars that name the input as well."""
+    return lambda stage, done, total: bars(f"{stage} {name}", done, total)
+
+
+def _grouped(inputs: Iterable[str]) -> list[str | list[str]]:
+    """Files, and SMILES that follow each other as one input."""
+    groups: list[str | list[str]] = []
+    for text in inputs:
+        if Path(text).exists() or _FILE.search(text):
+            groups.append(text)
+        elif groups and isinstance(groups[-1], list):
+            groups[-1].append(text)
+        else:
+            groups.append([text])
+    return groups
 
 
 def _check_writable(output: Path) -> None:
@@ -95,57 +95,16 @@ def _check_writable(output: Path) -> None:
         raise DataError(f"{output}: cannot be written ({error.strerror}); choose another file (-o)") from error
 
 
-def _parts(
-    predictor: Predictor, inputs: Sequence[str], split: str | None, bars: Bars
-) -> Iterator[tuple[list[str] | None, list[Prediction]]]:
-    """SMILES of the rows, and their predictions, for each input; SMILES that follow each other are one input."""
-    from egt.inference.data import ALL, open_new, open_source, smiles_of
-    from egt.inference.predictor import reading
+def _write(found: Predictions, output: Path | None, json: bool) -> None:
+    if output is not None and output.suffix == ".npz":
+        from egt.inference.submission import save_submission
 
-    if split is not None:
-        with reading(bars):
-            source = open_source(predictor.config)
-        yield None, predictor.predict_source(source, split, watch=bars)
+        save_submission(found, output)
+    elif output is not None or not json:
+        found.to_csv(output or sys.stdout)
+    if json:
+        where = {"predictions": found.table()} if output is None else {"output": str(output)}
+        print_json({"rows": len(found), "errors": found.num_errors, "warnings": found.num_warnings, **where})
         return
-    for data in _grouped(inputs):
-        watch = _about(bars, data if isinstance(data, str) else "SMILES")
-        with reading(watch):
-            new = open_new(predictor.config, data)
-        yield smiles_of(new), predictor.predict_source(new, ALL, watch=watch)
-
-
-def _about(bars: Bars, name: str) -> Watch:
-    """Bars that name the input as well."""
-    return lambda stage, done, total: bars(f"{stage} {name}", done, total)
-
-
-def _grouped(inputs: Iterable[str]) -> list[str | list[str]]:
-    groups: list[str | list[str]] = []
-    for text in inputs:
-        if Path(text).exists() or _FILE.search(text):
-            groups.append(text)
-        elif groups and isinstance(groups[-1], list):
-            groups[-1].append(text)
-        else:
-            groups.append([text])
-    return groups
-
-
-def _tables(
-    predictor: Predictor, parts: Iterable[tuple[list[str] | None, list[Prediction]]]
-) -> tuple[list[str], list[dict[str, Any]]]:
-    from egt.inference.table import table
-
-    columns: dict[str, None] = {}
-    rows: list[dict[str, Any]] = []
-    for smiles, predictions in parts:
-        names, found = table(predictor.config, predictions, smiles)
-        columns |= dict.fromkeys(names)
-        rows += found
-    return list(columns), rows
-
-
-def _write(file: TextIO, columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
-    writer = csv.DictWriter(file, columns, restval="")
-    writer.writeheader()
-    writer.writerows(rows)
+    counts = f"{len(found)} rows, {found.num_errors} with an error, {found.num_warnings} with a warning"
+    say(counts + (f": {output}" if output else ""))

@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.cli.bars import Bars
-from egt.cli.output import print_table, say
+from egt.cli.output import Bars, print_table, say
 from egt.config.load import override
 from egt.config.presets import preset
 
 if TYPE_CHECKING:
     from egt.config.run import RunConfig
     from egt.graph import Graph
-    from egt.inference.predictor import Prediction
+    from egt.inference.predictions import Prediction
     from egt.sources.source import Source
     from egt.training.run import Outcome
 
@@ -53,8 +52,8 @@ def main(folder: Path = FOLDER, settings: Sequence[str] = (), epochs: int | None
     say("PATTERN: which nodes of a random graph belong to a planted pattern?")
     config = override(preset("pattern-100k"), [*_SETTINGS, *settings])
 
-    from egt.inference.data import open_source
     from egt.inference.predictor import Predictor
+    from egt.inference.run_data import open_source
     from egt.training.run import train
 
     if folder.exists():

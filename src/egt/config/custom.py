@@ -10,27 +10,23 @@ Defaults, each of which `--set` changes:
 - task: regression on standardized targets with MAE, binary with ROC-AUC, or classes with accuracy.
 - training: Adam 1e-3, halved after 10 epochs without improvement, batches of 1 to 128 graphs, about 6,000 steps
   (10 to 200 epochs); the weights that are best on validation are kept.
+
+Parts are imported where they are chosen, so that a run loads only its own.
 """
 
 from __future__ import annotations
 
 from egt.config.model import ModelConfig
 from egt.config.run import DataConfig, OptimizerConfig, RunConfig, TrainerConfig
-from egt.graph import FeatureSchema
-from egt.inputs.constant import Constant
+from egt.graph import FeatureSchema, Level
 from egt.inputs.distance import Distance
 from egt.inputs.features import edge_features, node_features
+from egt.inputs.input import NodeInput
 from egt.inputs.svd import Svd
-from egt.readouts.edge import PerEdge
-from egt.readouts.node import PerNode
-from egt.readouts.virtual_nodes import VirtualNodes
-from egt.schedules.constant import ConstantRate
-from egt.schedules.plateau import Plateau
+from egt.readouts.readout import ReadoutPart
+from egt.schedules.schedule import SchedulePart
 from egt.sources.custom.schema import CustomSchema
 from egt.sources.source import DataCard, TargetSchema
-from egt.tasks.binary import Binary
-from egt.tasks.multiclass import Multiclass
-from egt.tasks.regression import Regression
 from egt.tasks.task import TaskPart
 
 _LARGE_GRAPH, _HUGE_GRAPH = 500, 1_500
@@ -62,12 +58,12 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
             source=path,
             batch_size=batch_size,
             layout="edge_list" if huge else "auto",
-            own_schema=schema.to_dict(),
+            custom=schema,
         ),
         model=custom_model(schema.features(), schema.target(), largest=card.num_nodes[2], neighbors=huge),
         task=custom_task(schema.target()),
         optimizer=OptimizerConfig(lr=1e-3),
-        schedule=Plateau(patience=10, min_lr=1e-5) if validated else ConstantRate(),
+        schedule=_schedule(validated),
         trainer=TrainerConfig(max_epochs=epochs, select="best" if validated else "last"),
     )
 
@@ -84,17 +80,16 @@ def custom_model(
         neighbors: attention between neighbors only.
     """
     large = largest > _LARGE_GRAPH
-    readout = {"graph": VirtualNodes(num_virtual=4), "node": PerNode()}.get(target.level, PerEdge())
     return ModelConfig(
         num_layers=3 if large else 4,
         node_width=64,
         edge_width=8 if large else 16,
         num_heads=4 if large else 8,
-        node_inputs=(*(node_features(features) or (Constant(),)), Svd(rank=8)),
+        node_inputs=(*(node_features(features) or _constant()), Svd(rank=8)),
         pair_inputs=(Distance(max_hops=16), *edge_features(features)),
         gate="centrality",
         scope="neighbors" if neighbors else "everyone",
-        readout=readout,
+        readout=_readout(target.level),
         node_ffn_multiplier=2.0,
         edge_ffn_multiplier=1.0,
         attention_dropout=0.1,
@@ -107,8 +102,47 @@ def custom_task(target: TargetSchema) -> TaskPart:
     """Loss and metric that fit the target."""
     match target.kind:
         case "regression":
+            from egt.tasks.regression import Regression
+
             return Regression(names=target.names, loss="mae", standardize=True)
         case "binary":
+            from egt.tasks.binary import Binary
+
             return Binary(names=target.names).named(target.names, target.class_names)
         case "multiclass":
+            from egt.tasks.multiclass import Multiclass
+
             return Multiclass(names=target.names, num_classes=target.num_classes, class_names=target.class_names)
+
+
+def _readout(level: Level) -> ReadoutPart:
+    match level:
+        case "graph":
+            from egt.readouts.virtual_nodes import VirtualNodes
+
+            return VirtualNodes(num_virtual=4)
+        case "node":
+            from egt.readouts.node import PerNode
+
+            return PerNode()
+        case "edge" | "link":
+            from egt.readouts.edge import PerEdge
+
+            return PerEdge()
+
+
+def _schedule(validated: bool) -> SchedulePart:
+    if validated:
+        from egt.schedules.plateau import Plateau
+
+        return Plateau(patience=10, min_lr=1e-5)
+    from egt.schedules.constant import ConstantRate
+
+    return ConstantRate()
+
+
+def _constant() -> tuple[NodeInput, ...]:
+    """What enters the node channel where nodes have no features."""
+    from egt.inputs.constant import Constant
+
+    return (Constant(),)

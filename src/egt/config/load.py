@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from egt.config.presets import preset
+from egt.config.migrate import migrate
 from egt.config.run import RunConfig
 from egt.errors import ConfigError
 from egt.parts import Part, PartError
@@ -44,7 +44,7 @@ def read_config(path: Path) -> RunConfig:
 def parse_config(content: Mapping[str, Any], where: str) -> RunConfig:
     """A checked run; all errors at once, each with its path in the configuration."""
     try:
-        return RunConfig.model_validate(content)
+        return RunConfig.model_validate(migrate(content))
     except ValidationError as error:
         raise ConfigError(f"{where}: {_explain(error)}{_missing_plugins(content)}") from error
 
@@ -71,6 +71,8 @@ def find_config(name_or_path: str) -> RunConfig:
     path = Path(name_or_path)
     if path.suffix in {".yaml", ".yml"} or path.is_file():
         return read_config(path)
+    from egt.config.presets import preset  # here: presets read the cards of all benchmarks
+
     return preset(name_or_path)
 
 

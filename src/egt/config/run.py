@@ -19,6 +19,7 @@ from egt.parts import Part
 from egt.schedules.plateau import Plateau
 from egt.schedules.schedule import SchedulePart
 from egt.section import Section
+from egt.sources.custom.schema import CustomSchema
 from egt.tasks.task import TaskPart
 
 _Share = Annotated[float, Field(ge=0, lt=1)]
@@ -31,7 +32,7 @@ class DataConfig(Section):
     gradient; "buckets" batches graphs of like size. `layout` "auto" is packed on a CPU, and padded on a GPU or with
     `trainer.compile`; "edge_list" is for EGT-Constrained on large graphs. `pair_budget` caps the sum of N^2 of what is
     computed at once.
-    `own_schema` is the inferred description of own data, written by `egt train`.
+    `custom` says what the columns of the user's own data mean; `egt train` infers and writes it.
     """
 
     source: str
@@ -41,7 +42,7 @@ class DataConfig(Section):
     batching: Literal["exact", "buckets"] = "exact"
     pair_budget: PositiveInt | None = None
     options: dict[str, Any] = Field(default_factory=dict)
-    own_schema: dict[str, Any] | None = None
+    custom: CustomSchema | None = None
 
 
 class OptimizerConfig(Section):
@@ -89,7 +90,7 @@ class TrainerConfig(Section):
 class StartConfig(Section):
     """The model whose weights a run starts from, and what of it is kept and trained; written by `egt train --from`.
 
-    `artifact` is its folder or shipped name, `name` that of its run, `sha256` the checksum of its weights. The last
+    `artifact` is its folder, `name` that of its run, `sha256` the checksum of its weights. The last
     linear map starts anew unless `keep_head`. Layers below `freeze_below`, and the embeddings, stay as they are; `tune`
     "edges" trains the edge channel alone and keeps the head.
     """

@@ -10,8 +10,9 @@ from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.errors import DataError
 from egt.execution.processes import ALONE, Processes
-from egt.inference.forward import Progress, forward
+from egt.inference.forward import forward
 from egt.model import EGT
+from egt.sources.source import Progress
 from egt.tasks.task import Task, targets
 
 
@@ -44,7 +45,9 @@ def evaluate(
         raise DataError("there is no graph to evaluate on")
     scores, loss, labels = task.scores(), 0.0, 0.0
     diverged: list[int] = []
-    for numbers, batch, prediction in forward(model, config, samples, progress, processes, **options):
+    for numbers, batch, prediction in forward(
+        model, config, samples, progress, processes, stage="evaluating", **options
+    ):
         batch_loss, batch_labels = task.loss(prediction, batch)
         loss, labels = loss + batch_loss.double().item(), labels + batch_labels.item()
         scores.update(prediction, targets(batch, task.level))

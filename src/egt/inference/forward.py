@@ -18,9 +18,7 @@ from egt.encodings.encoding import Sample
 from egt.execution.execution import execution
 from egt.execution.processes import ALONE, Processes
 from egt.model import EGT
-
-Progress = Callable[[int, int], None]
-"""Called with the number of graphs done and of all graphs."""
+from egt.sources.source import Progress
 
 PAIRS_AT_ONCE = 2_000_000
 """How many pairs are computed at once when the run does not say; a larger graph is computed alone."""
@@ -33,6 +31,7 @@ def forward(
     progress: Progress | None = None,
     processes: Processes = ALONE,
     *,
+    stage: str = "predicting",
     layout: LayoutName | None = None,
     num_workers: int = 0,
     in_step: bool = False,
@@ -46,6 +45,7 @@ def forward(
         samples: prepared graphs.
         progress: is told how far it is.
         processes: that share the work.
+        stage: what `progress` calls the work.
         layout: of the batches; by default what suits the device.
         num_workers: worker processes that make the batches; 0 makes them here.
         in_step: every process runs the model equally often, as a model that is spread over them needs it.
@@ -80,7 +80,7 @@ def forward(
                 yield own[k], batch, output
                 done += len(own[k])
                 if progress is not None:
-                    progress(min(done * processes.count, len(sizes)), len(sizes))
+                    progress(stage, min(done * processes.count, len(sizes)), len(sizes))
             if stop():
                 return
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import logging
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,53 +12,30 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-import egt
-from egt.artifact.artifact import CARD, Artifact, load_artifact
-from egt.assemble import build_task
-from egt.encodings.store import Store
-from egt.errors import ArtifactError, DataError
+from egt.artifact.artifact import Artifact, find_artifact, load_artifact
+from egt.assemble import build_task, preparation
+from egt.encodings.encoding import Sample
+from egt.encodings.store import Prepared, prepare_in_memory
+from egt.errors import DataError
 from egt.execution.backends import on_backend
 from egt.execution.devices import device_of
 from egt.execution.execution import execution
 from egt.execution.memory import too_large
 from egt.execution.processes import ALONE, Processes
 from egt.graph import Graph, IntArray
-from egt.inference.data import ALL, open_new, open_source, prepare_split
+from egt.inference.embedding import Embedding, embeddings
 from egt.inference.evaluation import evaluate
-from egt.inference.forward import Progress, forward, rows_per_graph, split_rows
-from egt.sources.source import Reading, Source
+from egt.inference.forward import forward, rows_per_graph, split_rows
+from egt.inference.predictions import Prediction, Predictions
+from egt.inference.run_data import open_new, open_source, prepare_split
+from egt.sources.custom.custom_source import CustomSource
+from egt.sources.source import ALL, SPLITS, Progress, Source
 from egt.tasks.scale import TargetScale
 
 log = logging.getLogger(__name__)
 
-Watch = Callable[[str, int, int | None], None]
-"""Called with the stage ("reading", "preparing", "predicting", "evaluating") and the numbers of graphs done and in all;
-the latter is None where it is not known."""
-
 Answer = tuple[NDArray[np.float32], IntArray | None] | str
 """Values and pairs of a graph, or the reason why there are none."""
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """The answer for one row of the input, in its place whether it could be read or not.
-
-    Fields:
-        row: the position in the input, from 0.
-        id: the name of the graph.
-        values: (rows, outputs) values in the targets' unit, or probabilities; one row for a graph target, one per
-            node, or one per edge or asked pair. None for a row that could not be read.
-        pairs: (2, rows) the nodes of each edge or asked pair; None for graph and node targets.
-        warning: what the answer should be read with, as a category that training never saw.
-        error: why there is no answer.
-    """
-
-    row: int
-    id: str
-    values: NDArray[np.float32] | None = None
-    pairs: IntArray | None = None
-    warning: str = ""
-    error: str = ""
 
 
 class Predictor:
@@ -84,84 +58,122 @@ class Predictor:
         self.model = on_backend(artifact.model, self.config, backend).to(self.device).eval()
         self.task = build_task(self.config, TargetScale.from_json(artifact.data.get("scale")))
 
-    def predict(self, data: Any, *, watch: Watch | None = None) -> list[Prediction]:
-        """The predictions for new data, one per row, in the order of the input.
+    def predict(self, data: Any, *, watch: Progress | None = None) -> Predictions:
+        """The predictions for new data, one per row, in the order of the input. No file is written.
 
         Args:
-            data: SMILES strings, `Graph`s, the path of a file or folder, NetworkX graphs or PyG data.
+            data: SMILES strings, `Graph`s, the path of a file or folder, a data frame, NetworkX graphs or PyG data.
             watch: is told how far the work is.
         """
         with reading(watch):
             source = open_new(self.config, data)
-        return self.predict_source(source, ALL, watch=watch)
+        return self._predict(source, ALL, watch)
 
-    def predict_source(self, source: Source, split: str, *, watch: Watch | None = None) -> list[Prediction]:
-        """The predictions for all rows of a split of a source."""
-        records = source.records(split)
-        with tempfile.TemporaryDirectory(prefix="egt-") as folder:
-            store = prepare_split(self.config, source, split, cache_dir=folder, progress=_stage(watch, "preparing"))
-            answers = self._answers(store, _stage(watch, "predicting"))
-            rows, problems = store.rows.tolist(), {problem.row: problem for problem in store.problems}
-            names = [store[k].graph.id for k in range(len(store))]
-            del store  # its files are in the folder
-        # Rows are in order in the store, and every record has either a graph or an error.
-        found = {row: k for k, row in enumerate(rows)}
-        order = sorted(found.keys() | problems.keys())
-        if len(order) != len(records):
-            raise DataError(f"{len(records)} rows were given, but {len(order)} were read")
-        return [_prediction(row, found.get(row), problems.get(row), names, answers) for row in order]
-
-    def evaluate(self, data: Any = "test", *, watch: Watch | None = None) -> dict[str, float]:
-        """The metrics on a split of the run's own data ("train", "val", "test"), or on new data with its targets.
+    def predict_split(self, split: str, data: Any = None, *, watch: Progress | None = None) -> Predictions:
+        """The predictions for a split of the data that the model was trained on.
 
         Args:
-            data: the name of a split, or whatever `predict` takes.
+            split: its name, e.g. "test".
+            data: the data itself, where the model was trained on objects in memory.
             watch: is told how far the work is.
         """
         with reading(watch):
-            if isinstance(data, str) and data in ("train", "val", "test"):
-                source, split = open_source(self.config), data
+            source = open_source(self.config, data)
+        return self._predict(source, split, watch)
+
+    def evaluate(self, data: Any = "test", *, of: Any = None, watch: Progress | None = None) -> dict[str, float]:
+        """The metrics on a split of the data that the model was trained on, or on new data with its targets.
+
+        Args:
+            data: the name of a split ("train", "val", "test"), or whatever `predict` takes.
+            of: the data that is split, where the model was trained on objects in memory.
+            watch: is told how far the work is.
+        """
+        with reading(watch):
+            if isinstance(data, str) and data in SPLITS:
+                source, split = open_source(self.config, of), data
                 self._check_same_data(source)
             else:
                 source, split = open_new(self.config, data), ALL
         if not len(source.records(split)):
             raise DataError(f"the split {split!r} is empty; the data has {_split_sizes(source)}")
-        store = prepare_split(self.config, source, split, progress=_stage(watch, "preparing"))
-        found = evaluate(self.model, self.task, self.config, store, _stage(watch, "evaluating"), self.processes)
-        return found.metrics
+        store = prepare_split(self.config, source, split, progress=watch)
+        return evaluate(self.model, self.task, self.config, store, watch, self.processes).metrics
 
-    def _answers(self, store: Store, progress: Progress | None) -> list[Answer]:
+    def encode(self, data: Any, *, watch: Progress | None = None) -> list[Embedding | None]:
+        """What the model makes of each graph of new data before its head: see `Embedding`.
+
+        Args:
+            data: as for `predict`.
+            watch: is told how far the work is.
+
+        Returns:
+            One embedding per row of the input, None where a row could not be read.
+        """
+        with reading(watch):
+            source = open_new(self.config, data)
+        found: list[Embedding | None] = []
+        for part in prepare_in_memory(source, ALL, preparation(self.config), progress=watch):
+            made = iter(embeddings(self.model, self.config, part.samples))
+            have = set(part.rows)
+            found += [next(made) if row in have else None for row in _rows(part)]
+        return found
+
+    def _predict(self, source: Source, split: str, watch: Progress | None) -> Predictions:
+        total, done = len(source.records(split)), 0
+        smiles = source.smiles() if isinstance(source, CustomSource) and split == ALL else None
+        predictions: list[Prediction] = []
+        for part in prepare_in_memory(source, split, preparation(self.config), progress=watch):
+            told = None if watch is None else _counting(watch, done, total)
+            answers = dict(zip(part.rows, self._answers(part.samples, told), strict=True))
+            names = {row: sample.graph.id for row, sample in zip(part.rows, part.samples, strict=True)}
+            problems = {problem.row: problem for problem in part.problems}
+            for row in _rows(part):
+                warning = problems[row].warning if row in problems else ""
+                molecule = None if smiles is None else smiles[row]
+                if row not in answers:
+                    found = Prediction(row, problems[row].id, None, None, warning, problems[row].error, molecule)
+                elif isinstance(reason := answers[row], str):
+                    found = Prediction(row, names[row] or str(row), None, None, warning, reason, molecule)
+                else:
+                    found = Prediction(row, names[row] or str(row), *reason, warning, "", molecule)
+                predictions.append(found)
+            done += part.num_records
+        return Predictions(self.config, predictions)
+
+    def _answers(self, samples: Sequence[Sample], progress: Progress | None) -> list[Answer]:
         """For each graph its values and pairs, or the reason why there are none."""
         level = self.task.level
-        largest = int(store.sizes.max()) if len(store) else 0
+        sizes = [sample.graph.num_nodes for sample in samples]
         reasons: dict[int, str] = {}
-        if too_large(self.config, largest, self.device):
-            reasons = {
-                k: reason
-                for k, size in enumerate(store.sizes.tolist())
-                if (reason := too_large(self.config, size, self.device))
-            }
-        answers: list[Any] = [reasons.get(k) for k in range(len(store))]
-        fitting = np.array([k for k in range(len(store)) if k not in reasons], dtype=np.int64)
-        samples = store if not reasons else [store[k] for k in fitting.tolist()]
-        for numbers, _, output in forward(self.model, self.config, samples, progress, self.processes):
-            parts = split_rows(self.task.decode(output), rows_per_graph(samples, numbers, level))
+        if too_large(self.config, max(sizes, default=0), self.device):
+            reasons = {k: why for k, size in enumerate(sizes) if (why := too_large(self.config, size, self.device))}
+        answers: list[Any] = [reasons.get(k) for k in range(len(samples))]
+        fitting = np.array([k for k in range(len(samples)) if k not in reasons], dtype=np.int64)
+        kept = [samples[k] for k in fitting.tolist()]
+        for numbers, _, output in forward(self.model, self.config, kept, progress, self.processes):
+            parts = split_rows(self.task.decode(output), rows_per_graph(kept, numbers, level))
             for k, part in zip(fitting[numbers].tolist(), parts, strict=True):
-                answers[k] = (part, _pairs(store[k].graph) if level == "edge" else None)
+                answers[k] = (part, _pairs(samples[k].graph) if level == "edge" else None)
         parts_of_all = self.processes.gather(answers)
         return [next(found for found in row if found is not None) for row in zip(*parts_of_all, strict=True)]
 
     def _check_same_data(self, source: Source) -> None:
-        known = self.artifact.data.get("fingerprint")
-        if known is not None and known != source.fingerprint():
+        """Warn if the data has changed since; of custom data, whose reading the configuration keeps, its files tell."""
+        data = self.artifact.data
+        if isinstance(source, CustomSource):
+            same = list(data.get("card", {}).get("checksums", {}).values()) == list(source.card.checksums.values())
+        else:
+            same = data.get("fingerprint") == source.fingerprint()
+        if data and not same:
             log.warning("the data is not what this model was trained on: its content or the reading of it has changed")
 
 
 def load(path: str | Path, *, device: str | None = None, processes: Processes = ALONE) -> Predictor:
-    """A trained model from an artifact, a run folder that holds one, or the name of a shipped one.
+    """A trained model from an artifact, or from a run folder that holds one.
 
     Args:
-        path: of the artifact.
+        path: of the artifact or the run folder.
         device: where to compute, e.g. "cpu" or "cuda"; by default as for `Predictor`.
         processes: that share the work.
     """
@@ -169,26 +181,9 @@ def load(path: str | Path, *, device: str | None = None, processes: Processes = 
     return Predictor(load_artifact(find_artifact(path), place), place, processes)
 
 
-def find_artifact(name: str | Path) -> Path:
-    """The folder of an artifact: a path, a run folder with an artifact inside, or a shipped name."""
-    given = Path(name)
-    shipped = Path(egt.__file__).parent / "pretrained"
-    for place in (given, given / "artifact", shipped / str(name)):
-        if (place / CARD).is_file():
-            return place
-    if given.is_dir():
-        unfinished = (
-            " (the run in it has not finished: continue it with --resume)" if (given / "checkpoints").is_dir() else ""
-        )
-        raise ArtifactError(f"{given}: holds no artifact{unfinished}; give the folder that `egt train` wrote")
-    names = sorted(folder.name for folder in shipped.glob("*") if (folder / CARD).is_file())
-    there = f"; shipped are {', '.join(names)}" if names else ""
-    raise ArtifactError(f"{given}: no such artifact; give the folder that `egt train` wrote{there}")
-
-
 @contextmanager
-def reading(watch: Watch | None) -> Iterator[None]:
-    """Tell when files are read, and when they are: how much there is, is known only then."""
+def reading(watch: Progress | None) -> Iterator[None]:
+    """Tell that files are read, and when they have been: how much there is, is known only then."""
     if watch is not None:
         watch("reading", 0, None)
     yield
@@ -196,25 +191,16 @@ def reading(watch: Watch | None) -> Iterator[None]:
         watch("reading", 1, 1)
 
 
-def _prediction(
-    row: int,
-    number: int | None,
-    problem: Reading | None,
-    names: Sequence[str],
-    answers: Sequence[Answer],
-) -> Prediction:
-    warning = "" if problem is None else problem.warning
-    if number is None:
-        assert problem is not None
-        return Prediction(row, problem.id, warning=warning, error=problem.error)
-    answer, name = answers[number], names[number] or str(row)
-    if isinstance(answer, str):
-        return Prediction(row, name, warning=warning, error=answer)
-    return Prediction(row, name, *answer, warning)
+def _counting(watch: Progress, before: int, total: int) -> Progress:
+    return lambda stage, done, _: watch(stage, before + done, total)
 
 
-def _stage(watch: Watch | None, name: str) -> Progress | None:
-    return None if watch is None else partial(watch, name)
+def _rows(part: Prepared) -> list[int]:
+    """The rows of some records in order; each has either a graph or an error."""
+    rows = sorted({*part.rows, *(problem.row for problem in part.problems)})
+    if len(rows) != part.num_records:
+        raise DataError(f"{part.num_records} rows were given, but {len(rows)} were read")
+    return rows
 
 
 def _pairs(graph: Graph) -> IntArray:

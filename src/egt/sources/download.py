@@ -11,13 +11,10 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 from egt.errors import DataError
-
-Progress = Callable[[int, int | None], None]
-"""Called with the number of bytes at hand and the total, which is None when the server does not tell."""
+from egt.sources.source import Progress
 
 _log = logging.getLogger(__name__)
 _BLOCK = 1 << 16
@@ -42,7 +39,7 @@ def download(
         url: address of the file.
         path: where the file shall be.
         checksum: "sha256:..." or "md5:..."; empty if none is known.
-        progress: is told about the bytes so far.
+        progress: is told about the bytes so far; their number may be unknown.
         attempts: how often to try before giving up.
         timeout: seconds without a byte after which an attempt counts as failed.
         pause: seconds before the second attempt; doubled for each further one.
@@ -123,7 +120,7 @@ def _continue(url: str, part: Path, progress: Progress | None, timeout: float) -
                 out.write(block)
                 done += len(block)
                 if progress is not None:
-                    progress(done, total)
+                    progress(f"downloading {part.stem}", done, total)
             out.flush()
             os.fsync(out.fileno())
     if total is not None and done < total:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from egt.errors import DataError
-from egt.graph import FeatureSchema, Graph, IntArray
+from egt.graph import FeatureSchema, Graph, IntArray, Level
 
-Level = Literal["graph", "node", "edge", "link"]
 TargetKind = Literal["regression", "binary", "multiclass"]
+Progress = Callable[[str, int, int | None], None]
+"""Is told how far some work is: the stage in words, how much is done, and of how much (None where nobody knows)."""
+SPLITS = ("train", "val", "test")
+ALL = "all"
+"""The split that holds every row in order; the only one of data that is not divided."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Source(Protocol):
 
     @property
     def card(self) -> DataCard:
-        """The description of this data, with its true split sizes and schema."""
+        """The description of this data, with its true split sizes and schema; no graph is read for it."""
 
     def fingerprint(self) -> str:
         """A hash of the raw content and of every setting that changes the graphs; the key of the store."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 import torch
@@ -13,9 +12,9 @@ from torch import Tensor
 from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.batching.layout import Layout
 from egt.encodings.encoding import Sample
+from egt.graph import Level
 from egt.model import EGT
 
-Level = Literal["graph", "node", "edge"]
 Model = Callable[[GraphBatch], Tensor]
 
 

@@ -22,7 +22,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from egt.encodings.store.files import sync_folder
+from egt.encodings.store.store_files import sync_folder
 from egt.errors import ArtifactError, ConfigError, RunError
 from egt.training.progress import Best, Progress
 from egt.training.run_folder import CHECKPOINTS, cannot_write

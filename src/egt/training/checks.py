@@ -119,6 +119,9 @@ def check_same_run(kept: Mapping[str, Any], facts: Mapping[str, Any], folder: Pa
     """
     known = parse_config(kept["config"], f"the settings of the run in {folder}")  # with those that are new since
     ours, theirs = _paths(facts["config"]), _paths(known.model_dump(mode="json"))
+    if known.data.custom is None:  # runs on graphs in memory did not always keep their schema
+        ours = {path: value for path, value in ours.items() if path[:2] != ("data", "custom")}
+        theirs.pop(("data", "custom"))
     paths = [path for path in {**ours, **theirs} if ours.get(path) != theirs.get(path) and path not in _FREE]
     if paths:
         raise ConfigError(

@@ -6,23 +6,19 @@ import logging
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor
 
-from egt.artifact.artifact import CONFIG, Artifact, load_artifact, weights_sha256
+from egt.artifact.artifact import CONFIG, Artifact, find_artifact, load_artifact, weights_sha256
 from egt.config.load import override, read_config
 from egt.config.run import RunConfig, StartConfig
 from egt.errors import ArtifactError, ConfigError
-from egt.inference.predictor import find_artifact
-from egt.sources.benchmarks.benchmark import BENCHMARKS
-from egt.sources.custom import CustomSchema
+from egt.graph import Level
 from egt.sources.custom.schema import MOLECULE_SCHEMAS, Feature
 from egt.training.transfer import Key, Remap, Start, Tuned
 
 log = logging.getLogger(__name__)
-
-Level = Literal["node", "edge"]
 
 _FEATURES = ("node_categories", "node_values", "constant", "edge_categories", "edge_values")
 _PLACES: tuple[tuple[Level, str, str], ...] = (
@@ -37,10 +33,9 @@ def describe_start(
 ) -> StartConfig:
     """What the configuration of a run says about the artifact it starts from. Arguments as in `StartConfig`."""
     path = find_artifact(artifact)
-    place = str(Path(artifact).resolve()) if Path(artifact).exists() else artifact  # or the name of a shipped one
     name = read_config(path / CONFIG).name
     return StartConfig(
-        artifact=place,
+        artifact=str(Path(artifact).resolve()),
         name=name,
         sha256=weights_sha256(path),
         keep_head=keep_head,
@@ -139,9 +134,11 @@ def _check_head(trained: RunConfig, config: RunConfig) -> None:
 
 def _vocabulary(config: RunConfig) -> str | None:
     """The atom and bond features of a run on molecules."""
-    if config.data.own_schema is not None:
-        schema = CustomSchema.from_dict(config.data.own_schema)
+    schema = config.data.custom
+    if schema is not None:
         return schema.vocabulary if schema.format == "molecules" else None
+    from egt.sources.benchmarks.benchmark import BENCHMARKS  # here: the run of a file needs none of them
+
     if config.data.source not in BENCHMARKS:
         return None
     features = BENCHMARKS.get(config.data.source).card.schema
@@ -171,9 +168,9 @@ def _in_place(weights: Mapping[str, Tensor], trained: RunConfig, config: RunConf
 
 def _features(config: RunConfig, level: Level) -> list[Feature] | None:
     """The features of own data in the order in which a model reads them; None where features have no names."""
-    if config.data.own_schema is None or _vocabulary(config) is not None:
+    schema = config.data.custom
+    if schema is None or _vocabulary(config) is not None:
         return None
-    schema = CustomSchema.from_dict(config.data.own_schema)
     features = schema.node_features if level == "node" else schema.edge_features
     return [feature for feature in features if feature.kind != "ignored"]
 

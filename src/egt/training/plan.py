@@ -16,7 +16,7 @@ from egt.errors import DataError
 from egt.execution.devices import device_of, share_of_batch
 from egt.execution.execution import Execution, execution
 from egt.execution.memory import available_memory
-from egt.inference.data import open_source
+from egt.inference.run_data import open_source
 from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.sources.generated import GeneratedSource
 from egt.sources.source import DataCard, Source

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,10 @@ from egt.execution.devices import num_devices
 from egt.execution.execution import execution
 from egt.execution.processes import is_first, launched
 from egt.execution.spawn import run_together
-from egt.inference.data import open_source, prepare_split
 from egt.inference.evaluation import evaluate
-from egt.sources.source import Source
+from egt.inference.run_data import keep_schema, open_source, prepare_split
+from egt.sources.source import SPLITS, Source
+from egt.sources.source import Progress as Telling
 from egt.tasks.scale import TargetScale
 from egt.training.callbacks import Callback
 from egt.training.checkpoint import checkpoints_of
@@ -42,11 +42,6 @@ from egt.training.transfer import Start
 from egt.training.work import Job
 
 log = logging.getLogger(__name__)
-
-SPLITS = ("train", "val", "test")
-
-Watch = Callable[[str, int, int], None]
-"""Called while graphs are prepared: what is done, how many are, and of how many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +72,7 @@ def train(
     source: Source | None = None,
     resume: bool = False,
     show_progress: bool = True,
-    watch: Watch | None = None,
+    watch: Telling | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Outcome:
     """Train and evaluate a run, and save its artifact.
@@ -97,7 +92,7 @@ def train(
     check_machine(config.trainer)
     try_folder(folder)
     source = source or open_source(config)
-    config = with_names(config, source)
+    config = keep_schema(with_names(config, source), source)
     with unchanged_if_refused(folder) if is_first() else nullcontext():
         begun = bool(checkpoints_of(folder).generations())
         start = None if begun else load_start(config)
@@ -184,20 +179,19 @@ def train_on(
 
 def with_names(config: RunConfig, source: Source) -> RunConfig:
     """The run with targets and classes called as in its data."""
-    if config.data.own_schema is not None:
+    if config.data.custom is not None:
         return config
     target = source.card.target
     return config.model_copy(update={"task": config.task.named(target.names, target.class_names)})
 
 
-def _prepare(config: RunConfig, source: Source, watch: Watch | None) -> dict[str, Store]:
+def _prepare(config: RunConfig, source: Source, watch: Telling | None) -> dict[str, Store]:
     """The splits that have graphs."""
     stores = {}
     for split in SPLITS:
         if not source.card.split_sizes.get(split):
             continue
-        progress = None if watch is None else partial(watch, split)
-        store = prepare_split(config, source, split, progress=progress)
+        store = prepare_split(config, source, split, progress=watch)
         for problem in store.problems[:5]:
             if problem.error:
                 log.warning("%s: row %s (%s) is left out: %s", split, problem.row + 1, problem.id, problem.error)

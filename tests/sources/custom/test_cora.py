@@ -19,7 +19,7 @@ def cora(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> CustomSour
 
 
 def test_schema_is_that_of_a_node_classification(cora: CustomSource) -> None:
-    schema = cora.own_schema
+    schema = cora.schema
     assert (schema.level, schema.kind, len(schema.classes)) == ("node", "multiclass", 7)
     assert schema.split.kind == "column"
     (words,) = schema.node_features

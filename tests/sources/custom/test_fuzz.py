@@ -108,7 +108,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> CustomSchema:
     """The schema of a model that reads molecules."""
     path = tmp_path_factory.mktemp("known") / "known.csv"
     path.write_text("smiles,y\n" + "".join(f"{'C' * k},{k / 8}\n" for k in range(1, 12)))
-    return open_custom(path).own_schema
+    return open_custom(path).schema
 
 
 @fuzz

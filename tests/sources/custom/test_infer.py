@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from egt.errors import DataError
 from egt.sources.custom import CustomSchema, CustomSource, open_custom
+from egt.sources.custom.infer import choose_features, guess_feature, guess_target, looks_directed
+from egt.sources.custom.raw import Column, column_of_values
 
 pytest.importorskip("rdkit")
 MOLECULES = """mol_id,smiles,split,solubility,toxic,family
@@ -34,7 +37,7 @@ def lines(tmp_path: Path, *graphs: dict[str, Any], **options: Any) -> CustomSour
 
 
 def test_roles_of_the_columns_of_a_table(tmp_path: Path) -> None:
-    schema = table(tmp_path, target="solubility").own_schema
+    schema = table(tmp_path, target="solubility").schema
     assert (schema.id, schema.smiles, schema.split.column) == ("mol_id", "smiles", "split")
     assert (schema.level, schema.kind, schema.targets) == ("graph", "regression", ("solubility",))
 
@@ -49,7 +52,7 @@ def test_several_candidates_are_listed_with_the_way_to_choose(tmp_path: Path) ->
 
 def test_patterns_choose_several_targets(tmp_path: Path) -> None:
     text = "smiles,a-1,a-2,b\nCC,0,1,x\nCCC,,0,y\nCCCC,1,0,x\nC,0,,y\n"
-    schema = table(tmp_path, text, target=["a-*"]).own_schema
+    schema = table(tmp_path, text, target=["a-*"]).schema
     assert (schema.kind, schema.targets, schema.classes) == ("binary", ("a-1", "a-2"), ("0", "1"))
     assert ("kind", "multi-label (0, 1)", "overrides.kind") in schema.rows()
 
@@ -61,7 +64,7 @@ def test_a_wrong_name_gets_a_suggestion(tmp_path: Path) -> None:
 
 def test_smiles_are_found_by_content(tmp_path: Path) -> None:
     text = "what,y\nCCO,0.5\nc1ccccc1,1.5\nCCN,2.5\n"
-    assert table(tmp_path, text).own_schema.smiles == "what"
+    assert table(tmp_path, text).schema.smiles == "what"
     with pytest.raises(DataError, match=r"no column holds SMILES. The columns are a, y"):
         table(tmp_path, "a,y\nhello world,1\nfoo!,2\n")
 
@@ -69,7 +72,7 @@ def test_smiles_are_found_by_content(tmp_path: Path) -> None:
 def test_overrides_of_a_table(tmp_path: Path) -> None:
     overrides = {"id": "", "kind": "regression", "vocabulary": "zinc"}
     source = table(tmp_path, target="toxic", overrides=overrides, split="random")
-    schema = source.own_schema
+    schema = source.schema
     assert (schema.id, schema.kind, schema.vocabulary, schema.split.kind) == ("", "regression", "zinc", "random")
     assert source.card.schema.node_categories == (28,)
 
@@ -102,7 +105,7 @@ def graph(k: int, **more: Any) -> dict[str, Any]:
 
 
 def test_features_of_graphs(tmp_path: Path) -> None:
-    schema = lines(tmp_path, *(graph(k, targets={"y": k + 0.5}) for k in range(8))).own_schema
+    schema = lines(tmp_path, *(graph(k, targets={"y": k + 0.5}) for k in range(8))).schema
     assert {feature.name: feature.kind for feature in schema.node_features} == {
         "element": "categorical",
         "charge": "continuous",
@@ -134,14 +137,14 @@ def test_overrides_of_graphs(tmp_path: Path) -> None:
 
 
 def test_levels(tmp_path: Path) -> None:
-    node = lines(tmp_path, graph(0, node_targets={"role": ["a", "b", None]})).own_schema
+    node = lines(tmp_path, graph(0, node_targets={"role": ["a", "b", None]})).schema
     assert (node.level, node.kind, node.classes) == ("node", "binary", ("a", "b"))
-    edge = lines(tmp_path, graph(0, edge_targets={"cost": [0.5, 2]})).own_schema
+    edge = lines(tmp_path, graph(0, edge_targets={"cost": [0.5, 2]})).schema
     assert (edge.level, edge.kind) == ("edge", "regression")
     both = graph(0, targets={"y": 1.5}, node_targets={"role": ["a", "b", None]})
     with pytest.raises(DataError, match="targets at several levels: graph: y; node: role"):
         lines(tmp_path, both)
-    chosen = lines(tmp_path, both, both, level="graph").own_schema
+    chosen = lines(tmp_path, both, both, level="graph").schema
     assert chosen.targets == ("y",)
     assert "role" not in {feature.name for feature in chosen.node_features}, "a declared target is no feature"
     with pytest.raises(DataError, match=r"no target found.*node: element, charge, count"):
@@ -153,26 +156,26 @@ def test_names_like_label_are_targets_of_nodes(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "nodes.csv").write_text("x,label\n0.5,a\n1.5,b\n2.5,a\n")
     (folder / "edges.csv").write_text("source,target\n0,1\n1,2\n")
-    schema = open_custom(folder).own_schema
+    schema = open_custom(folder).schema
     assert (schema.level, schema.targets) == ("node", ("label",))
     assert [feature.name for feature in schema.node_features] == ["x"]
 
 
 def test_graphs_may_each_say_whether_they_are_directed(tmp_path: Path) -> None:
     source = lines(tmp_path, graph(0, directed=True, targets={"y": 0.5}), graph(1, directed=False, targets={"y": 1.5}))
-    assert source.own_schema.directed is None
+    assert source.schema.directed is None
     sizes = [read.num_edges for record in source.records("all") if (read := source.read(record).graph) is not None]
     assert sizes == [2, 4]
 
 
 def test_the_schema_is_plain(tmp_path: Path) -> None:
-    schema = lines(tmp_path, *(graph(k, targets={"y": k + 0.5}) for k in range(8))).own_schema
-    assert CustomSchema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+    schema = lines(tmp_path, *(graph(k, targets={"y": k + 0.5}) for k in range(8))).schema
+    assert CustomSchema.model_validate_json(schema.model_dump_json()) == schema
 
 
 def test_ids_and_folds_are_never_guessed_as_the_target(tmp_path: Path) -> None:
     text = "index,smiles,fold,y\n1,CCO,0,0.5\n1,CCC,1,1.5\n2,CCN,0,2.5\n"
-    assert table(tmp_path, text).own_schema.targets == ("y",)
+    assert table(tmp_path, text).schema.targets == ("y",)
 
 
 def test_a_column_that_cannot_be_the_target_says_why(tmp_path: Path) -> None:
@@ -186,4 +189,102 @@ def test_a_file_without_a_header_does_not_lose_its_first_row(tmp_path: Path) -> 
     with pytest.raises(DataError, match="first line looks like a row, not like names of columns"):
         table(tmp_path, "CCO,0.5\nCCC,1.5\nCCN,2.5\n")
     kept = table(tmp_path, "C,y\nCCO,0.5\nCCC,1.5\nCCN,2.5\n", overrides={"smiles": "C"})
-    assert kept.own_schema.smiles == "C"
+    assert kept.schema.smiles == "C"
+
+
+def column(*values: Any) -> Column:
+    return column_of_values(list(values), "test")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["C", "O", None], "categorical"),
+        ([1, 2, 3, None], "categorical"),
+        ([True, False], "categorical"),
+        ([0.5, 1.0, None], "continuous"),
+        (list(range(21)), "continuous"),
+        (list(range(20)), "categorical"),
+        ([None, None], "ignored"),
+        ([[1, 2], [3, 4]], "continuous"),
+        ([f"name {k}" for k in range(21)], "ignored"),
+    ],
+)
+def test_feature_kinds(values: list[Any], kind: str) -> None:
+    assert guess_feature("f", column(*values)).kind == kind
+
+
+def test_the_user_may_say_otherwise() -> None:
+    columns = {"a": column(1, 2), "v": column([1, 2], [3, 4]), "w": column(1, 1)}
+    features = choose_features(columns, "w", {"a": "continuous", "v": "ignored"}, "nodes")
+    assert [(feature.name, feature.kind) for feature in features] == [
+        ("a", "continuous"),
+        ("v", "ignored"),
+        ("w", "continuous"),
+    ]
+    with pytest.raises(DataError, match="no column 'b'; the columns are a, v, w"):
+        choose_features(columns, "", {"b": "ignored"}, "nodes")
+    with pytest.raises(DataError, match="allowed: categorical, continuous, ignored"):
+        choose_features(columns, "", {"a": "number"}, "nodes")
+    with pytest.raises(DataError, match="holds vectors"):
+        choose_features(columns, "", {"v": "categorical"}, "nodes")
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind", "classes"),
+    [
+        ([[0, 1, None, 1]], "binary", ("0", "1")),
+        ([[1, -1]], "binary", ("-1", "1")),
+        ([["no", "yes", "no"]], "binary", ("no", "yes")),
+        ([["b", "a", "c", "a", "b", "c"]], "multiclass", ("a", "b", "c")),
+        ([[10, 2, 3, 2, 3, 10]], "multiclass", ("2", "3", "10")),
+        ([[1, 2, 3]], "regression", ()),
+        ([[0.5, 0.5]], "regression", ()),
+        ([[0, 1], [None, 1]], "binary", ("0", "1")),
+        ([[0, 0, 0]], "binary", ("0", "1")),
+        ([[0, 1], [0.5, 1]], "regression", ()),
+        ([[2**60 + 1, 2**60 + 3, 2**61 + 1]], "regression", ()),
+        ([["00", "01", "00", "01"]], "binary", ("00", "01")),
+    ],
+)
+def test_target_kinds(columns: list[list[Any]], kind: str, classes: tuple[str, ...]) -> None:
+    named = {f"t{k}": column(*values) for k, values in enumerate(columns)}
+    assert guess_target(named, None, "data") == (kind, classes)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([[None, None]], "no value at all"),
+        ([["on", "on"]], "all labels are 'on'"),
+        ([["1", "2", "3", "<5"]], "holds numbers, but also '<5'"),
+        ([["a", "b", "c", "d", "e"]], "looks like names"),
+        ([["a", "b", "c"], ["a", "b", "c"]], "not a number; choose targets of one kind"),
+        ([[[1, 2]]], "vectors"),
+    ],
+)
+def test_targets_that_are_not_clear(columns: list[list[Any]], message: str) -> None:
+    named = {f"t{k}": column(*values) for k, values in enumerate(columns)}
+    with pytest.raises(DataError, match=message):
+        guess_target(named, None, "data")
+
+
+def test_a_given_kind_is_kept_and_checked() -> None:
+    assert guess_target({"t": column(0, 1, 2, 0, 1, 2)}, "regression", "data") == ("regression", ())
+    assert guess_target({"t": column("1", "2", "<5")}, "regression", "data") == ("regression", ())
+    with pytest.raises(DataError, match="needs two values; found 3"):
+        guess_target({"t": column(0, 1, 2)}, "binary", "data")
+
+
+@pytest.mark.parametrize(
+    ("edges", "directed"),
+    [
+        ([[0, 1], [1, 0]], False),
+        ([[0, 1], [1, 2]], False),
+        ([[0, 1, 1], [1, 0, 2]], True),
+        ([[0, 1, 2], [1, 0, 2]], False),
+        ([[], []], False),
+    ],
+)
+def test_direction_is_guessed_from_opposites(edges: list[list[int]], directed: bool) -> None:
+    assert looks_directed([(3, np.array(edges, dtype=np.int64))]) is directed

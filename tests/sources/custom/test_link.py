@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from egt.errors import DataError
 from egt.graph import Graph
-from egt.sources.custom.link import count_links, hide_links, link_codes, split_links
+from egt.sources.custom.division import link_codes
+from egt.sources.custom.link import count_links, hide_links, split_links
 
 
 def random_graph(num_nodes: int, num_edges: int, directed: bool, seed: int) -> Graph:

@@ -1,6 +1,6 @@
 """Prepared graphs on disk: built once by several processes, then memory-mapped by whoever reads them."""
 
-from egt.encodings.store.build import prepare, prepare_splits
-from egt.encodings.store.reader import Store
+from egt.encodings.store.building import Prepared, prepare, prepare_in_memory, prepare_splits
+from egt.encodings.store.store_files import Store
 
-__all__ = ["Store", "prepare", "prepare_splits"]
+__all__ = ["Prepared", "Store", "prepare", "prepare_in_memory", "prepare_splits"]

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from egt.encodings.encoding import Preparation
-from egt.encodings.store.files import sync_folder
-from egt.encodings.store.layout import FORMAT_VERSION, stored_settings
+from egt.encodings.store.chunks import FORMAT_VERSION, stored_settings
+from egt.encodings.store.store_files import sync_folder
 from egt.sources.source import Source
 
 log = logging.getLogger(__name__)

@@ -1,25 +1,35 @@
-"""Chunks of a source in order, prepared by this process or by several."""
+"""Chunks of a source in order, prepared by this process or by several.
+
+Chunks that took long to make are kept until the store is complete: a killed build goes on where it was.
+"""
 
 from __future__ import annotations
 
 import gc
+import json
 import multiprocessing
 import os
 import signal
 import sys
 import threading
+import time
+import zipfile
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from egt.encodings.encoding import Preparation
-from egt.encodings.store.chunk import Chunk
-from egt.encodings.store.parts import Parts
+from egt.encodings.store.chunks import Chunk, make_chunk
+from egt.encodings.store.store_files import writing_in
 from egt.errors import RunError
-from egt.sources.source import Source
+from egt.sources.source import Reading, Source
 
 _Part = tuple[int, list[Any]]
 """The number of a chunk and its records."""
@@ -52,10 +62,10 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def chunks(self, records: Sequence[Any], kept: Parts) -> Generator[Chunk]:
+    def chunks(self, records: Sequence[Any], kept: Parts | None = None) -> Generator[Chunk]:
         """The chunks of all records, in order; the same numbers for every number of workers.
 
-        kept: where chunks are found that an earlier, interrupted build has made.
+        kept: where chunks are found that an earlier, interrupted build has made; None writes no file.
         """
         starts = range(0, len(records), CHUNK_RECORDS)
         slices = [range(start, min(start + CHUNK_RECORDS, len(records))) for start in starts]
@@ -63,14 +73,14 @@ class Workers:
         num_workers = min(self.num_workers, len(slices))
         return self._here(parts, kept) if num_workers <= 1 else self._in_workers(parts, kept, num_workers)
 
-    def _here(self, parts: Iterator[_Part], kept: Parts) -> Generator[Chunk]:
+    def _here(self, parts: Iterator[_Part], kept: Parts | None) -> Generator[Chunk]:
         libraries = _blas_libraries()
         for number, records in parts:
             with libraries.limit(limits=1):
-                chunk = kept.chunk(number, self.source, self.preparation, records)
+                chunk = _chunk(number, self.source, self.preparation, records, kept)
             yield chunk
 
-    def _in_workers(self, parts: Iterator[_Part], kept: Parts, num_workers: int) -> Generator[Chunk]:
+    def _in_workers(self, parts: Iterator[_Part], kept: Parts | None, num_workers: int) -> Generator[Chunk]:
         pool = self._pool_of(num_workers)
         pending: deque[Future[Chunk]] = deque()
         try:
@@ -122,8 +132,13 @@ def _start_worker(source: Source, preparation: Preparation) -> None:
     _blas_libraries().limit(limits=1)
 
 
-def _work(number: int, records: list[Any], kept: Parts) -> Chunk:
-    source, preparation = _job
+def _work(number: int, records: list[Any], kept: Parts | None) -> Chunk:
+    return _chunk(number, *_job, records, kept)
+
+
+def _chunk(number: int, source: Source, preparation: Preparation, records: list[Any], kept: Parts | None) -> Chunk:
+    if kept is None:
+        return make_chunk(source, preparation, records)
     return kept.chunk(number, source, preparation, records)
 
 
@@ -146,3 +161,70 @@ def _blas_libraries() -> Any:
 def _num_processors() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+_WORTH_KEEPING = 1.0
+"""Seconds; chunks that are made faster are not worth a file."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The chunks of an unfinished store, each a file that is there completely or not at all.
+
+    Args:
+        folder: of the files; made when the first one is written.
+    """
+
+    folder: Path
+
+    def chunk(self, number: int, source: Source, preparation: Preparation, records: Sequence[Any]) -> Chunk:
+        """Chunk `number` of a split, from its file or made anew."""
+        file = self.folder / f"{number:08d}.npz"
+        kept = _read(file)
+        if kept is not None and kept.num_records == len(records):
+            return kept
+        start = time.monotonic()
+        chunk = make_chunk(source, preparation, records)
+        if time.monotonic() - start > _WORTH_KEEPING:
+            with writing_in(self.folder.parent):
+                _write(file, chunk)
+        return chunk
+
+
+def _write(file: Path, chunk: Chunk) -> None:
+    problems = [{key: value for key, value in asdict(p).items() if key != "graph"} for p in chunk.problems]
+    text = json.dumps({"num_records": chunk.num_records, "problems": problems}).encode()
+    file.parent.mkdir(exist_ok=True)
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    arrays: dict[str, Any] = {
+        "about": np.frombuffer(text, np.uint8),
+        "num_nodes": chunk.num_nodes,
+        "rows": chunk.rows,
+        "present": chunk.present,
+        "lengths": chunk.lengths,
+        **{f"data.{name}": array for name, array in chunk.data.items()},
+    }
+    try:
+        with open(draft, "wb") as stream:
+            np.savez(stream, **arrays)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _read(file: Path) -> Chunk | None:
+    try:
+        with np.load(file, allow_pickle=False) as found:
+            arrays = {name: found[name] for name in found.files}
+        about = json.loads(arrays["about"].tobytes())
+        return Chunk(
+            num_records=about["num_records"],
+            num_nodes=arrays["num_nodes"],
+            rows=arrays["rows"],
+            present=arrays["present"],
+            lengths=arrays["lengths"],
+            data={name.removeprefix("data."): array for name, array in arrays.items() if name.startswith("data.")},
+            problems=[Reading(**problem) for problem in about["problems"]],
+        )
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None  # none there, or damaged: it is made again

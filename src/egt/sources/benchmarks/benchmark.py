@@ -12,9 +12,9 @@ from egt.errors import DataError
 from egt.parts import Registry
 from egt.sources.authors_hdf5 import AuthorsHdf5, hdf5_candidates
 from egt.sources.data_folder import data_folder, find_file, missing_files
-from egt.sources.download import Progress, download, extract, file_checksum
+from egt.sources.download import download, extract, file_checksum
 from egt.sources.generated import GeneratedSource, Recipe
-from egt.sources.source import DataCard, Source
+from egt.sources.source import DataCard, Progress, Source
 
 Options = Mapping[str, Any]
 

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from egt.errors import DataError
-from egt.sources.custom.kinds import encode_target
-from egt.sources.custom.link import link_codes
-from egt.sources.custom.raw import Column, Columns, RawData, RawGraph
+from egt.graph import IntArray
+from egt.sources.custom.raw import Column, Columns, RawData, RawGraph, encode_target, text_of
 from egt.sources.custom.schema import CustomSchema
-from egt.sources.custom.splits import Codes, column_split, random_split, scaffold_split, stratified_split
+from egt.sources.molecules import require_rdkit
 
 logger = logging.getLogger(__name__)
+
+Codes = NDArray[np.int8]
+"""train (0), val (1), test (2) or none of them (-1)."""
+Fractions = tuple[float, float, float]
+SPLIT_WORDS = {
+    "train": 0, "training": 0,
+    "val": 1, "valid": 1, "validation": 1, "dev": 1,
+    "test": 2, "testing": 2,
+}  # fmt: skip
+"""How a split column may call the splits; upper and lower case are the same."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +54,10 @@ def divide(raw: RawData, schema: CustomSchema) -> Division:
     the same graph and scores its own nodes or edges (transductive learning). Otherwise whole graphs are divided.
     """
     within = (
-        {row: shape for row, shape in enumerate(raw.shapes) if shape is not None} if _is_within(raw, schema) else {}
+        {row: graph for row, graph in enumerate(raw.graphs) if graph is not None} if _is_within(raw, schema) else {}
     )
     if within:
-        parts = {row: _parts(shape, schema, raw.where) for row, shape in within.items()}
+        parts = {row: _parts(graph, schema, raw.where) for row, graph in within.items()}
         if not any((codes == 0).any() for codes in parts.values()):
             raise DataError(f"{raw.where}: no {schema.level} is in the training split")
         return Division(np.zeros(0, np.int8), parts)
@@ -70,20 +80,20 @@ def target_matrix(columns: Columns, schema: CustomSchema, num_rows: int) -> NDAr
     return matrix
 
 
-def level_columns(shape: RawGraph, level: str) -> Columns:
+def level_columns(graph: RawGraph, level: str) -> Columns:
     """The columns of the nodes, or of the listed edges."""
-    return shape.nodes if level == "node" else shape.edge_columns
+    return graph.nodes if level == "node" else graph.edge_columns
 
 
 def _is_within(raw: RawData, schema: CustomSchema) -> bool:
-    shapes = [shape for shape in raw.shapes if shape is not None]
+    graphs = [graph for graph in raw.graphs if graph is not None]
     if schema.level == "link":
-        return len(raw.shapes) == 1 and schema.split.kind != "column"
+        return len(raw.graphs) == 1 and schema.split.kind != "column"
     if schema.level == "graph":
         return False
     if schema.split.kind == "column":
-        return any(schema.split.column in level_columns(shape, schema.level) for shape in shapes)
-    return len(raw.shapes) == 1
+        return any(schema.split.column in level_columns(graph, schema.level) for graph in graphs)
+    return len(raw.graphs) == 1
 
 
 def _rows(raw: RawData, schema: CustomSchema) -> Codes:
@@ -107,13 +117,13 @@ def _column(raw: RawData, name: str) -> Column:
     return raw.table[name]
 
 
-def _parts(shape: RawGraph, schema: CustomSchema, where: str) -> Codes:
+def _parts(graph: RawGraph, schema: CustomSchema, where: str) -> Codes:
     plan = schema.split
     if schema.level == "link":
-        directed = schema.is_directed(shape.directed)
-        return link_codes(shape.edges, shape.num_nodes, plan.fractions, plan.seed, directed=directed)
-    columns = level_columns(shape, schema.level)
-    count = shape.num_nodes if schema.level == "node" else shape.edges.shape[1]
+        directed = schema.is_directed(graph.directed)
+        return link_codes(graph.edges, graph.num_nodes, plan.fractions, plan.seed, directed=directed)
+    columns = level_columns(graph, schema.level)
+    count = graph.num_nodes if schema.level == "node" else graph.edges.shape[1]
     if plan.kind == "column":
         if plan.column not in columns:
             return np.full(count, -1, np.int8)
@@ -124,9 +134,9 @@ def _parts(shape: RawGraph, schema: CustomSchema, where: str) -> Codes:
     if plan.kind == "stratified":
         codes[labeled] = _stratified(targets[labeled], schema, where)
     elif schema.level == "edge":
-        directed = schema.is_directed(shape.directed)
+        directed = schema.is_directed(graph.directed)
         codes[labeled] = link_codes(
-            shape.edges[:, labeled], shape.num_nodes, plan.fractions, plan.seed, directed=directed
+            graph.edges[:, labeled], graph.num_nodes, plan.fractions, plan.seed, directed=directed
         )
     else:
         codes[labeled] = random_split(int(labeled.sum()), plan.fractions, plan.seed)
@@ -138,3 +148,117 @@ def _stratified(targets: NDArray[np.float64], schema: CustomSchema, where: str) 
         raise DataError(f"{where}: a stratified split needs one target, there are {targets.shape[1]}; choose random")
     continuous = schema.kind == "regression"
     return stratified_split(targets[:, 0], schema.split.fractions, schema.split.seed, continuous=continuous)
+
+
+def random_split(count: int, fractions: Fractions, seed: int) -> Codes:
+    """(count,) codes: a shuffled list cut at the fractions."""
+    return _cut(np.random.default_rng(seed).permutation(count), fractions)
+
+
+def stratified_split(labels: NDArray[np.float64], fractions: Fractions, seed: int, *, continuous: bool) -> Codes:
+    """(n,) codes with each class (or tenth of a continuous range) in every split at the same share.
+
+    Args:
+        labels: (n,) class ids or numbers; missing labels (NaN) are a group of their own.
+        fractions: shares of train, val and test.
+        seed: of the shuffles.
+        continuous: labels are numbers to be grouped by their deciles.
+    """
+    groups = labels
+    if continuous:
+        present = labels[~np.isnan(labels)]
+        edges = np.quantile(present, np.linspace(0.1, 0.9, 9)) if len(present) else np.zeros(0)
+        groups = np.where(np.isnan(labels), np.nan, np.searchsorted(edges, labels))
+    codes = np.full(len(labels), -1, dtype=np.int8)
+    generator = np.random.default_rng(seed)
+    for group in np.unique(groups):
+        members = np.flatnonzero(np.isnan(groups) if np.isnan(group) else groups == group)
+        codes[members] = _cut(generator.permutation(len(members)), fractions)
+    return codes
+
+
+def scaffold_split(smiles: Sequence[str | None], fractions: Fractions) -> Codes:
+    """(n,) codes such that molecules with one Bemis-Murcko scaffold stay together.
+
+    The largest scaffolds come first (of equal ones the later first), and each goes to train while it fits, else to
+    val, else to test. Nothing here is random. Rows that RDKit cannot read go to train one by one.
+    """
+    groups: dict[str, list[int]] = defaultdict(list)
+    for row, scaffold in enumerate(_scaffolds(smiles)):
+        groups[f"row {row}" if scaffold is None else scaffold].append(row)
+    train_limit, val_limit = fractions[0] * len(smiles), (fractions[0] + fractions[1]) * len(smiles)
+    codes = np.full(len(smiles), 2, dtype=np.int8)
+    num_train = num_val = 0
+    for members in sorted(groups.values(), key=lambda rows: (len(rows), rows[0]), reverse=True):
+        if num_train + len(members) <= train_limit:
+            codes[members] = 0
+            num_train += len(members)
+        elif num_train + num_val + len(members) <= val_limit:
+            codes[members] = 1
+            num_val += len(members)
+    return codes
+
+
+def column_split(column: Column, where: str) -> Codes:
+    """(n,) codes of a split column; an empty cell is in no split.
+
+    Raises:
+        DataError: for a word that is no split.
+    """
+    codes = np.full(len(column), -1, dtype=np.int8)
+    for row, value in enumerate(column):
+        if value is None or value != value:
+            continue
+        word = text_of(value).strip().lower()
+        if word not in SPLIT_WORDS:
+            raise DataError(f"{where}: {word!r} in row {row + 1} is no split; allowed are {', '.join(SPLIT_WORDS)}")
+        codes[row] = SPLIT_WORDS[word]
+    return codes
+
+
+def is_split_column(column: Column) -> bool:
+    """Whether a column holds names of splits and nothing else."""
+    if column.dtype != object:
+        return False
+    words = {str(value).strip().lower() for value in column if value is not None}
+    return bool(words) and words <= SPLIT_WORDS.keys()
+
+
+def _cut(order: NDArray[np.int64], fractions: Fractions) -> Codes:
+    ends = np.rint(np.cumsum(fractions) * len(order)).astype(np.int64)
+    codes = np.full(len(order), 2, dtype=np.int8)
+    codes[order[: ends[0]]] = 0
+    codes[order[ends[0] : ends[1]]] = 1
+    return codes
+
+
+def _scaffolds(smiles: Sequence[str | None]) -> list[str | None]:
+    chem = require_rdkit()
+    from rdkit import rdBase
+    from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
+
+    scaffolds: list[str | None] = []
+    with rdBase.BlockLogs():
+        for text in smiles:
+            molecule = None if text is None else chem.MolFromSmiles(text)
+            scaffolds.append(None if molecule is None else MurckoScaffoldSmiles(mol=molecule))  # type: ignore[no-untyped-call]
+    return scaffolds
+
+
+def link_codes(edges: IntArray, num_nodes: int, fractions: Fractions, seed: int, *, directed: bool) -> Codes:
+    """(E,) the split of each edge, whatever the order of the list; both directions of an undirected one go together.
+
+    Self-loops are never held out: they belong to training.
+    """
+    codes = np.zeros(edges.shape[1], dtype=np.int8)
+    between = edges[0] != edges[1]
+    group, num_groups = link_groups(edges[:, between], num_nodes, directed)
+    codes[between] = random_split(num_groups, fractions, seed)[group]
+    return codes
+
+
+def link_groups(edges: IntArray, num_nodes: int, directed: bool) -> tuple[IntArray, int]:
+    """(E,) the number of the link of each edge, and how many links there are."""
+    i, j = edges if directed else (np.minimum(*edges), np.maximum(*edges))
+    distinct, group = np.unique(i * num_nodes + j, return_inverse=True)
+    return group, len(distinct)

@@ -5,19 +5,22 @@ What is learned from the training rows (vocabularies, means, deviations) is adde
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast, get_args
+
+import numpy as np
 
 from egt.errors import DataError
-from egt.sources.custom.edges import looks_directed
-from egt.sources.custom.kinds import choose_features, guess_target
-from egt.sources.custom.raw import Column, Columns, RawData
+from egt.graph import IntArray, Level
+from egt.sources.custom.division import is_split_column
+from egt.sources.custom.raw import Column, Columns, RawData, as_numbers, missing_in, sorted_texts, text_of
 from egt.sources.custom.roles import columns_at, find_id, find_smiles, find_split, find_targets, find_weight
-from egt.sources.custom.schema import CustomSchema, SplitPlan
-from egt.sources.custom.splits import is_split_column
+from egt.sources.custom.schema import CustomSchema, Feature, FeatureKind, SplitPlan
 from egt.sources.molecules import MoleculeVocabulary
-from egt.sources.source import Level, TargetKind
+from egt.sources.source import TargetKind
+
+MAX_NUMBERS_AS_CATEGORIES = 20
+MAX_VOCABULARY = 1000
 
 OVERRIDES = ("id", "smiles", "weight", "directed", "kind", "vocabulary", "node_features", "edge_features")
 
@@ -138,11 +141,13 @@ def _is_split(name: str, column: Column) -> bool:
 def _directed(raw: RawData, given: bool | None) -> bool | None:
     if given is not None:
         return given
-    shapes = [shape for shape in raw.shapes if shape is not None]
-    said = {shape.directed for shape in shapes}
+    graphs = [graph for graph in raw.graphs if graph is not None]
+    said = {graph.directed for graph in graphs}
     if said == {None}:
-        return looks_directed((shape.num_nodes, shape.edges) for shape in shapes)
-    return None if len(said) > 1 else said.pop() if said else False
+        return looks_directed((graph.num_nodes, graph.edges) for graph in graphs)
+    if raw.format == "graphs" or len(said) > 1:  # a `Graph` has all its edges
+        return None
+    return said.pop() if said else False
 
 
 def _resolved(
@@ -152,10 +157,142 @@ def _resolved(
     places = [level, "graph"] if level in ("node", "edge") else ["graph"]
     if plan.kind == "auto":
         column = next((split_columns[place] for place in places if split_columns[place]), "")
-        return replace(plan, kind="column" if column else "random", column=column)
+        return plan.model_copy(update={"kind": "column" if column else "random", "column": column})
     if plan.kind == "column" and not any(plan.column in columns[place] for place in places):
         names = [name for place in places for name in columns[place]]
         raise DataError(f"{raw.where}: there is no split column {plan.column!r}; the columns are {', '.join(names)}")
     if plan.kind == "scaffold" and not raw.is_molecules:
         raise DataError(f"{raw.where}: a scaffold split needs molecules; choose random, stratified or a column")
     return plan
+
+
+def guess_feature(name: str, column: Column) -> Feature:
+    """The kind of a feature column.
+
+    Vectors are continuous. Texts are categories, unless they are all different or too many (names: ignored). Whole
+    numbers with at most 20 different values are categories; other numbers are continuous. Nothing there: ignored.
+    """
+    if column.ndim == 2:
+        return Feature(name=name, kind="continuous", width=column.shape[1])
+    present = column[~missing_in(column)]
+    distinct = len(set(present.tolist()))
+    if not distinct:
+        return Feature(name=name, kind="ignored")
+    if column.dtype == object:
+        names = distinct > MAX_VOCABULARY or (distinct > 20 and 2 * distinct > len(present))
+        return Feature(name=name, kind="ignored" if names else "categorical")
+    return Feature(name=name, kind="categorical" if _few_whole(present, distinct) else "continuous")
+
+
+def choose_features(columns: Columns, weight: str, given: Mapping[str, str], where: str) -> tuple[Feature, ...]:
+    """The features of a level: guesses, replaced by what the user says about a column."""
+    unknown = sorted(set(given) - set(columns))
+    if unknown:
+        raise DataError(f"{where}: there is no column {unknown[0]!r}; the columns are {', '.join(columns) or 'none'}")
+    features = []
+    for name, column in columns.items():
+        if name not in given:
+            features.append(Feature(name=name, kind="continuous") if name == weight else guess_feature(name, column))
+            continue
+        if given[name] not in get_args(FeatureKind):
+            raise DataError(f"{where}: {name!r} is to be {given[name]!r}; allowed: {', '.join(get_args(FeatureKind))}")
+        if column.ndim == 2 and given[name] == "categorical":
+            raise DataError(f"{where}: {name!r} holds vectors; give one column per category")
+        width = column.shape[1] if column.ndim == 2 and given[name] == "continuous" else 1
+        features.append(Feature(name=name, kind=cast(FeatureKind, given[name]), width=width))
+    return tuple(features)
+
+
+def guess_target(columns: Columns, given: TargetKind | None, where: str) -> tuple[TargetKind, tuple[str, ...]]:
+    """The kind of the targets and their classes.
+
+    Two values: binary. Texts, or whole numbers with 3 to 20 values that appear twice on average: multiclass. Other
+    numbers: regression. Several columns: multi-label if all of them hold the same two values, else regression.
+    """
+    for name, column in columns.items():
+        if column.ndim != 1:
+            raise DataError(f"{where}: target {name!r} holds vectors; give one column per target")
+    values = [column[~missing_in(column)] for column in columns.values()]
+    distinct = sorted_texts({text_of(value) for part in values for value in part})
+    if not distinct:
+        raise DataError(f"{where}: target {', '.join(columns)} has no value at all")
+    kind = given or _target_kind(values, distinct)
+    if kind == "regression":
+        if given is None:
+            _check_numbers(columns, where)
+        return kind, ()
+    if kind == "multiclass" and len(columns) > 1:
+        raise DataError(f"{where}: {len(columns)} targets {list(columns)} with classes; choose one of them as target")
+    if kind == "binary":
+        distinct = _two(distinct, where)
+    elif given is None and any(part.dtype == object for part in values):
+        _check_classes(columns, len(distinct), where)
+    return kind, tuple(distinct)
+
+
+def _few_whole(present: Column, distinct: int) -> bool:
+    whole = np.isfinite(present).all() and (present == np.rint(present)).all()
+    return bool(whole) and distinct <= MAX_NUMBERS_AS_CATEGORIES
+
+
+def _target_kind(values: list[Column], distinct: list[str]) -> TargetKind:
+    numbers = [as_numbers(part) for part in values]
+    numeric = not any(strange for _, strange in numbers)
+    rows = sum(len(part) for part in values)
+    whole = numeric and all(_few_whole(part, len(distinct)) for part, _ in numbers)
+    if len(distinct) <= 2 and (whole or not numeric):
+        return "binary"
+    if len(values) == 1 and (not numeric or (whole and 2 * len(distinct) <= rows)):
+        return "multiclass"
+    return "regression"
+
+
+def _two(distinct: list[str], where: str) -> list[str]:
+    if len(distinct) == 1 and distinct[0] in ("0", "1"):
+        return ["0", "1"]
+    if len(distinct) == 1:
+        raise DataError(f"{where}: all labels are {distinct[0]!r}; there is nothing to learn from one class")
+    if len(distinct) != 2:
+        raise DataError(f"{where}: a binary target needs two values; found {len(distinct)}: {distinct[:10]}")
+    return distinct
+
+
+def _check_numbers(columns: Columns, where: str) -> None:
+    for name, column in columns.items():
+        strange = as_numbers(column)[1]
+        if strange:
+            raise DataError(
+                f"{where}: target {name!r} holds {strange[0]!r}, which is not a number; choose targets of one kind, "
+                "or say overrides kind=regression to treat such labels as missing"
+            )
+
+
+def _check_classes(columns: Columns, num_classes: int, where: str) -> None:
+    (name, column) = next(iter(columns.items()))
+    present = int((~missing_in(column)).sum())
+    strange = as_numbers(column)[1]
+    if strange and len(strange) < present / 2:
+        raise DataError(
+            f"{where}: target {name!r} holds numbers, but also {strange[0]!r}; say overrides kind=regression to treat "
+            "such labels as missing, or kind=multiclass if its values are names"
+        )
+    if num_classes > MAX_VOCABULARY or 2 * num_classes > present > 3:
+        raise DataError(
+            f"{where}: target {name!r} holds {num_classes} different texts in {present} rows; that looks like names. "
+            "Choose another target, or say overrides kind=multiclass"
+        )
+
+
+def looks_directed(edge_lists: Iterable[tuple[int, IntArray]]) -> bool:
+    """Guess from (N, edges) of some graphs: directed if some edges are listed in both directions and some are not.
+
+    All in both directions, or none: the graphs are taken as undirected.
+    """
+    paired = single = False
+    for num_nodes, edges in edge_lists:
+        between = edges[:, edges[0] != edges[1]]
+        both = np.isin(between[1] * num_nodes + between[0], between[0] * num_nodes + between[1])
+        paired, single = paired or bool(both.any()), single or not bool(both.all())
+        if paired and single:
+            return True
+    return False

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from egt.errors import DataError
 from egt.graph import Graph, IntArray
-from egt.sources.custom.splits import SPLITS, Codes, Fractions, random_split
+from egt.sources.custom.division import Codes, Fractions, link_codes, link_groups
+from egt.sources.source import SPLITS
 
 FOLDS = 10
 HIDDEN_SHARE = 0.2
@@ -69,7 +70,9 @@ def split_links(
 def count_links(edges: IntArray, codes: Codes, num_nodes: int, *, directed: bool, folds: int = FOLDS) -> dict[str, int]:
     """How many graphs `split_links` makes of a graph for each split, from the split of its edges."""
     between = edges[0] != edges[1]
-    num_pairs = [_groups(edges[:, between & (codes == code)], num_nodes, directed)[1] for code in range(len(SPLITS))]
+    num_pairs = [
+        link_groups(edges[:, between & (codes == code)], num_nodes, directed)[1] for code in range(len(SPLITS))
+    ]
     return {split: min(folds if code == 0 else 1, num_pairs[code]) for code, split in enumerate(SPLITS)}
 
 
@@ -85,25 +88,6 @@ def hide_links(
     num_pairs = pairs.shape[1]
     asked = generator.permutation(num_pairs) < max(1, round(share * num_pairs))
     return _ask(graph, pairs, asked, ~asked, negatives, directed, generator)
-
-
-def link_codes(edges: IntArray, num_nodes: int, fractions: Fractions, seed: int, *, directed: bool) -> Codes:
-    """(E,) the split of each edge, whatever the order of the list; both directions of an undirected one go together.
-
-    Self-loops are never held out: they belong to training.
-    """
-    codes = np.zeros(edges.shape[1], dtype=np.int8)
-    between = edges[0] != edges[1]
-    group, num_groups = _groups(edges[:, between], num_nodes, directed)
-    codes[between] = random_split(num_groups, fractions, seed)[group]
-    return codes
-
-
-def _groups(edges: IntArray, num_nodes: int, directed: bool) -> tuple[IntArray, int]:
-    """(E,) the number of the link of each edge, and how many links there are."""
-    i, j = edges if directed else (np.minimum(*edges), np.maximum(*edges))
-    distinct, group = np.unique(i * num_nodes + j, return_inverse=True)
-    return group, len(distinct)
 
 
 def _pairs(graph: Graph, directed: bool) -> IntArray:

@@ -1,20 +1,23 @@
-"""`open_custom`: from a path to a `Source` of graphs, without code."""
+"""`open_custom`: from a path or Python objects to a `Source` of graphs, in four steps: read, infer, divide, learn."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from egt.errors import DataError
-from egt.sources.custom.division import divide
-from egt.sources.custom.formats import raw_smiles, read_raw
+from egt.graph import Level
+from egt.sources.custom.custom_source import CustomSource
+from egt.sources.custom.division import Division, divide
+from egt.sources.custom.formats import FORMATS, Format
+from egt.sources.custom.formats.tables import Tables
 from egt.sources.custom.infer import infer
-from egt.sources.custom.learn import learn
-from egt.sources.custom.raw import RawData
-from egt.sources.custom.schema import CustomSchema, SplitPlan
-from egt.sources.custom.source import CustomSource
-from egt.sources.source import Level
+from egt.sources.custom.raw import LARGEST, Column, RawData, as_numbers, missing_in, sorted_texts, text_of
+from egt.sources.custom.schema import CustomSchema, Feature, SplitKind, SplitPlan
 
 
 def open_custom(
@@ -30,7 +33,8 @@ def open_custom(
     """Open the user's own data.
 
     Args:
-        data: the path of a file or folder (formats in docs/data.md), NetworkX graphs, or PyG data.
+        data: the path of a file or folder (formats in docs/data.md), a pandas or Polars frame, `Graph`s, NetworkX
+            graphs, PyG data, or SMILES.
         target: the target column, or several names or patterns as `NR-*`; None to guess.
         level: "graph", "node", "edge" or "link"; None to guess.
         overrides: corrections of other guesses: see `egt.sources.custom.infer.infer`.
@@ -53,7 +57,7 @@ def open_custom(
         if split is None:
             return CustomSource(raw, schema, None)
         plan = _plan(split, seed)
-        divided = schema if plan.kind == "auto" else replace(schema, split=plan)
+        divided = schema if plan.kind == "auto" else schema.model_copy(update={"split": plan})
         return CustomSource(raw, divided, divide(raw, divided))
     chosen = [target] if isinstance(target, str) else target
     guessed = infer(raw, target=chosen, level=level, overrides=overrides, split=_plan(split, seed))
@@ -61,9 +65,41 @@ def open_custom(
     return CustomSource(raw, learn(raw, guessed, division), division)
 
 
-def open_smiles(smiles: Sequence[str], *, schema: CustomSchema) -> CustomSource:
-    """SMILES strings, read like the molecules that a schema describes."""
-    return open_custom(raw_smiles(smiles, schema.smiles or "smiles"), schema=schema)
+def read_raw(data: Any) -> RawData:
+    """Parse a path or Python objects; the format is told from the name of a file or the type of an object.
+
+    Raises:
+        DataError: if there is nothing at the path, the format is unknown, or the file as a whole cannot be read.
+    """
+    if isinstance(data, RawData):
+        return data
+    if isinstance(data, str | Path):
+        data = Path(data)
+        if not data.exists():
+            raise DataError(f"{data}: there is no such file or folder")
+    elif isinstance(data, Iterator):
+        data = list(data)
+    for known in _formats():
+        if known.fits(data):
+            return known.read(data)
+    raise DataError(f"{_unknown(data)}; allowed are {'; '.join(known.what for known in _formats())}")
+
+
+def _unknown(data: Any) -> str:
+    if not isinstance(data, Path):
+        return f"data of type {type(data).__name__} is given"
+    if data.is_file():
+        return f"{data}: this kind of file is not known"
+    if edges := sorted(data.glob("edges.*")):
+        return f"{data}: {edges[0].name} is there, but no table of nodes; list them in nodes.csv (column node)"
+    return f"{data}: this folder holds no graphs that are known"
+
+
+def _formats() -> Iterator[type[Format]]:
+    yield Tables  # the most common one: the others are imported only when it does not fit
+    for name in FORMATS:
+        if (known := FORMATS.get(name)) is not Tables:
+            yield known
 
 
 def _plan(split: SplitPlan | str | None, seed: int) -> SplitPlan:
@@ -71,22 +107,89 @@ def _plan(split: SplitPlan | str | None, seed: int) -> SplitPlan:
         return SplitPlan(seed=seed)
     if isinstance(split, SplitPlan):
         return split
-    if split in ("auto", "random", "scaffold", "stratified"):
-        return SplitPlan(kind=split, seed=seed)  # type: ignore[arg-type]
+    if split in get_args(SplitKind) and split != "column":
+        return SplitPlan(kind=cast(SplitKind, split), seed=seed)
     return SplitPlan(kind="column", column=split, seed=seed)
 
 
 def _check_fits(raw: RawData, schema: CustomSchema) -> None:
     """Refuse data that lacks what a schema needs."""
     if raw.is_molecules != (schema.format == "molecules"):
-        raise DataError(f"{raw.where}: this is {raw.format} data, but the schema was made for {schema.format} data")
-    shapes = [shape for shape in raw.shapes if shape is not None]
+        what = "does not read molecules" if raw.is_molecules else "reads molecules only"
+        raise DataError(
+            f"{raw.where}: this is {raw.format} data, but the schema was made for {schema.format} data; "
+            f"a model of it {what}"
+        )
+    graphs = [graph for graph in raw.graphs if graph is not None]
     for level, features in (("node", schema.node_features), ("edge", schema.edge_features)):
-        there = {name for shape in shapes for name in (shape.nodes if level == "node" else shape.edge_columns)}
-        rows = sum(shape.num_nodes if level == "node" else shape.edges.shape[1] for shape in shapes)
+        there = {name for graph in graphs for name in (graph.nodes if level == "node" else graph.edge_columns)}
+        rows = sum(graph.num_nodes if level == "node" else graph.edges.shape[1] for graph in graphs)
         absent = [feature.name for feature in features if feature.kind != "ignored" and feature.name not in there]
         if absent and rows:
             raise DataError(
                 f"{raw.where}: the {level} columns {', '.join(absent)} are missing; "
                 f"there are {', '.join(sorted(there)) or 'none'}. Name the columns as in the training data"
             )
+
+
+def learn(raw: RawData, schema: CustomSchema, division: Division) -> CustomSchema:
+    """The schema with what the training split teaches, and nothing else: vocabularies, and means and deviations.
+
+    When a graph is divided within (node masks), the whole graph is the training input, so its features are learned
+    from all its nodes. For links, held-out edges are left out.
+    """
+    training = {
+        row: graph
+        for row, graph in enumerate(raw.graphs)
+        if graph is not None and (division.within or division.rows[row] == 0)
+    }
+    held_out = schema.level == "link" and division.within
+
+    def node_columns(name: str) -> list[Column]:
+        return [graph.nodes[name] for graph in training.values() if name in graph.nodes]
+
+    def edge_columns(name: str) -> list[Column]:
+        found = {row: graph.edge_columns[name] for row, graph in training.items() if name in graph.edge_columns}
+        return [column[division.parts[row] == 0] if held_out else column for row, column in found.items()]
+
+    return schema.model_copy(
+        update={
+            "node_features": tuple(_learned(feature, node_columns(feature.name)) for feature in schema.node_features),
+            "edge_features": tuple(_learned(feature, edge_columns(feature.name)) for feature in schema.edge_features),
+        }
+    )
+
+
+def _learned(feature: Feature, columns: list[Column]) -> Feature:
+    match feature.kind:
+        case "categorical":
+            plain = [column for column in columns if column.ndim == 1]  # a graph that has lists there is refused later
+            seen = {text_of(value) for column in plain for value in column[~missing_in(column)]}
+            return feature.model_copy(update={"vocabulary": tuple(sorted_texts(seen))})
+        case "continuous":
+            numbers = [as_numbers(column)[0].reshape(len(column), -1) for column in columns]
+            alike = [part for part in numbers if part.shape[1] == feature.width]
+            return _scaled(feature, np.concatenate(alike) if alike else np.zeros((0, feature.width)))
+        case "ignored":
+            return feature
+
+
+def _scaled(feature: Feature, values: NDArray[np.float64]) -> Feature:
+    """Mean and deviation of each part; a vector of zeros and ones (a bag of words, one-hot) stays unchanged."""
+    if feature.width > 1 and np.isin(values[np.isfinite(values)], (0, 1)).all():
+        return feature
+    mean, std = _moments(values)
+    return feature.model_copy(update={"mean": mean, "std": std})
+
+
+def _moments(values: NDArray[np.float64]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each column over its values; 0 and 1 where there is nothing to learn.
+
+    Numbers that no graph can hold are left out: the graphs that have them are refused.
+    """
+    known = np.abs(values) <= LARGEST
+    count = np.maximum(known.sum(axis=0), 1)
+    mean = np.where(known, values, 0.0).sum(axis=0) / count
+    std = np.sqrt(((np.where(known, values, mean) - mean) ** 2).sum(axis=0) / count)
+    std = np.where(std > 1e-12 * np.maximum(np.abs(mean), 1.0), std, 1.0)
+    return tuple(float(x) for x in mean), tuple(float(x) for x in std)

@@ -36,7 +36,8 @@ class RawGraph:
         nodes: columns with N rows.
         edge_columns: columns with E rows.
         directed: what the file says about this graph; None if it says nothing.
-        queries: (2, R) pairs to be asked about (link prediction), or None.
+        queries: (2, R) query pairs (link prediction), or None.
+        query_targets: (R, 1) whether each of them is a link, or None.
     """
 
     num_nodes: int
@@ -45,6 +46,7 @@ class RawGraph:
     edge_columns: Columns = field(default_factory=dict)
     directed: bool | None = None
     queries: IntArray | None = None
+    query_targets: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +55,10 @@ class RawData:
 
     Fields:
         where: the name of the data in messages.
-        format: "molecules", "jsonl", "folder", "tu", "graphml", "networkx" or "pyg".
+        format: its kind: "molecules", "jsonl", "folder", "tu", "graphml", "networkx", "pyg" or "graphs".
         num_rows: the number of rows R, one per graph, bad ones included.
         table: graph-level columns with R rows.
-        shapes: R shapes, None for a bad row; empty for molecules, whose shape is in a SMILES column of the table.
+        graphs: R graphs, None for a bad row; empty for molecules, which are in a SMILES column of the table.
         problems: row -> why it cannot be read.
         declared: level -> the columns that the format itself declares to be targets.
         digest: a hash of the content.
@@ -66,7 +68,7 @@ class RawData:
     format: str
     num_rows: int
     table: Columns
-    shapes: Sequence[RawGraph | None] = ()
+    graphs: Sequence[RawGraph | None] = ()
     problems: Mapping[int, str] = field(default_factory=dict)
     declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     digest: str = ""
@@ -152,6 +154,53 @@ def missing_in(column: Column) -> NDArray[np.bool_]:
     return absent if column.ndim == 1 else np.logical_or.reduce(absent, axis=1)
 
 
+def encode_target(column: Column, classes: Sequence[str]) -> tuple[NDArray[np.float64], list[str]]:
+    """(n,) numbers or class ids, NaN where there is none, and the values that are neither number nor class.
+
+    A number that no graph can hold, infinity for one, is none.
+    """
+    strange: list[str] = []
+    if not classes:
+        numbers, strange = as_numbers(column)
+        beyond = np.abs(numbers) > LARGEST
+        return np.where(beyond, np.nan, numbers), [*strange, *(f"{number:g}" for number in numbers[beyond])]
+    id_of = {name: float(number) for number, name in enumerate(classes)}
+    encoded = np.full(len(column), np.nan)
+    for row in np.flatnonzero(~missing_in(column)):
+        name = text_of(column[row])
+        if name in id_of:
+            encoded[row] = id_of[name]
+        else:
+            strange.append(name)
+    return encoded, strange
+
+
+def as_numbers(column: Column) -> tuple[NDArray[np.float64], list[str]]:
+    """(n,) or (n, width) numbers, NaN where there is none, and the texts that are not numbers."""
+    if column.dtype != object:
+        return column, []
+    numbers = np.full(len(column), np.nan)
+    strange: list[str] = []
+    for row in np.flatnonzero(~missing_in(column)):
+        try:
+            numbers[row] = float(column[row])
+        except ValueError:
+            strange.append(column[row])
+    return numbers, strange
+
+
+def sorted_texts(texts: set[str]) -> list[str]:
+    """Numbers by size, then texts by letter."""
+
+    def key(text: str) -> tuple[int, float, str]:
+        try:
+            return 0, float(text), text
+        except ValueError:
+            return 1, 0.0, text
+
+    return sorted(texts, key=key)
+
+
 def expanded(name: str, column: Column) -> dict[str, Column]:
     """A vector column as one column per part, named `name.0`, `name.1`, ...; any other column unchanged."""
     if column.ndim == 1:
@@ -187,14 +236,16 @@ def digest_of_files(paths: Iterable[Path]) -> str:
     return total.hexdigest()
 
 
-def digest_of_shapes(table: Columns, shapes: Sequence[RawGraph | None]) -> str:
+def digest_of_graphs(table: Columns, graphs: Sequence[RawGraph | None]) -> str:
     """The SHA-256 of graphs that are in memory."""
     total = hashlib.sha256()
     groups: list[tuple[str, Columns]] = [("table", table)]
-    for shape in shapes:
-        if shape is not None:
-            total.update(f"{shape.num_nodes} {shape.directed}".encode() + shape.edges.tobytes())
-            groups += [("nodes", shape.nodes), ("edges", shape.edge_columns)]
+    for graph in graphs:
+        if graph is not None:
+            total.update(f"{graph.num_nodes} {graph.directed}".encode() + graph.edges.tobytes())
+            for queries in (graph.queries, graph.query_targets):
+                total.update(b"" if queries is None else queries.tobytes())
+            groups += [("nodes", graph.nodes), ("edges", graph.edge_columns)]
     for group, columns in groups:
         for name, column in columns.items():
             total.update(f"{group} {name} {column.shape}".encode())

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from egt.errors import DataError
+from egt.graph import Level
+from egt.sources.custom.division import is_split_column
 from egt.sources.custom.raw import Column, Columns, RawData, missing_in
-from egt.sources.custom.splits import is_split_column
-from egt.sources.source import Level
 
 ID_NAMES = ("id", "idx", "index", "name", "mol_id", "molecule_id", "compound_id", "graph_id")
 TARGET_NAMES = ("y", "label", "labels", "target", "targets", "class")
@@ -30,9 +30,9 @@ def columns_at(raw: RawData, level: str) -> dict[str, Column]:
     if level == "graph":
         return dict(raw.table)
     parts: dict[str, list[Column]] = {}
-    for shape in raw.shapes:
-        if shape is not None:
-            for name, column in (shape.nodes if level == "node" else shape.edge_columns).items():
+    for graph in raw.graphs:
+        if graph is not None:
+            for name, column in (graph.nodes if level == "node" else graph.edge_columns).items():
                 parts.setdefault(name, []).append(column)
     return {name: _joined(columns) for name, columns in parts.items()}
 

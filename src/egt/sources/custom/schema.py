@@ -1,23 +1,24 @@
-"""`CustomSchema`: everything that was decided about the user's data, as plain values that go into `config.yaml`."""
+"""`CustomSchema`: everything that was decided about the user's data, as the section `data.custom` of `config.yaml`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
-from egt.errors import DataError
-from egt.graph import FeatureSchema
+from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
+
+from egt.graph import FeatureSchema, Level
+from egt.section import Section
 from egt.sources.molecules import OGB_SCHEMA, ZINC_SCHEMA, MoleculeVocabulary
-from egt.sources.source import Level, TargetKind, TargetSchema
+from egt.sources.source import DataCard, TargetKind, TargetSchema
 
 FeatureKind = Literal["categorical", "continuous", "ignored"]
 SplitKind = Literal["auto", "column", "random", "scaffold", "stratified"]
-MOLECULE_SCHEMAS: dict[str, FeatureSchema] = {"ogb": OGB_SCHEMA, "zinc": ZINC_SCHEMA}
+MOLECULE_SCHEMAS: dict[MoleculeVocabulary, FeatureSchema] = {"ogb": OGB_SCHEMA, "zinc": ZINC_SCHEMA}
+_Share = Annotated[float, Field(ge=0, le=1)]
 
 
-@dataclass(frozen=True)
-class Feature:
+class Feature(Section):
     """One feature column.
 
     Fields:
@@ -25,19 +26,18 @@ class Feature:
         kind: categorical (an id per known value), continuous (standardized numbers) or ignored.
         width: numbers per row of a continuous column; more than 1 for vectors.
         vocabulary: the value behind id 0, 1, ... of a categorical column, seen in training.
-        mean, std: of a continuous column in training, `width` numbers each; empty: taken as it is.
+        mean, std: of a continuous column in training, `width` numbers each; empty: not standardized.
     """
 
     name: str
     kind: FeatureKind
-    width: int = 1
+    width: PositiveInt = 1
     vocabulary: tuple[str, ...] = ()
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True)
-class SplitPlan:
+class SplitPlan(Section):
     """How rows (or the nodes or edges of one graph) are divided into train, val and test.
 
     `auto` takes a split column if there is one, else a random split; a schema holds what it came to.
@@ -45,27 +45,30 @@ class SplitPlan:
 
     kind: SplitKind = "auto"
     column: str = ""
-    fractions: tuple[float, float, float] = (0.8, 0.1, 0.1)
-    seed: int = 0
+    fractions: tuple[_Share, _Share, _Share] = (0.8, 0.1, 0.1)
+    seed: NonNegativeInt = 0
 
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(SplitKind):
-            raise DataError(f"split {self.kind!r} is unknown; choose one of {', '.join(get_args(SplitKind))}")
-        if len(self.fractions) != 3 or min(self.fractions) < 0 or abs(sum(self.fractions) - 1) > 1e-6:
-            raise DataError(f"split fractions {self.fractions} must be three shares (train, val, test) that sum to 1")
+    @field_validator("fractions")
+    @classmethod
+    def _check_sum(cls, fractions: tuple[float, float, float]) -> tuple[float, float, float]:
+        if abs(sum(fractions) - 1) > 1e-6:
+            raise ValueError(f"{fractions} must be three shares (train, val, test) that sum to 1")
+        return fractions
+
+    @model_validator(mode="after")
+    def _check_column(self) -> SplitPlan:
         if self.kind == "column" and not self.column:
-            raise DataError("a split by column needs the name of the column")
+            raise ValueError("a split by column needs the name of the column")
+        return self
 
 
-@dataclass(frozen=True)
-class CustomSchema:
+class CustomSchema(Section):
     """The meaning of the columns of the user's data. Every field is a guess that the user may override.
 
     Fields:
         format: the kind of file, as in `RawData.format`.
         level, kind, targets: what is predicted; no targets at level "link".
         classes: the raw values behind class 0, 1, ... of a binary or multiclass target.
-        target_mean, target_std: of each regression target in training (the task applies them).
         id, smiles, weight: the columns with these roles; "" for none.
         vocabulary: the atom and bond features of molecules, "ogb" or "zinc".
         directed: None where each graph says it for itself.
@@ -78,8 +81,6 @@ class CustomSchema:
     kind: TargetKind
     targets: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
-    target_mean: tuple[float, ...] = ()
-    target_std: tuple[float, ...] = ()
     id: str = ""
     smiles: str = ""
     weight: str = ""
@@ -114,28 +115,8 @@ class CustomSchema:
         """Whether a graph is read as directed, given what it says about itself."""
         return bool(said) if self.directed is None else self.directed
 
-    def to_dict(self) -> dict[str, Any]:
-        """Nested dicts and lists of plain values; `from_dict` reads them back."""
-        plain: dict[str, Any] = _plain(asdict(self))
-        return plain
-
-    @classmethod
-    def from_dict(cls, given: Mapping[str, Any]) -> CustomSchema:
-        """The schema that `to_dict` wrote, possibly edited by hand."""
-        values = dict(given)
-        for name in ("node_features", "edge_features"):
-            values[name] = tuple(_made(Feature, feature, f"schema.{name}") for feature in values.get(name, ()))
-        values["split"] = _made(SplitPlan, values.get("split", {}), "schema.split")
-        schema: CustomSchema = _made(cls, values, "schema")
-        _check_choice("level", schema.level, get_args(Level))
-        _check_choice("kind", schema.kind, get_args(TargetKind))
-        _check_choice("vocabulary", schema.vocabulary, get_args(MoleculeVocabulary))
-        for feature in (*schema.node_features, *schema.edge_features):
-            _check_choice(f"kind of {feature.name!r}", feature.kind, get_args(FeatureKind))
-        return schema
-
     def rows(self) -> list[tuple[str, str, str]]:
-        """A short table to show: what was decided, the decision, and how to change it."""
+        """A short table to show: what was decided, the decision, and the setting that changes it."""
         kind = "multi-label" if self.kind == "binary" and len(self.targets) > 1 else self.kind
         classes = f" ({_few(self.classes)})" if self.classes else ""
         table = [
@@ -154,10 +135,8 @@ class CustomSchema:
             ]
         directed = {True: "yes", False: "no", None: "as each graph says"}[self.directed]
         table += [("directed", directed, "overrides.directed"), ("weight", self.weight or "none", "overrides.weight")]
-        for level in ("node", "edge"):
-            features: tuple[Feature, ...] = getattr(self, f"{level}_features")
-            how = f"overrides.{level}_features"
-            table += [(f"{level} feature", _feature_text(feature), how) for feature in features]
+        table += [("node feature", _feature_text(each), "overrides.node_features") for each in self.node_features]
+        table += [("edge feature", _feature_text(each), "overrides.edge_features") for each in self.edge_features]
         return table
 
     def _split_text(self) -> str:
@@ -165,6 +144,56 @@ class CustomSchema:
             return f"column {self.split.column}"
         shares = "/".join(f"{share:g}" for share in self.split.fractions)
         return f"{self.split.kind} {shares}, seed {self.split.seed}"
+
+
+def card_schema(card: DataCard) -> CustomSchema:
+    """How files with the features of a benchmark are read: SMILES, or graphs with the columns of its vocabulary.
+
+    Continuous features are one column of vectors: `x` of the nodes, `edge_attr` of the edges. Data whose categories
+    have no names (`GraphsSource`) is read from `Graph` objects.
+    """
+    target, schema = card.target, card.schema
+    classes = target.class_names or tuple(str(k) for k in range(target.num_classes))
+    molecules = [vocabulary for vocabulary, features in MOLECULE_SCHEMAS.items() if features == schema]
+    if molecules:
+        reading: dict[str, Any] = {"format": "molecules", "vocabulary": molecules[0]}
+    elif len(card.vocabulary) == len(schema.node_categories) + len(schema.edge_categories):
+        names, cut = list(card.vocabulary), len(schema.node_categories)
+        values = {name: tuple(card.vocabulary[name]) for name in names}
+        reading = {
+            "format": "jsonl",
+            "directed": None,
+            "node_features": _features({name: values[name] for name in names[:cut]}, "x", schema.num_node_values),
+            "edge_features": _features(
+                {name: values[name] for name in names[cut:]}, "edge_attr", schema.num_edge_values
+            ),
+        }
+    else:
+        reading = {
+            "format": "graphs",
+            "directed": None,
+            "weight": "edge_weight",
+            "node_features": _features(
+                _numbered("node_category", schema.node_categories), "node_values", schema.num_node_values
+            ),
+            "edge_features": _features(
+                _numbered("edge_category", schema.edge_categories), "edge_values", schema.num_edge_values
+            ),
+        }
+    return CustomSchema.model_validate(
+        {"level": target.level, "kind": target.kind, "targets": target.names, "classes": classes, **reading}
+    )
+
+
+def _features(categories: dict[str, tuple[str, ...]], continuous: str, width: int) -> tuple[Feature, ...]:
+    features = [Feature(name=name, kind="categorical", vocabulary=values) for name, values in categories.items()]
+    return (*features, *([Feature(name=continuous, kind="continuous", width=width)] if width else []))
+
+
+def _numbered(name: str, sizes: Sequence[int]) -> dict[str, tuple[str, ...]]:
+    """The categories of features without names: their ids, as the format `graphs` has them."""
+    names = [name] if len(sizes) == 1 else [f"{name}.{k}" for k in range(len(sizes))]
+    return {each: tuple(str(k) for k in range(size)) for each, size in zip(names, sizes, strict=True)}
 
 
 def _sizes(features: tuple[Feature, ...]) -> tuple[int, ...]:
@@ -184,31 +213,6 @@ def _feature_text(feature: Feature) -> str:
     if feature.kind == "categorical":
         return f"{feature.name}: categorical, {len(feature.vocabulary)} values ({_few(feature.vocabulary)})"
     if feature.kind == "continuous":
-        scaled = "standardized" if feature.mean else "as it is"
+        scaled = "standardized" if feature.mean else "unchanged"
         return f"{feature.name}: continuous, {scaled}" + (f", {feature.width} numbers" if feature.width > 1 else "")
     return f"{feature.name}: ignored"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, tuple) else value
-
-
-def _check_choice(what: str, given: str, allowed: tuple[str, ...]) -> None:
-    if given not in allowed:
-        raise DataError(f"{what} is {given!r}; allowed are {', '.join(allowed)}")
-
-
-def _made(cls: type[Any], given: Any, where: str) -> Any:
-    """A dataclass from a mapping, lists as tuples; unknown and missing keys are errors."""
-    if not isinstance(given, Mapping):
-        raise DataError(f"{where} is {given!r:.60}; it must be a mapping")
-    known = {field.name for field in fields(cls)}
-    unknown = sorted(set(given) - known)
-    if unknown:
-        raise DataError(f"{where} has unknown keys {unknown}; allowed are {', '.join(sorted(known))}")
-    try:
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
-    except TypeError as error:
-        raise DataError(f"{where}: {error}") from error

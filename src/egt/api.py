@@ -1,0 +1,278 @@
+"""The front door: `egt.train` does what `egt train` does, for files, presets, configurations and Python objects.
+
+What a run is (a new one, a resumed one, one that starts from another model's weights) is decided here; how it is
+trained is decided in `egt.training`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from pydantic import ValidationError
+
+from egt.artifact.artifact import find_artifact
+from egt.config.custom import infer_config
+from egt.config.load import find_config, override, read_config
+from egt.config.run import RunConfig, StartConfig
+from egt.errors import ConfigError, DataError
+from egt.graph import Level
+from egt.inference.run_data import open_source
+from egt.sources.custom.opening import open_custom
+from egt.sources.custom.schema import CustomSchema, SplitPlan
+from egt.sources.source import Progress, Source
+from egt.training.finetune import describe_start, with_model_of
+from egt.training.run import Outcome
+from egt.training.run import train as train_run
+from egt.training.run_folder import CONFIG, try_folder
+
+if TYPE_CHECKING:
+    from egt.inference.predictions import Predictions
+    from egt.inference.predictor import Predictor
+    from egt.training.callbacks import Callback
+    from egt.training.transfer import Tuned
+
+Settings = Sequence[str] | Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Run(Outcome):
+    """What `train` leaves: the fields of `Outcome`, and the trained model ready to be used."""
+
+    @cached_property
+    def model(self) -> Predictor:
+        """The trained model."""
+        from egt.inference.predictor import Predictor
+
+        return Predictor(self.artifact)
+
+    def predict(self, data: Any) -> Predictions:
+        """The predictions of the trained model for new data: see `Predictor.predict`."""
+        return self.model.predict(data)
+
+
+def train(
+    data: Any,
+    target: str | Sequence[str] | None = None,
+    *,
+    task: Level | None = None,
+    set: Settings = (),
+    out: Path | str | None = None,
+    start: str | Path | None = None,
+    keep_head: bool = False,
+    freeze_below: int = 0,
+    tune: Tuned = "all",
+    resume: bool = False,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = True,
+    watch: Progress | None = None,
+    show: Callable[[CustomSchema], None] | None = None,
+) -> Run:
+    """Train a model, evaluate it and save it as an artifact: what `egt train` does.
+
+    Args:
+        data: a preset (`egt presets`), a run.yaml or a `RunConfig`; or your own data: the path of a file or folder
+            (docs/data.md), a pandas or Polars frame, `Graph`s, NetworkX graphs or PyG data.
+        target: column(s) of your own data to predict, or patterns as `NR-*`.
+        task: level of your own data to predict, where the target does not tell it; "link" predicts missing edges.
+        set: settings to change, as {"optimizer.lr": 1e-3} or ["optimizer.lr=1e-3"]. For your own data also
+            split=scaffold and overrides.KEY=VALUE (docs/data.md).
+        out: the run folder; runs/NAME by default.
+        start: start from the weights of this artifact or run folder; its last linear map is re-initialized.
+        keep_head: with `start`: keep the last linear map as well.
+        freeze_below: with `start`: leave the embeddings and the layers below this one unchanged.
+        tune: with `start`: "edges" trains the edge channel only, and keeps the head.
+        resume: continue the run in the run folder.
+        callbacks: are told about each step and epoch.
+        progress: show a progress bar while training.
+        watch: is told about the preparation of graphs.
+        show: is told what was inferred about your own data, before training begins.
+    """
+    if start is None and (keep_head or freeze_below or tune != "all"):
+        raise ConfigError("--keep-head, --freeze-below and --tune need a model to start from; name it with --from")
+    asked = _Asked(data, _names(target), task, _as_words(set), None if out is None else Path(out))
+    kept = asked.kept() if resume else None
+    folder, config, source = asked.begun(*kept) if kept is not None else asked.new(show)
+    settings = asked.settings if config.data.custom is None else [each for each in asked.settings if not _reads(each)]
+    inferred = source is not None and kept is None
+    if start is not None:
+        given = describe_start(str(start), keep_head=keep_head, freeze_below=freeze_below, tune=tune)
+        if kept is not None:
+            _check_same_start(given, folder, config)
+        config = config.model_copy(update={"start": given})
+    if start is not None and inferred:
+        config = with_model_of(config, read_config(find_artifact(start) / CONFIG), settings)
+    else:
+        config = override(config, settings)
+    outcome = train_run(
+        config, folder, source=source, resume=resume, show_progress=progress, watch=watch, callbacks=callbacks
+    )
+    return Run(*(getattr(outcome, field.name) for field in fields(outcome)))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the caller of `train` asks for; arguments as there."""
+
+    data: Any
+    target: list[str]
+    task: Level | None
+    settings: list[str]
+    out: Path | None
+
+    def new(self, show: Callable[[CustomSchema], None] | None) -> tuple[Path, RunConfig, Source | None]:
+        """The folder, the configuration and, if it is open already, the data of a new run."""
+        if not self.is_custom:
+            if self.target or self.task is not None:
+                raise ConfigError("--target and --task are for own data; a preset or run.yaml says what it predicts")
+            config = self.data if isinstance(self.data, RunConfig) else find_config(str(self.data))
+            return self.out or Path("runs", config.name), config, None
+        name = _stem(self.path.resolve().name) if self.path else "custom"
+        folder = self.out or Path("runs", name)
+        try_folder(folder)
+        reading = _reading(self.settings)
+        source = open_custom(
+            self.data,
+            target=self.target or None,
+            level=self.task,
+            overrides=reading.get("overrides"),
+            split=_split(reading.get("split", {})),
+        )
+        if show is not None:
+            show(source.schema)
+        where = str(self.path.resolve()) if self.path else "memory"
+        return folder, infer_config(source.schema, source.card, where, name), source
+
+    def kept(self) -> tuple[Path, RunConfig] | None:
+        """The folder and the configuration of the run that is to be continued, if there is one."""
+        if isinstance(self.data, RunConfig):
+            return None  # it says everything; training compares it with the checkpoint
+        folders = [Path("runs", "custom")]
+        if self.path is not None:
+            folders = [self.path, Path("runs", _stem(self.path.name)), Path("runs", self.path.name)]
+        for folder in folders if self.out is None else [self.out]:
+            if (folder / CONFIG).is_file():
+                return folder, read_config(folder / CONFIG)
+        return None
+
+    def begun(self, folder: Path, config: RunConfig) -> tuple[Path, RunConfig, Source | None]:
+        """The run that was begun in a folder, checked to be the one that is asked for."""
+        self._check_same(folder, config)
+        try_folder(folder)
+        in_memory = self.path is None and config.data.custom is not None
+        return folder, config, open_source(config, self.data) if in_memory else None
+
+    @property
+    def path(self) -> Path | None:
+        """The path, or the name of a preset; None for objects."""
+        return Path(self.data) if isinstance(self.data, str | Path) else None
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether data is given, and not a configuration or a preset."""
+        path = self.path
+        if path is None:
+            return not isinstance(self.data, RunConfig)
+        if path.suffix in (".yaml", ".yml"):
+            return False
+        if path.exists():
+            return True
+        if path.suffix or path.parent != Path("."):
+            raise DataError(f"{path}: there is no such file or folder")
+        return False
+
+    def _check_same(self, folder: Path, config: RunConfig) -> None:
+        schema = config.data.custom
+        if schema is None and (self.target or self.task is not None):
+            raise ConfigError(f"--target and --task are for own data; {folder} holds a run of {config.name}")
+        pairs: list[tuple[str, str]] = []  # what is asked for, and what the run has
+        if self.path is not None and self.path.resolve() != folder.resolve():  # else the run itself is named
+            if self.is_custom:
+                pairs.append((str(self.path.resolve()), config.data.source))
+            elif folder != Path("runs", self.path):
+                name = [setting for setting in self.settings if setting.startswith("name=")]
+                pairs.append((override(find_config(str(self.path)), name).name, override(config, name).name))
+        if schema is not None and self.target and not _same_columns(schema.targets, self.target):
+            pairs.append((f"--target {' '.join(self.target)}", f"--target {' '.join(schema.targets)}"))
+        if schema is not None and self.task is not None:
+            pairs.append((f"--task {self.task}", f"--task {schema.level}"))
+        for given, kept in pairs:
+            if given != kept:
+                raise ConfigError(
+                    f"{folder} holds a run of {kept}, not of {given}; continue it with "
+                    f"`egt train {folder} --resume`, or choose another folder (--out)"
+                )
+
+
+def _names(target: str | Sequence[str] | None) -> list[str]:
+    return [target] if isinstance(target, str) else list(target or ())
+
+
+def _as_words(settings: Settings) -> list[str]:
+    """Settings as on a command line."""
+    if not isinstance(settings, Mapping):
+        return [settings] if isinstance(settings, str) else list(settings)
+    return [f"{path}={value if isinstance(value, str) else json.dumps(value)}" for path, value in settings.items()]
+
+
+def _same_columns(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    """Whether the patterns of a target can stand for these columns: each for some, and together for all."""
+    found = [[name for name in names if name == pattern or fnmatchcase(name, pattern)] for pattern in patterns]
+    return all(found) and {name for some in found for name in some} == {*names}
+
+
+def _reads(setting: str) -> bool:
+    """Whether a setting concerns how custom data is read; that is decided when a run begins."""
+    return setting.startswith(("overrides.", "split=", "split."))
+
+
+def _reading(settings: Sequence[str]) -> dict[str, Any]:
+    """The settings that concern how custom data is read, nested."""
+    found: dict[str, Any] = {}
+    for setting in filter(_reads, settings):
+        path, _, text = setting.partition("=")
+        *sections, key = ("split.kind" if path == "split" else path).split(".")
+        place = found
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[key] = yaml.safe_load(text) if key in ("directed", "seed", "fractions") else text
+    return found
+
+
+def _split(given: Mapping[str, Any]) -> SplitPlan | str | None:
+    """How custom data is divided: `split=scaffold` or a column, `split.seed=1`, `split.fractions=[0.7, 0.1, 0.2]`."""
+    if not {*given} - {"kind"}:
+        return given.get("kind")
+    try:
+        return SplitPlan.model_validate(given)
+    except ValidationError as error:
+        raise ConfigError("split has the settings kind, seed (a number) and fractions (three numbers)") from error
+
+
+def _stem(name: str) -> str:
+    return name.split(".")[0] or "custom"
+
+
+def _check_same_start(given: StartConfig, folder: Path, config: RunConfig) -> None:
+    """The run in the folder must have started as asked for, from wherever the same weights are now."""
+    kept = config.start
+    if kept is None or kept.model_copy(update={"artifact": given.artifact}) != given:
+        before = "random weights" if kept is None else _start_options(kept)
+        raise ConfigError(
+            f"{folder} holds a run that started from {before}, not from {_start_options(given)}; "
+            f"continue it with `egt train {folder} --resume`, or choose another folder (--out)"
+        )
+
+
+def _start_options(start: StartConfig) -> str:
+    """The options of the command line behind a start."""
+    options = [f"--tune {start.tune}"] if start.tune != "all" else []
+    options += [f"--freeze-below {start.freeze_below}"] if start.freeze_below else []
+    options += ["--keep-head"] if start.keep_head else []
+    return " ".join([start.artifact, f"(sha256 {start.sha256[:8]})", *options])

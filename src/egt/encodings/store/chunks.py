@@ -1,0 +1,195 @@
+"""Samples as flat arrays: the rows of all graphs one after another, and for each graph where its rows begin.
+
+`data[f][offsets[k, f] : offsets[k + 1, f]]` holds field f of graph k. Rows are nodes, edges or targets, as the shape of
+the field says; an edge index (2, E) lies there as 2 E numbers, and a pair encoding (N, N, ...) as N^2 rows.
+A `Chunk` holds consecutive records this way: what a worker process hands over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.encodings.encoding import Encoding, Preparation, Sample
+from egt.errors import ConfigError, DataError
+from egt.graph import Graph
+from egt.sources.source import Reading, Source, read_all
+
+Array = NDArray[Any]
+
+FORMAT_VERSION: Final = 1
+"""Part of every key: raise it when the layout or the numbers of a stored encoding change."""
+
+GRAPH_FIELDS: Final = (
+    *("id", "edge_index", "node_categories", "node_values", "edge_categories", "edge_values"),
+    *("edge_weight", "graph_targets", "node_targets", "edge_targets", "query_index"),
+)
+OPTIONAL: Final = ("edge_weight", "graph_targets", "node_targets", "edge_targets", "query_index")
+"""Fields that may be None; bit k of a graph's `present` byte says whether the k-th is there."""
+
+
+def field_names(encodings: Sequence[Encoding]) -> tuple[str, ...]:
+    """The columns of `offsets`: the fields of a graph, then its stored encodings as `node.svd` or `pair.distance`."""
+    return (*GRAPH_FIELDS, *(f"{encoding.level}.{encoding.name}" for encoding in encodings if encoding.stored))
+
+
+def stored_settings(preparation: Preparation) -> dict[str, Any]:
+    """Everything about a preparation that decides what is stored, as plain JSON values."""
+    encodings = [_settings(encoding) for encoding in preparation.encodings if encoding.stored]
+    settings = {"schema": dataclasses.asdict(preparation.schema), "encodings": encodings}
+    plain: dict[str, Any] = json.loads(json.dumps(settings))
+    return plain
+
+
+def _settings(encoding: Encoding) -> dict[str, Any]:
+    kind: type[Any] = type(encoding)
+    if not dataclasses.is_dataclass(kind):
+        raise ConfigError(
+            f"encoding {encoding.name!r}: {kind.__name__} must be a dataclass, whose fields are its settings"
+        )
+    fields = {field.name: getattr(encoding, field.name) for field in dataclasses.fields(kind)}
+    return {"kind": f"{kind.__module__}.{kind.__qualname__}", **fields}
+
+
+def take_apart(sample: Sample) -> dict[str, Array]:
+    """The rows of each field of a sample that is not None."""
+    graph = sample.graph
+    fields: dict[str, Array] = {name: getattr(graph, name) for name in GRAPH_FIELDS}
+    fields["id"] = np.frombuffer(graph.id.encode(), np.uint8)
+    fields["edge_index"] = graph.edge_index.reshape(-1)
+    if graph.query_index is not None:
+        fields["query_index"] = graph.query_index.reshape(-1)
+    for name, array in sample.node.items():
+        fields[f"node.{name}"] = array
+    for name, array in sample.pair.items():
+        fields[f"pair.{name}"] = array.reshape(graph.num_nodes**2, *array.shape[2:])
+    return {name: array for name, array in fields.items() if array is not None}
+
+
+def presence(arrays: Mapping[str, Array]) -> int:
+    """The `present` byte of a sample that was taken apart."""
+    return sum(1 << bit for bit, name in enumerate(OPTIONAL) if name in arrays)
+
+
+def put_together(num_nodes: int, present: int, rows: dict[str, Any], stored: Sequence[Encoding]) -> Sample:
+    """The opposite of `take_apart`; turns the rows of each field into a sample of views."""
+    node: dict[str, Array] = {}
+    pair: dict[str, Array] = {}
+    for encoding in stored:
+        array = rows.pop(f"{encoding.level}.{encoding.name}")
+        if encoding.level == "node":
+            node[encoding.name] = array
+        else:
+            pair[encoding.name] = array.reshape(num_nodes, num_nodes, *array.shape[1:])
+    for bit, name in enumerate(OPTIONAL):
+        if not present >> bit & 1:
+            rows[name] = None
+    rows["id"] = rows["id"].tobytes().decode()
+    rows["edge_index"] = rows["edge_index"].reshape(2, -1)
+    if rows["query_index"] is not None:
+        rows["query_index"] = rows["query_index"].reshape(2, -1)
+    return Sample(Graph.trusted(num_nodes=num_nodes, **rows), node, pair)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The graphs of some records in the layout of the store, and the records that have none.
+
+    Fields:
+        num_records: how many records were read.
+        num_nodes, rows, present: (graphs,) one number for each graph.
+        lengths: (graphs, fields) number of rows of each field of each graph.
+        data: the rows of each field that any of the graphs has, one graph after another.
+        problems: readings with an error or a warning, without their graphs.
+    """
+
+    num_records: int
+    num_nodes: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    present: NDArray[np.uint8]
+    lengths: NDArray[np.int64]
+    data: Mapping[str, Array]
+    problems: Sequence[Reading]
+
+
+def make_chunk(source: Source, preparation: Preparation, records: Sequence[Any]) -> Chunk:
+    """Read the records and compute the stored encodings of their graphs."""
+    fields = field_names(preparation.encodings)
+    readings = read_all(source, records)
+    stored = Preparation(preparation.schema, [encoding for encoding in preparation.encodings if encoding.stored])
+    prepared = iter(stored.each([reading.graph for reading in readings if reading.graph is not None]))
+    samples: list[dict[str, Array]] = []
+    num_nodes: list[int] = []
+    rows: list[int] = []
+    problems: list[Reading] = []
+    for reading in readings:
+        if reading.graph is not None:
+            sample = next(prepared)
+            if isinstance(sample, Sample):
+                samples.append(take_apart(sample))
+                num_nodes.append(sample.graph.num_nodes)
+                rows.append(reading.row)
+            else:
+                reading = replace(reading, error=str(sample))
+        if reading.error or reading.warning:
+            problems.append(replace(reading, graph=None))
+    return Chunk(
+        num_records=len(records),
+        num_nodes=np.array(num_nodes, np.int64),
+        rows=np.array(rows, np.int64),
+        present=np.array([presence(sample) for sample in samples], np.uint8),
+        lengths=np.array(
+            [[len(sample[name]) if name in sample else 0 for name in fields] for sample in samples], np.int64
+        ).reshape(len(samples), len(fields)),
+        data={name: join_rows(name, samples) for name in fields if any(name in sample for sample in samples)},
+        problems=problems,
+    )
+
+
+def join_rows(name: str, samples: Sequence[Mapping[str, Array]]) -> Array:
+    """The rows of one field, one graph after another. Graphs without rows (no edges) do not count for the width."""
+    arrays = [sample[name] for sample in samples if name in sample]
+    with_rows = [array for array in arrays if len(array)]
+    for array in with_rows[1:]:
+        check_width(name, with_rows[0].shape[1:], array.shape[1:])
+    return np.concatenate(with_rows) if with_rows else arrays[0]
+
+
+def check_width(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    """Raise a `DataError` unless the rows of two graphs have the same shape."""
+    if one != other:
+        raise DataError(
+            f"{name}: rows of shape {one} in one graph and {other} in another; "
+            "every graph of a data set needs the same number of columns"
+        )
+
+
+def samples_of(chunk: Chunk, preparation: Preparation) -> list[Sample]:
+    """The samples of a chunk, with all encodings of the preparation."""
+    fields = field_names(preparation.encodings)
+    ends = np.cumsum(chunk.lengths, axis=0)
+    starts = ends - chunk.lengths
+    stored = [encoding for encoding in preparation.encodings if encoding.stored]
+    samples = []
+    for k, (begin, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        rows = {name: chunk.data[name][begin[c] : end[c]] for c, name in enumerate(fields) if name in chunk.data}
+        sample = put_together(int(chunk.num_nodes[k]), int(chunk.present[k]), rows, stored)
+        samples.append(with_computed(sample, preparation))
+    return samples
+
+
+def with_computed(sample: Sample, preparation: Preparation) -> Sample:
+    """The sample with the encodings that are not stored."""
+    computed = [encoding for encoding in preparation.encodings if not encoding.stored]
+    if not computed:
+        return sample
+    node, pair = dict(sample.node), dict(sample.pair)
+    for encoding in computed:
+        (node if encoding.level == "node" else pair)[encoding.name] = encoding(sample.graph)
+    return Sample(sample.graph, node, pair)

@@ -1,0 +1,103 @@
+"""What a model makes of a graph before its head: the final channels, and the rows that the readout gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from egt.batching.batch import collate
+from egt.batching.loader import graph_sizes
+from egt.batching.sampling import evaluation_batches
+from egt.config.run import RunConfig
+from egt.encodings.encoding import Sample
+from egt.execution.execution import execution
+from egt.graph import IntArray
+from egt.inference.forward import evaluating, evaluation_budget, rows_per_graph, split_rows
+from egt.model import EGT
+from egt.nn.channels import Channels
+
+FloatRows = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """The embeddings of one graph; N nodes, P pairs.
+
+    Fields:
+        id: the name of the graph.
+        nodes: (N, d_h) node channel after the last layer.
+        pairs: (P, d_e) edge channel after the last layer.
+        pair_index: (2, P) the nodes i and j of each pair: all N^2 pairs, or the edges on the edge-list layout.
+        readout: what the head reads: one row for the graph, one per node, or one per edge or query pair.
+    """
+
+    id: str
+    nodes: FloatRows
+    pairs: FloatRows
+    pair_index: IntArray
+    readout: FloatRows
+
+
+def embeddings(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> list[Embedding]:
+    """The embeddings of prepared graphs, in their order. Virtual nodes are left out of nodes and pairs."""
+    found: dict[int, Embedding] = {}
+    for numbers, channels in _encoded(model, config, samples):
+        parts = split_rows(model.readout(channels), rows_per_graph(samples, numbers, config.model.level))
+        nodes, pairs = _nodes(channels), _pairs(channels)
+        for k, number in enumerate(numbers.tolist()):
+            found[number] = Embedding(samples[number].graph.id, nodes[k], *pairs[k], parts[k])
+    return [found[number] for number in range(len(samples))]
+
+
+def _encoded(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> Iterator[tuple[IntArray, Channels]]:
+    """The numbers of the graphs of each batch, and their final channels."""
+    sizes = graph_sizes(samples)
+    if not len(sizes):
+        return
+    device = next(model.parameters()).device
+    layout = execution(config, device, training=False).layout
+    budget = evaluation_budget(config.data.pair_budget, sizes)
+    with evaluating(model):
+        for numbers in evaluation_batches(sizes, config.data.batch_size, layout, pair_budget=budget):
+            batch = collate([samples[k] for k in numbers.tolist()], layout, numbers.tolist())
+            yield numbers, model.encode(batch.to(device))
+
+
+def _nodes(x: Channels) -> list[FloatRows]:
+    """(N, d_h) of each graph."""
+    layout = x.layout
+    graph, i = _flat(layout.node_indices.graph, layout.node_indices.i, like=x.h)
+    real = i >= layout.num_virtual
+    if layout.real_nodes is not None:
+        real &= layout.real_nodes.flatten()
+    return _of_each(x.h.flatten(0, -2)[real], graph[real], layout.num_graphs)
+
+
+def _pairs(x: Channels) -> list[tuple[FloatRows, IntArray]]:
+    """(P, d_e) and (2, P) of each graph."""
+    layout, q = x.layout, x.layout.num_virtual
+    at = layout.pair_indices
+    graph, i, j = _flat(at.graph, at.i, at.j, like=x.e)
+    real = (i >= q) & (j >= q)
+    if layout.real_pairs is not None:
+        real &= layout.real_pairs.flatten()
+    rows = _of_each(x.e.flatten(0, -2)[real], graph[real], layout.num_graphs)
+    index = _of_each(torch.stack([i[real], j[real]], dim=1) - q, graph[real], layout.num_graphs)
+    return [(row, pairs.T) for row, pairs in zip(rows, index, strict=True)]
+
+
+def _flat(*indices: Tensor, like: Tensor) -> list[Tensor]:
+    """Indices that broadcast to the rows of a channel, one for each row."""
+    return [index.expand(like.shape[:-1]).flatten() for index in indices]
+
+
+def _of_each(rows: Tensor, graph: Tensor, num_graphs: int) -> list[NDArray[Any]]:
+    """The rows of each graph; they are in the order of the graphs."""
+    counts = torch.bincount(graph, minlength=num_graphs).tolist()
+    return [part.cpu().numpy() for part in rows.split(counts)]

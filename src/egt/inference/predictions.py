@@ -1,0 +1,157 @@
+"""Predictions in the user's terms: one answer per row of the input, and all of them as a table, a frame or a file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.config.run import RunConfig
+from egt.errors import RunError
+from egt.graph import IntArray
+
+if TYPE_CHECKING:
+    import pandas
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """The answer for one row of the input, in its place whether it could be read or not.
+
+    Fields:
+        row: the position in the input, from 0.
+        id: the name of the graph.
+        values: (rows, outputs) values in the targets' unit, or probabilities; one row for a graph target, one per
+            node, or one per edge or query pair. None for a row that could not be read.
+        pairs: (2, rows) the nodes of each edge or query pair; None for graph and node targets.
+        warning: what the answer should be read with, such as a category that training never saw.
+        error: why there is no answer.
+        smiles: the molecule; None for other graphs.
+    """
+
+    row: int
+    id: str
+    values: NDArray[np.float32] | None = None
+    pairs: IntArray | None = None
+    warning: str = ""
+    error: str = ""
+    smiles: str | None = None
+
+
+class Predictions(Sequence[Prediction]):
+    """The answers for all rows of some data, in its order.
+
+    As a table, a graph target has one row per input row. A node or edge target has one row per node or edge, with the
+    name of its graph and the numbers of the nodes; an input row that could not be read has one row with its error.
+
+    Args:
+        config: of the run that the model comes from.
+        answers: one per input row.
+    """
+
+    def __init__(self, config: RunConfig, answers: Iterable[Prediction]) -> None:
+        self.config = config
+        self._answers = tuple(answers)
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    @overload
+    def __getitem__(self, index: int) -> Prediction: ...
+    @overload
+    def __getitem__(self, index: slice) -> Predictions: ...
+    def __getitem__(self, index: int | slice) -> Prediction | Predictions:
+        """One answer, or some of them."""
+        if isinstance(index, slice):
+            return Predictions(self.config, self._answers[index])
+        return self._answers[index]
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} predictions of {', '.join(self.config.task.names)}, {self.num_errors} with an error>"
+
+    @property
+    def num_errors(self) -> int:
+        """How many rows have no answer."""
+        return sum(1 for answer in self if answer.error)
+
+    @property
+    def num_warnings(self) -> int:
+        """How many rows should be read with a warning."""
+        return sum(1 for answer in self if answer.warning)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the table."""
+        answers = self.config.task.columns(np.zeros(self.config.task.num_outputs, np.float32))
+        places = {"node": ["node"], "edge": ["source", "target"]}.get(self.config.model.level, [])
+        molecule = [self._molecule] if any(answer.smiles is not None for answer in self) else []
+        return [self._identity, *molecule, *places, *answers, "warning", "error"]
+
+    def table(self) -> list[Row]:
+        """The rows of the table by column; a row without an answer has only the name, the warning and the error."""
+        return list(self._rows())
+
+    def to_csv(self, path: Path | str | TextIO) -> None:
+        """Write the table as a CSV file, as `egt predict -o` does.
+
+        Args:
+            path: of the file, or an open text file.
+        """
+        if not isinstance(path, Path | str):
+            self._write(path)
+            return
+        try:
+            with Path(path).open("w", newline="", encoding="utf-8") as file:
+                self._write(file)
+        except OSError as error:
+            raise RunError(f"{path}: cannot be written ({error.strerror}); choose another file (-o)") from error
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The table as a pandas data frame."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise RunError("to_pandas needs pandas: pip install pandas (or use .table() or .to_csv(path))") from error
+        return pandas.DataFrame(self.table(), columns=self.columns)
+
+    def _write(self, file: TextIO) -> None:
+        writer = csv.DictWriter(file, self.columns, restval="")
+        writer.writeheader()
+        writer.writerows(self._rows())
+
+    @property
+    def _identity(self) -> str:
+        if self.config.model.level != "graph":
+            return "graph"
+        return (self.config.data.custom.id if self.config.data.custom else "") or "id"
+
+    @property
+    def _molecule(self) -> str:
+        return (self.config.data.custom.smiles if self.config.data.custom else "") or "smiles"
+
+    def _rows(self) -> Iterator[Row]:
+        level, identity, molecule = self.config.model.level, self._identity, self._molecule
+        for answer in self:
+            head: Row = {identity: answer.id, "warning": answer.warning, "error": answer.error}
+            if answer.smiles is not None:
+                head[molecule] = answer.smiles
+            if answer.values is None:
+                yield head
+                continue
+            for k, values in enumerate(answer.values):
+                place = {"node": k} if level == "node" else {}
+                if answer.pairs is not None:
+                    place = {"source": int(answer.pairs[0, k]), "target": int(answer.pairs[1, k])}
+                yield {**head, **place, **self.config.task.columns(values)}
+
+
+def join(parts: Sequence[Predictions]) -> Predictions:
+    """The predictions of one model for several inputs, one after another."""
+    return Predictions(parts[0].config, (answer for part in parts for answer in part))

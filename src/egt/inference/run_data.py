@@ -1,0 +1,92 @@
+"""The data of a run and new data for its model, as sources and prepared samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from egt.assemble import feature_schema, preparation
+from egt.config.run import RunConfig
+from egt.encodings.store import Store, prepare
+from egt.errors import DataError
+from egt.graph import Graph
+from egt.sources.custom.opening import open_custom
+from egt.sources.custom.schema import CustomSchema, card_schema
+from egt.sources.source import ALL, Progress, Source
+
+
+def open_source(
+    config: RunConfig, data: Any = None, *, fetch: bool = False, progress: Progress | None = None
+) -> Source:
+    """The data that a run is trained and evaluated on, divided as its configuration says.
+
+    Args:
+        config: the run.
+        data: the data itself, where the run was trained on objects in memory; by default what `data.source` names.
+        fetch: download the published files of a benchmark if there are none.
+        progress: is told about the bytes of a download.
+    """
+    schema = config.data.custom
+    if schema is None:
+        from egt.sources.benchmarks.benchmark import open_benchmark  # here: the run of a file needs no benchmark
+
+        return open_benchmark(config.data.source, options=config.data.options, fetch=fetch, progress=progress)
+    if data is None and not Path(config.data.source).exists():
+        raise DataError(
+            f"{config.data.source}: the data of this run is not there; put it back, give new data (--data FILE), "
+            "or, if it was in memory, hand it over again (data=...)"
+        )
+    return open_custom(config.data.source if data is None else data, schema=schema, split=schema.split)
+
+
+def open_new(config: RunConfig, data: Any) -> Source:
+    """New data for the model of a run; its rows are the split "all".
+
+    Args:
+        config: the run, which says how raw data becomes graphs.
+        data: SMILES strings, `Graph`s, the path of a file or folder, a data frame, NetworkX graphs or PyG data.
+    """
+    if isinstance(data, Sequence) and not data:
+        raise DataError("there is nothing to predict: the list is empty")
+    schema = reading_schema(config)
+    graphs = [data] if isinstance(data, Graph) else data
+    if isinstance(graphs, Sequence) and all(isinstance(item, Graph) for item in graphs) and schema.format != "graphs":
+        from egt.sources.custom.graphs_source import GraphsSource
+
+        # Graphs for a model of other data have the categories and values that it reads.
+        return GraphsSource({ALL: graphs}, schema.target(), feature_schema(config.model))
+    return open_custom(data, schema=schema)
+
+
+def reading_schema(config: RunConfig) -> CustomSchema:
+    """How new files are read: as the custom data of the run was, or as the card of its benchmark says."""
+    if config.data.custom is not None:
+        return config.data.custom
+    from egt.sources.benchmarks.benchmark import BENCHMARKS
+
+    return card_schema(BENCHMARKS.get(config.data.source).card)
+
+
+def keep_schema(config: RunConfig, source: Source) -> RunConfig:
+    """The run with what its features and targets mean, whatever it is trained on, so that its model can predict."""
+    if config.data.custom is not None:
+        return config
+    from egt.sources.benchmarks.benchmark import BENCHMARKS
+
+    if config.data.source in BENCHMARKS:
+        return config
+    data = config.data.model_copy(update={"custom": card_schema(source.card)})
+    return config.model_copy(update={"data": data})
+
+
+def prepare_split(
+    config: RunConfig,
+    source: Source,
+    split: str,
+    *,
+    cache_dir: Path | str | None = None,
+    progress: Progress | None = None,
+) -> Store:
+    """The prepared graphs of a split, from the store or built now. Arguments as in `egt.encodings.store.prepare`."""
+    return prepare(source, split, preparation(config), cache_dir=cache_dir, progress=progress)

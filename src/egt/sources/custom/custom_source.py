@@ -1,0 +1,279 @@
+"""`CustomSource`: the user's own data as a `Source`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.errors import DataError, EgtError
+from egt.graph import Graph
+from egt.sources.custom.division import Division, target_matrix
+from egt.sources.custom.link import count_links, hide_links, split_links
+from egt.sources.custom.raw import Column, RawData, RawGraph, encode_target, missing_in, text_of
+from egt.sources.custom.raw_to_graph import build_graph, merge_edges, strange_label
+from egt.sources.custom.roles import find_id, find_smiles
+from egt.sources.custom.schema import CustomSchema
+from egt.sources.molecules import graphs_from_smiles
+from egt.sources.source import ALL, SPLITS, DataCard, Reading
+
+VERSION = 3
+MAX_GRAPHS_MEASURED = 1000
+_ATOM = re.compile(r"\[(?!\d*H[+\]])[^\]]*\]|Br|Cl|[BCNOPSFI*bcnops]")
+_RING = re.compile(r"%\d\d|\d")
+
+
+@dataclass(frozen=True, eq=False)
+class CustomRecord:
+    """One row before it is read; it holds all that `CustomSource.read` needs.
+
+    Fields:
+        row: the position in the data, from 0.
+        id: the name of the graph.
+        graph: the graph as its file gives it, or None.
+        smiles: the molecule, or "".
+        targets: (T,) targets of the whole graph, or None.
+        scored: the nodes or listed edges that this split scores, or None for all.
+        link: which of the graphs of `split_links` this is (split, number), or None.
+        warning, error: what is already known about the row.
+    """
+
+    row: int
+    id: str
+    graph: RawGraph | None = None
+    smiles: str = ""
+    targets: tuple[float, ...] | None = None
+    scored: NDArray[np.bool_] | None = None
+    link: tuple[str, int] | None = None
+    warning: str = ""
+    error: str = ""
+
+
+class CustomSource:
+    """The user's data as a `Source`; made by `egt.sources.custom.open_custom`.
+
+    Splits are "train", "val" and "test" (when the data was divided) and always "all".
+    """
+
+    def __init__(self, raw: RawData, schema: CustomSchema, division: Division | None) -> None:
+        self.schema = schema
+        self._raw = raw
+        self._division = division
+        self._ids = _ids(raw, schema.id, is_new=division is None)
+        self._smiles = _smiles(raw, schema)
+        self._targets, self._strange = _graph_targets(raw, schema)
+
+    @cached_property
+    def card(self) -> DataCard:
+        """The description of the data; sizes of graphs are estimated on up to 1,000 of them, without reading them."""
+        total = self._raw.num_rows
+        rows = np.unique(np.linspace(0, total - 1, min(total, MAX_GRAPHS_MEASURED)).astype(int))
+        measured = [size for row in rows if (size := self._size(int(row))) is not None]
+        nodes = [num_nodes for num_nodes, _ in measured] or [0]
+        return DataCard(
+            name="custom",
+            title=f"custom data: {self._raw.where}",
+            schema=self.schema.features(),
+            target=self.schema.target(),
+            split_sizes=self._split_sizes(),
+            num_nodes=(min(nodes), float(np.mean(nodes)), max(nodes)),
+            mean_edges=float(np.mean([num_edges for _, num_edges in measured] or [0])),
+            checksums={self._raw.where: self._raw.digest},
+            notes="" if len(measured) == total else f"sizes are estimated from {len(measured)} of {total} rows",
+        )
+
+    def fingerprint(self) -> str:
+        """A hash of the raw content, the schema and the split."""
+        total = hashlib.sha256(f"custom {VERSION} {self._raw.digest}".encode())
+        total.update(json.dumps(self.schema.model_dump(mode="json"), sort_keys=True).encode())
+        if self._division is not None:
+            total.update(self._division.rows.tobytes())
+            for row, codes in sorted(self._division.parts.items()):
+                total.update(f"{row}".encode() + codes.tobytes())
+        return total.hexdigest()
+
+    def records(self, split: str) -> Sequence[CustomRecord]:
+        """The rows of a split, in order. Rows that could not be read are among them, with their error."""
+        if split == ALL:
+            return [self._record(row) for row in range(self._raw.num_rows)]
+        if self._division is None or split not in SPLITS:
+            allowed = (ALL,) if self._division is None else (*SPLITS, ALL)
+            raise DataError(f"{self._raw.where}: there is no split {split!r}; there are {', '.join(allowed)}")
+        code = SPLITS.index(split)
+        if not self._division.within:
+            return [self._record(int(row)) for row in np.flatnonzero(self._division.rows == code)]
+        if self.schema.level == "link":
+            return self._link_records(split, self._division)
+        parts = self._division.parts
+        return [self._record(row, scored=parts[row] == code) for row in parts if (parts[row] == code).any()]
+
+    def read(self, record: CustomRecord) -> Reading:
+        """The graph of a record, with a warning about whatever had to be filled in."""
+        return self.read_all([record])[0]
+
+    def read_all(self, records: Sequence[CustomRecord]) -> list[Reading]:
+        """The graphs of some records."""
+        graphs = iter(self._graphs([record for record in records if not record.error]))
+        readings = []
+        for record in records:
+            if record.error:
+                readings.append(Reading(record.row, record.id, error=record.error))
+                continue
+            try:
+                graph, warning = self._asked(next(graphs), record)
+            except EgtError as error:
+                where = f"{self._raw.where} row {record.row + 1}"
+                readings.append(Reading(record.row, record.id, error=f"{where}: {error}"))
+                continue
+            warning = "; ".join(filter(None, (record.warning, warning)))
+            readings.append(Reading(record.row, record.id, graph=graph, warning=warning))
+        return readings
+
+    def smiles(self) -> list[str] | None:
+        """The SMILES of all rows, "" where there is none; None when they are no molecules."""
+        if not self._raw.is_molecules:
+            return None
+        return [_text(cell) for cell in self._raw.table[self._smiles]]
+
+    def _asked(self, result: tuple[Graph, str] | EgtError, record: CustomRecord) -> tuple[Graph, str]:
+        """The graph with the pairs that link prediction asks about."""
+        if isinstance(result, EgtError):
+            raise result
+        graph, warning = result
+        if self.schema.level == "link" and graph.query_index is None:
+            graph = self._linked(graph, record)
+        return graph, warning
+
+    def _graphs(self, records: Sequence[CustomRecord]) -> list[tuple[Graph, str] | EgtError]:
+        """The graphs with all their edges, and warnings; in the place of one that cannot be read is the reason."""
+        if self.schema.format == "molecules":
+            return graphs_from_smiles(
+                [record.smiles for record in records],
+                vocabulary=self.schema.vocabulary,
+                ids=[record.id for record in records],
+                graph_targets=[record.targets for record in records],
+            )
+        return [self._built(record) for record in records]
+
+    def _built(self, record: CustomRecord) -> tuple[Graph, str] | EgtError:
+        if record.graph is None:
+            return DataError("the row holds no graph")
+        try:
+            graph, warnings = build_graph(
+                record.graph, self.schema, id=record.id, graph_targets=record.targets, scored=record.scored
+            )
+        except EgtError as error:
+            return error
+        return graph, "; ".join(warnings)
+
+    def _linked(self, graph: Graph, record: CustomRecord) -> Graph:
+        plan = self.schema.split
+        directed = self.schema.is_directed(None if record.graph is None else record.graph.directed)
+        if record.link is not None:
+            split, number = record.link
+            return split_links(graph, fractions=plan.fractions, directed=directed, seed=plan.seed)[split][number]
+        if self._division is None:
+            raise DataError("link prediction on new data needs the pairs to ask about: give queries (docs/data.md)")
+        return hide_links(graph, directed=directed, seed=plan.seed + record.row)
+
+    def _link_records(self, split: str, division: Division) -> list[CustomRecord]:
+        """One record for each graph that `split_links` will make."""
+        records = []
+        for row, codes in division.parts.items():
+            graph = self._raw.graphs[row]
+            if graph is not None:
+                directed = self.schema.is_directed(graph.directed)
+                count = count_links(graph.edges, codes, graph.num_nodes, directed=directed)[split]
+                records += [self._record(row, link=(split, number)) for number in range(count)]
+        return records
+
+    def _record(
+        self, row: int, scored: NDArray[np.bool_] | None = None, link: tuple[str, int] | None = None
+    ) -> CustomRecord:
+        raw = self._raw
+        error = raw.problems.get(row, "")
+        smiles = ""
+        if raw.is_molecules and not error:
+            smiles = _text(raw.table[self._smiles][row])
+            error = "" if smiles else f"{raw.where} row {row + 1}: the SMILES is missing"
+        return CustomRecord(
+            row=row,
+            id=self._ids[row],
+            graph=raw.graphs[row] if raw.graphs else None,
+            smiles=smiles,
+            targets=None if self._targets is None else tuple(self._targets[row].tolist()),
+            scored=scored,
+            link=link,
+            warning=self._strange.get(row, ""),
+            error=error,
+        )
+
+    def _split_sizes(self) -> dict[str, int]:
+        if self._division is None:
+            return {ALL: self._raw.num_rows}
+        return {split: len(self.records(split)) for split in SPLITS}
+
+    def _size(self, row: int) -> tuple[int, int] | None:
+        """The number of nodes and directed edges of a row; None if it cannot be read."""
+        if row in self._raw.problems:
+            return None
+        if self._raw.is_molecules:
+            return _molecule_size(_text(self._raw.table[self._smiles][row]))
+        graph = self._raw.graphs[row]
+        if graph is None:
+            return None
+        edges = graph.edges[:, ((graph.edges >= 0) & (graph.edges < graph.num_nodes)).all(axis=0)]
+        directed = self.schema.is_directed(graph.directed)
+        return graph.num_nodes, merge_edges(edges, None, graph.num_nodes, directed=directed).index.shape[1]
+
+
+def _molecule_size(smiles: str) -> tuple[int, int] | None:
+    """The number of atoms and, in both directions, of bonds: a chain has one bond less than atoms, a ring as many."""
+    atoms = len(_ATOM.findall(smiles))
+    outside = re.sub(r"\[[^\]]*\]", "", smiles)
+    bonds = atoms - 1 - outside.count(".") + len(_RING.findall(outside)) // 2
+    return (atoms, 2 * max(bonds, 0)) if atoms else None
+
+
+def _text(cell: Any) -> str:
+    """A cell as a text, "" where it is missing; a column without any text was read as numbers."""
+    return "" if cell is None or cell != cell else text_of(cell)
+
+
+def _ids(raw: RawData, name: str, *, is_new: bool) -> list[str]:
+    """The names of the rows: from the id column (in new data any that looks like one), else their numbers from 0."""
+    if name not in raw.table:
+        name = find_id(raw.table, None, raw.where) if is_new else ""
+    if not name:
+        return [str(row) for row in range(raw.num_rows)]
+    column: Column = raw.table[name]
+    return [f"row {row + 1}" if value is None or value != value else text_of(value) for row, value in enumerate(column)]
+
+
+def _smiles(raw: RawData, schema: CustomSchema) -> str:
+    """The SMILES column: the one of the schema or, in new data without it, the one that looks like it."""
+    if not raw.is_molecules or schema.smiles in raw.table:
+        return schema.smiles
+    return find_smiles(raw.table, None, raw.where)
+
+
+def _graph_targets(raw: RawData, schema: CustomSchema) -> tuple[NDArray[np.float64] | None, dict[int, str]]:
+    """(R, T) targets of the graphs, None if the data has none, and warnings about labels that are not understood."""
+    if schema.level != "graph" or not any(name in raw.table for name in schema.targets):
+        return None, {}
+    targets = target_matrix(raw.table, schema, raw.num_rows)
+    warnings: dict[int, str] = {}
+    for position, name in enumerate(schema.targets):
+        column = raw.table.get(name)
+        if column is None or not encode_target(column, schema.classes)[1]:
+            continue
+        for row in np.flatnonzero(np.isnan(targets[:, position]) & ~missing_in(column)):
+            warnings[int(row)] = strange_label(name, text_of(column[row]), schema)
+    return targets, warnings

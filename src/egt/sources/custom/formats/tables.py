@@ -1,0 +1,261 @@
+"""Tables of molecules: CSV (also gzipped) and Parquet files, pandas and Polars frames, and lists of SMILES.
+
+A line that does not fit is kept as a problem, in place.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import logging
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from egt.errors import DataError
+from egt.sources.custom.formats import FORMATS, Format, one_or_many
+from egt.sources.custom.raw import (
+    Column,
+    Columns,
+    RawData,
+    column_of_numbers,
+    column_of_values,
+    digest_of_files,
+    digest_of_graphs,
+    is_exact,
+    objects,
+)
+
+TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+DELIMITERS = ",;\t|"
+MISSING_TEXTS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
+"""The cells of a text file that mean "no value"; `Na` is sodium and does not."""
+
+_BOOLEANS = {"true": 1.0, "false": 0.0}
+_CODE = re.compile(r"[+-]?(0\d+|\d{16,})")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
+csv.field_size_limit(2**31 - 1)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A file of rows: its columns (missing values in bad rows), and the bad rows with their reasons."""
+
+    columns: Columns
+    num_rows: int
+    problems: Mapping[int, str]
+
+
+@FORMATS.register("molecules")
+class Tables(Format):
+    """A table with a row for each molecule, or SMILES alone."""
+
+    what = f"a table of molecules ({', '.join(TABLE_SUFFIXES)}, or a pandas or Polars frame), or SMILES"
+
+    @staticmethod
+    def fits(data: Any) -> bool:
+        """Whether this is a file with such a name, a frame, or a list of texts."""
+        if isinstance(data, Path):
+            return data.is_file() and data.name.lower().endswith(TABLE_SUFFIXES)
+        return is_frame(data) or (not isinstance(data, str) and bool(one_or_many(data, _is_text)))
+
+    @staticmethod
+    def read(data: Any) -> RawData:
+        """The rows; which column holds the SMILES is decided later."""
+        if isinstance(data, Path):
+            return molecules_of(read_table(data), str(data), digest_of_files([data]))
+        if is_frame(data):
+            return molecules_of(table_of_frame(data), "frame")
+        texts = [str(text) for text in one_or_many(data, _is_text)]
+        return molecules_of(Table({"smiles": column_of_values(texts, "SMILES")}, len(texts), {}), "SMILES")
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[IO[str]]:
+    """Open a plain or gzipped UTF-8 file; whatever goes wrong while it is read is a `DataError`."""
+    try:
+        opener = gzip.open if path.suffix.lower() == ".gz" else open
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text ({error}); save the file as UTF-8") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: damaged gzip file ({error}); copy it again") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def read_table(path: Path) -> Table:
+    """Read a CSV, TSV or Parquet file; it may have no rows."""
+    return _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
+
+
+def is_frame(data: object) -> bool:
+    """Whether an object is a data frame (pandas, Polars, Arrow: found without importing them)."""
+    return hasattr(data, "__arrow_c_stream__") and hasattr(data, "columns")
+
+
+def table_of_frame(frame: Any) -> Table:
+    """The columns of a data frame; the index of a pandas frame is none of them."""
+    is_pandas = type(frame).__module__.split(".")[0] == "pandas"
+    try:
+        return _table_of_arrow(
+            pa.Table.from_pandas(frame, preserve_index=False) if is_pandas else pa.table(frame), "frame"
+        )
+    except (pa.ArrowException, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"frame: a column mixes kinds of values ({reason}); give each column one type") from error
+
+
+def molecules_of(table: Table, where: str, digest: str = "") -> RawData:
+    """A table in which each row is a molecule."""
+    if not table.num_rows:
+        raise DataError(f"{where}: there is no row below the header")
+    return RawData(
+        where=where,
+        format="molecules",
+        num_rows=table.num_rows,
+        table=table.columns,
+        problems=table.problems,
+        digest=digest or digest_of_graphs(table.columns, ()),
+    )
+
+
+def _is_text(data: object) -> bool:
+    return isinstance(data, str)
+
+
+def _read_csv(path: Path) -> Table:
+    problems: dict[int, str] = {}
+    rows: list[list[str]] = []
+    with open_text(path) as file:
+        first = file.readline()
+        # Spreadsheets may name the delimiter in a line of its own.
+        skipped = int(first.lower().rstrip("\r\n") in {f"sep={delimiter}" for delimiter in DELIMITERS})
+        delimiter = first[4] if skipped else _delimiter(first)
+        if not skipped:
+            file.seek(0)
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        try:
+            header = [name.strip() for name in next(reader, [])]
+            if not header:
+                raise DataError(f"{path}: the file is empty; its first line must name the columns")
+            blank = 0
+            for cells in reader:
+                if not cells:
+                    blank += 1
+                    continue
+                if len(header) == 1:  # a blank line is an empty cell here, unless the file ends with it
+                    rows += [[""]] * blank
+                blank = 0
+                if len(cells) != len(header):
+                    line = reader.line_num + skipped
+                    problems[len(rows)] = f"{path.name} line {line}: {len(cells)} fields, the header has {len(header)}"
+                    cells = [""] * len(header)
+                rows.append(cells)
+        except csv.Error as error:
+            raise DataError(f"{path} line {reader.line_num + skipped}: {error}; is a quote left open?") from error
+    cells_of = list(zip(*rows, strict=True)) if rows else [()] * len(header)
+    # Spreadsheets leave empty columns without a name at the right.
+    kept = [k for k, name in enumerate(header) if name or any(cells_of[k])]
+    _check_header([header[k] for k in kept], str(path))
+    # Where the comma is free, it is the decimal sign of many countries.
+    columns = {header[k]: column_of_texts(cells_of[k], decimal_comma=delimiter == ";") for k in kept}
+    return Table(columns, len(rows), problems)
+
+
+def _delimiter(header: str) -> str:
+    return max(DELIMITERS, key=header.count)
+
+
+def _check_header(header: list[str], where: str) -> None:
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise DataError(f"{where} line 1: column names {twice} appear more than once; name each column differently")
+
+
+def _read_parquet(path: Path) -> Table:
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: not a Parquet file that can be read: {error}") from error
+    return _table_of_arrow(table, str(path))
+
+
+def _table_of_arrow(table: pa.Table, where: str) -> Table:
+    _check_header(table.column_names, where)
+    columns = {name: _arrow_column(table[name], f"{where}: column {name!r}") for name in table.column_names}
+    return Table({name: column for name, column in columns.items() if column is not None}, table.num_rows, {})
+
+
+def _arrow_column(array: pa.ChunkedArray, where: str) -> Column | None:
+    """A column, or None for a type that cannot be one (images, nested records): such columns are left out."""
+    kind, is_a = array.type, pa.types
+    if is_a.is_dictionary(kind):
+        return _arrow_column(array.cast(kind.value_type), where)
+    if is_a.is_null(kind):
+        return np.full(len(array), np.nan)
+    if is_a.is_integer(kind) and _has_long_numbers(array):
+        return _arrow_column(array.cast(pa.string()), where)  # names of many digits
+    if is_a.is_boolean(kind) or is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind):
+        return column_of_numbers(array.cast(pa.float64(), safe=False))
+    if is_a.is_temporal(kind):
+        return _arrow_column(array.cast(pa.string()), where)
+    if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
+        column = np.empty(len(array), dtype=object)
+        column[:] = array.to_pylist()
+        return column
+    if is_a.is_list(kind) or is_a.is_large_list(kind) or is_a.is_fixed_size_list(kind):
+        try:
+            return column_of_values(array.to_pylist(), where)
+        except DataError as error:
+            logger.warning("%s; the column is left out", error)
+            return None
+    logger.warning("%s holds %s, which cannot be used; the column is left out", where, kind)
+    return None
+
+
+def _has_long_numbers(array: pa.ChunkedArray) -> bool:
+    """Whether there are whole numbers beyond those that all float64 tell apart."""
+    extremes = pc.min_max(array)
+    return any(abs(extremes[end].as_py() or 0) > 2**53 for end in ("min", "max"))
+
+
+def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Column:
+    """A column of a text file: numbers if every cell that is there is one, or true or false; else texts.
+
+    Codes stay texts, though they look like numbers: whole numbers with leading zeros (0042), and those with so many
+    digits that no float64 holds them exactly.
+
+    Args:
+        cells: one text per row.
+        decimal_comma: whether 1,5 is a number where a column has no other spelling of numbers.
+    """
+    present = [None if (cell := raw.strip()) in MISSING_TEXTS else cell for raw in cells]
+    known = [cell for cell in present if cell is not None]
+    if known and all(cell.lower() in _BOOLEANS for cell in known):
+        return np.array([np.nan if cell is None else _BOOLEANS[cell.lower()] for cell in present])
+    try:
+        numbers = column_of_numbers(pa.array(present, pa.string()).cast(pa.float64()))
+    except pa.ArrowInvalid:
+        if decimal_comma and all(_DECIMAL_COMMA.fullmatch(cell) for cell in known):
+            return np.array([np.nan if cell is None else float(cell.replace(",", ".")) for cell in present])
+        return objects(present)
+    return objects(present) if any(_is_code(cell) for cell in known) else numbers
+
+
+def _is_code(cell: str) -> bool:
+    if not _CODE.fullmatch(cell):
+        return False
+    return cell.lstrip("+-").startswith("0") or len(cell) > 300 or not is_exact(int(cell))

@@ -1,0 +1,32 @@
+"""Bars are on standard error, only on a terminal, and come and go with the work."""
+
+from __future__ import annotations
+
+import pytest
+
+from egt.cli.output import Bars
+
+
+def test_each_piece_of_work_has_a_bar(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with Bars() as bars:
+        for done in range(4):
+            bars("counting sheep", done, 3)
+        bars("counting stars", 7, None)
+    seen = capsys.readouterr()
+    assert seen.out == ""
+    assert "counting sheep" in seen.err
+    assert "3/3" in seen.err
+    assert "counting stars" in seen.err
+    assert "7/?" in seen.err
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_nothing_is_shown_without_a_terminal_or_when_not_wanted(
+    terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    with Bars(shown=not terminal) as bars:
+        bars("sheep", 1, 3)
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,78 @@
+"""The columns of a file of predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from egt.config.load import override
+from egt.config.presets import preset
+from egt.errors import RunError
+from egt.inference.predictions import Prediction, Predictions, join
+
+
+def test_numbers_are_the_shortest_that_are_the_same() -> None:
+    config = preset("zinc-100k")
+    value = np.array([0.1], np.float32)
+    assert config.task.columns(value) == {"y": 0.1}
+    assert np.float32(config.task.columns(value)["y"]) == value[0]
+
+
+def test_classes_carry_their_probabilities() -> None:
+    config = override(preset("pattern-100k"), ["task.names=[side]", "task.class_names=[left, right]"])
+    row = config.task.columns(np.array([0.25, 0.75], np.float32))
+    assert row == {
+        "side": "right", "side_probability": 0.75, "side_left_probability": 0.25, "side_right_probability": 0.75,
+    }  # fmt: skip
+    assert list(row) == Predictions(config, []).columns[2:-2]
+
+
+def test_each_label_has_its_probability() -> None:
+    config = override(preset("molhiv-larger"), ["task.names=[a, b]"])
+    row = config.task.columns(np.array([0.25, 0.5], np.float32))
+    assert row == {"a": "0", "a_probability": 0.25, "b": "1", "b_probability": 0.5}
+
+
+def some() -> Predictions:
+    good = Prediction(0, "first", np.array([[0.9, 0.1], [0.2, 0.8]], np.float32), warning="odd")
+    return Predictions(preset("pattern-100k"), [good, Prediction(1, "second", error="broken")])
+
+
+def test_rows_of_nodes_and_the_place_of_a_bad_one() -> None:
+    found = some()
+    rows = found.table()
+    assert found.columns[:2] == ["graph", "node"]
+    assert found.columns[-2:] == ["warning", "error"]
+    assert [(row["graph"], row.get("node")) for row in rows] == [("first", 0), ("first", 1), ("second", None)]
+    assert rows[1]["warning"] == "odd"
+    assert rows[2]["error"] == "broken"
+    assert (len(found), found.num_errors, found.num_warnings) == (2, 1, 1)
+    assert found[1].error == "broken"
+    assert [answer.id for answer in found[1:]] == ["second"]
+
+
+def test_the_frame_and_the_file_hold_the_same_table(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    found = some()
+    frame = found.to_pandas()
+    assert list(frame.columns) == found.columns
+    found.to_csv(tmp_path / "out.csv")
+    again = pandas.read_csv(tmp_path / "out.csv", keep_default_na=False)
+    assert list(again.columns) == found.columns
+    assert again["graph"].tolist() == frame["graph"].tolist() == ["first", "first", "second"]
+    assert again["error"].tolist() == ["", "", "broken"]
+    with pytest.raises(RunError, match="cannot be written"):
+        found.to_csv(tmp_path / "none" / "out.csv")
+
+
+def test_molecules_of_one_input_among_others() -> None:
+    config = preset("zinc-100k")
+    value = np.array([[1.5]], np.float32)
+    named = Predictions(config, [Prediction(0, "a", value, smiles="CC")])
+    plain = Predictions(config, [Prediction(0, "b", value)])
+    assert "smiles" not in plain.columns
+    both = join([named, plain])
+    assert both.columns[:3] == ["id", "smiles", "y"]
+    assert [row.get("smiles") for row in both.table()] == ["CC", None]

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import gzip
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from egt.errors import DataError
+from egt.sources.custom.formats.tables import Tables, column_of_texts, read_table
+
+CSV = "name,mass,element\na,1.5,Na\nb,NA,\nc,-2,K\n"
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_numbers_texts_and_missing_cells(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path / "t.csv", CSV))
+    assert table.columns["name"].tolist() == ["a", "b", "c"]
+    np.testing.assert_equal(table.columns["mass"], [1.5, np.nan, -2.0])
+    assert table.columns["element"].tolist() == ["Na", None, "K"], "Na is sodium, not a missing value"
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_taken_from_the_header(tmp_path: Path, delimiter: str) -> None:
+    table = read_table(write(tmp_path / "t.csv", CSV.replace(",", delimiter)))
+    assert list(table.columns) == ["name", "mass", "element"]
+
+
+def test_gzip_and_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + CSV.encode()))
+    assert read_table(path).columns["name"].tolist() == ["a", "b", "c"]
+
+
+def test_a_line_of_the_wrong_length_is_a_problem_in_its_place(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path / "t.csv", 'name,mass\n"a\nb",1\nc\nd,2\n'))
+    assert table.num_rows == 3
+    assert table.problems == {1: "t.csv line 4: 1 fields, the header has 2"}
+    np.testing.assert_equal(table.columns["mass"], [1, np.nan, 2])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "empty"),
+        (b"a,a\n1,2\n", r"\['a'\] appear more than once"),
+        (b"a,b\n\xff\xfe,2\n", "not UTF-8"),
+        (b'a,b\n"1,2\n', "quote"),
+    ],
+)
+def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        read_table(path)
+
+
+def test_damaged_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(CSV.encode() * 50)[:-12])
+    with pytest.raises(DataError, match="damaged gzip"):
+        read_table(path)
+
+
+def test_parquet_keeps_types_and_leaves_out_what_is_no_column(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "t.parquet"
+    table = {
+        "n": pa.array([1, None], pa.int32()),
+        "flag": pa.array([True, False]),
+        "text": pa.array(["x", None]),
+        "kind": pa.array(["p", "q"]).dictionary_encode(),
+        "image": pa.array([b"1", b"2"]),
+        "tags": pa.array([["a"], ["b"]]),
+    }
+    pq.write_table(pa.table(table), path)
+    columns = read_table(path).columns
+    np.testing.assert_equal(columns["n"], [1.0, np.nan])
+    assert columns["flag"].tolist() == [1.0, 0.0]
+    assert columns["text"].tolist() == ["x", None]
+    assert columns["kind"].tolist() == ["p", "q"]
+    assert columns.keys() == {"n", "flag", "text", "kind"}
+    for name in ("image", "tags"):
+        assert any(f"column '{name}'" in line and "left out" in line for line in caplog.messages)
+
+
+def test_parquet_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="not a Parquet file"):
+        read_table(write(tmp_path / "t.parquet", "hello"))
+
+
+def test_parquet_has_vectors_dates_and_long_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "T.PARQUET"
+    table = {
+        "x": pa.array([[1.0, None], [3.0, 4.0]]),
+        "fixed": pa.array([[1, 2], [3, 4]], pa.list_(pa.int32(), 2)),
+        "day": pa.array([date(2024, 1, 31), None]),
+        "code": pa.array([2**53 + 1, 2**53 + 2]),
+        "view": pa.array(["x", None], pa.string_view()),
+    }
+    pq.write_table(pa.table(table), path)
+    columns = read_table(path).columns
+    np.testing.assert_equal(columns["x"], [[1, np.nan], [3, 4]])
+    np.testing.assert_equal(columns["fixed"], [[1, 2], [3, 4]])
+    assert columns["day"].tolist() == ["2024-01-31", None]
+    assert columns["code"].tolist() == ["9007199254740993", "9007199254740994"]
+    assert columns["view"].tolist() == ["x", None]
+
+
+def test_a_table_without_rows_has_its_columns(tmp_path: Path) -> None:
+    assert read_table(write(tmp_path / "t.csv", "source,target\n")).num_rows == 0
+    table = read_table(write(tmp_path / "t.csv", "source,target\n"))
+    assert {name: len(column) for name, column in table.columns.items()} == {"source": 0, "target": 0}
+    with pytest.raises(DataError, match="no row below the header"):
+        Tables.read(tmp_path / "t.csv")
+
+
+def test_empty_columns_without_a_name_are_left_out(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path / "t.csv", "a,,,\n1,,,\n2,,,\n"))
+    assert list(table.columns) == ["a"]
+    assert not table.problems
+    with pytest.raises(DataError, match="more than once"):
+        read_table(write(tmp_path / "t.csv", "a,,\n1,2,3\n"))
+
+
+def test_semicolons_leave_the_comma_to_numbers(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path / "t.csv", "smiles;y\nCC;1,5\nCO;-2\n"))
+    assert table.columns["y"].tolist() == [1.5, -2.0]
+
+
+def test_endings_in_capitals(tmp_path: Path) -> None:
+    path = tmp_path / "T.CSV.GZ"
+    path.write_bytes(gzip.compress(CSV.encode()))
+    assert read_table(path).num_rows == 3
+
+
+def test_a_first_line_that_names_the_delimiter(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path / "t.csv", "sep=;\na;b\n1;2\n3\n"))
+    assert list(table.columns) == ["a", "b"]
+    assert table.problems == {1: "t.csv line 4: 1 fields, the header has 2"}
+    assert list(read_table(write(tmp_path / "t.csv", "sep=")).columns) == ["sep="]
+
+
+def test_numbers_with_missing_cells() -> None:
+    np.testing.assert_equal(column_of_texts([" 1.5", "NA", "-2e3", ""]), [1.5, np.nan, -2000.0, np.nan])
+    np.testing.assert_equal(column_of_texts(["0", "0.50", "-0", "10"]), [0, 0.5, 0, 10])
+
+
+@pytest.mark.parametrize("cells", [["True", "False", ""], ["TRUE", "false", "NA"], ["true", "FALSE", "None"]])
+def test_true_and_false_are_one_and_zero_however_they_are_written(cells: list[str]) -> None:
+    np.testing.assert_equal(column_of_texts(cells), [1, 0, np.nan])
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["007", "042"],  # leading zeros
+        ["9007199254740993", "9007199254740992"],  # two names, one float64
+        ["1" + "0" * 400, "2"],
+        ["true", "1"],
+        ["1,5", "2,5"],
+    ],
+)
+def test_what_a_number_would_spoil_stays_a_text(cells: list[str]) -> None:
+    assert column_of_texts(cells).tolist() == cells
+
+
+def test_large_round_numbers_are_numbers() -> None:
+    assert column_of_texts(["10000000000000000000", "1"]).tolist() == [1e19, 1.0]
+
+
+def test_a_decimal_comma_where_the_comma_is_free() -> None:
+    np.testing.assert_equal(column_of_texts(["1,5", "-2", "", "3,25e2"], decimal_comma=True), [1.5, -2, np.nan, 325])
+    assert column_of_texts(["1,5", "1.5"], decimal_comma=True).tolist() == ["1,5", "1.5"], "two spellings: no guess"

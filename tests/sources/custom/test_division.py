@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from egt.errors import DataError
+from egt.sources.custom.division import column_split, is_split_column, random_split, scaffold_split, stratified_split
+from egt.sources.custom.raw import column_of_values
+
+FRACTIONS = (0.8, 0.1, 0.1)
+
+
+@given(st.integers(0, 300), st.integers(0, 5))
+def test_random_splits_have_the_right_sizes_and_depend_on_the_seed_only(count: int, seed: int) -> None:
+    codes = random_split(count, FRACTIONS, seed)
+    np.testing.assert_array_equal(codes, random_split(count, FRACTIONS, seed))
+    sizes = np.bincount(codes, minlength=3)
+    assert sizes.sum() == count
+    np.testing.assert_allclose(sizes, np.array(FRACTIONS) * count, atol=1)
+
+
+def test_seeds_differ() -> None:
+    assert (random_split(100, FRACTIONS, 0) != random_split(100, FRACTIONS, 1)).any()
+
+
+def test_stratified_keeps_the_share_of_each_class() -> None:
+    labels = np.repeat([0.0, 1.0, np.nan], [500, 50, 20])
+    codes = stratified_split(labels, FRACTIONS, 3, continuous=False)
+    assert np.bincount(codes[:500]).tolist() == [400, 50, 50]
+    assert np.bincount(codes[500:550]).tolist() == [40, 5, 5]
+    assert np.bincount(codes[550:]).tolist() == [16, 2, 2]
+
+
+def test_stratified_numbers_are_grouped_by_decile() -> None:
+    values = np.random.default_rng(0).permutation(np.arange(1000.0))
+    codes = stratified_split(values, FRACTIONS, 0, continuous=True)
+    for low in range(0, 1000, 100):
+        inside = codes[(values >= low) & (values < low + 100)]
+        np.testing.assert_allclose(np.bincount(inside, minlength=3), [80, 10, 10], atol=2)
+
+
+def test_scaffolds_stay_together_and_the_largest_go_to_train() -> None:
+    pytest.importorskip("rdkit")
+    benzenes = ["c1ccccc1" + "C" * k for k in range(8)]
+    pyridine, cyclohexane = "Cc1ccncc1", "CC1CCCCC1"
+    smiles = [pyridine, *benzenes, cyclohexane]
+    codes = scaffold_split(smiles, FRACTIONS)
+    assert codes[1:9].tolist() == [0] * 8
+    assert codes[9] == 1, "of scaffolds of one size the later comes first"
+    assert codes[0] == 2
+
+
+def test_unreadable_molecules_do_not_stop_a_scaffold_split() -> None:
+    pytest.importorskip("rdkit")
+    assert scaffold_split(["C1CC", None, "c1ccccc1"], (1.0, 0.0, 0.0)).tolist() == [0, 0, 0]
+
+
+def test_column_split_reads_the_usual_words() -> None:
+    words = column_of_values(["Train", "valid", "TEST ", None, "dev", "training"], "split")
+    assert column_split(words, "split").tolist() == [0, 1, 2, -1, 1, 0]
+    assert is_split_column(words)
+    with pytest.raises(DataError, match="'holdout' in row 2 is no split; allowed are train"):
+        column_split(column_of_values(["train", "holdout"], "split"), "data")
+    assert not is_split_column(column_of_values([1, 2], "split"))
