@@ -26,6 +26,7 @@ ORDER = [
     "inputs",
     "readouts",
     "schedules",
+    "baselines",
     "config",
     "assemble",
     "execution",
