@@ -74,6 +74,7 @@ class PaperRow:
         column: where its score stands.
         paper: its score in the paper; None for a row that we add.
         notes: what has to be known when the score is compared.
+        is_extra: whether it is run only when it is named.
         rule: the baseline that learns on the data of the preset instead of its model (`egt.baselines.rules`).
     """
 
@@ -82,6 +83,7 @@ class PaperRow:
     column: Column
     paper: Score | None = None
     notes: tuple[str, ...] = ()
+    is_extra: bool = False
     rule: str = ""
 
     @property
@@ -289,7 +291,7 @@ TRANSFER = Table(
     (
         PaperRow("molpcba-larger", "EGT-Larger", _MOLPCBA, Score(29.61, 0.24), (_TRANSFERRED,)),
         PaperRow("molhiv-larger", "EGT-Larger", _MOLHIV, Score(80.60, 0.65), (_TRANSFERRED, _MOLHIV_FIGURE)),
-        PaperRow("molhiv-larger", "Morgan fingerprints + random forest", _MOLHIV, rule="forest"),
+        PaperRow("molhiv-larger", "Morgan fingerprints + random forest", _MOLHIV, is_extra=True, rule="forest"),
     ),
 )
 
@@ -336,7 +338,7 @@ def _variants() -> Iterable[PaperRow]:
         yield from _baselines(base, column)
     for form, model in (*_FORMS.items(), ("-ungated", "EGT ungated")):  # a size that is quick to compare
         score = None if form else Score(0.143, 0.011)
-        yield PaperRow(f"zinc-100k{form}", model, ZINC_100K, score, (_NOT_PRINTED,) if form else ())
+        yield PaperRow(f"zinc-100k{form}", model, ZINC_100K, score, (_NOT_PRINTED,) if form else (), is_extra=True)
     yield from _baselines("zinc-100k", ZINC_100K)
 
 
@@ -359,12 +361,13 @@ def _baselines(base: str, column: Column) -> Iterable[PaperRow]:
     """Graph networks of the same number of parameters by our recipe, and what needs no graph network."""
     for form, model in (("gcn", "GCN"), ("gin", "GIN"), ("gatedgcn", "GatedGCN")):
         paper = column.others.get(model)
-        yield PaperRow(f"{base}-{form}", f"{model} (ours)", column, paper, (_OUR_RECIPE,) if paper else ())
+        notes = (_OUR_RECIPE,) if paper else ()
+        yield PaperRow(f"{base}-{form}", f"{model} (ours)", column, paper, notes, is_extra=True)
     for rule in _RULES.get(base.rsplit("-", 1)[0], ()):
         if rule == "mlp":
-            yield PaperRow(f"{base}-mlp", "MLP (ours)", column)
+            yield PaperRow(f"{base}-mlp", "MLP (ours)", column, is_extra=True)
         else:
-            yield PaperRow(base, _RULE_TITLES[rule], column, rule=rule)
+            yield PaperRow(base, _RULE_TITLES[rule], column, is_extra=True, rule=rule)
 
 
 VARIANTS = Table("variants", "Variants of EGT (table 4)", tuple(_variants()))
@@ -396,17 +399,28 @@ def find_table(name: str) -> Table:
     return TABLES[name]
 
 
-def choose_rows(table: Table, patterns: Iterable[str]) -> tuple[PaperRow, ...]:
-    """The rows of a table that one of the patterns names (`zinc-*`), in its order; all without a pattern."""
-    patterns = list(patterns)
-    for pattern in patterns:
-        if not any(fnmatchcase(row.name, pattern) for row in table.rows):
-            raise ConfigError(
-                f"table {table.name} has no row {pattern!r}; its rows are {', '.join(row.name for row in table.rows)}"
-            )
-    return tuple(
-        row for row in table.rows if not patterns or any(fnmatchcase(row.name, pattern) for pattern in patterns)
-    )
+def choose_rows(table: Table, wanted: Iterable[str]) -> tuple[PaperRow, ...]:
+    """The rows of a table that are named, in its order.
+
+    Args:
+        table: of the paper.
+        wanted: names (`zinc-100k`), patterns (`zinc-*`) or parts of names (`gcn`); without any, all rows except extra
+            ones.
+    """
+    chosen = {row.name for row in table.rows if not row.is_extra}
+    wanted = list(wanted)
+    if wanted:
+        chosen = {name for each in wanted for name in _named(table, each)}
+    return tuple(row for row in table.rows if row.name in chosen)
+
+
+def _named(table: Table, wanted: str) -> list[str]:
+    names = [row.name for row in table.rows]
+    found = [name for name in names if name == wanted] or [name for name in names if fnmatchcase(name, wanted)]
+    found = found or [name for name in names if f"-{wanted}-" in f"-{name}-"]
+    if not found:
+        raise ConfigError(f"table {table.name} has no row {wanted!r}; its rows are {', '.join(names)}")
+    return found
 
 
 def find_row(name: str) -> tuple[Table, PaperRow] | None:

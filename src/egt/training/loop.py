@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from egt.batching.batch import GraphBatch
-from egt.errors import RunError
+from egt.errors import RunStopped
 from egt.execution.interruption import Interruption
 from egt.execution.processes import leave_processes
 from egt.inference.evaluation import evaluate
@@ -51,7 +51,7 @@ def loop(job: Job) -> None:
             work.engine.processes.wait()  # until the last checkpoint is written
         leave_processes()
         if interruption.requested:  # too late for a step to see it
-            raise RunError(f"stopped by {interruption.requested} after the last step; continue with --resume")
+            raise RunStopped(f"stopped by {interruption.requested} after the last step; continue with --resume")
 
 
 def train_step(work: Work, batches: Sequence[GraphBatch]) -> StepSums:
