@@ -19,7 +19,7 @@ class KernelBuildHook(BuildHookInterface[BuilderConfig]):
     """Adds the compiled kernel to a wheel; not to an editable install, whose sources change."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compiles outside the sources: a checkout must not hold a library that looks prebuilt."""
+        """Compile outside the sources: a checkout must not hold a library that looks prebuilt."""
         self.scratch = tempfile.TemporaryDirectory()
         if version == "editable":
             return
@@ -33,12 +33,12 @@ class KernelBuildHook(BuildHookInterface[BuilderConfig]):
         build_data["tag"] = f"py3-none-{_platform()}"  # a plain C interface: one library for every Python
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Removes the folder of the compiled kernel."""
+        """Remove the folder of the compiled kernel."""
         self.scratch.cleanup()
 
 
 def _load(path: Path) -> ModuleType:
-    """A module without the package around it, which would need what it is not yet installed with."""
+    """Load a module without the package around it, which would need what it is not yet installed with."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -48,5 +48,5 @@ def _load(path: Path) -> ModuleType:
 
 
 def _platform() -> str:
-    """The platform tag of this very machine: nobody has checked what manylinux and musllinux promise."""
+    """Return the platform tag of this very machine: nobody has checked what manylinux and musllinux promise."""
     return next(tag.platform for tag in sys_tags() if not tag.platform.startswith(("manylinux", "musllinux")))

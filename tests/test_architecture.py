@@ -14,7 +14,6 @@ ROOT = Path(egt.__file__).parent
 ORDER = [
     "errors",
     "jit",
-    "section",
     "parts",
     "graph",
     "sources",

@@ -14,8 +14,7 @@ from egt.inputs.svd import Svd
 from egt.parts import Part, Registry, register
 from egt.readouts.readout import ReadoutPart
 from egt.schedules.schedule import SchedulePart
-from egt.tasks.objective import Objective
-from egt.tasks.task import TaskPart
+from egt.tasks.task import Objective, TaskPart
 
 
 @pytest.mark.parametrize(

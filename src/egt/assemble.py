@@ -25,9 +25,7 @@ from egt.nn.logits import Logits
 from egt.nn.masks import everyone, neighbors
 from egt.nn.pair_pass import EdgePass, PairPass
 from egt.nn.randomness import Stream
-from egt.tasks.objective import Objective
-from egt.tasks.scale import TargetScale
-from egt.tasks.task import Task
+from egt.tasks.task import Objective, TargetScale, Task
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"elu": nn.ELU, "gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU}
 _SCOPES = {"everyone": everyone, "neighbors": neighbors}

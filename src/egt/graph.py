@@ -27,7 +27,7 @@ class Graph:
     """One graph: nodes, directed edges, their features, and the targets to be learned.
 
     An undirected edge is stored as its two directions (`Graph.undirected` does it for you). There are no parallel
-    edges. Features that are left out have width 0. N is the number of nodes, E of directed edges, R of asked pairs.
+    edges. Features that are left out have width 0. N is the number of nodes, E of directed edges, R of query pairs.
 
     Fields:
         num_nodes: N, at least 1.

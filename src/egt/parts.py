@@ -18,17 +18,23 @@ from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
-from pydantic import GetCoreSchemaHandler, SerializationInfo, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, SerializationInfo, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from egt.errors import ConfigError
-from egt.section import Section
 
 if TYPE_CHECKING:
     from egt.config.run import RunConfig
+
+
+class Section(BaseModel):
+    """A part of a run's configuration. Unknown keys are errors; values cannot be changed in place."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
 
 GROUP = "egt.parts"
 """The entry points of packages with parts of their own."""
@@ -146,6 +152,12 @@ class Part(Section):
 
     def check(self, run: RunConfig) -> None:
         """Raise a `ValueError` if the part does not go together with the rest of a run."""
+
+    @classmethod
+    def of_kind(cls, kind: str) -> Self:
+        """The part of this kind in this slot, with its default settings."""
+        part: Self = cls.registry.get(kind)()
+        return part
 
     @property
     def plugin(self) -> str:

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from egt.config.load import parse_config, write_config
-from egt.config.migrate import migrate
+from egt.config.load import migrate, parse_config, write_config
 from egt.config.presets import preset
 from egt.errors import ConfigError
 

@@ -22,7 +22,7 @@ from egt.graph import Graph
 from egt.inference import predictor
 from egt.inference.predictor import Predictor
 from egt.inputs.distance import Distance
-from egt.inputs.values import NodeValues
+from egt.inputs.features import NodeValues
 from egt.readouts.edge import PerEdge
 from egt.readouts.node import PerNode
 from egt.readouts.virtual_nodes import VirtualNodes

@@ -12,8 +12,7 @@ import torch
 from egt.batching.batch import GraphBatch
 from egt.errors import DataError
 from egt.tasks.regression import Regression
-from egt.tasks.scale import TargetScale
-from egt.tasks.task import Task
+from egt.tasks.task import TargetScale, Task
 
 NAN = float("nan")
 Build = Callable[[Sequence[Sequence[float]]], GraphBatch]

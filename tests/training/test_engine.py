@@ -19,6 +19,15 @@ from egt.training.trained import Trained
 from tests.training.tiny import tiny_config, tiny_samples
 
 
+class Held(Callback):
+    """Notes how many numbers of the weights the first process holds."""
+
+    def on_start(self, state: State) -> None:
+        parameters: list[Any] = list(state.model.parameters())
+        held = sum(p.to_local().numel() if hasattr(p, "to_local") else p.numel() for p in parameters)
+        (state.folder / "held").write_text(f"{held} {state.model.num_parameters()}")
+
+
 class StopAt(Callback):
     """Stops the run after a step, as a user's own code may."""
 
@@ -46,10 +55,15 @@ def curve(result: Trained) -> list[dict[str, float]]:
     return [{k: v for k, v in row.items() if "second" not in k} for row in result.history]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["32", "bf16"])
 def test_parts_of_a_model_train_as_whole_copies_do(tmp_path: Path, precision: str) -> None:
-    copies = train(two("ddp", precision=precision), tmp_path / "ddp")
-    parts = train(two("fsdp", precision=precision), tmp_path / "fsdp")
+    copies = train(two("ddp", precision=precision), tmp_path / "ddp", callbacks=[Held()])
+    parts = train(two("fsdp", precision=precision), tmp_path / "fsdp", callbacks=[Held()])
+    held, numbers = map(int, (tmp_path / "ddp/held").read_text().split())
+    assert held == numbers
+    held, numbers = map(int, (tmp_path / "fsdp/held").read_text().split())
+    assert 0.5 * numbers <= held < 0.6 * numbers  # halves, rounded up
     tolerance = 1e-5 if precision == "32" else 1e-2
     assert copies.weights.keys() == parts.weights.keys()
     for name, weight in copies.weights.items():
@@ -58,6 +72,7 @@ def test_parts_of_a_model_train_as_whole_copies_do(tmp_path: Path, precision: st
         assert mine == pytest.approx(theirs, rel=tolerance)
 
 
+@pytest.mark.slow
 def test_parts_continue_exactly_and_their_checkpoints_are_those_of_copies(tmp_path: Path) -> None:
     often = {"checkpoint_minutes": 1e-6}
     alone = train(two("fsdp", **often), tmp_path / "alone")

@@ -26,8 +26,8 @@ from egt.config.model import FrozenEdgesConfig, ModelConfig, RandomMaskingConfig
 from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, ConfigError
-from egt.inputs.categories import EdgeCategories, NodeCategories
 from egt.inputs.distance import Distance
+from egt.inputs.features import EdgeCategories, NodeCategories
 from egt.inputs.svd import Svd
 from egt.readouts.mean import MeanPool
 from egt.readouts.virtual_nodes import VirtualNodes

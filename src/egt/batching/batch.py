@@ -26,7 +26,7 @@ _ARRANGEMENTS: Mapping[LayoutName, Callable[[Sequence[Graph]], Arrangement]] = {
 
 @dataclass(frozen=True, eq=False)
 class GraphBatch:
-    """A batch of graphs. M is the number of nodes of all graphs, E of edges, R of asked pairs, T of targets.
+    """A batch of graphs. M is the number of nodes of all graphs, E of edges, R of query pairs, T of targets.
 
     Fields:
         layout: where each node and pair is stored.
@@ -36,8 +36,7 @@ class GraphBatch:
         edge_categories: (E, F) ids of the edges of all graphs.
         edge_values: (E, F).
         edge_pairs: (E,) flat row of each edge in the edge channel.
-        queries: (R,) flat row of each pair that is asked about.
-        query_graphs: (R,) the graph (position in the batch) of each asked pair.
+        queries: (R,) flat row of each query pair.
         node: encodings of nodes by name, each (nodes..., width).
         pair: encodings of pairs by name, each (pairs...) or (pairs..., width).
         graph_targets: (B, T), node_targets: (M, T), edge_targets: (R, T); NaN where missing, None when there are none.
@@ -52,7 +51,6 @@ class GraphBatch:
     edge_values: Tensor
     edge_pairs: Tensor
     queries: Tensor
-    query_graphs: Tensor
     node: Mapping[str, Tensor] = field(default_factory=dict)
     pair: Mapping[str, Tensor] = field(default_factory=dict)
     graph_targets: Tensor | None = None
@@ -100,7 +98,6 @@ def collate(
         return torch.from_numpy(np.concatenate(arrays))
 
     queries = [graph.edge_index if graph.query_index is None else graph.query_index for graph in graphs]
-    num_queries = [index.shape[1] for index in queries]
     return GraphBatch(
         layout=place.layout,
         graph_ids=torch.arange(len(graphs)) if graph_ids is None else torch.tensor(graph_ids, dtype=torch.int64),
@@ -110,7 +107,6 @@ def collate(
         edge_values=rows([graph.edge_values for graph in graphs]),
         edge_pairs=rows([place.rows(graph.edge_index, k) for k, graph in enumerate(graphs)]),
         queries=rows([place.rows(index, k) for k, index in enumerate(queries)]),
-        query_graphs=torch.from_numpy(np.repeat(np.arange(len(graphs)), num_queries)),
         node={name: place.nodes([sample.node[name] for sample in samples], 0) for name in samples[0].node},
         pair=place.pairs([sample.pair for sample in samples]),
         graph_targets=_targets([graph.graph_targets for graph in graphs], "graph_targets", np.stack),

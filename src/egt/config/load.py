@@ -14,13 +14,11 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from egt.config.migrate import migrate
 from egt.config.run import RunConfig
 from egt.errors import ConfigError
-from egt.parts import Part, PartError
+from egt.parts import Part, PartError, Section
 from egt.readouts.readout import ReadoutPart
 from egt.schedules.schedule import SchedulePart
-from egt.section import Section
 from egt.tasks.task import TaskPart
 
 
@@ -218,3 +216,26 @@ def _sections(field: FieldInfo) -> list[type[Section]]:
 
 def _kind(section: type[Section]) -> str:
     return str(section.model_fields["kind"].default) if "kind" in section.model_fields else ""
+
+
+_GONE = ("target_mean", "target_std")
+"""Of the schema of custom data: statistics that nothing read."""
+
+
+def migrate(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings of a run, from whichever version; those of this version come back unchanged."""
+    data = content.get("data")
+    if not isinstance(data, Mapping) or "own_schema" not in data or "custom" in data:
+        return content
+    schema = data["own_schema"]
+    if isinstance(schema, Mapping):
+        schema = {name: value for name, value in schema.items() if name not in _GONE}
+    kept = {name: value for name, value in data.items() if name != "own_schema"}
+    return {**content, "data": {**kept, "custom": schema}, "task": _with_classes(content.get("task"), schema)}
+
+
+def _with_classes(task: Any, schema: Any) -> Any:
+    """The names of two classes were in the schema alone."""
+    if not isinstance(task, Mapping) or not isinstance(schema, Mapping) or len(schema.get("classes") or ()) != 2:
+        return task
+    return {"class_names": schema["classes"], **task} if task.get("kind") == "binary" else task

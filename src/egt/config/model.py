@@ -9,10 +9,8 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 from egt.baselines.layer import LayerPart
 from egt.graph import Level
 from egt.inputs.input import NodeInput, PairInput
-from egt.parts import Part
-from egt.readouts.mean import MeanPool
+from egt.parts import Part, Section
 from egt.readouts.readout import ReadoutPart
-from egt.section import Section
 
 if TYPE_CHECKING:
     from torch import nn
@@ -53,7 +51,7 @@ class ModelConfig(Section):
     edges: Annotated[ResidualEdgesConfig | FrozenEdgesConfig, Field(discriminator="kind")] = ResidualEdgesConfig()
     gate: Literal["sigmoid", "centrality", "none"] = "sigmoid"
     scope: Literal["everyone", "neighbors"] = "everyone"
-    readout: ReadoutPart = MeanPool()
+    readout: ReadoutPart = Field(default_factory=lambda: ReadoutPart.of_kind("mean"))
     head_ratios: tuple[PositiveFloat, ...] = (0.5, 0.25)
     node_ffn_multiplier: PositiveFloat = 2.0
     edge_ffn_multiplier: PositiveFloat = 2.0

@@ -15,10 +15,9 @@ from pydantic import (
 )
 
 from egt.config.model import ModelConfig
-from egt.parts import Part
+from egt.parts import Part, Section
 from egt.schedules.plateau import Plateau
 from egt.schedules.schedule import SchedulePart
-from egt.section import Section
 from egt.sources.custom.schema import CustomSchema
 from egt.tasks.task import TaskPart
 

@@ -55,12 +55,12 @@ class Plain(PlainLayers):
         return ""
 
     def bytes_per_pair(self, model: ModelConfig) -> float:
-        """Three of the edge channel, the hidden rows twice; logits, softmax, gates and their product for each head."""
+        """Count three of the edge channel, the hidden rows twice, and four numbers for each head: logit to A_tilde."""
         hidden = round(model.edge_width * model.edge_ffn_multiplier)
         return 4.0 * (3 * model.edge_width + 2 * hidden + 4 * model.num_heads) + _input_bytes(model)
 
     def bytes_per_node(self, model: ModelConfig) -> float:
-        """As the CPU kernel, and the hidden rows twice."""
+        """Count as for the CPU kernel, and the hidden rows twice."""
         return 4.0 * model.node_width * (6 + 2 * model.node_ffn_multiplier)
 
 
@@ -84,16 +84,16 @@ class CpuKernel:
         return "" if available() else "it could not be compiled here"
 
     def bytes_per_pair(self, model: ModelConfig) -> float:
-        """e, an input term and their sum; with a single input term only e and its update."""
+        """Count e, an input term and their sum; with a single input term only e and its update."""
         return 4.0 * (2 if len(model.pair_inputs) == 1 else 3) * model.edge_width + _input_bytes(model)
 
     def bytes_per_node(self, model: ModelConfig) -> float:
-        """Estimate the bytes of the channel, Q|K|V, what the heads gather and the next channel."""
+        """Count the channel, Q|K|V, what the heads gather and the next channel."""
         return 4.0 * 6 * model.node_width
 
 
 def _input_bytes(model: ModelConfig) -> float:
-    """Bytes of a pair's input values, and of the indices that place virtual nodes."""
+    """Estimate the bytes of a pair's input values, and of the indices that place virtual nodes."""
     values = max((getattr(term, "num_steps", 1) for term in model.pair_inputs), default=1)
     return 4.0 * (values + (10 if model.readout.added_nodes() else 2))
 

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -130,6 +131,9 @@ def _child(
     except EgtError as error:
         pipe.send(error)
         raise SystemExit(1) from error
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # all is written; threads of libraries may crash while an interpreter is taken down
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from egt.inference.predictions import Prediction, Predictions
 from egt.inference.run_data import open_new, open_source, prepare_split
 from egt.sources.custom.custom_source import CustomSource
 from egt.sources.source import ALL, SPLITS, Progress, Source
-from egt.tasks.scale import TargetScale
+from egt.tasks.task import TargetScale
 
 log = logging.getLogger(__name__)
 

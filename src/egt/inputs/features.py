@@ -2,10 +2,93 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import PositiveInt
+
 from egt.graph import FeatureSchema
-from egt.inputs.categories import EdgeCategories, NodeCategories
-from egt.inputs.input import Absent, NodeInput, PairInput
-from egt.inputs.values import EdgeValues, NodeValues
+from egt.inputs.input import Absent, NodeInput, PairInput, Sizes
+from egt.parts import register
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@register
+class NodeValues(NodeInput):
+    """Continuous node features."""
+
+    kind: Literal["node_values"] = "node_values"
+    num_values: PositiveInt
+
+    def features(self) -> Mapping[str, Any]:
+        """See `Input.features`."""
+        return {"num_node_values": self.num_values}
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import NodeValueProjection
+
+        return NodeValueProjection(self.num_values, width)
+
+
+@register
+class EdgeValues(PairInput):
+    """Continuous edge features; `absent` is what a non-edge gets."""
+
+    kind: Literal["edge_values"] = "edge_values"
+    num_values: PositiveInt
+    absent: Absent = "zero"
+    needs_all_pairs: ClassVar[bool] = False
+
+    def features(self) -> Mapping[str, Any]:
+        """See `Input.features`."""
+        return {"num_edge_values": self.num_values}
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import EdgeValueProjection
+
+        return EdgeValueProjection(self.num_values, width, self.absent)
+
+
+@register
+class NodeCategories(NodeInput):
+    """Categorical node features; one vocabulary size each."""
+
+    kind: Literal["node_categories"] = "node_categories"
+    sizes: Sizes
+
+    def features(self) -> Mapping[str, Any]:
+        """See `Input.features`."""
+        return {"node_categories": self.sizes}
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import NodeCategoryEmbedding
+
+        return NodeCategoryEmbedding(self.sizes, width)
+
+
+@register
+class EdgeCategories(PairInput):
+    """Categorical edge features; `absent` is what a non-edge gets."""
+
+    kind: Literal["edge_categories"] = "edge_categories"
+    sizes: Sizes
+    absent: Absent = "zero"
+    needs_all_pairs: ClassVar[bool] = False
+
+    def features(self) -> Mapping[str, Any]:
+        """See `Input.features`."""
+        return {"edge_categories": self.sizes}
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import EdgeCategoryEmbedding
+
+        return EdgeCategoryEmbedding(self.sizes, width, self.absent)
 
 
 def node_features(schema: FeatureSchema) -> tuple[NodeInput, ...]:

@@ -28,7 +28,7 @@ class Dropout(nn.Module):
         self.probability, self.stream, self.layer, self.level = probability, stream, layer, level
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
-        """x: (nodes... or pairs..., d)."""
+        """Drop entries. x: (nodes... or pairs..., d)."""
         keep = self.kept(x.shape[-1], context)
         return x if keep is None else x * keep.to(x.dtype) / (1 - self.probability)
 
@@ -45,7 +45,7 @@ class Dropout(nn.Module):
         return None if keep is None else keep.float() / (1 - self.probability)
 
     def extra_repr(self) -> str:
-        """The settings, for `print(model)`."""
+        """Return the settings, for `print(model)`."""
         return f"probability={self.probability}, stream={self.stream.name}"
 
 
@@ -68,7 +68,7 @@ class RandomMasking(nn.Module):
         self.probability, self.num_heads, self.layer, self.gates = probability, num_heads, layer, gates
 
     def forward(self, context: AttentionContext) -> tuple[Tensor | None, Tensor | None]:
-        """Which keys the softmax may use and whose gates count, each (pairs..., 1 or H) or None for all."""
+        """Draw which keys the softmax may use and whose gates count, each (pairs..., 1 or H) or None for all."""
         allowed = context.allowed
         if not self.training or self.probability == 0:
             return allowed, allowed
@@ -78,5 +78,5 @@ class RandomMasking(nn.Module):
         return attended, attended if self.gates else allowed
 
     def extra_repr(self) -> str:
-        """The settings, for `print(model)`."""
+        """Return the settings, for `print(model)`."""
         return f"probability={self.probability}, gates={self.gates}"

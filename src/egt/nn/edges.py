@@ -26,7 +26,7 @@ class ResidualEdges(nn.Module):
         self.ffn = ffn
 
     def forward(self, e: Tensor, H_hat: Tensor, context: AttentionContext) -> Tensor:
-        """e: (pairs..., d_e), H_hat: (pairs..., H)."""
+        """Update the edge channel. e: (pairs..., d_e), H_hat: (pairs..., H)."""
         out: Tensor = self.ffn(e + self.dropout(self.O_e(H_hat), context), context)
         return out
 
@@ -35,5 +35,5 @@ class FrozenEdges(nn.Module):
     """No edge update: EGT-Simple, and the last layer of a model whose edge channel nobody reads."""
 
     def forward(self, e: Tensor, H_hat: Tensor, context: AttentionContext) -> Tensor:
-        """e: (pairs..., d_e), H_hat: (pairs..., H)."""
+        """Return e unchanged. e: (pairs..., d_e), H_hat: (pairs..., H)."""
         return e

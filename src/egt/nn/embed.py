@@ -34,7 +34,7 @@ class Embed(nn.Module):
         self.mask = mask
 
     def forward(self, batch: GraphBatch) -> Channels:
-        """Returns the channels entering the first layer."""
+        """Return the channels entering the first layer."""
         h = reduce(add, (term(batch) for term in self.node_terms))
         e = reduce(add, (term(batch) for term in self.pair_terms))
         return Channels(h, e, AttentionContext(batch.layout, self.mask(batch), batch.random_keys), batch.queries)

@@ -32,6 +32,6 @@ class FeedForward(nn.Module):
         self.dropout = dropout
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
-        """x: (nodes... or pairs..., width)."""
+        """Apply the block. x: (nodes... or pairs..., width)."""
         update: Tensor = self.dropout(self.W2(self.activation(self.W1(self.norm(x)))), context)
         return x + update

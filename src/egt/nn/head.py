@@ -23,7 +23,7 @@ class MLP(nn.Module):
 
     @property
     def last(self) -> nn.Linear:
-        """The map to the output, which transfer learning starts anew."""
+        """The map to the output, which transfer learning re-initializes."""
         last = self.linears[-1]
         assert isinstance(last, nn.Linear)
         return last

@@ -79,12 +79,12 @@ class EGTLayer(nn.Module):
         return self.update_nodes(h, out.flatten(-2), context), e
 
     def project(self, h: Tensor, context: AttentionContext) -> Tensor:
-        """Q|K|V of the nodes, (nodes..., 3 d_h)."""
+        """Compute Q|K|V of the nodes, (nodes..., 3 d_h)."""
         qkv: Tensor = self.qkv(self.norm_h(h))
         return qkv
 
     def update_nodes(self, h: Tensor, out: Tensor, context: AttentionContext) -> Tensor:
-        """H'' from h and what the heads gathered, each (nodes..., d_h)."""
+        """Compute H'' from h and what the heads gathered, each (nodes..., d_h)."""
         h = h + self.dropout(self.O_h(out), context)
         updated: Tensor = self.ffn(h, context)
         return updated
@@ -115,7 +115,7 @@ class EdgeOnlyLayer(nn.Module):
 
 
 def head_width(node_width: int, num_heads: int) -> int:
-    """d_k; the node width must be a multiple of the number of heads."""
+    """Return d_k; the node width must be a multiple of the number of heads."""
     if num_heads < 1 or node_width % num_heads:
         raise ConfigError(
             f"node_width {node_width} is not a multiple of num_heads {num_heads}; "

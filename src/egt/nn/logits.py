@@ -22,7 +22,7 @@ class Logits(nn.Module):
         num_heads: H.
         scale: factor of the dot product, 1 / sqrt(d_k) in the paper.
         clip: range of the scaled dot product, None for no clip.
-        norm_e: LN, or nn.Identity() where the edge channel enters as it is (EGT-Simple of the paper).
+        norm_e: LN, or nn.Identity() where the edge channel enters unchanged (EGT-Simple of the paper).
     """
 
     def __init__(self, edge_width: int, num_heads: int, scale: float, clip: Clip, norm_e: nn.Module) -> None:
@@ -32,12 +32,12 @@ class Logits(nn.Module):
         self.scale, self.clip = scale, clip
 
     def forward(self, Q: Tensor, K: Tensor, e: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """Q, K: (nodes..., H, d_k), e: (pairs..., d_e). Returns H_hat (pairs..., H) and e_hat (pairs..., d_e)."""
+        """Compute H_hat (pairs..., H) and e_hat (pairs..., d_e). Q, K: (nodes..., H, d_k), e: (pairs..., d_e)."""
         e_hat = self.norm_e(e)
         scores = layout.dot(Q, K) * self.scale
         clipped = scores if self.clip is None else torch.clamp(scores, *self.clip)
         return clipped + self.E(e_hat), e_hat
 
     def extra_repr(self) -> str:
-        """The settings, for `print(model)`."""
+        """Return the settings, for `print(model)`."""
         return f"scale={self.scale:.4g}, clip={self.clip}"

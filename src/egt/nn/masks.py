@@ -11,15 +11,15 @@ from egt.errors import ConfigError
 
 
 def everyone(batch: GraphBatch) -> Tensor | None:
-    """Every real node attends every real node. Returns (pairs..., 1) boolean, None when nothing is masked."""
+    """Let every real node attend every real node. Returns (pairs..., 1) boolean, None when nothing is masked."""
     if isinstance(batch.layout, EdgeList):
-        raise ConfigError("the edge-list layout holds no pairs but edges; global attention needs packed or padded")
+        raise ConfigError("the edge-list layout holds only edges; global attention needs packed or padded")
     real = batch.layout.real_pairs
     return None if real is None else real.unsqueeze(-1)
 
 
 def neighbors(batch: GraphBatch) -> Tensor | None:
-    """Node i attends j where the edge i -> j exists, and itself. (pairs..., 1) boolean, None on an edge list."""
+    """Let node i attend j where the edge i -> j exists, and itself. (pairs..., 1) boolean, None on an edge list."""
     if isinstance(batch.layout, EdgeList):
         return None
     index = batch.layout.pair_indices

@@ -40,7 +40,7 @@ class PairPass(nn.Module):
         self.edges = edges
 
     def forward(self, qkv: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
-        """qkv: (nodes..., 3, H, d_k) queries, keys and values, e: (pairs..., d_e).
+        """Do the pair work. qkv: (nodes..., 3, H, d_k) queries, keys and values, e: (pairs..., d_e).
 
         Returns:
             The aggregated values (nodes..., H, d_k), and the edge channel (pairs..., d_e).
@@ -69,7 +69,7 @@ class EdgePass(nn.Module):
         self.edges = edges
 
     def forward(self, qk: Tensor, e: Tensor, context: AttentionContext) -> Tensor:
-        """qk: (nodes..., 2, H, d_k) queries and keys, e: (pairs..., d_e). Returns the edge channel (pairs..., d_e)."""
+        """Update the edge channel. qk: (nodes..., 2, H, d_k) queries and keys, e: (pairs..., d_e)."""
         Q, K = qk.unbind(-3)  # (nodes..., H, d_k)
         H_hat, _ = self.logits(Q, K, e, context.layout)
         updated: Tensor = self.edges(e, H_hat, context)

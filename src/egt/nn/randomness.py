@@ -31,7 +31,7 @@ class Stream(IntEnum):
 
 
 def mix(x: Tensor) -> Tensor:
-    """A bijection of 32-bit numbers that turns counters into noise."""
+    """Map 32-bit numbers one to one, which turns counters into noise."""
     x = x & MASK32
     x = ((x ^ (x >> 16)) * 0x7FEB352D) & MASK32
     x = ((x ^ (x >> 15)) * 0x846CA68B) & MASK32
@@ -39,7 +39,7 @@ def mix(x: Tensor) -> Tensor:
 
 
 def graph_keys(seed: int, step: int, graph_ids: Tensor) -> Tensor:
-    """The two 32-bit keys of each graph at a training step. graph_ids: (B,). Returns (B, 2)."""
+    """Return the two 32-bit keys of each graph at a training step. graph_ids: (B,). Returns (B, 2)."""
     ids = graph_ids.to(torch.int64)
     low, high = ids & MASK32, (ids >> 32) & MASK32
     keys = []
@@ -52,18 +52,18 @@ def graph_keys(seed: int, step: int, graph_ids: Tensor) -> Tensor:
 
 
 def fresh_keys(num_graphs: int) -> Tensor:
-    """Keys from torch's own generator, for use outside of a training run. Returns (B, 2)."""
+    """Draw keys from torch's own generator, for use outside of a training run. Returns (B, 2)."""
     return torch.randint(MASK32 + 1, (num_graphs, 2))
 
 
 def derive(keys: Tensor, layer: int, stream: Stream) -> Tensor:
-    """The keys of one stream of one layer. keys: (B, 2). Returns (B, 2)."""
+    """Return the keys of one stream of one layer. keys: (B, 2). Returns (B, 2)."""
     salt = torch.tensor([layer * 16 + stream, (layer * 16 + stream) ^ 0x5BD1E995], device=keys.device)
     return mix(keys ^ mix(salt))
 
 
 def random_bits(keys: Tensor, rows: Indices, width: int) -> Tensor:
-    """32 random bits for each row and each of its `width` heads or channels. keys: (B, 2). Returns (rows..., width)."""
+    """Draw 32 bits for each row and each of its `width` heads or channels. keys: (B, 2). Returns (rows..., width)."""
     keys = keys.to(rows.graph.device)
     k0, k1 = keys[rows.graph, 0], keys[rows.graph, 1]
     row = mix(mix(k0 ^ ((rows.i * _I) & MASK32)) ^ ((rows.j * _J) & MASK32)) ^ k1
@@ -72,10 +72,10 @@ def random_bits(keys: Tensor, rows: Indices, width: int) -> Tensor:
 
 
 def threshold(probability: float) -> int:
-    """A number below this, of 2^32, happens with the given probability."""
+    """Return the number below which one of 2^32 happens with the given probability."""
     return int(probability * (MASK32 + 1))
 
 
 def kept(keys: Tensor, rows: Indices, width: int, probability: float) -> Tensor:
-    """True for what is not dropped with `probability`. Returns (rows..., width) boolean."""
+    """Return True for what is not dropped with `probability`. Returns (rows..., width) boolean."""
     return random_bits(keys, rows, width) >= threshold(probability)

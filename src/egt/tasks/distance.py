@@ -10,7 +10,7 @@ from pydantic import Field
 from egt.encodings.distances import ShortestPaths
 from egt.encodings.encoding import Encoding
 from egt.parts import register
-from egt.tasks.objective import Objective
+from egt.tasks.task import Objective
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.parts import register
-from egt.tasks.scale import TargetScale
-from egt.tasks.task import TaskPart
+from egt.tasks.task import TargetScale, TaskPart
 
 if TYPE_CHECKING:
     from torch import Tensor

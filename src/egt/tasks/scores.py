@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from egt.tasks.scale import TargetScale
+from egt.tasks.task import TargetScale
 
 
 class Scores(Protocol):

@@ -6,25 +6,110 @@ bound to a level and to the scale of the training targets it is a `Task`, which 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, NonNegativeFloat
 
+from egt.encodings.encoding import Encoding
 from egt.errors import DataError
 from egt.graph import Level
 from egt.parts import Part, Registry
-from egt.tasks.objective import Objective
-from egt.tasks.scale import TargetScale
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from egt.batching.batch import GraphBatch
     from egt.config.run import RunConfig
+    from egt.nn.channels import Channels
     from egt.tasks.scores import Scores
+
+
+@dataclass(frozen=True)
+class TargetScale:
+    """value = mean + std * standardized, for each target.
+
+    Args:
+        mean: (T,) of the training labels.
+        std: (T,) of the training labels, never 0.
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @classmethod
+    def of(cls, rows: Iterable[NDArray[np.float64]]) -> TargetScale:
+        """The scale of training targets, each (T,) or (rows, T); missing labels are left out.
+
+        A target without labels or without spread keeps a std of 1.
+        """
+        values = np.concatenate([np.atleast_2d(row) for row in rows])
+        known = ~np.isnan(values)
+        count = np.maximum(known.sum(0), 1)
+        mean = np.where(known, values, 0.0).sum(0) / count
+        std = np.sqrt(np.square(np.where(known, values - mean, 0.0)).sum(0) / count)
+        std = np.where(std > 1e-12 * np.maximum(np.abs(mean), 1.0), std, 1.0)
+        return cls(tuple(mean.tolist()), tuple(std.tolist()))
+
+    def tensors(self, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
+        """Mean and std, (T,) each."""
+        import torch
+
+        return torch.tensor(self.mean, device=device), torch.tensor(self.std, device=device)
+
+    def to_json(self) -> dict[str, list[float]]:
+        """What `from_json` takes."""
+        return {"mean": list(self.mean), "std": list(self.std)}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Sequence[float]] | None) -> TargetScale | None:
+        """The scale that a checkpoint or an artifact keeps; None where targets are not standardized."""
+        return None if content is None else cls(tuple(content["mean"]), tuple(content["std"]))
+
+
+class Objective(Part):
+    """A head on the edge channel with a loss of its own, added with `weight` (kappa)."""
+
+    registry: ClassVar[Registry[type[Objective]]] = Registry("objective", __package__)
+    default_kind: ClassVar[str] = "distance"
+    weight: NonNegativeFloat
+
+    @property
+    def num_outputs(self) -> int:
+        """Outputs of the head for each pair."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how wide its head is (property `num_outputs`)")
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        """What is computed for each graph beforehand."""
+        return ()
+
+    def check(self, run: RunConfig) -> None:
+        """Refuse a model without an edge channel to read, and a layout without all pairs."""
+        if not run.model.updates_edges:
+            raise ValueError(
+                f"the {self.kind} objective reads the edge channel, which EGT-Simple (edges: frozen) does not update; "
+                "drop task.auxiliary or use edges: residual"
+            )
+        if run.data.layout == "edge_list":
+            raise ValueError(
+                f"data.layout edge_list has no pairs except edges; drop task.auxiliary (the {self.kind} objective), "
+                "or use the packed layout"
+            )
+
+    def loss(self, head: Callable[[Tensor], Tensor], x: Channels, batch: GraphBatch) -> Tensor:
+        """The sum over the graphs times the weight; whoever calls divides it by their number.
+
+        Args:
+            head: of the objective, on rows of the edge channel.
+            x: the final channels.
+            batch: the graphs.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no loss (method `loss`)")
+
 
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
 Row = dict[str, Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -9,12 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from egt.batching.batch import GraphBatch
 from egt.config.run import TrainerConfig
 from egt.execution.devices import device_of
-from egt.execution.processes import ALONE, join_processes, launched
+from egt.execution.processes import ALONE, join_processes, launched, leave_processes
 from egt.model import EGT
 
-Losses = Callable[..., tuple[Tensor, Tensor]]
+Losses = Callable[[GraphBatch], tuple[Tensor, Tensor]]
 
 _DTYPES = {"32": torch.float32, "bf16": torch.bfloat16, "16": torch.float16}
 
@@ -58,10 +60,24 @@ class Engine:
         from torch.nn.parallel import DistributedDataParallel
 
         places = None if self.device.type == "cpu" else [self.device]
-        # Buffers are the same everywhere and never change.
-        self._replicas = DistributedDataParallel(losses, device_ids=places, broadcast_buffers=False)
-        replicas: Losses = self._replicas
-        return replicas
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "`broadcast_buffers`", FutureWarning)  # older versions have no other name
+            # Buffers are the same everywhere and never change.
+            self._replicas = DistributedDataParallel(losses, device_ids=places, broadcast_buffers=False)
+        return self._losses
+
+    def _losses(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        losses: tuple[Tensor, Tensor] = self._replicas(batch)
+        return losses
+
+    def close(self) -> None:
+        """Part from the other processes. What refers to them goes first: a group that outlives its end may crash."""
+        self._replicas = None
+        leave_processes()
+
+    def agree(self, wanted: bool) -> bool:
+        """Whether to do something; processes that share the weights do it together as soon as one of them wants to."""
+        return any(self.processes.total(float(wanted))) if self.sharded else wanted
 
     def accumulating(self, last: bool) -> AbstractContextManager[None]:
         """Where a micro-batch is computed: gradients of replicas travel once, with the last of a step."""

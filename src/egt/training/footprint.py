@@ -68,12 +68,12 @@ class Footprint:
         return 4 * self.copies * self.parameters
 
     def graphs(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Bytes that graphs of these numbers of nodes add to a batch, each at the peak of the step."""
+        """Return the bytes that graphs of these numbers of nodes add to a batch, each at the peak of the step."""
         whole = sizes.astype(np.float64) + self.num_virtual
         return self.per_pair * whole**2 + self.per_node * whole
 
     def largest_part(self, sizes: NDArray[np.int64], pair_budget: int | None) -> tuple[float, int]:
-        """Bytes and pairs of the most expensive part in which a batch of graphs of these sizes is computed."""
+        """Return bytes and pairs of the most expensive part in which a batch of graphs of these sizes is computed."""
         most, pairs = 0.0, 0
         for group in split(sizes, self.layout, pair_budget):
             members = sizes[group]
@@ -85,7 +85,7 @@ class Footprint:
 
 
 def measure_footprint(config: RunConfig, how: Execution, degree: float = 2.0) -> Footprint:
-    """The footprint of a run's model, from steps on small graphs. Takes about a second.
+    """Measure the footprint of a run's model, from steps on small graphs. Takes about a second.
 
     `torch.compile` is too slow to be tried: its code is taken to need what the plain one does.
 
@@ -119,7 +119,7 @@ def measure_footprint(config: RunConfig, how: Execution, degree: float = 2.0) ->
 def measure_seconds(
     config: RunConfig, how: Execution, sizes: Sequence[int], degree: float = 2.0
 ) -> tuple[float, float]:
-    """Seconds of a training pass (forward and backward) on graphs of these sizes, and of the forward pass alone."""
+    """Measure the seconds of a training pass on graphs of these sizes, and of the forward pass alone."""
     keep_freed_memory()  # as training does
     short, long, factor = _depths(config)
     batch = synthetic_batch(config, sizes, how.layout, degree)
@@ -135,7 +135,7 @@ def measure_seconds(
 
 
 def num_parameters(config: RunConfig) -> int:
-    """The size of a run's model, without allocating it."""
+    """Count the parameters of a run's model, without allocating it."""
     with _Unallocated():
         return build_model(config).num_parameters()
 
@@ -155,7 +155,7 @@ class _Unallocated(TorchFunctionMode):
 
 
 def synthetic_batch(config: RunConfig, sizes: Sequence[int], layout: LayoutName, degree: float = 2.0) -> GraphBatch:
-    """A batch of sparse graphs with the features that the model reads."""
+    """Make a batch of sparse graphs with the features that the model reads."""
     random, prepared = np.random.default_rng(0), preparation(config)
     samples: list[Sample] = [prepared(synthetic_graph(config, size, random, degree)) for size in sizes]
     batch = collate(samples, layout)
@@ -165,9 +165,14 @@ def synthetic_batch(config: RunConfig, sizes: Sequence[int], layout: LayoutName,
 def synthetic_graph(
     config: RunConfig, size: int, random: np.random.Generator, degree: float = 2.0, *, targets: bool = False
 ) -> Graph:
-    """A ring, each node joined to its next ones, with random features that the model reads, and targets of 0 if asked.
+    """Make a ring, each node joined to its next ones, with random features that the model reads.
 
-    degree: edges per node, counted in both directions, as far as a graph of this size can have them.
+    Args:
+        config: the run.
+        size: number of nodes.
+        random: draws the features.
+        degree: edges per node, counted in both directions, as far as a graph of this size can have them.
+        targets: give it targets of 0.
     """
     schema = feature_schema(config.model)
     reach = np.arange(1, 1 + max(1, min(round(degree / 2), (size - 1) // 2)))
@@ -194,7 +199,7 @@ def synthetic_graph(
 
 
 def _depths(config: RunConfig) -> tuple[int, int, int]:
-    """Two numbers of layers to measure, and how often their difference is added to the first."""
+    """Choose two numbers of layers to measure, and how often their difference is added to the first."""
     layers = config.model.num_layers
     return (1, 1, 0) if layers == 1 else (min(2, layers), 3, layers - 2) if layers > 2 else (1, 2, 1)
 
@@ -207,7 +212,7 @@ def _model(config: RunConfig, depth: int, backend: Backend) -> EGT:
 
 
 def _precision(how: Execution) -> AbstractContextManager[None]:
-    """Half precision as training does it; both kinds of it take the same memory."""
+    """Enter half precision as training does it; both kinds of it take the same memory."""
     return torch.autocast("cpu", torch.bfloat16, enabled=how.dtype != torch.float32)
 
 
@@ -223,7 +228,7 @@ def _loss(model: EGT, config: RunConfig, batch: GraphBatch) -> Tensor:
 
 
 def _used_bytes(model: EGT, config: RunConfig, batch: GraphBatch, how: Execution) -> float:
-    """Bytes that a training pass takes at its peak beside parameters and gradients, with the batch itself."""
+    """Count the bytes that a training pass takes at its peak beside parameters and gradients, with the batch itself."""
     for parameter in model.parameters():
         parameter.register_post_accumulate_grad_hook(_drop_gradient)
     model.train()
@@ -248,7 +253,7 @@ def _tensors(batch: GraphBatch) -> list[Tensor]:
 
 
 def _timed(model: EGT, config: RunConfig, batch: GraphBatch, how: Execution) -> tuple[float, float]:
-    """Seconds of a training pass, and of a forward pass without gradients."""
+    """Measure the seconds of a training pass, and of a forward pass without gradients."""
     model.train()
     started = time.perf_counter()
     with _precision(how):

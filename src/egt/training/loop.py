@@ -12,7 +12,6 @@ from torch import nn
 from egt.batching.batch import GraphBatch
 from egt.errors import RunStopped
 from egt.execution.interruption import Interruption
-from egt.execution.processes import leave_processes
 from egt.inference.evaluation import evaluate
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
@@ -33,6 +32,7 @@ def loop(job: Job) -> None:
     with Interruption() as interruption, opened(job, interruption) as work:
         state = work.state
         if state.is_finished():
+            work.engine.close()
             return
         interruption.listen()  # from here on there is something to keep, and a moment to keep it
         with told(work.callbacks, state):
@@ -49,7 +49,7 @@ def loop(job: Job) -> None:
                 for callback in work.callbacks:
                     callback.on_epoch(state, row)
             work.engine.processes.wait()  # until the last checkpoint is written
-        leave_processes()
+        work.engine.close()
         if interruption.requested:  # too late for a step to see it
             raise RunStopped(f"stopped by {interruption.requested} after the last step; continue with --resume")
 

@@ -29,7 +29,7 @@ from egt.inference.evaluation import evaluate
 from egt.inference.run_data import keep_schema, open_source, prepare_split
 from egt.sources.source import SPLITS, Source
 from egt.sources.source import Progress as Telling
-from egt.tasks.scale import TargetScale
+from egt.tasks.task import TargetScale
 from egt.training.callbacks import Callback
 from egt.training.checkpoint import checkpoints_of
 from egt.training.checks import check_labels, check_machine, check_same_run, check_splits, check_unused

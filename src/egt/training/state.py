@@ -119,7 +119,8 @@ class State:
     def checkpoint_due(self) -> bool:
         """Whether it is time to write a checkpoint; at the end of an epoch one is written anyway."""
         waited = time.monotonic() - self._last_write
-        return waited >= 60 * self.config.trainer.checkpoint_minutes and self.progress.position < self.last_position
+        due = waited >= 60 * self.config.trainer.checkpoint_minutes and self.progress.position < self.last_position
+        return self.engine.agree(due)
 
     def start_clock(self) -> None:
         """Begin to measure the time of the steps that follow."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError
-from egt.tasks.scale import TargetScale
+from egt.tasks.task import TargetScale
 from egt.training.checkpoint import checkpoints_of, named, read_tensors
 from egt.training.progress import Progress
 

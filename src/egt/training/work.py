@@ -21,8 +21,7 @@ from egt.errors import RunError, RunStopped
 from egt.execution.execution import execution
 from egt.execution.interruption import Interruption
 from egt.model import EGT
-from egt.tasks.scale import TargetScale
-from egt.tasks.task import Task
+from egt.tasks.task import TargetScale, Task
 from egt.training.bar import RunBar
 from egt.training.callbacks import Callback, LogLine, MetricsFile
 from egt.training.checkpoint import checkpoints_of
@@ -128,9 +127,8 @@ class Work:
         return collate([self.job.training[0]], self.sampling.layout, [0])
 
     def is_stopping(self) -> bool:
-        """Whether to end a validation early; processes that share the weights have to end together."""
-        requested = float(bool(self.interruption.requested))
-        return any(self.engine.processes.total(requested)) if self.engine.sharded else bool(requested)
+        """Whether to end a validation early."""
+        return self.engine.agree(bool(self.interruption.requested))
 
     def stop(self) -> NoReturn:
         """Keep the run and end it, because someone wants so."""

@@ -33,7 +33,7 @@ class Pool:
         self._free: list[mmap.mmap] = []
 
     def empty(self, shape: Sequence[int]) -> Tensor:
-        """An uninitialized float32 tensor; its block is free again when nothing refers to it any more."""
+        """Return an uninitialized float32 tensor; its block is free again when nothing refers to it any more."""
         count = math.prod(shape)
         fitting = [block for block in self._free if len(block) >= 4 * count]
         if fitting:
@@ -54,10 +54,10 @@ _pool: Pool | None = None
 
 
 def keep_freed_memory() -> bool:
-    """Makes this process keep memory that tensors free, for the tensors after them.
+    """Make this process keep memory that tensors free, for the tensors after them.
 
     glibc gives every buffer above 32 MB (and at first above 128 kB) its own mapping and unmaps it when it is freed,
-    so each operation on a large edge channel pays for zeroed pages anew: up to 2.6 times the time of a training step.
+    so each operation on a large edge channel pays for zeroed pages again: up to 2.6 times the time of a training step.
     The price: memory once used stays with the process until it ends. Call it before the first large tensor.
 
     Returns:
@@ -72,7 +72,7 @@ def keep_freed_memory() -> bool:
 
 
 def empty(shape: Sequence[int]) -> Tensor:
-    """An uninitialized float32 tensor on the CPU, from the pool where freed memory is kept and the tensor is big."""
+    """Return an uninitialized float32 CPU tensor, from the pool if freed memory is kept and the tensor is big."""
     if _pool is None or 4 * math.prod(shape) < _POOLED_BYTES:
         return torch.empty(*shape)
     return _pool.empty(shape)

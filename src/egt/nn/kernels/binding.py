@@ -112,7 +112,7 @@ STRUCTS: tuple[type[ctypes.Structure], ...] = (
 
 
 def pointer(tensor: Tensor | None) -> int | None:
-    """The address of a tensor's data; None for no tensor."""
+    """Return the address of a tensor's data; None for no tensor."""
     return None if tensor is None else tensor.data_ptr()
 
 
@@ -152,7 +152,7 @@ def _check_structs(library: ctypes.CDLL, path: Path) -> None:
 
 
 def checked(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
-    """The tensor, contiguous, if it is what the kernel expects; anything else would be read as wrong memory."""
+    """Return the tensor, contiguous, if it is what the kernel expects; all else would be read as wrong memory."""
     if tensor.dtype != dtype or tensor.device.type != "cpu" or tuple(tensor.shape) != shape:
         given = f"{tuple(tensor.shape)} {tensor.dtype} on {tensor.device}"
         raise ValueError(f"fused kernel: {name} is {given}; it must be {shape} {dtype} on cpu")
@@ -160,7 +160,7 @@ def checked(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtyp
 
 
 def loaded() -> ctypes.CDLL:
-    """The kernel, for callers that asked `available()` before."""
+    """Return the kernel, for callers that asked `available()` before."""
     found = library()
     if found is None:
         raise RuntimeError("the fused kernel is not available here; ask available() first")
@@ -168,7 +168,7 @@ def loaded() -> ctypes.CDLL:
 
 
 def raise_for(status: int, rows: str = "the rows given") -> None:
-    """Turns what a function of the kernel returned into an error; `rows` says what it was given."""
+    """Turn what a function of the kernel returned into an error; `rows` says what it was given."""
     if status == 1:
         raise ValueError(f"fused kernel: sizes do not add up to {rows}")
     if status == 2:
@@ -179,14 +179,14 @@ def raise_for(status: int, rows: str = "the rows given") -> None:
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """The kernel, compiled if need be; None where it cannot be."""
+    """Return the kernel, compiled if need be; None where it cannot be."""
     path = build()
     return None if path is None else open_library(path)
 
 
 @functools.cache
 def run_parallel() -> int | None:
-    """GOMP_parallel of the OpenMP runtime that torch itself uses: its threads do our work too.
+    """Find GOMP_parallel of the OpenMP runtime that torch itself uses: its threads do our work too.
 
     A second runtime, or threads of our own, would compete with torch's workers, which spin for a while after each of
     its operations. None if torch was built without OpenMP; the kernel then starts threads for each call.

@@ -33,18 +33,18 @@ _UNFINISHED = "unfinished-"  # begins the name of a folder in which a compiler w
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels are kept: $EGT_CACHE_DIR, by default ~/.cache/egt."""
+    """Return where compiled kernels are kept: $EGT_CACHE_DIR, by default ~/.cache/egt."""
     return Path(os.environ.get("EGT_CACHE_DIR") or "~/.cache/egt").expanduser() / "kernels"
 
 
 def compiler() -> str | None:
-    """The C++ compiler: $CXX, else g++, c++ or clang++; None if there is none."""
+    """Find the C++ compiler: $CXX, else g++, c++ or clang++; None if there is none."""
     candidates = (os.environ.get("CXX"), "g++", "c++", "clang++")
     return next((path for name in candidates if name and (path := shutil.which(name))), None)
 
 
 def prebuilt(flags: Sequence[str] = FLAGS) -> Path:
-    """Where a wheel holds the library of these sources and flags; it does not exist in a source checkout.
+    """Return where a wheel holds the library of these sources and flags; it does not exist in a source checkout.
 
     The compiler has no part in the name: where the library is used there may be none.
     """
@@ -52,7 +52,7 @@ def prebuilt(flags: Sequence[str] = FLAGS) -> Path:
 
 
 def build(flags: Sequence[str] = FLAGS, folder: Path | None = None) -> Path | None:
-    """The shared library: the package's own, else the cache's, else compiled.
+    """Return the shared library: the package's own, else the cache's, else compiled.
 
     The name of a compiled one holds a hash of the sources, the flags, the compiler's version and the kind of machine.
     Of several processes one compiles and the others wait for it. A build happens in a folder of its own and is then
@@ -101,7 +101,7 @@ def _key(flags: Sequence[str], *circumstances: str) -> str:
 
 
 def _loads(library: Path) -> bool:
-    """True if this machine can load a library that another one compiled; it may have an older C++ runtime."""
+    """Try whether this machine can load a library that another one compiled; it may have an older C++ runtime."""
     try:
         ctypes.CDLL(str(library))
     except OSError as error:
@@ -112,7 +112,7 @@ def _loads(library: Path) -> bool:
 
 @contextmanager
 def _sole_compiler(folder: Path) -> Iterator[None]:
-    """Holds the lock of the cache, which only saves double work: where there are no locks everyone compiles.
+    """Hold the lock of the cache, which only saves double work: where there are no locks everyone compiles.
 
     The operating system releases the lock of a process that is killed; what it left is removed.
     """
@@ -127,7 +127,7 @@ def _sole_compiler(folder: Path) -> Iterator[None]:
 
 
 def _lock(handle: int) -> bool:
-    """True once the lock is ours, False where the system has no such locks."""
+    """Return True once the lock is ours, False where the system has no such locks."""
     try:
         import fcntl
     except ImportError:
@@ -141,7 +141,7 @@ def _lock(handle: int) -> bool:
 
 
 def _compile(cxx: str, flags: Sequence[str], scratch: Path) -> Path:
-    """Compiles all sources at once, one process each, and links them in `scratch`."""
+    """Compile all sources at once, one process each, and links them in `scratch`."""
     sources = sorted(SOURCES.glob("*.cpp"))
     objects = [scratch / f"{source.stem}.o" for source in sources]
     library = scratch / "pair_pass.so"

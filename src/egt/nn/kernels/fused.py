@@ -90,7 +90,7 @@ NOT_RANDOM = RandomStreams()
 
 
 def available() -> bool:
-    """True if the kernel is there; compiles it at the first call. Says why not in one line of the log."""
+    """Return whether the kernel is there; the first call compiles it. One line of the log says why not."""
     return binding.library() is not None
 
 
@@ -115,7 +115,7 @@ def pair_pass(
     overwrite: bool = False,
     portable: bool = False,
 ) -> tuple[Tensor | None, Tensor | None]:
-    """All pair work of a layer on the packed layout (float32, CPU).
+    """Do all pair work of a layer on the packed layout (float32, CPU).
 
     Args:
         qkv: (M, 3 d) Q|K|V of all nodes, channel t * d_k + c of head t; (M, 2 d) Q|K if `edges_only`.

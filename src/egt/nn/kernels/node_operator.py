@@ -19,7 +19,7 @@ from egt.nn.kernels import binding
 
 
 def _checked(names: Sequence[str], tensors: Sequence[Tensor], sizes: dict[str, int]) -> list[Tensor]:
-    """The tensors, contiguous, if their shapes are as `_SHAPES` says for these sizes."""
+    """Return the tensors, contiguous, if their shapes are as `_SHAPES` says for these sizes."""
     shapes = [tuple(sizes[letter] for letter in _SHAPES[name]) for name in names]
     return [binding.checked(*given) for given in zip(names, tensors, shapes, strict=True)]
 
@@ -52,7 +52,7 @@ def _pointers(names: Sequence[str], tensors: Sequence[Tensor]) -> dict[str, int]
 def norm_linear(
     x: Tensor, norm_weight: Tensor, norm_bias: Tensor, weight: Tensor, bias: Tensor, eps: float, portable: bool = False
 ) -> Tensor:
-    """W LN(x) + b.
+    """Compute W LN(x) + b.
 
     Args:
         x: (M, d).
@@ -75,7 +75,7 @@ def norm_linear(
 
 
 def _linear_call(inputs: Sequence[Tensor], eps: float, portable: bool) -> tuple[binding.NormLinear, list[Tensor]]:
-    """The struct of a call, and the tensors it points to."""
+    """Make the struct of a call, and return the tensors it points to."""
     (num_rows, d), d_out = inputs[0].shape, inputs[3].shape[0]
     checked = _checked(_LINEAR_INPUTS, inputs, {"M": num_rows, "d": d, "o": d_out})
     sizes = (num_rows, d, d_out, torch.get_num_threads(), portable)
@@ -100,7 +100,7 @@ def norm_linear_backward(
     eps: float,
     portable: bool,
 ) -> list[Tensor]:
-    """Gradients of x, the norm, the weight and the bias, in this order."""
+    """Compute the gradients of x, the norm, the weight and the bias, in this order."""
     inputs = (x, norm_weight, norm_bias, weight, bias)
     call, checked = _linear_call(inputs, eps, portable)
     (d_y,) = _checked(["d_y"], [d_y], {"M": x.shape[0], "o": weight.shape[0]})
@@ -153,7 +153,7 @@ def node_update(
     keep: bool,
     portable: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The residual update of the nodes and their feed-forward block.
+    """Compute the residual update of the nodes and their feed-forward block.
 
     Args:
         h: (M, d) node channel.
@@ -189,7 +189,7 @@ def node_update(
 def _update_call(
     rows: dict[str, Tensor | None], weights: Sequence[Tensor], eps: float, activation: str, portable: bool
 ) -> tuple[binding.NodeUpdate, dict[str, Tensor]]:
-    """The struct of a call, and the tensors it points to."""
+    """Make the struct of a call, and return the tensors it points to."""
     given = {name: tensor for name, tensor in rows.items() if tensor is not None}
     num_rows, d, m = given["out"].shape[0], given["out"].shape[1], weights[4].shape[0]
     names = (*given, *_UPDATE_WEIGHTS)
@@ -240,7 +240,7 @@ def node_update_backward(
     activation: str,
     portable: bool,
 ) -> list[Tensor]:
-    """Gradients of h, out and the weights, in the order of `node_update`."""
+    """Compute the gradients of h, out and the weights, in the order of `node_update`."""
     rows = {"out": out, "D1": D1, "D2": D2, "h1": h1, "hidden": hidden}
     call, checked = _update_call(rows, weights, eps, activation, portable)
     (d_h_new,) = _checked(["d_h_new"], [d_h_new], {"M": out.shape[0], "d": out.shape[1]})

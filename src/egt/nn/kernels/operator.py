@@ -30,11 +30,11 @@ class Switches(NamedTuple):
     portable: int
 
     def key_names(self) -> list[str]:
-        """Which keys of random numbers come with a pass, in the order of the operator's `keys`."""
+        """Say which keys of random numbers come with a pass, in the order of the operator's `keys`."""
         return [name.replace("threshold", "keys") for name in _THRESHOLDS if getattr(self, name)]
 
     def parameter_names(self) -> list[str]:
-        """Which parameters come with a pass, in the order of the operator's `weights`."""
+        """Say which parameters come with a pass, in the order of the operator's `weights`."""
         parts = (self.has_norm, 1, self.is_gated, *(4 * [self.updates]))
         return [name for index, name in enumerate(binding.PARAMETER_NAMES) if parts[index // 2]]
 
@@ -60,7 +60,7 @@ def _node_width(qkv: Tensor, switches: Sequence[int]) -> int:
 
 
 def _output_shapes(qkv: Tensor, e: Tensor, switches: Sequence[int]) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Shapes of out and e_new; one that is not computed has no rows."""
+    """Return the shapes of out and e_new; one that is not computed has no rows."""
     s = Switches(*switches)
     rows = qkv.shape[0] if s.attends else 0
     pairs = e.shape[0] if s.updates else 0
@@ -140,7 +140,7 @@ def run(
     switches: Sequence[int],
     numbers: Sequence[float],
 ) -> tuple[Tensor, Tensor]:
-    """The forward pass; `egt.nn.kernels.fused.pair_pass` says what the arguments mean."""
+    """Run the forward pass; `egt.nn.kernels.fused.pair_pass` says what the arguments mean."""
     inputs = Inputs(qkv, e, sizes, allowed, keys, weights, switches, numbers)
     s = Switches(*switches)
     out_shape, e_shape = _output_shapes(qkv, e, switches)
@@ -151,7 +151,7 @@ def run(
 
 
 def _forward(inputs: Inputs, out: Tensor, e_new: Tensor) -> None:
-    """Fills the outputs; one without rows is not wanted."""
+    """Fill the outputs; one without rows is not wanted."""
     pointers = [tensor.data_ptr() if tensor.shape[0] else None for tensor in (out, e_new)]
     status = binding.loaded().egt_pair_pass_forward(inputs.struct, *pointers)
     s = inputs.struct
@@ -174,7 +174,7 @@ def _(
 
 
 def run_over(inputs: Inputs) -> tuple[Tensor, Tensor]:
-    """The forward pass of an inference: e_new is written over e, or over a contiguous copy of it.
+    """Run the forward pass of an inference: e_new is written over e, or over a contiguous copy of it.
 
     Not an operator: what is never differentiated or traced needs none, and each costs some 0.1 ms.
     """
@@ -197,7 +197,7 @@ def run_backward(
     switches: Sequence[int],
     numbers: Sequence[float],
 ) -> list[Tensor]:
-    """Gradients of qkv, e and the weights, from those of the outputs (None: the output was not used)."""
+    """Compute the gradients of qkv, e and the weights, from those of the outputs (None: the output was not used)."""
     inputs = Inputs(qkv, e, sizes, allowed, keys, weights, switches, numbers)
     s = Switches(*switches)
     out_shape, e_shape = _output_shapes(qkv, e, switches)

@@ -96,7 +96,7 @@ class FusedEdgePass(EdgePass):
 
 
 def activation_name(activation: nn.Module) -> str:
-    """The kernel's name of a non-linearity."""
+    """Return the kernel's name of a non-linearity."""
     name = _ACTIVATIONS.get(type(activation))
     if name is None or getattr(activation, "alpha", 1.0) != 1.0 or getattr(activation, "approximate", "none") != "none":
         known = ", ".join(kind.__name__ for kind in _ACTIVATIONS)
@@ -125,7 +125,7 @@ def _stream(part: Dropout | RandomMasking, stream: Stream, context: AttentionCon
 
 
 def _edge_streams(edges: ResidualEdges | FrozenEdges, context: AttentionContext) -> tuple[RandomStream, ...]:
-    """Dropout of the edge update and of its feed-forward block."""
+    """Return the dropout of the edge update and of its feed-forward block."""
     if isinstance(edges, FrozenEdges):
         return ()
     return tuple(_stream(dropout, dropout.stream, context) for dropout in (edges.dropout, edges.ffn.dropout))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
 from egt.graph import FeatureSchema, Level
-from egt.section import Section
+from egt.parts import Section
 from egt.sources.molecules import OGB_SCHEMA, ZINC_SCHEMA, MoleculeVocabulary
 from egt.sources.source import DataCard, TargetKind, TargetSchema
 
