@@ -87,6 +87,12 @@ class RunRecord:
         """Why the run is not the paper's: a reduced budget, other settings, other data; each in plain words."""
         return [*self._budget_marks(), *self._setting_marks(), *self._data_marks()]
 
+    def mark(self) -> str:
+        """The same in a few words; "" for a run as the paper's."""
+        words = [("reduced budget", self._budget_marks()), ("changed settings", self._setting_marks())]
+        words += [("substitute data", self._data_marks())]
+        return ", ".join(word for word, marks in words if marks)
+
     @property
     def whole(self) -> RunConfig | None:
         """The preset that the run follows; None if there is none."""
