@@ -56,7 +56,7 @@ def test_messages_travel_along_edges_one_step_a_layer(layer: str) -> None:
 
 
 def test_gcn_and_gin_need_the_edge_list() -> None:
-    with pytest.raises(ConfigError, match="set data.layout to edge_list"):
+    with pytest.raises(ConfigError, match=r"set data\.layout to edge_list"):
         override(preset("zinc-100k-gcn"), ["data.layout=packed"])
 
 
@@ -65,7 +65,9 @@ def test_a_baseline_trains_in_the_same_loop(layer: str, tmp_path: Path, monkeypa
     monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
     sizes = "data.options={split_sizes: {train: 6, val: 2, test: 2}}"
     base = "tsp-100k" if layer == "gatedgcn" else "pattern-100k"
-    run = override(preset(f"{base}-{layer}"), [sizes, "trainer.max_epochs=2", "model.num_layers=2", "data.batch_size=3"])
+    run = override(
+        preset(f"{base}-{layer}"), [sizes, "trainer.max_epochs=2", "model.num_layers=2", "data.batch_size=3"]
+    )
     outcome = train(run, tmp_path / "run", show_progress=False)
     assert len(outcome.history) == 2
     assert 0 <= outcome.artifact.metrics["test"][run.task.deciding_metric] <= 1

@@ -1,7 +1,7 @@
 """The learned half of the baseline layers: h' = h + ReLU(norm(conv(h, e))), on the edge-list layout.
 
-DISCREPANCY: the public benchmark normalizes over the batch; here, as in EGT, each node is normalized alone, since a batch
-may be computed in parts.
+DISCREPANCY: the public benchmark normalizes over the batch; here, as in EGT, each node is normalized alone, since a
+batch may be computed in parts.
 """
 
 from __future__ import annotations

@@ -43,7 +43,9 @@ class Forest:
 
     def __init__(self, graphs: Sequence[Graph], target: TargetSchema, seed: int) -> None:
         if target.level != "graph" or target.kind == "multiclass":
-            raise ConfigError(f"the forest predicts numbers or yes/no of molecules, not a {target.kind} per {target.level}")
+            raise ConfigError(
+                f"the forest predicts numbers or yes/no of molecules, not a {target.kind} per {target.level}"
+            )
         inputs = np.stack([fingerprint(graph) for graph in graphs])
         labels = np.stack([_targets(graph.graph_targets, graph) for graph in graphs])
         self._binary = target.kind == "binary"
@@ -91,8 +93,8 @@ class Nearest:
 class Propagation:
     """Label propagation (Zhou et al., 2004): known labels of a graph spread along its edges.
 
-    Known are the training labels of the same graph or, as in CLUSTER, a node category that names the class of a few nodes
-    (0 for unknown, c + 1 for class c).
+    Known are the training labels of the same graph or, as in CLUSTER, a node category that names the class of a few
+    nodes (0 for unknown, c + 1 for class c).
 
     Args:
         graphs: whose labels are known.
@@ -146,7 +148,9 @@ def fingerprint(graph: Graph) -> NDArray[np.uint8]:
     i, j = graph.edge_index.tolist()
     bonds = [row.tobytes() for row in graph.edge_categories]
     degree = np.bincount(graph.edge_index[0], minlength=graph.num_nodes)
-    codes = [zlib.crc32(row.tobytes() + bytes([min(d, 255)])) for row, d in zip(graph.node_categories, degree, strict=True)]
+    codes = [
+        zlib.crc32(row.tobytes() + bytes([min(d, 255)])) for row, d in zip(graph.node_categories, degree, strict=True)
+    ]
     bits = np.zeros(_BITS, np.uint8)
     for _ in range(_RADIUS):
         bits[[code % _BITS for code in codes]] = 1
@@ -180,5 +184,7 @@ def _require_sklearn() -> Any:
     try:
         from sklearn import ensemble
     except ImportError as error:
-        raise ConfigError('the forest needs scikit-learn; install it with: pip install "egt-graph[baselines]"') from error
+        raise ConfigError(
+            'the forest needs scikit-learn; install it with: pip install "egt-graph[baselines]"'
+        ) from error
     return ensemble

@@ -79,7 +79,9 @@ def _show_plan(order: Order, found: list[Estimate], json: bool) -> None:
         rows.append((each.run.row.name, f"{left} of {len(seeds)}", *_needs(each, left), _source(each)))
     columns = ("row", "runs to do", "parameters", "memory", "epochs", "s/epoch", "hours in all", "sizes from")
     print_table(f"egt reproduce {order.table}: what would run here", columns, rows)
-    hours = sum(each.plan.seconds_per_epoch * each.plan.epochs / 3600 for each in found if each.plan and each.state != "done")
+    hours = sum(
+        each.plan.seconds_per_epoch * each.plan.epochs / 3600 for each in found if each.plan and each.state != "done"
+    )
     say(f"{hours:,.1f} hours of training on this machine, in {order.out}")
 
 
@@ -115,8 +117,8 @@ def _show_summary(order: Order, summary: Summary, json: bool) -> None:
         print_json({"out": str(order.out), **counts})
     else:
         say(
-            f"{counts['done']} runs done, {counts['skipped']} were done before, {counts['claimed']} are in other hands, "
-            f"{counts['waiting']} wait for a model to start from, {counts['failed']} failed\n"
+            f"{counts['done']} runs done, {counts['skipped']} were done before, {counts['claimed']} are in other "
+            f"hands, {counts['waiting']} wait for a model to start from, {counts['failed']} failed\n"
             f"next: egt report {order.out}"
         )
     if counts["failed"]:

@@ -86,7 +86,9 @@ def worst(answers: Answers) -> Sheet:
             rows.append((float(error[row]), texts))
     rows.sort(key=lambda row: -row[0])
     error_name = "error" if task.kind == "regression" else "missing probability"
-    return Sheet("Worst-predicted rows", ("row", "target", "true", "predicted", error_name), [r for _, r in rows[:_WORST]])
+    return Sheet(
+        "Worst-predicted rows", ("row", "target", "true", "predicted", error_name), [r for _, r in rows[:_WORST]]
+    )
 
 
 def _row_names(graph: str, level: str, pairs: NDArray[np.int64] | None, count: int) -> list[str]:
@@ -105,7 +107,9 @@ def _parity(answers: Answers) -> list[str]:
             truth, said = answers.truth[known, k], answers.said[known, k]
             spread = np.square(truth - truth.mean()).sum()
             share = 1 - np.square(truth - said).sum() / spread if spread else float("nan")
-            caption = f"{name}: {known.sum():,} rows, mean absolute error {np.abs(truth - said).mean():.4g}, R² {share:.3f}"
+            caption = (
+                f"{name}: {known.sum():,} rows, mean absolute error {np.abs(truth - said).mean():.4g}, R² {share:.3f}"
+            )
             figures.append(figure(parity_chart(truth, said, name), caption))
     return figures
 

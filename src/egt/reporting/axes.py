@@ -34,11 +34,15 @@ class _Axes:
         for step in range(5):
             x, y = (low + (high - low) * step / 4 for low, high in (self.x, self.y))
             left, right = self.place(x, self.y[0]), self.place(self.x[1], y)
-            parts.append(f'<line x1="{_LEFT}" y1="{right[1]:.1f}" x2="{right[0]:.1f}" y2="{right[1]:.1f}" class="grid"/>')
+            parts.append(
+                f'<line x1="{_LEFT}" y1="{right[1]:.1f}" x2="{right[0]:.1f}" y2="{right[1]:.1f}" class="grid"/>'
+            )
             parts.append(f'<text x="{_LEFT - 6}" y="{right[1] + 4:.1f}" text-anchor="end">{y:.3g}</text>')
             parts.append(f'<text x="{left[0]:.1f}" y="{left[1] + 16:.1f}" text-anchor="middle">{x:.3g}</text>')
         middle = self.height / 2
-        parts.append(f'<text x="{self.width / 2:.0f}" y="{self.height - 6}" text-anchor="middle">{escape(x_name)}</text>')
+        parts.append(
+            f'<text x="{self.width / 2:.0f}" y="{self.height - 6}" text-anchor="middle">{escape(x_name)}</text>'
+        )
         parts.append(
             f'<text x="12" y="{middle:.0f}" text-anchor="middle" transform="rotate(-90 12 {middle:.0f})">'
             f"{escape(y_name)}</text>"
@@ -68,7 +72,9 @@ def parity_chart(truth: NDArray[np.float64], said: NDArray[np.float64], name: st
     return "".join([*parts, "</svg>"])
 
 
-def curve_chart(series: Mapping[str, Points], x_name: str, y_name: str, *, diagonal: bool = False, size: int = 360) -> str:
+def curve_chart(
+    series: Mapping[str, Points], x_name: str, y_name: str, *, diagonal: bool = False, size: int = 360
+) -> str:
     """Curves of shares between 0 and 1, one per name, as those of ROC and precision.
 
     Args:

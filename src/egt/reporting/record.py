@@ -1,4 +1,4 @@
-"""What a run has left for a report: settings, metrics, curves, time, machine. One JSON file, or read from a run folder."""
+"""What a run has left for a report: settings, metrics, curves, time. One JSON file, or read from a run folder."""
 
 from __future__ import annotations
 
@@ -194,7 +194,9 @@ def read_run(folder: Path) -> RunRecord:
     try:
         card = json.loads((place / _CARD).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise DataError(f"{place}: has no readable {_CARD} ({error}); give the folder that `egt train` wrote") from error
+        raise DataError(
+            f"{place}: has no readable {_CARD} ({error}); give the folder that `egt train` wrote"
+        ) from error
     history, data = _history(folder / _METRICS), card.get("data", {})
     return RunRecord(
         name=config.name,

@@ -1,4 +1,4 @@
-"""The report of some runs: one page with tables and curves, one page for each run, and the tables as Markdown and CSV."""
+"""The report of some runs: a page with tables and curves, a page for each run, and the tables as Markdown and CSV."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from egt.reporting.sheet import Sheet
 from egt.sources.source import Progress
 
 _BEGIN, _END = "<!-- results: made by `egt report", "<!-- /results -->"
-_LEAD = "Means over seeds with the deviation of a sample. A mark says where a run is not the paper's: its budget, its data."
+_LEAD = (
+    "Means over seeds with the deviation of a sample. A mark says where a run is not the paper's: its budget, its data."
+)
 _README_COLUMNS = ("data", "model", "measure", "ours", "seeds", "paper", "parameters", "marks")
 
 
@@ -96,14 +98,14 @@ def run_page(record: RunRecord, result: Result, *, predictions: bool = False, wa
     """The page of one run: metrics, curves, predictions, settings."""
     config = config_of(record)
     splits = [
-        (split, name, f"{value:.6g}")
-        for split, values in record.metrics.items()
-        for name, value in values.items()
+        (split, name, f"{value:.6g}") for split, values in record.metrics.items() for name, value in values.items()
     ]
     single = Result(record.name, (record,), result.marks)
     sections = [("Metrics", Sheet("", ("split", "metric", "value"), splits).html())]
     if result.marks:
-        sections.append(("Not the paper's run", "<ul>" + "".join(f"<li>{escape(m)}</li>" for m in result.marks) + "</ul>"))
+        sections.append(
+            ("Not the paper's run", "<ul>" + "".join(f"<li>{escape(m)}</li>" for m in result.marks) + "</ul>")
+        )
     sections += [("How it learned", figures)] if (figures := _curve_figures(single)) else []
     if record.parameters and (predictions or config.data.custom is not None):
         sections += _prediction_sections(record, watch)

@@ -83,7 +83,9 @@ def sheets(results: Sequence[Result]) -> list[Sheet]:
     found = []
     for table in TABLES.values():
         names = [row.name for row in table.rows]
-        chosen = [result for result in results if result.place and result.name in names and _is_home(result, table, results)]
+        chosen = [
+            result for result in results if result.place and result.name in names and _is_home(result, table, results)
+        ]
         chosen.sort(key=lambda result: names.index(result.name))
         if chosen:
             found += [results_sheet(table.title, chosen), *_beside(chosen)]
@@ -93,7 +95,19 @@ def sheets(results: Sequence[Result]) -> list[Sheet]:
 
 def runs_sheet(results: Sequence[Result]) -> Sheet:
     """One line for each run: nothing is averaged, nothing left out."""
-    columns = ("row", "seed", "measure", "value", "validation", "epochs", "best epoch", "seconds", "date", "egt", "marks")
+    columns = (
+        "row",
+        "seed",
+        "measure",
+        "value",
+        "validation",
+        "epochs",
+        "best epoch",
+        "seconds",
+        "date",
+        "egt",
+        "marks",
+    )
     rows = []
     for result in results:
         measure = result.measure
@@ -126,7 +140,8 @@ def _is_home(result: Result, table: Table, results: Sequence[Result]) -> bool:
     siblings = {row.name for row in table.rows} - {row.name for row in home.rows}
     column = result.place[1].column.title
     return any(
-        other.name in siblings and other.place is not None and other.place[1].column.title == column for other in results
+        other.name in siblings and other.place is not None and other.place[1].column.title == column
+        for other in results
     )
 
 

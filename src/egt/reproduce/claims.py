@@ -1,9 +1,9 @@
 """Who does which run: several processes or machines with a common folder never do one at the same time.
 
-A claim on `seed0` is the file `seed0.claim-1`, made with O_EXCL, which only one process can make. Its holder writes to it
-every half minute. A claim that nobody has written to for ten minutes is given up, or at once when its process on this
-machine is gone; whoever makes `seed0.claim-2` takes over. The highest number holds. A holder that was asleep, and finds a
-higher number when it wakes, stops before its next step.
+A claim on `seed0` is the file `seed0.claim-1`, made with O_EXCL, which only one process can make. Its holder writes to
+it every half minute. A claim that nobody has written to for ten minutes is given up, or at once when its process on
+this machine is gone; whoever makes `seed0.claim-2` takes over. The highest number holds. A holder that was asleep, and
+finds a higher number when it wakes, stops before its next step.
 """
 
 from __future__ import annotations
@@ -111,7 +111,9 @@ def _try(place: Path) -> Claim | None:
     except FileExistsError:
         return None
     except OSError as error:
-        raise ConfigError(f"{place.parent} cannot be written ({error.strerror}); choose another folder (--out)") from error
+        raise ConfigError(
+            f"{place.parent} cannot be written ({error.strerror}); choose another folder (--out)"
+        ) from error
     return Claim(place, number + 1)
 
 

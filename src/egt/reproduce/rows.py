@@ -76,7 +76,6 @@ class RowRun:
     folder: Path
     start: str = ""
 
-    @property
     def is_done(self) -> bool:
         """Whether its result is there."""
         return (self.folder / RESULT).is_file()

@@ -40,7 +40,9 @@ class Summary:
         return sum(1 for each in self.statuses.values() if each == status)
 
 
-def reproduce(order: Order, *, tell: Tell | None = None, watch: Progress | None = None, progress: bool = True) -> Summary:
+def reproduce(
+    order: Order, *, tell: Tell | None = None, watch: Progress | None = None, progress: bool = True
+) -> Summary:
     """Do all runs of an order that nobody has done or is doing.
 
     A run that fails does not keep the others from being done; a run that is stopped ends all.
@@ -86,7 +88,7 @@ def estimates(order: Order) -> list[Estimate]:
                 plans[name] = None if run.row.rule else plan(row_config(order, run.row, keep=False))
             except EgtError as error:
                 plans[name], errors[name] = None, str(error)
-        state = "done" if run.is_done else f"running on {who}" if (who := holder(run.folder)) else "to do"
+        state = "done" if run.is_done() else f"running on {who}" if (who := holder(run.folder)) else "to do"
         found.append(Estimate(run, plans[name], state, errors.get(name, "")))
     return found
 
@@ -96,12 +98,12 @@ class _StartMissing(ArtifactError):
 
 
 def _attend(run: RowRun, order: Order, tell: Tell | None, watch: Progress | None, progress: bool) -> Status:
-    if run.is_done:
+    if run.is_done():
         return "skipped"
     with claimed(run.folder) as claim:
         if claim is None:
             return "claimed"
-        if run.is_done:  # by another process, a moment ago
+        if run.is_done():  # by another process, a moment ago
             return "skipped"
         start = _start(run, order)
         if tell is not None:
@@ -116,9 +118,7 @@ def _do(run: RowRun, order: Order, claim: Claim, start: Path | None, watch: Prog
         record = run_rule(run.row.rule, config, run.row.name, run.seed)
         run.folder.mkdir(parents=True, exist_ok=True)
     else:
-        api.train(
-            config, out=run.folder, start=start, resume=True, callbacks=[claim], watch=watch, progress=progress
-        )
+        api.train(config, out=run.folder, start=start, resume=True, callbacks=[claim], watch=watch, progress=progress)
         record = replace(read_run(run.folder), name=run.row.name, preset=run.row.preset)
     write_record(_signed(record), run.folder)
 
