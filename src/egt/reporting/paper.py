@@ -230,7 +230,7 @@ _PCQM4MV2_SMALL = _pcqm("PCQM4Mv2", "11.5M")
 
 _TSP_LABELS = (
     "Labels of generated TSP graphs are optimal Euclidean tours; the public script rounds distances, and its tours "
-    "share only about 0.9 (F1) of their edges with these: scores on generated graphs are not comparable with the paper's."
+    "share only about 0.9 (F1) of their edges with these: scores on generated graphs are not comparable."
 )
 _TSP_SIZE = "The authors' last layer keeps 4,232 parameters that no edge prediction reads; ours does not."
 _PATTERN_SIZE = 'The "100K" model of the paper\'s widths has 139,882 parameters.'
