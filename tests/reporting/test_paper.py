@@ -55,15 +55,24 @@ def test_each_column_with_its_scores_stands_once() -> None:
         assert found[1].column == row.column
 
 
-@pytest.mark.parametrize(("name", "words"), [("mnist-100k-nope", "B31"), ("pcqm4mv2-medium", "B32"),
-                                             ("molhiv-larger", "validation figure"), ("tsp-100k", "not comparable")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("mnist-100k-nope", "B31"),
+        ("pcqm4mv2-medium", "B32"),
+        ("molhiv-larger", "validation figure"),
+        ("tsp-100k", "not comparable"),
+    ],
+)
 def test_known_errors_stand_beside_their_numbers(name: str, words: str) -> None:
     found = find_row(name)
     assert found is not None
     assert any(words in note for note in found[1].notes)
 
 
-@pytest.mark.parametrize(("name", "millions"), [("pcqm4mv2-small", 11.5), ("pcqm4m-medium", 47.4), ("pcqm4mv2-large", 89.3)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "millions"), [("pcqm4mv2-small", 11.5), ("pcqm4m-medium", 47.4), ("pcqm4mv2-large", 89.3)]
+)
 def test_sizes_are_the_papers(name: str, millions: float) -> None:
     assert round(num_parameters(preset(name)) / 1e6, 1) == millions
 

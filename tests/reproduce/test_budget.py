@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +16,9 @@ from egt.schedules.warmup_cosine import WarmupCosine
 from egt.training.plan import Plan
 
 PLAN = Plan(
-    parameters=1, peak_memory_bytes=1, available_memory_bytes=1, seconds_per_epoch=20.0, steps_per_epoch=79, epochs=600.0,
-    num_graphs=10_000, mean_nodes=23.0, largest_nodes=37, pairs_at_once=1, layout="packed", backend="plain", sizes_from="",
+    parameters=1, peak_memory_bytes=1, available_memory_bytes=1, seconds_per_epoch=20.0, steps_per_epoch=79,
+    epochs=600.0, num_graphs=10_000, mean_nodes=23.0, largest_nodes=37, pairs_at_once=1, layout="packed",
+    backend="plain", sizes_from="",
 )  # fmt: skip
 
 
@@ -27,7 +30,7 @@ def plateau(config: RunConfig) -> Plateau:
 def test_enough_time_changes_nothing() -> None:
     zinc = preset("zinc-100k")
     assert fit_into(zinc, PLAN, 200.0) == zinc
-    assert with_epochs(zinc, PLAN, 600) == zinc
+    assert with_epochs(zinc, 600) == zinc
 
 
 def test_half_the_time_gives_half_the_epochs_and_half_the_patience() -> None:
@@ -46,14 +49,20 @@ def test_with_very_little_time_there_are_fewer_graphs() -> None:
     assert short.data.batch_size == 128
 
 
-def test_epochs_alone_leave_the_data_whole() -> None:
-    short = with_epochs(preset("zinc-100k"), PLAN, 3)
+def test_epochs_alone_leave_the_data_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EGT_DATA_DIR", str(tmp_path))
+    large = with_epochs(preset("pcqm4mv2-small"), 2)
+    assert large.trainer.max_steps == 2 * math.ceil(3_378_606 / 512)
+    assert large.data.train_share == 1
+    short = with_epochs(preset("zinc-100k"), 3)
     assert (short.trainer.max_epochs, short.data.train_share) == (3, 1)
 
 
 def test_a_run_of_steps_keeps_its_warm_up_and_leaves_out_graphs_it_never_sees() -> None:
     large = preset("pcqm4mv2-small")
-    plan = replace(PLAN, seconds_per_epoch=6_600.0, steps_per_epoch=6_600, epochs=1_000_001 / 6_600, num_graphs=3_378_606)
+    plan = replace(
+        PLAN, seconds_per_epoch=6_600.0, steps_per_epoch=6_600, epochs=1_000_001 / 6_600, num_graphs=3_378_606
+    )
     short = fit_into(large, plan, 1_000 / 60)  # a second a step
     assert short.trainer.max_steps == 1_000
     assert isinstance(short.schedule, WarmupCosine)

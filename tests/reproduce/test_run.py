@@ -107,7 +107,9 @@ def test_two_processes_share_the_runs_of_one_folder(tmp_path: Path) -> None:
     assert [process.returncode for process in running] == [0, 0], ended
     counts = [json.loads(out.splitlines()[-1]) for out, _ in ended]
     assert sum(count["done"] for count in counts) == 6
-    starts = [line for _, err in ended for line in err.splitlines() if ": starts in " in line or ": continues in " in line]
+    starts = [
+        line for _, err in ended for line in err.splitlines() if ": starts in " in line or ": continues in " in line
+    ]
     assert len(starts) == len(set(starts)) == 6  # none was begun twice
     records, unfinished = read_records([tmp_path / "out"])
     assert (len(records), unfinished) == (6, [])

@@ -124,13 +124,11 @@ def _start_row(name: str, column: Column) -> PaperRow:
 
 
 def _shortened(config: RunConfig, order: Order, row: PaperRow) -> RunConfig:
-    if row.rule or (order.minutes is None and order.epochs is None):
+    if row.rule:
         return config
-    estimate = plan(config)
-    if order.minutes is not None:
-        return fit_into(config, estimate, order.minutes)
-    assert order.epochs is not None
-    return with_epochs(config, estimate, order.epochs)
+    if order.epochs is not None:
+        return with_epochs(config, order.epochs)
+    return config if order.minutes is None else fit_into(config, plan(config), order.minutes)
 
 
 def _write_new(file: Path, content: dict[str, Any]) -> bool:
