@@ -28,7 +28,7 @@ from egt.batching.packed import Packed
 from egt.batching.padded import Padded
 from egt.config.load import override
 from egt.config.presets import preset
-from egt.execution.backends import CPU, PLAIN
+from egt.execution.execution import CPU, PLAIN
 from egt.nn.channels import AttentionContext, Channels
 from egt.nn.kernels.allocator import keep_freed_memory
 

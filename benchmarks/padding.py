@@ -12,8 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from egt.batching.groups import IntArray, padded_share
-from egt.batching.sampling import Sampling, permutation
+from egt.batching.sampling import IntArray, Sampling, padded_share, permutation
 from egt.sources.benchmarks.benchmark import open_benchmark
 
 

@@ -29,7 +29,7 @@ from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.encodings.store import prepare
-from egt.execution.backends import CPU
+from egt.execution.execution import CPU
 from egt.graph import Graph
 from egt.nn.channels import AttentionContext
 from egt.nn.layer import EGTLayer

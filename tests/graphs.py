@@ -14,7 +14,7 @@ from egt.config.load import override
 from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
-from egt.execution.backends import BACKENDS, PLAIN, Backend
+from egt.execution.execution import BACKENDS, PLAIN, Backend
 from egt.graph import Graph
 from egt.model import EGT
 from egt.nn.kernels.fused import available

@@ -14,8 +14,8 @@ from egt.batching.batch import LayoutName, collate
 from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.inputs.distance import Reachability
-from egt.nn.edges import FrozenEdges, ResidualEdges
 from egt.nn.layer import EdgeOnlyLayer
+from egt.nn.pair_pass import FrozenEdges, ResidualEdges
 from egt.nn.randomness import graph_keys
 from tests.graphs import (
     backend_named,

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import ValidationError
 
-from egt.artifact.artifact import find_artifact
 from egt.config.custom import infer_config
 from egt.config.load import find_config, override, read_config
 from egt.config.run import RunConfig, StartConfig
@@ -27,7 +26,6 @@ from egt.inference.run_data import open_source
 from egt.sources.custom.opening import open_custom
 from egt.sources.custom.schema import CustomSchema, SplitPlan
 from egt.sources.source import Progress, Source
-from egt.training.finetune import describe_start, with_model_of
 from egt.training.run import Outcome
 from egt.training.run import train as train_run
 from egt.training.run_folder import CONFIG, try_folder
@@ -102,11 +100,16 @@ def train(
     settings = asked.settings if config.data.custom is None else [each for each in asked.settings if not _reads(each)]
     inferred = source is not None and kept is None
     if start is not None:
+        from egt.training.finetune import describe_start
+
         given = describe_start(str(start), keep_head=keep_head, freeze_below=freeze_below, tune=tune)
         if kept is not None:
             _check_same_start(given, folder, config)
         config = config.model_copy(update={"start": given})
     if start is not None and inferred:
+        from egt.artifact.artifact import find_artifact
+        from egt.training.finetune import with_model_of
+
         config = with_model_of(config, read_config(find_artifact(start) / CONFIG), settings)
     else:
         config = override(config, settings)

@@ -14,17 +14,13 @@ from egt.graph import FeatureSchema
 from egt.inputs.input import Input
 from egt.model import EGT, directly, recomputed
 from egt.nn.dropout import Dropout, RandomMasking
-from egt.nn.edges import FrozenEdges, ResidualEdges
-from egt.nn.embed import Embed
+from egt.nn.embed import Embed, everyone, neighbors
 from egt.nn.feedforward import FeedForward
-from egt.nn.gate import CentralityGate, NoGate, SigmoidGate
-from egt.nn.head import MLP, PairHead
 from egt.nn.initialization import initialize_like_keras
 from egt.nn.layer import EdgeOnlyLayer, EGTLayer, head_width
-from egt.nn.logits import Logits
-from egt.nn.masks import everyone, neighbors
-from egt.nn.pair_pass import EdgePass, PairPass
+from egt.nn.pair_pass import CentralityGate, EdgePass, FrozenEdges, Logits, NoGate, PairPass, ResidualEdges, SigmoidGate
 from egt.nn.randomness import Stream
+from egt.nn.readout import MLP, PairHead
 from egt.tasks.task import Objective, TargetScale, Task
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"elu": nn.ELU, "gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU}
@@ -32,7 +28,7 @@ _SCOPES = {"everyone": everyone, "neighbors": neighbors}
 
 
 class LayerClasses(Protocol):
-    """The classes that the layers of a model are built of; every backend (`egt.execution.backends`) has its own."""
+    """The classes that the layers of a model are built of; every backend (`egt.execution.execution`) has its own."""
 
     @property
     def name(self) -> str:

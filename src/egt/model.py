@@ -11,8 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from egt.batching.batch import GraphBatch
 from egt.nn.channels import Channels
 from egt.nn.embed import Embed
-from egt.nn.head import MLP, PairHead
-from egt.nn.readout import Readout
+from egt.nn.readout import MLP, PairHead, Readout
 
 RunLayer = Callable[[nn.Module, Channels], tuple[Tensor, Tensor]]
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from egt.batching.batch import LayoutName
-from egt.batching.groups import MAX_PADDED_SHARE, IntArray, check_budget, padded_share, split
+from egt.batching.sampling import MAX_PADDED_SHARE, IntArray, check_budget, padded_share, split
 from egt.errors import ConfigError
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=60).map(lambda sizes: np.array(sizes, np.int64))

@@ -7,8 +7,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from egt.batching.groups import padded_share
-from egt.batching.sampling import Epoch, Sampling, evaluation_batches, permutation
+from egt.batching.sampling import Epoch, Sampling, evaluation_batches, padded_share, permutation
 from egt.errors import ConfigError
 from egt.sources.benchmarks.block_models import PATTERN_SEED, pattern_graph
 

@@ -14,7 +14,7 @@ from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.batching.padded import Padded
 from egt.config.load import override
 from egt.config.run import RunConfig
-from egt.execution.backends import BACKENDS, CPU, PLAIN, on_backend
+from egt.execution.execution import BACKENDS, CPU, PLAIN, on_backend
 from egt.nn.channels import Channels
 from egt.nn.randomness import graph_keys
 from tests.graphs import WAYS, backend_named, fastest, graphs_of_every_kind, lively, samples_of, tiny_config

@@ -7,8 +7,7 @@ import torch
 
 from egt.config.load import override
 from egt.config.presets import preset
-from egt.execution.devices import device_of, num_devices, share_of_batch
-from egt.execution.processes import Processes
+from egt.execution.processes import Processes, device_of, num_devices, share_of_batch
 from egt.inference.predictor import Predictor
 from tests.inference.test_predictor import make
 

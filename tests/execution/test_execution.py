@@ -11,17 +11,16 @@ from egt.assemble import build_model
 from egt.config.load import override
 from egt.config.presets import preset
 from egt.errors import ConfigError
-from egt.execution import backends
+from egt.execution import execution as execution_module
 from egt.execution import execution as module
-from egt.execution.backends import CPU, PLAIN
-from egt.execution.execution import Execution, execution
-from egt.nn.kernels import fused, passes
+from egt.execution.execution import CPU, PLAIN, Execution, execution
+from egt.nn.kernels import fused, layers
 from egt.training.footprint import synthetic_batch
 
 
 @pytest.fixture(autouse=True)
 def a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "available", lambda: True)
+    monkeypatch.setattr(execution_module, "available", lambda: True)
     module._notice.cache_clear()
 
 
@@ -48,7 +47,7 @@ def test_compiler_and_half_precision_are_for_training() -> None:
 
 
 def test_without_a_compiler_there_is_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "available", lambda: False)
+    monkeypatch.setattr(execution_module, "available", lambda: False)
     assert execution(preset("zinc-100k")) == Execution("packed", PLAIN)
 
 
@@ -62,7 +61,7 @@ def test_the_kernel_runs_where_it_is_said_to(settings: list[str], monkeypatch: p
         calls.append(args)
         return fused.pair_pass(*args, **kwargs)
 
-    monkeypatch.setattr(passes, "pair_pass", noted)
+    monkeypatch.setattr(layers, "pair_pass", noted)
     config = override(preset("zinc-100k"), settings)
     how = execution(config)
     model = build_model(config, backend=how.backend).train()

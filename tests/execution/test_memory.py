@@ -9,8 +9,7 @@ from egt.assemble import build_model
 from egt.config.load import override
 from egt.config.presets import preset
 from egt.execution import memory
-from egt.execution.backends import CPU, PLAIN
-from egt.execution.execution import Execution
+from egt.execution.execution import CPU, PLAIN, Execution
 from egt.execution.memory import prediction_bytes, too_large
 from egt.nn.kernels.fused import available
 from egt.training.footprint import synthetic_batch

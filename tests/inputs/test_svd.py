@@ -111,7 +111,7 @@ def test_of_opposite_eigenvalues_the_positive_one_comes_first() -> None:
 
 
 def test_neighbors_of_neighbors_tell_the_sign() -> None:
-    from egt.encodings.triplets import encode_eigenvectors
+    from egt.encodings.loops import encode_eigenvectors
 
     decided = 0
     for seed in range(400):

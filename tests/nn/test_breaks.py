@@ -13,10 +13,7 @@ from egt.batching.layout import Layout
 from egt.nn import terms
 from egt.nn.channels import AttentionContext
 from egt.nn.dropout import RandomMasking
-from egt.nn.edges import ResidualEdges
-from egt.nn.gate import CentralityGate
-from egt.nn.logits import Logits
-from egt.nn.pair_pass import PairPass
+from egt.nn.pair_pass import CentralityGate, Logits, PairPass, ResidualEdges
 from egt.nn.readout import VirtualNodeReadout
 from tests.nn import test_layer_against_reference as reference_test
 from tests.nn import test_terms as terms_test

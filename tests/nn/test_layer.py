@@ -8,8 +8,8 @@ import torch
 from egt import EGTLayer
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
-from egt.nn.edges import ResidualEdges
 from egt.nn.layer import EdgeOnlyLayer
+from egt.nn.pair_pass import ResidualEdges
 
 
 def test_three_lines_on_dense_tensors() -> None:

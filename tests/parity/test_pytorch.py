@@ -11,7 +11,7 @@ from egt.artifact.official import convert, with_padding_attended
 from egt.assemble import build_model, preparation
 from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.config.run import RunConfig
-from egt.execution.backends import PLAIN, Backend
+from egt.execution.execution import PLAIN, Backend
 from egt.inputs.distance import Distance
 from egt.model import EGT
 from egt.tasks.distance import DistanceObjective

@@ -10,7 +10,7 @@ import torch
 
 from egt.assemble import build_model
 from egt.batching.batch import collate
-from egt.execution.backends import PLAIN
+from egt.execution.execution import PLAIN
 from egt.graph import Graph
 from egt.testing import reach
 from tests.graphs import fastest, samples_of, tiny_config, tiny_model

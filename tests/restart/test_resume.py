@@ -17,8 +17,8 @@ import torch
 from egt.encodings.encoding import Sample
 from egt.errors import RunError
 from egt.training import callbacks
+from egt.training.checkpoint import Trained
 from egt.training.run import train_on
-from egt.training.trained import Trained
 from tests.training.tiny import tiny_config, tiny_samples
 
 ROOT = Path(__file__).resolve().parents[2]

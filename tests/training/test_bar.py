@@ -11,8 +11,8 @@ import pytest
 from rich.progress import Progress
 
 from egt.training import work
-from egt.training.bar import RunBar, _clock
-from egt.training.progress import StepSums
+from egt.training.callbacks import RunBar, _clock
+from egt.training.checkpoint import StepSums
 from egt.training.run import train_on
 from tests.training.tiny import tiny_config, tiny_samples
 
@@ -53,7 +53,7 @@ def test_a_resumed_run_judges_the_time_left_by_its_own_steps(monkeypatch: pytest
     config = tiny_config(trainer={"max_epochs": 10})
     state: Any = SimpleNamespace(progress=progress, config=config, num_steps=100)
     clock = iter([0.0, 3.0])
-    monkeypatch.setattr("egt.training.bar.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("egt.training.callbacks.time.monotonic", lambda: next(clock))
     monkeypatch.setattr(Progress, "start", lambda _: None)
     bar = RunBar("mae")
     bar.on_start(state)

@@ -14,8 +14,7 @@ from safetensors.torch import save_file
 
 from egt.errors import ArtifactError, ConfigError, RunError
 from egt.training import checkpoint
-from egt.training.checkpoint import Checkpoints, read_tensors, write_tensors
-from egt.training.progress import Best, Progress
+from egt.training.checkpoint import Best, Checkpoints, Progress, read_tensors, write_tensors
 
 STATE: dict[str, Any] = {
     **dict.fromkeys(("config", "data", "scale", "schedule", "precision", "trained")),

@@ -15,7 +15,7 @@ import torch
 from egt.config.run import RunConfig, TrainerConfig
 from egt.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError
-from egt.execution.devices import num_devices
+from egt.execution.processes import num_devices
 from egt.training.checks import check_devices, check_labels, check_launch
 from tests.training.tiny import tiny_config, tiny_samples
 

@@ -11,11 +11,9 @@ import torch
 from egt.config.run import RunConfig
 from egt.errors import RunError
 from egt.training.callbacks import Callback
-from egt.training.checkpoint import checkpoints_of
-from egt.training.progress import StepSums
+from egt.training.checkpoint import StepSums, Trained, checkpoints_of
 from egt.training.run import train_on
 from egt.training.state import State
-from egt.training.trained import Trained
 from tests.training.tiny import tiny_config, tiny_samples
 
 

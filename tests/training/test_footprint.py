@@ -12,8 +12,7 @@ from egt.assemble import build_model
 from egt.config.load import override
 from egt.config.presets import preset
 from egt.config.run import RunConfig
-from egt.execution.backends import CPU, PLAIN
-from egt.execution.execution import Execution, execution
+from egt.execution.execution import CPU, PLAIN, Execution, execution
 from egt.training import footprint as module
 from egt.training.footprint import Footprint, measure_footprint, measure_seconds, num_parameters, synthetic_graph
 

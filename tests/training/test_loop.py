@@ -19,8 +19,8 @@ from egt.errors import ConfigError, DataError, RunError
 from egt.nn.randomness import graph_keys
 from egt.schedules.constant import ConstantRate
 from egt.training import loop
+from egt.training.checkpoint import Trained
 from egt.training.run import train_on
-from egt.training.trained import Trained
 from egt.training.transfer import Start
 from tests.training.tiny import tiny_config, tiny_samples
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from egt.assemble import preparation
-from egt.batching.groups import split as groups_of
+from egt.batching.sampling import split as groups_of
 from egt.config.load import override
 from egt.config.presets import preset
 from egt.config.run import RunConfig

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from egt.batching.arrangement import Arrangement, EdgeListArrangement, PackedArrangement, PaddedArrangement
-from egt.batching.layout import Layout
+from egt.batching.layout import Arrangement, Layout
 from egt.encodings.encoding import Array, Sample
 from egt.errors import GraphError
 from egt.graph import UNKNOWN, Graph
 
 LayoutName = Literal["packed", "padded", "edge_list"]
-_ARRANGEMENTS: Mapping[LayoutName, Callable[[Sequence[Graph]], Arrangement]] = {
-    "packed": PackedArrangement,
-    "padded": PaddedArrangement,
-    "edge_list": EdgeListArrangement,
+_ARRANGEMENTS: Mapping[LayoutName, str] = {
+    "packed": "PackedArrangement",
+    "padded": "PaddedArrangement",
+    "edge_list": "EdgeListArrangement",
 }
+"""The class that places graphs, in the module called as the layout."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,7 @@ def collate(
     if not samples:
         raise GraphError("a batch needs at least one graph")
     graphs = [sample.graph for sample in samples]
-    place = _ARRANGEMENTS[layout](graphs)
+    place = _arrangement(layout, graphs)
 
     def rows(arrays: Sequence[Array]) -> Tensor:
         return torch.from_numpy(np.concatenate(arrays))
@@ -113,6 +114,11 @@ def collate(
         node_targets=_targets([graph.node_targets for graph in graphs], "node_targets", np.concatenate),
         edge_targets=_targets([graph.edge_targets for graph in graphs], "edge_targets", np.concatenate),
     )
+
+
+def _arrangement(layout: LayoutName, graphs: Sequence[Graph]) -> Arrangement:
+    place: Arrangement = getattr(import_module(f"egt.batching.{layout}"), _ARRANGEMENTS[layout])(graphs)
+    return place
 
 
 def _targets(arrays: Sequence[Array | None], name: str, join: Any) -> Tensor | None:

@@ -5,14 +5,18 @@ For EGT-Constrained on large sparse graphs: the cost grows with the edges, and n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from egt.batching.layout import Indices
+from egt.encodings.encoding import Array
+from egt.errors import GraphError
+from egt.graph import Graph
 
 _CHUNK = 1 << 16
 """How many rows are multiplied out at a time; a product over all rows at once would dwarf the channels."""
@@ -27,6 +31,8 @@ class EdgeList:
         key: (P,) row of node j in the node channel, of each pair.
         num_virtual: q.
     """
+
+    has_all_pairs = False
 
     def __init__(self, sizes: Sequence[int], query: Tensor, key: Tensor, num_virtual: int = 0) -> None:
         self.sizes = tuple(sizes)
@@ -178,3 +184,40 @@ class _PairSum(torch.autograd.Function):
             torch.sum(upstream * V[key[rows]], dim=-1, out=dA[rows])
             dV.index_add_(0, key[rows], A[rows].unsqueeze(-1) * upstream)
         return dA, dV, None, None
+
+
+class EdgeListArrangement:
+    """One row per edge and per node with itself; distances need no search, other pair encodings have no place."""
+
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        sizes = [graph.num_nodes for graph in graphs]
+        self.graphs = graphs
+        self.total = sum(sizes)
+        self.start = np.cumsum(sizes) - sizes
+        own = np.arange(self.total) * (self.total + 1)
+        self.codes = np.unique(np.concatenate([own, *(self._codes(g.edge_index, k) for k, g in enumerate(graphs))]))
+        query, key = self.codes // self.total, self.codes % self.total
+        self.layout = EdgeList(sizes, torch.from_numpy(query), torch.from_numpy(key))
+
+    def _codes(self, index: Array, k: int) -> Array:
+        codes: Array = (self.start[k] + index[0]) * self.total + self.start[k] + index[1]
+        return codes
+
+    def nodes(self, arrays: Sequence[Array], fill: int) -> Tensor:
+        """See `Arrangement`."""
+        return torch.from_numpy(np.concatenate(arrays))
+
+    def pairs(self, encodings: Sequence[Mapping[str, Array]]) -> dict[str, Tensor]:
+        """See `Arrangement`."""
+        return {"distance": (self.layout.query != self.layout.key).to(torch.uint8)}
+
+    def rows(self, index: Array, k: int) -> Array:
+        """See `Arrangement`."""
+        codes = self._codes(index, k)
+        rows = np.searchsorted(self.codes, codes)
+        if len(codes) and not np.array_equal(self.codes[np.minimum(rows, len(self.codes) - 1)], codes):
+            raise GraphError(
+                f"graph {self.graphs[k].id!r}: asks about a pair that is not an edge; the edge-list layout holds only "
+                "existing edges, use the packed or padded layout for link prediction"
+            )
+        return rows

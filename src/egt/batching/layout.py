@@ -7,11 +7,15 @@ In shapes, `nodes...` and `pairs...` stand for the leading axes of the layout: `
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from egt.encodings.encoding import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +37,10 @@ class Layout(Protocol):
     @property
     def num_virtual(self) -> int:
         """q: the first q nodes of each graph are virtual."""
+
+    @property
+    def has_all_pairs(self) -> bool:
+        """Whether there is a row for every pair of nodes, and not only for edges."""
 
     @property
     def num_pairs(self) -> int:
@@ -109,3 +117,33 @@ def masked_softmax(logits: Tensor, allowed: Tensor | None, dim: int) -> Tensor:
         return logits.softmax(dim)
     # Large negatives live only here; the product removes what a row without any key would spread evenly.
     return logits.masked_fill(~allowed, torch.finfo(logits.dtype).min).softmax(dim) * allowed
+
+
+class Arrangement(Protocol):
+    """Places for the nodes and pairs of a list of graphs."""
+
+    @property
+    def layout(self) -> Layout:
+        """The layout these places belong to."""
+
+    def nodes(self, arrays: Sequence[Array], fill: int) -> Tensor:
+        """Arrays (N, ...) of all graphs as (nodes..., ...); padding holds `fill`."""
+
+    def pairs(self, encodings: Sequence[Mapping[str, Array]]) -> dict[str, Tensor]:
+        """Arrays (N, N, ...) of all graphs, by name, as (pairs..., ...)."""
+
+    def rows(self, index: Array, k: int) -> Array:
+        """Where the pairs `index` (2, R) of graph k stand in the flat edge channel."""
+
+
+class DenseArrangement:
+    """What packed and padded share: row = start + i * stride + j."""
+
+    def __init__(self, stride: Array) -> None:
+        self.stride = stride
+        self.start = np.cumsum(stride * stride) - stride * stride
+
+    def rows(self, index: Array, k: int) -> Array:
+        """See `Arrangement`."""
+        rows: Array = self.start[k] + index[0] * self.stride[k] + index[1]
+        return rows

@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from egt.batching.batch import GraphBatch, LayoutName, collate
-from egt.batching.groups import IntArray
+from egt.batching.sampling import IntArray
 from egt.encodings.encoding import Sample
 
 Plan = Sequence[IntArray]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from egt.batching.layout import Indices, masked_softmax
+from egt.batching.layout import DenseArrangement, Indices, masked_softmax
+from egt.encodings.encoding import Array
+from egt.graph import Graph
 
 
 class Packed:
@@ -22,6 +25,8 @@ class Packed:
         num_virtual: q.
         device: where the index tensors live.
     """
+
+    has_all_pairs = True
 
     def __init__(self, sizes: Sequence[int], num_virtual: int = 0, device: torch.device | None = None) -> None:
         self.sizes = tuple(sizes)
@@ -119,3 +124,21 @@ class Packed:
 
     def node_rows(self, h: Tensor) -> Tensor:
         return torch.cat([run[:, self.num_virtual :].flatten(0, 1) for run in self._nodes(h)])
+
+
+class PackedArrangement(DenseArrangement):
+    """One graph after the other."""
+
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        sizes = [graph.num_nodes for graph in graphs]
+        super().__init__(np.array(sizes))
+        self.layout = Packed(sizes)
+
+    def nodes(self, arrays: Sequence[Array], fill: int) -> Tensor:
+        """See `Arrangement`."""
+        return torch.from_numpy(np.concatenate(arrays))
+
+    def pairs(self, encodings: Sequence[Mapping[str, Array]]) -> dict[str, Tensor]:
+        """See `Arrangement`."""
+        flat = {name: [e[name].reshape(-1, *e[name].shape[2:]) for e in encodings] for name in encodings[0]}
+        return {name: torch.from_numpy(np.concatenate(arrays)) for name, arrays in flat.items()}

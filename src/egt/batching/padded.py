@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from egt.batching.layout import Indices, masked_softmax
+from egt.batching.layout import DenseArrangement, Indices, masked_softmax
+from egt.encodings.encoding import Array
+from egt.graph import Graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +29,7 @@ class Padded:
     sizes: Tensor
     width: int
     num_virtual: int = 0
+    has_all_pairs: ClassVar[bool] = True
 
     @property
     def num_graphs(self) -> int:
@@ -101,3 +107,31 @@ class Padded:
 
     def node_rows(self, h: Tensor) -> Tensor:
         return h[:, self.num_virtual :][self.real_nodes[:, self.num_virtual :]]
+
+
+class PaddedArrangement(DenseArrangement):
+    """All graphs in boxes of the size of the largest."""
+
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        sizes = np.array([graph.num_nodes for graph in graphs])
+        self.width = int(sizes.max())
+        super().__init__(np.full_like(sizes, self.width))
+        self.layout = Padded(torch.from_numpy(sizes), self.width)
+
+    def nodes(self, arrays: Sequence[Array], fill: int) -> Tensor:
+        """See `Arrangement`."""
+        out = np.full((len(arrays), self.width, *arrays[0].shape[1:]), fill, arrays[0].dtype)
+        for k, array in enumerate(arrays):
+            out[k, : len(array)] = array
+        return torch.from_numpy(out)
+
+    def pairs(self, encodings: Sequence[Mapping[str, Array]]) -> dict[str, Tensor]:
+        """See `Arrangement`."""
+        found = {}
+        for name, first in encodings[0].items():
+            out = np.zeros((len(encodings), self.width, self.width, *first.shape[2:]), first.dtype)
+            for k, encoding in enumerate(encodings):
+                n = len(encoding[name])
+                out[k, :n, :n] = encoding[name]
+            found[name] = torch.from_numpy(out)
+        return found

@@ -95,8 +95,7 @@ def _run_checks() -> dict[str, str]:
     from egt.assemble import build_model, preparation
     from egt.config.load import override
     from egt.config.presets import preset
-    from egt.execution.backends import on_backend
-    from egt.execution.execution import execution
+    from egt.execution.execution import execution, on_backend
     from egt.graph import Graph
 
     config = override(

@@ -41,7 +41,7 @@ class ShortestPaths:
         """The distances (N, N): entry [i, j] is the length of the shortest walk from i to j, 0 on the diagonal."""
         if self.max_hops == 1:
             return _adjacent(graph)
-        from egt.encodings.reach import hop_distances  # imports numba, which takes longer than the rest of the package
+        from egt.encodings.loops import hop_distances  # imports numba, which takes longer than the rest of the package
 
         edges = graph.edge_index.copy()  # numba takes longer to recognize a read-only array than to work on it
         return np.asarray(hop_distances(graph.num_nodes, edges, self.max_hops))

@@ -23,7 +23,7 @@ def canonical_signs(weights: Matrix, u: Matrix, v: Matrix | None = None) -> NDAr
     Returns:
         (K,) of 1.0 and -1.0.
     """
-    from egt.encodings.triplets import signs_of_pairs  # imports numba
+    from egt.encodings.loops import signs_of_pairs  # imports numba
 
     left = np.ascontiguousarray(u)
     right = left if v is None else np.ascontiguousarray(v)

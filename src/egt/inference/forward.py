@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from egt.batching.batch import GraphBatch, LayoutName
-from egt.batching.groups import IntArray
 from egt.batching.loader import graph_sizes, step_loader
-from egt.batching.sampling import evaluation_batches
+from egt.batching.sampling import IntArray, evaluation_batches
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.execution.execution import execution

@@ -17,11 +17,9 @@ from egt.assemble import build_task, preparation
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Prepared, prepare_in_memory
 from egt.errors import DataError
-from egt.execution.backends import on_backend
-from egt.execution.devices import device_of
-from egt.execution.execution import execution
+from egt.execution.execution import execution, on_backend
 from egt.execution.memory import too_large
-from egt.execution.processes import ALONE, Processes
+from egt.execution.processes import ALONE, Processes, device_of
 from egt.graph import Graph, IntArray
 from egt.inference.embedding import Embedding, embeddings
 from egt.inference.evaluation import evaluate

@@ -70,7 +70,7 @@ class SvdEncoding:
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """The encoding (N, 2 rank): all U columns, then all V columns."""
-        from egt.encodings.triplets import encode_symmetric, encode_triplets  # imports numba
+        from egt.encodings.loops import encode_symmetric, encode_triplets  # imports numba
 
         if graph.num_nodes > DENSE_LIMIT and 4 * self.rank < graph.num_nodes:
             return self._of_large(graph)
@@ -83,7 +83,7 @@ class SvdEncoding:
         return np.asarray(encode_triplets(_node_quantities(A), u, s, v, self.rank))
 
     def _of_large(self, graph: Graph) -> NDArray[np.float32]:
-        from egt.encodings.triplets import encode_eigenvectors, encode_triplets
+        from egt.encodings.loops import encode_eigenvectors, encode_triplets
 
         A = _sparse_adjacency(graph, self.weighted)
         weights = _node_quantities(A)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from egt.batching.layout import Layout
-from egt.batching.padded import Padded
 from egt.nn.randomness import fresh_keys
 
 
@@ -50,6 +49,8 @@ class AttentionContext:
             h: (B, N, d_h) node channel.
             sizes: (B,) nodes of each graph, the rest is padding; None when there is none.
         """
+        from egt.batching.padded import Padded  # for dense tensors alone
+
         if sizes is None:
             return cls(Padded(torch.full(h.shape[:1], h.shape[1], device=h.device), h.shape[1]))
         layout = Padded(sizes, h.shape[1])

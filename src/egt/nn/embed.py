@@ -6,11 +6,31 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
 
+import torch
 from torch import Tensor, nn
 
 from egt.batching.batch import GraphBatch
+from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext, Channels
-from egt.nn.masks import everyone
+
+
+def everyone(batch: GraphBatch) -> Tensor | None:
+    """Let every real node attend every real node. Returns (pairs..., 1) boolean, None when nothing is masked."""
+    if not batch.layout.has_all_pairs:
+        raise ConfigError("the edge-list layout holds only edges; global attention needs packed or padded")
+    real = batch.layout.real_pairs
+    return None if real is None else real.unsqueeze(-1)
+
+
+def neighbors(batch: GraphBatch) -> Tensor | None:
+    """Let node i attend j where the edge i -> j exists, and itself. (pairs..., 1) boolean, None on an edge list."""
+    if not batch.layout.has_all_pairs:
+        return None
+    index = batch.layout.pair_indices
+    allowed = (index.i == index.j).expand(batch.layout.pair_shape).flatten()
+    allowed = allowed.index_fill(0, batch.edge_pairs, True).view(*batch.layout.pair_shape, 1)
+    real = everyone(batch)
+    return allowed if real is None else torch.logical_and(allowed, real)
 
 
 class Embed(nn.Module):

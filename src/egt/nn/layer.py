@@ -7,11 +7,8 @@ from torch import Tensor, nn
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
 from egt.nn.dropout import Dropout, RandomMasking
-from egt.nn.edges import ResidualEdges
 from egt.nn.feedforward import FeedForward
-from egt.nn.gate import SigmoidGate
-from egt.nn.logits import Logits
-from egt.nn.pair_pass import EdgePass, PairPass
+from egt.nn.pair_pass import EdgePass, Logits, PairPass, ResidualEdges, SigmoidGate
 from egt.nn.randomness import Stream
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
+from egt.batching.layout import Layout
 from egt.nn.channels import AttentionContext
 from egt.nn.dropout import Dropout, RandomMasking
-from egt.nn.edges import FrozenEdges, ResidualEdges
-from egt.nn.gate import NoGate, SigmoidGate
-from egt.nn.logits import Logits
+from egt.nn.feedforward import FeedForward
+
+Clip = tuple[float, float] | None
 
 
 class PairPass(nn.Module):
@@ -53,6 +55,121 @@ class PairPass(nn.Module):
         A_tilde = self.dropout(A_tilde, context)
         out = s.unsqueeze(-1) * context.layout.aggregate(A_tilde, V)  # (nodes..., H, d_k)
         return out, self.edges(e, H_hat, context)
+
+
+class Logits(nn.Module):
+    """The clipped, scaled dot product of queries and keys, biased by the edge channel.
+
+    H_hat_ij = clip(Q_i K_j / sqrt(d_k)) + E e_hat_ij,  e_hat = LN(e)
+
+    `H_hat` is not masked: it feeds the edge update of every pair.
+
+    Args:
+        edge_width: d_e.
+        num_heads: H.
+        scale: factor of the dot product, 1 / sqrt(d_k) in the paper.
+        clip: range of the scaled dot product, None for no clip.
+        norm_e: LN, or nn.Identity() where the edge channel enters unchanged (EGT-Simple of the paper).
+    """
+
+    def __init__(self, edge_width: int, num_heads: int, scale: float, clip: Clip, norm_e: nn.Module) -> None:
+        super().__init__()
+        self.norm_e = norm_e
+        self.E = nn.Linear(edge_width, num_heads)
+        self.scale, self.clip = scale, clip
+
+    def forward(self, Q: Tensor, K: Tensor, e: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """Compute H_hat (pairs..., H) and e_hat (pairs..., d_e). Q, K: (nodes..., H, d_k), e: (pairs..., d_e)."""
+        e_hat = self.norm_e(e)
+        scores = layout.dot(Q, K) * self.scale
+        clipped = scores if self.clip is None else torch.clamp(scores, *self.clip)
+        return clipped + self.E(e_hat), e_hat
+
+    def extra_repr(self) -> str:
+        """Return the settings, for `print(model)`."""
+        return f"scale={self.scale:.4g}, clip={self.clip}"
+
+
+class NoGate(nn.Module):
+    """The ungated variant: A_tilde = softmax(H_hat)."""
+
+    def forward(self, S: Tensor, e_hat: Tensor, counted: Tensor | None, layout: Layout) -> tuple[Tensor, Tensor]:
+        """See `SigmoidGate.forward`."""
+        return S, S.new_ones(())
+
+
+class SigmoidGate(nn.Module):
+    """A_tilde = softmax(H_hat) * sigmoid(G e_hat).
+
+    Args:
+        edge_width: d_e.
+        num_heads: H.
+    """
+
+    def __init__(self, edge_width: int, num_heads: int) -> None:
+        super().__init__()
+        self.G = nn.Linear(edge_width, num_heads)
+
+    def forward(self, S: Tensor, e_hat: Tensor, counted: Tensor | None, layout: Layout) -> tuple[Tensor, Tensor]:
+        """Gate the attention.
+
+        Args:
+            S: (pairs..., H) softmax of the logits, zero where attention is not allowed.
+            e_hat: (pairs..., d_e) normalized edge channel.
+            counted: (pairs..., 1 or H) whose gates are open at all; None for all.
+            layout: the layout of the pairs.
+
+        Returns:
+            A_tilde (pairs..., H), and the scaler of the aggregated values, broadcastable to (nodes..., H).
+        """
+        return S * torch.sigmoid(self.G(e_hat)), S.new_ones(())
+
+
+class CentralityGate(SigmoidGate):
+    """A sigmoid gate with dynamic centrality scalers.
+
+    s_i = ln(1 + sum_j sigmoid(G e_hat_ij)), and 1 for virtual nodes.
+
+    DISCREPANCY: the paper sums over the nodes 1..N; both codes include the virtual nodes among the keys, as here.
+    """
+
+    def forward(self, S: Tensor, e_hat: Tensor, counted: Tensor | None, layout: Layout) -> tuple[Tensor, Tensor]:
+        """See `SigmoidGate.forward`."""
+        gates = torch.sigmoid(self.G(e_hat))
+        open_gates = gates if counted is None else gates * counted
+        s = torch.log1p(layout.sum_keys(open_gates))
+        virtual = (layout.node_indices.i < layout.num_virtual).unsqueeze(-1)
+        return S * gates, torch.where(virtual, 1.0, s)
+
+
+class ResidualEdges(nn.Module):
+    """The residual edge channel of EGT: e + O_e H_hat, then its feed-forward block.
+
+    Args:
+        edge_width: d_e.
+        num_heads: H.
+        dropout: applied to O_e H_hat before the residual sum.
+        ffn: the feed-forward block of the edge channel.
+    """
+
+    def __init__(self, edge_width: int, num_heads: int, dropout: Dropout, ffn: FeedForward) -> None:
+        super().__init__()
+        self.O_e = nn.Linear(num_heads, edge_width)
+        self.dropout = dropout
+        self.ffn = ffn
+
+    def forward(self, e: Tensor, H_hat: Tensor, context: AttentionContext) -> Tensor:
+        """Update the edge channel. e: (pairs..., d_e), H_hat: (pairs..., H)."""
+        out: Tensor = self.ffn(e + self.dropout(self.O_e(H_hat), context), context)
+        return out
+
+
+class FrozenEdges(nn.Module):
+    """No edge update: EGT-Simple, and the last layer of a model whose edge channel nobody reads."""
+
+    def forward(self, e: Tensor, H_hat: Tensor, context: AttentionContext) -> Tensor:
+        """Return e unchanged. e: (pairs..., d_e), H_hat: (pairs..., H)."""
+        return e
 
 
 class EdgePass(nn.Module):

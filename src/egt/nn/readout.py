@@ -5,14 +5,15 @@ A readout first prepares the channels that enter the layers (virtual nodes add t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from egt.batching.layout import Layout
-from egt.batching.padded import Padded
 from egt.errors import ConfigError
 from egt.nn.channels import Channels
 
@@ -101,7 +102,7 @@ class PaddingVirtualNodeReadout(VirtualNodeReadout):
 
     def allowed(self, allowed: Tensor | None, layout: Layout, pair_rows: Tensor) -> Tensor | None:
         """As in `VirtualNodeReadout`, except that pairs of a virtual node and padding stay open."""
-        if not isinstance(layout, Padded) or allowed is None:
+        if allowed is None or layout.real_nodes is None:
             raise ConfigError("virtual nodes can attend padding only on the padded layout; use layout 'padded'")
         return (
             allowed.new_ones(layout.num_pairs).index_copy(0, pair_rows, allowed.flatten()).view(*layout.pair_shape, 1)
@@ -134,3 +135,50 @@ class EdgeOfNodesReadout(Readout):
         i, j = (rows.flatten()[x.queries] for rows in layout.pair_nodes)
         h = self.norm(x.h).flatten(0, -2)
         return torch.cat([h[i], h[j], x.e.flatten(0, -2)[x.queries]], dim=-1)
+
+
+class MLP(nn.Module):
+    """Linear maps with a non-linearity between them, none behind the last.
+
+    Args:
+        widths: of the input, each hidden layer and the output.
+        activation: makes the non-linearity, ELU in the paper.
+    """
+
+    def __init__(self, widths: Sequence[int], activation: Callable[[], nn.Module] = nn.ELU) -> None:
+        super().__init__()
+        self.linears = nn.ModuleList(nn.Linear(inner, outer) for inner, outer in pairwise(widths))
+        self.activation = activation()
+
+    @property
+    def last(self) -> nn.Linear:
+        """The map to the output, which transfer learning re-initializes."""
+        last = self.linears[-1]
+        assert isinstance(last, nn.Linear)
+        return last
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (..., widths[0]). Returns (..., widths[-1])."""
+        for linear in self.linears[:-1]:
+            x = self.activation(linear(x))
+        out: Tensor = self.last(x)
+        return out
+
+
+class PairHead(nn.Module):
+    """A head on pairs of nodes, for auxiliary objectives such as distance prediction.
+
+    Args:
+        norm: final LN of the edge channel.
+        mlp: d_e -> outputs.
+    """
+
+    def __init__(self, norm: nn.Module, mlp: MLP) -> None:
+        super().__init__()
+        self.norm = norm
+        self.mlp = mlp
+
+    def forward(self, e: Tensor) -> Tensor:
+        """e: (rows..., d_e) of the edge channel. Returns (rows..., outputs)."""
+        out: Tensor = self.mlp(self.norm(e))
+        return out

@@ -13,8 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from egt.tasks.task import TargetScale
-
 
 class Scores(Protocol):
     """The metrics of a split, fed batch by batch."""
@@ -27,31 +25,6 @@ class Scores(Protocol):
 
     def compute(self) -> dict[str, float]:
         """The metrics by name, and `num_labels` on which they were computed; NaN where there was no label."""
-
-
-class Rescaled:
-    """Metrics of predictions on standardized targets: they are fed in the unit of the targets.
-
-    Args:
-        scores: the metrics.
-        scale: of the targets.
-    """
-
-    def __init__(self, scores: Scores, scale: TargetScale) -> None:
-        self.scores = scores
-        self.mean, self.std = (values.double() for values in scale.tensors())
-
-    def update(self, prediction: Tensor, target: Tensor) -> None:
-        """See `Scores.update`."""
-        self.scores.update(self.mean + self.std * prediction.detach().cpu().double(), target)
-
-    def absorb(self, other: Self) -> None:
-        """See `Scores.absorb`."""
-        self.scores.absorb(other.scores)
-
-    def compute(self) -> dict[str, float]:
-        """See `Scores.compute`."""
-        return self.scores.compute()
 
 
 class ErrorScores:

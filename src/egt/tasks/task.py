@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -200,8 +200,6 @@ class Task:
 
     def scores(self) -> Scores:
         """A fresh accumulator of the metrics of a split, fed with predictions as the model gives them."""
-        from egt.tasks.scores import Rescaled
-
         scores = self.part.scores()
         return scores if self.scale is None else Rescaled(scores, self.scale)
 
@@ -212,6 +210,31 @@ class Task:
             return decoded
         mean, std = self.scale.tensors(decoded.device)
         return mean + std * decoded
+
+
+class Rescaled:
+    """Metrics of predictions on standardized targets: they are fed in the unit of the targets.
+
+    Args:
+        scores: the metrics.
+        scale: of the targets.
+    """
+
+    def __init__(self, scores: Scores, scale: TargetScale) -> None:
+        self.scores = scores
+        self.mean, self.std = (values.double() for values in scale.tensors())
+
+    def update(self, prediction: Tensor, target: Tensor) -> None:
+        """See `Scores.update`."""
+        self.scores.update(self.mean + self.std * prediction.detach().cpu().double(), target)
+
+    def absorb(self, other: Self) -> None:
+        """See `Scores.absorb`."""
+        self.scores.absorb(other.scores)
+
+    def compute(self) -> dict[str, float]:
+        """See `Scores.compute`."""
+        return self.scores.compute()
 
 
 def targets(batch: GraphBatch, level: Level) -> Tensor:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import csv
 import logging
+import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from egt.errors import RunError
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from egt.config.run import TrainerConfig
+from egt.errors import ConfigError, RunError
+from egt.training.checkpoint import StepSums
 
 if TYPE_CHECKING:
-    from egt.training.progress import StepSums
     from egt.training.state import State
+
 
 log = logging.getLogger(__name__)
 
@@ -77,3 +85,119 @@ def write_history(path: Path, rows: Sequence[Mapping[str, float]]) -> None:
         temporary.replace(path)
     except OSError as error:
         raise RunError(f"could not write {path}: {error.strerror}") from error
+
+
+class TensorBoard(Callback):
+    """Writes the rows of metrics.csv to the folder `tensorboard` of the run."""
+
+    _writer: Any = None
+
+    def on_epoch(self, state: State, row: Mapping[str, float]) -> None:
+        """Write the numbers of the row at its step. The package is slow to import: not before it is needed."""
+        if self._writer is None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writer = SummaryWriter(str(state.folder / "tensorboard"))
+        for name, value in row.items():
+            self._writer.add_scalar(name, value, int(row["step"]))
+        self._writer.flush()
+
+    def on_end(self, state: State) -> None:
+        """Close the file."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+class WeightsAndBiases(Callback):
+    """Logs the rows of metrics.csv to a run of the project `egt`."""
+
+    _run: Any = None
+
+    def on_start(self, state: State) -> None:
+        """Begin the run."""
+        import wandb
+
+        self._run = wandb.init(name=state.config.name, project="egt", dir=str(state.folder))
+
+    def on_epoch(self, state: State, row: Mapping[str, float]) -> None:
+        """Log the row."""
+        self._run.log(dict(row))
+
+    def on_end(self, state: State) -> None:
+        """End the run."""
+        if self._run is not None:
+            self._run.finish()
+
+
+_TRACKERS: dict[str, type[Callback]] = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
+
+
+def trackers(settings: TrainerConfig) -> list[Callback]:
+    """The trackers of a run: those that it names, or those that are installed and set up here.
+
+    Raises:
+        ConfigError: one that is named is not installed.
+    """
+    if settings.trackers == "auto":
+        # Weights & Biases asks for a login unless its environment says what to do: only then is it meant.
+        meant = {"tensorboard": True, "wandb": bool({"WANDB_API_KEY", "WANDB_MODE"} & os.environ.keys())}
+        return [kind() for name, kind in _TRACKERS.items() if meant[name] and find_spec(name) is not None]
+    for name in settings.trackers:
+        if find_spec(name) is None:
+            raise ConfigError(f"trainer.trackers names {name}, which is not installed here; pip install {name}")
+    return [_TRACKERS[name]() for name in settings.trackers]
+
+
+class RunBar(Callback):
+    """One bar over the whole run.
+
+    Args:
+        metric: the score to show beside the loss.
+    """
+
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[facts]}"))
+        self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self.task = self.bar.add_task("", total=None, facts="")
+        self._started, self._first_step, self._graphs = 0.0, 0, 0.0
+
+    def on_start(self, state: State) -> None:
+        """Show the bar."""
+        self._started, self._first_step = time.monotonic(), state.progress.step
+        self.bar.update(self.task, total=state.num_steps)
+        self.bar.start()
+
+    def on_step(self, state: State, step: StepSums) -> None:
+        """Move on by a step."""
+        progress = state.progress
+        self._graphs += step.graphs
+        loss, labels, _, _ = progress.sums
+        elapsed = time.monotonic() - self._started
+        facts = [
+            f"loss {loss / max(labels, 1):.4g}",
+            *self._validation(state),
+            f"{self._graphs / elapsed:.0f} graphs/s",
+        ]
+        left = state.num_steps - progress.step
+        facts.append(f"{_clock(left * elapsed / (progress.step - self._first_step))} left")
+        epochs = state.config.trainer.max_epochs
+        name = f"epoch {progress.epoch + 1}" + (f"/{epochs}" if epochs else "")
+        self.bar.update(self.task, completed=progress.step, description=name, facts=" | ".join(facts))
+
+    def on_end(self, state: State) -> None:
+        """Take the bar away, before any message."""
+        self.bar.stop()
+
+    def _validation(self, state: State) -> list[str]:
+        """The last score and the best loss so far."""
+        progress = state.progress
+        name = f"val_{self.metric}"
+        last = [f"{self.metric} {progress.history[-1][name]:.4g}"] if name in (progress.history or [{}])[-1] else []
+        return last if progress.best is None else [*last, f"best loss {progress.best.loss:.4g}"]
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

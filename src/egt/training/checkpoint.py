@@ -13,19 +13,72 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from egt.config.run import RunConfig
 from egt.encodings.store.store_files import sync_folder
 from egt.errors import ArtifactError, ConfigError, RunError
-from egt.training.progress import Best, Progress
+from egt.tasks.task import TargetScale
 from egt.training.run_folder import CHECKPOINTS, cannot_write
+
+
+class StepSums(NamedTuple):
+    """What an optimizer step adds up over its graphs, of all processes."""
+
+    loss: float
+    labels: float
+    auxiliary_loss: float
+    graphs: float
+
+
+@dataclass
+class Best:
+    """The best validation so far: its loss, its epoch, and the file that holds the weights."""
+
+    loss: float
+    epoch: int
+    file: str
+
+
+@dataclass
+class Progress:
+    """Counters and results of a run; plain data, so that JSON keeps it.
+
+    Fields:
+        epoch: the epoch that is being trained, from 0.
+        position: steps of it that are done.
+        step: optimizer steps of the whole run that are done.
+        sums: of the running epoch, as in `StepSums`.
+        seconds: of the running epoch, as measured.
+        best: the best validation so far.
+        history: a row for each finished epoch.
+    """
+
+    epoch: int = 0
+    position: int = 0
+    step: int = 0
+    sums: list[float] = field(default_factory=lambda: [0.0] * 4)
+    seconds: float = 0.0
+    best: Best | None = None
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """What `from_json` takes."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, state: Mapping[str, Any]) -> Progress:
+        """The progress that was kept."""
+        best = state["best"]
+        return cls(**{**state, "best": None if best is None else Best(**best)})
+
 
 FORMAT = "egt-checkpoint-1"
 _NEEDED = ("config", "data", "scale", "progress", "schedule", "precision", "trained")
@@ -185,3 +238,39 @@ def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What training leaves.
+
+    Fields:
+        weights: the selected weights, by parameter name: the best on validation, or the last.
+        epoch: the epoch after which they were taken, from 0.
+        metrics: "loss" and scores of these weights on the validation split; empty without one.
+        history: a row for each epoch, as in metrics.csv.
+        scale: mean and std of the training targets where they were standardized.
+    """
+
+    weights: Mapping[str, Tensor]
+    epoch: int
+    metrics: Mapping[str, float]
+    history: Sequence[Mapping[str, float]]
+    scale: TargetScale | None
+
+
+def read_trained(config: RunConfig, folder: Path) -> Trained:
+    """The result of the run in a folder, as far as it has come."""
+    latest = checkpoints_of(folder).latest()
+    if latest is None:
+        raise ArtifactError(f"{folder} holds no checkpoint of a run")
+    state, tensors = latest
+    progress = Progress.from_json(state["progress"])
+    epoch = len(progress.history) - 1
+    weights = named(tensors, "model") | named(tensors, "average")
+    if config.trainer.select == "best" and progress.best is not None:
+        epoch = progress.best.epoch
+        _, weights = read_tensors(checkpoints_of(folder).folder / progress.best.file)
+    row = next((row for row in progress.history if row["epoch"] == epoch), {})
+    metrics = {name.removeprefix("val_"): value for name, value in row.items() if name.startswith("val_")}
+    return Trained(weights, epoch, metrics, progress.history, TargetScale.from_json(state["scale"]))

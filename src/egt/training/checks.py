@@ -17,8 +17,7 @@ from egt.config.load import parse_config
 from egt.config.run import RunConfig, TrainerConfig
 from egt.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError
-from egt.execution.devices import has_cuda
-from egt.execution.processes import launched
+from egt.execution.processes import has_cuda, launched
 from egt.tasks.task import Task
 from egt.training.checkpoint import checkpoints_of
 

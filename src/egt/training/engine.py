@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from egt.batching.batch import GraphBatch
 from egt.config.run import TrainerConfig
-from egt.execution.devices import device_of
-from egt.execution.processes import ALONE, join_processes, launched, leave_processes
+from egt.execution.processes import ALONE, device_of, join_processes, launched, leave_processes
 from egt.model import EGT
 
 Losses = Callable[[GraphBatch], tuple[Tensor, Tensor]]

@@ -21,16 +21,14 @@ from torch.overrides import TorchFunctionMode
 
 from egt.assemble import build_model, build_task, feature_schema, preparation
 from egt.batching.batch import GraphBatch, LayoutName, collate
-from egt.batching.groups import split
+from egt.batching.sampling import split
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
-from egt.execution.backends import Backend
-from egt.execution.execution import Execution
+from egt.execution.execution import Backend, Execution
 from egt.graph import Graph
 from egt.model import EGT
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
-from egt.training.live_bytes import LiveBytes
 
 _ADAM_COPIES = 4
 """Numbers kept per parameter: the parameter, its gradient, and two moments."""
@@ -233,6 +231,8 @@ def _used_bytes(model: EGT, config: RunConfig, batch: GraphBatch, how: Execution
         parameter.register_post_accumulate_grad_hook(_drop_gradient)
     model.train()
     batch = batch.to("cpu")  # whose layout has not computed its indices yet
+    from egt.training.live_bytes import LiveBytes
+
     with LiveBytes(model.parameters()) as live:
         for tensor in _tensors(batch):
             live.watch(tensor)

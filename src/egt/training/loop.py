@@ -12,13 +12,12 @@ from torch import nn
 from egt.batching.batch import GraphBatch
 from egt.errors import RunStopped
 from egt.execution.interruption import Interruption
-from egt.inference.evaluation import evaluate
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
 from egt.tasks.task import count_labels
 from egt.training.callbacks import told
+from egt.training.checkpoint import StepSums
 from egt.training.engine import whole
-from egt.training.progress import StepSums
 from egt.training.work import Job, Work, opened
 
 
@@ -122,6 +121,8 @@ def validate(work: Work) -> dict[str, float]:
     if average is not None:
         average.swap()
     with work.engine.precision():
+        from egt.inference.evaluation import evaluate
+
         found = evaluate(
             work.state.model,
             work.task,

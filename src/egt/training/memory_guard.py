@@ -10,9 +10,9 @@ import numpy as np
 from egt.config.run import RunConfig
 from egt.encodings.store import Store
 from egt.errors import ConfigError
-from egt.execution.devices import device_of, num_devices, share_of_batch
 from egt.execution.execution import Execution, execution
 from egt.execution.memory import available_memory, prediction_bytes
+from egt.execution.processes import device_of, num_devices, share_of_batch
 from egt.inference.forward import evaluation_budget
 from egt.training.footprint import Footprint, measure_footprint, num_parameters
 

@@ -11,11 +11,11 @@ from egt.assemble import preparation
 from egt.batching.batch import LayoutName
 from egt.config.run import RunConfig
 from egt.encodings.store import Store
-from egt.encodings.store.place import cache_folder, store_name
+from egt.encodings.store.building import cache_folder, store_name
 from egt.errors import DataError
-from egt.execution.devices import device_of, share_of_batch
 from egt.execution.execution import Execution, execution
 from egt.execution.memory import available_memory
+from egt.execution.processes import device_of, share_of_batch
 from egt.inference.run_data import open_source
 from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.sources.generated import GeneratedSource

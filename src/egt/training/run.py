@@ -8,38 +8,36 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from egt.artifact.artifact import Artifact, save_artifact
 from egt.assemble import build_model, build_task
 from egt.batching.loader import graph_sizes
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Store
 from egt.errors import ConfigError, DataError, RunError
-from egt.execution.devices import num_devices
 from egt.execution.execution import execution
-from egt.execution.processes import is_first, launched
-from egt.execution.spawn import run_together
-from egt.inference.evaluation import evaluate
+from egt.execution.processes import is_first, launched, num_devices
 from egt.inference.run_data import keep_schema, open_source, prepare_split
 from egt.sources.source import SPLITS, Source
 from egt.sources.source import Progress as Telling
 from egt.tasks.task import TargetScale
 from egt.training.callbacks import Callback
-from egt.training.checkpoint import checkpoints_of
+from egt.training.checkpoint import Trained, checkpoints_of, read_trained
 from egt.training.checks import check_labels, check_machine, check_same_run, check_splits, check_unused
-from egt.training.finetune import load_start
 from egt.training.loop import loop
 from egt.training.memory_guard import fit_into_memory
 from egt.training.run_folder import ARTIFACT, keep_config, try_folder, unchanged_if_refused
-from egt.training.trained import Trained, read_trained
-from egt.training.transfer import Start
 from egt.training.work import Job
+
+if TYPE_CHECKING:
+    from egt.artifact.artifact import Artifact
+    from egt.training.transfer import Start
+
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +93,7 @@ def train(
     config = keep_schema(with_names(config, source), source)
     with unchanged_if_refused(folder) if is_first() else nullcontext():
         begun = bool(checkpoints_of(folder).generations())
-        start = None if begun else load_start(config)
+        start = None if begun else _start(config)
         _keep(config, folder)  # a run that is killed from here on can be resumed without its options
         stores = _prepare(config, source, watch)
         fitted = fit_into_memory(config, stores)
@@ -115,12 +113,8 @@ def train(
             )
     path = folder / ARTIFACT
     problems = {name: sum(1 for row in store.problems if row.error) for name, store in stores.items()}
-    if not is_first():  # another process of this run writes the artifact
-        untrained = Artifact(config, build_model(config))
-        return Outcome(path, untrained, result.epoch, result.history, problems, is_first=False)
-    artifact = _artifact(config, source, stores, result, problems)
-    save_artifact(artifact, path)
-    return Outcome(path, artifact, result.epoch, result.history, problems)
+    artifact = _artifact(config, source, stores, result, problems, path)
+    return Outcome(path, artifact, result.epoch, result.history, problems, is_first=is_first())
 
 
 def train_on(
@@ -171,6 +165,8 @@ def train_on(
     job = Job(config, training, validation or (), folder, facts, start, show_progress, callbacks)
     devices = num_devices(config.trainer)
     if devices > 1 and launched() is None:
+        from egt.execution.spawn import run_together
+
         run_together(loop, devices, {"job": job})
     else:
         loop(job)
@@ -200,6 +196,15 @@ def _prepare(config: RunConfig, source: Source, watch: Telling | None) -> dict[s
     if "train" not in stores:
         raise ConfigError(f"{config.data.source}: no graph of the training split can be read")
     return stores
+
+
+def _start(config: RunConfig) -> Start | None:
+    """The weights that a new run starts from; None for random ones."""
+    if config.start is None:
+        return None
+    from egt.training.finetune import load_start
+
+    return load_start(config)
 
 
 def _keep(config: RunConfig, folder: Path) -> None:
@@ -246,8 +251,19 @@ def _scale(config: RunConfig, samples: Sequence[Sample]) -> TargetScale | None:
 
 
 def _artifact(
-    config: RunConfig, source: Source, stores: Mapping[str, Store], result: Trained, problems: Mapping[str, int]
+    config: RunConfig,
+    source: Source,
+    stores: Mapping[str, Store],
+    result: Trained,
+    problems: Mapping[str, int],
+    path: Path,
 ) -> Artifact:
+    """Evaluate the trained model and save it; in the other processes of a run, an untrained one stands for it."""
+    from egt.artifact.artifact import Artifact, save_artifact
+    from egt.inference.evaluation import evaluate
+
+    if not is_first():
+        return Artifact(config, build_model(config))
     model = build_model(config, backend=execution(config, training=False).backend)
     model.load_state_dict(dict(result.weights))
     model.eval()
@@ -261,4 +277,6 @@ def _artifact(
         "unreadable_rows": problems,
         "epoch": result.epoch,
     }
-    return Artifact(config, model, metrics, data)
+    artifact = Artifact(config, model, metrics, data)
+    save_artifact(artifact, path)
+    return artifact

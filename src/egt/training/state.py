@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -16,11 +16,12 @@ from egt.errors import ArtifactError
 from egt.execution.execution import execution
 from egt.model import EGT
 from egt.schedules.schedule import Schedule
-from egt.training.checkpoint import Kept, checkpoints_of, named, write_tensors
+from egt.training.checkpoint import Best, Kept, Progress, StepSums, checkpoints_of, named, write_tensors
 from egt.training.engine import Engine, part_like, whole
 from egt.training.optimizer import AdamW
-from egt.training.progress import Best, Progress, StepSums
-from egt.training.transfer import Start, start_from
+
+if TYPE_CHECKING:
+    from egt.training.transfer import Start
 
 
 class WeightAverage:
@@ -231,6 +232,8 @@ def starting_model(config: RunConfig, engine: Engine, start: Start | None, kept:
         torch.manual_seed(config.seed)
         model = build_model(config, backend=execution(config, engine.device).backend)
     if start is not None:
+        from egt.training.transfer import start_from
+
         start_from(model, start)
     if kept is not None:
         state, tensors = kept

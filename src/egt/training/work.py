@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch import Tensor, nn
 
@@ -22,13 +22,14 @@ from egt.execution.execution import execution
 from egt.execution.interruption import Interruption
 from egt.model import EGT
 from egt.tasks.task import TargetScale, Task
-from egt.training.bar import RunBar
-from egt.training.callbacks import Callback, LogLine, MetricsFile
+from egt.training.callbacks import Callback, LogLine, MetricsFile, RunBar, trackers
 from egt.training.checkpoint import checkpoints_of
 from egt.training.engine import Engine
 from egt.training.state import State, starting_model
-from egt.training.trackers import trackers
-from egt.training.transfer import Start
+
+if TYPE_CHECKING:
+    from egt.training.transfer import Start
+
 
 _MOST_NAMED = 20
 """How many graphs a message lists."""

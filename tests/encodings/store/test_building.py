@@ -15,7 +15,7 @@ import pytest
 
 from egt.encodings.encoding import Preparation
 from egt.encodings.store import Store, prepare, prepare_splits
-from egt.encodings.store.place import sole_builder
+from egt.encodings.store.building import sole_builder
 from egt.encodings.store.workers import Parts, Workers
 from egt.errors import DataError, RunError
 from egt.graph import FeatureSchema, Graph
@@ -158,7 +158,7 @@ def test_racing_builders_make_one_valid_store(
     source: Any, preparation: Preparation, tmp_path: Path, locks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not locks:
-        monkeypatch.setattr("egt.encodings.store.place._lock", lambda handle, path: False)
+        monkeypatch.setattr("egt.encodings.store.building._lock", lambda handle, path: False)
     slow = dataclasses.replace(source, seconds_per_row=0.001)
     arguments = {"cache_dir": tmp_path, "num_workers": 1}
     builders = [fork.Process(target=prepare, args=(slow, "train", preparation), kwargs=arguments) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""An interrupted build goes on where it was, and ends in the same bits."""
+"""An interrupted build goes on where it was and ends in the same bits; in memory they are the same without a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from egt.encodings.encoding import Preparation
-from egt.encodings.store import prepare
+from egt.encodings.store import prepare, prepare_in_memory
 from egt.errors import DataError
 
 
@@ -91,3 +91,26 @@ def test_a_disk_that_fills_within_a_part_is_a_clear_error(
     assert receiver.poll()
     assert receiver.recv().startswith(f"{tmp_path}: prepared graphs cannot be written there (File too large); ")
     assert not list(tmp_path.glob(".*.parts/.*"))
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_in_memory_equals_the_store_and_writes_nothing(
+    num_workers: int, source: Any, preparation: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toys: Any
+) -> None:
+    store = prepare(source, "train", preparation, cache_dir=tmp_path / "cache", num_workers=1)
+    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "none"))
+    monkeypatch.setattr("egt.encodings.store.workers.CHUNKS_AT_ONCE", 2)
+    told: list[tuple[str, int, int | None]] = []
+    parts = list(
+        prepare_in_memory(
+            source, "train", preparation, num_workers=num_workers, progress=lambda *call: told.append(call)
+        )
+    )
+    assert [part.num_records for part in parts] == [128, 128, 44]
+    assert told[-1] == ("preparing", 300, 300)
+    samples = [sample for part in parts for sample in part.samples]
+    assert [row for part in parts for row in part.rows] == store.rows.tolist()
+    assert [problem for part in parts for problem in part.problems] == store.problems
+    for sample, kept in zip(samples, store, strict=True):
+        assert toys.same_sample(sample, kept)
+    assert not (tmp_path / "none").exists()

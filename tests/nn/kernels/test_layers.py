@@ -11,7 +11,7 @@ from torch import Tensor
 
 from egt.assemble import build_model
 from egt.batching.batch import collate
-from egt.execution.backends import CPU
+from egt.execution.execution import CPU
 from egt.nn.kernels import layers
 from egt.nn.kernels.fused import available
 from egt.nn.randomness import graph_keys

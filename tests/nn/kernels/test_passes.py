@@ -12,9 +12,9 @@ from torch import nn
 from egt.assemble import build_model
 from egt.batching.batch import collate
 from egt.errors import ConfigError
-from egt.execution.backends import CPU, PLAIN, Backend
+from egt.execution.execution import CPU, PLAIN, Backend
 from egt.nn.kernels.fused import available
-from egt.nn.kernels.passes import FusedEdgePass, FusedPairPass, activation_name
+from egt.nn.kernels.layers import FusedEdgePass, FusedPairPass, activation_name
 from egt.nn.pair_pass import PairPass
 from egt.nn.randomness import graph_keys
 from tests.graphs import graphs_of_every_kind, lively, samples_of, tiny_config

@@ -1,32 +1,32 @@
 """`prepare`: read every record of some splits, compute encodings in several processes, write them as they come.
 
-`prepare_in_memory` does the same without a store, for what is read once: new data to predict.
+A store is a folder named after its content, found again by anyone who asks for the same content.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
+import os
+import re
 import shutil
+import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from egt.encodings.encoding import Preparation, Sample
-from egt.encodings.store.chunks import FORMAT_VERSION, field_names, samples_of, stored_settings
-from egt.encodings.store.place import building_folder, cache_folder, discard, publish, sole_builder, store_name
-from egt.encodings.store.store_files import Store, StoreWriter, writing_in
+from egt.encodings.encoding import Preparation
+from egt.encodings.store.chunks import FORMAT_VERSION, field_names, stored_settings
+from egt.encodings.store.store_files import Store, StoreWriter, sync_folder, writing_in
 from egt.encodings.store.workers import Parts, Workers
 from egt.errors import DataError
-from egt.sources.source import Progress, Reading, Source
+from egt.sources.source import Progress, Source
 
 log = logging.getLogger(__name__)
-
-CHUNKS_AT_ONCE = 32
-"""How many chunks are in memory at once where no store is written; about two thousand records."""
 
 
 def prepare(
@@ -85,50 +85,6 @@ def prepare_splits(
         for future in finishing:
             future.result()
     return {split: Store(path, preparation) for split, path in paths.items()}
-
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """Some consecutive records of a split, prepared in memory.
-
-    Fields:
-        samples: their graphs with encodings, without those that could not be read.
-        rows: the row of the source that each sample came from.
-        problems: the rows with an error or a warning, without their graphs.
-        num_records: how many records there were.
-    """
-
-    samples: list[Sample]
-    rows: list[int]
-    problems: list[Reading]
-    num_records: int
-
-
-def prepare_in_memory(
-    source: Source,
-    split: str,
-    preparation: Preparation,
-    *,
-    num_workers: int | None = None,
-    progress: Progress | None = None,
-) -> Iterator[Prepared]:
-    """The prepared graphs of a split, about two thousand at a time; no file is written.
-
-    Arguments as in `prepare`; the stage of which `progress` is told is "preparing".
-    """
-    records = source.records(split)
-    num_done = 0
-    with Workers(source, preparation, num_workers) as workers, closing(workers.chunks(records)) as chunks:
-        while group := list(islice(chunks, CHUNKS_AT_ONCE)):
-            num_done += sum(chunk.num_records for chunk in group)
-            if progress is not None:
-                progress("preparing", num_done, len(records))
-            yield Prepared(
-                samples=[sample for chunk in group for sample in samples_of(chunk, preparation)],
-                rows=[row for chunk in group for row in chunk.rows.tolist()],
-                problems=[problem for chunk in group for problem in chunk.problems],
-                num_records=sum(chunk.num_records for chunk in group),
-            )
 
 
 def _is_intact(path: Path, preparation: Preparation) -> bool:
@@ -204,3 +160,88 @@ def _write(
             "num_records": len(records),
         }
         return _Written(building, path, writer, about, parts, held.pop_all())
+
+
+def cache_folder(given: Path | str | None) -> Path:
+    """The folder of all stores: the given one, else `EGT_CACHE_DIR`, else `~/.cache/egt`."""
+    return Path(given or os.environ.get("EGT_CACHE_DIR") or "~/.cache/egt").expanduser()
+
+
+def store_name(source: Source, split: str, preparation: Preparation) -> str:
+    """The folder name of a store: readable words, and a hash of everything that decides its content."""
+    content = {
+        "format": FORMAT_VERSION,
+        "source": source.fingerprint(),
+        "split": split,
+        "preparation": stored_settings(preparation),
+    }
+    key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    words = re.sub(r"[^A-Za-z0-9_.]+", "-", f"{source.card.name}-{split}").strip("-.")
+    return f"{words[:80]}-{key[:32]}"
+
+
+@contextmanager
+def sole_builder(path: Path) -> Iterator[None]:
+    """Hold the lock of one store, which only saves double work: stores stay valid where there are no locks.
+
+    The operating system releases the lock of a builder that is killed.
+    """
+    with open(path.with_name(f".{path.name}.lock"), "w") as file:
+        locked = _lock(file.fileno(), path)
+        try:
+            if locked:
+                for leftover in path.parent.glob(f".{path.name}.*.building"):
+                    shutil.rmtree(leftover)
+            yield
+        finally:
+            if locked:
+                _unlock(file.fileno())
+
+
+def _lock(handle: int, path: Path) -> bool:
+    """True once the lock is ours, False where the system or the file system has no such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        log.info("%s: another process is preparing these graphs, waiting for it", path)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError as error:
+        log.info("%s: cannot be locked (%s), going on without", path, error.strerror)
+        return False
+    return True
+
+
+def _unlock(handle: int) -> None:
+    """Release the lock at once: closing the file would not while worker processes, which inherit it, live on."""
+    import fcntl
+
+    fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def building_folder(path: Path) -> Path:
+    """A new folder beside the final one, so that moving it there is one step."""
+    folder = path.with_name(f".{path.name}.{uuid.uuid4().hex}.building")
+    folder.mkdir()
+    return folder
+
+
+def publish(built: Path, path: Path) -> None:
+    """Move a finished folder into place at once; if another builder was first, keep theirs."""
+    try:
+        built.rename(path)
+    except OSError:
+        if not path.is_dir():
+            raise
+        shutil.rmtree(built)
+    sync_folder(path.parent)
+
+
+def discard(path: Path) -> None:
+    """Remove a damaged store; it stops being visible at once."""
+    away = path.with_name(f".{path.name}.{uuid.uuid4().hex}.building")
+    path.rename(away)
+    shutil.rmtree(away)

@@ -1,6 +1,7 @@
 """Chunks of a source in order, prepared by this process or by several.
 
-Chunks that took long to make are kept until the store is complete: a killed build goes on where it was.
+`prepare_in_memory` gives them as samples, for what is read once. On the way to a store, chunks that took long to make
+are kept until it is complete: a killed build goes on where it was.
 """
 
 from __future__ import annotations
@@ -18,22 +19,26 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import asdict, dataclass
+from itertools import islice
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from egt.encodings.encoding import Preparation
-from egt.encodings.store.chunks import Chunk, make_chunk
+from egt.encodings.encoding import Preparation, Sample
+from egt.encodings.store.chunks import Chunk, make_chunk, samples_of
 from egt.encodings.store.store_files import writing_in
 from egt.errors import RunError
-from egt.sources.source import Reading, Source
+from egt.sources.source import Progress, Reading, Source
 
 _Part = tuple[int, list[Any]]
 """The number of a chunk and its records."""
 CHUNK_RECORDS = 64
+CHUNKS_AT_ONCE = 32
+"""How many chunks are in memory at once where no store is written: about two thousand records."""
 CHUNKS_AHEAD = 3
 """How many chunks per worker may be in the making or waiting to be written: it bounds the memory."""
 
@@ -111,11 +116,54 @@ class Workers:
         return self._pool
 
 
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Some consecutive records of a split, prepared in memory.
+
+    Fields:
+        samples: their graphs with encodings, without those that could not be read.
+        rows: the row of the source that each sample came from.
+        problems: the rows with an error or a warning, without their graphs.
+        num_records: how many records there were.
+    """
+
+    samples: list[Sample]
+    rows: list[int]
+    problems: list[Reading]
+    num_records: int
+
+
+def prepare_in_memory(
+    source: Source,
+    split: str,
+    preparation: Preparation,
+    *,
+    num_workers: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Prepared]:
+    """The prepared graphs of a split, about two thousand at a time; no file is written.
+
+    Arguments as in `prepare`; the stage of which `progress` is told is "preparing".
+    """
+    records = source.records(split)
+    num_done = 0
+    with Workers(source, preparation, num_workers) as workers, closing(workers.chunks(records)) as chunks:
+        while group := list(islice(chunks, CHUNKS_AT_ONCE)):
+            num_done += sum(chunk.num_records for chunk in group)
+            if progress is not None:
+                progress("preparing", num_done, len(records))
+            yield Prepared(
+                samples=[sample for chunk in group for sample in samples_of(chunk, preparation)],
+                rows=[row for chunk in group for row in chunk.rows.tolist()],
+                problems=[problem for chunk in group for problem in chunk.problems],
+                num_records=sum(chunk.num_records for chunk in group),
+            )
+
+
 def _load_libraries(preparation: Preparation) -> None:
     """Load what encodings need, so that forked workers find it in their memory: numba alone takes them a second."""
     if any(encoding.stored for encoding in preparation.encodings):
-        import egt.encodings.reach
-        import egt.encodings.triplets  # noqa: F401
+        pass
 
 
 _job: tuple[Source, Preparation]

@@ -8,10 +8,150 @@ import torch
 from torch import Tensor, nn
 
 from egt.batching.packed import Packed
+from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
+from egt.nn.dropout import Dropout, RandomMasking
+from egt.nn.kernels.fused import NEVER, PairWeights, RandomStream, RandomStreams, pair_pass
 from egt.nn.kernels.node_operator import node_update, norm_linear
-from egt.nn.kernels.passes import activation_name, packed
 from egt.nn.layer import EGTLayer
+from egt.nn.pair_pass import CentralityGate, EdgePass, FrozenEdges, Logits, NoGate, PairPass, ResidualEdges, SigmoidGate
+from egt.nn.randomness import Stream, derive
+
+_NO_CLIP = (float("-inf"), float("inf"))
+_ACTIVATIONS: dict[type[nn.Module], str] = {nn.ELU: "elu", nn.GELU: "gelu", nn.ReLU: "relu", nn.SiLU: "silu"}
+
+
+class FusedPairPass(PairPass):
+    """`PairPass` as one operator of the CPU kernel."""
+
+    def __init__(
+        self,
+        logits: Logits,
+        masking: RandomMasking,
+        gate: NoGate | SigmoidGate,
+        dropout: Dropout,
+        edges: ResidualEdges | FrozenEdges,
+    ) -> None:
+        super().__init__(logits, masking, gate, dropout, edges)
+        self.centrality = isinstance(gate, CentralityGate)
+        self.updates_edges = isinstance(edges, ResidualEdges)
+        self.activation = activation_name(edges.ffn.activation) if isinstance(edges, ResidualEdges) else "elu"
+
+    def forward(self, qkv: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
+        """See `PairPass.forward`."""
+        only_virtual = context.only_virtual_rows and not self.updates_edges  # an edge update needs all rows
+        out, updated = pair_pass(
+            qkv.flatten(-3),
+            e,
+            packed(context).size_tensor,
+            _weights(self.logits, self.edges, self.gate),
+            scale=self.logits.scale,
+            clip=self.logits.clip or _NO_CLIP,
+            allowed=None if context.allowed is None else context.allowed.squeeze(-1),
+            centrality=self.centrality,
+            num_virtual_nodes=context.layout.num_virtual,
+            query_rows=context.layout.num_virtual if only_virtual else 0,
+            activation=self.activation,
+            norm_eps=_eps(self.logits.norm_e),
+            ffn_norm_eps=_ffn_eps(self.edges),
+            masks_gates=self.masking.gates,
+            random=RandomStreams(
+                _stream(self.masking, Stream.ATTENTION_MASK, context),
+                _stream(self.dropout, self.dropout.stream, context),
+                *_edge_streams(self.edges, context),
+            ),
+            overwrite=_may_overwrite(context),
+        )
+        assert out is not None
+        return out.unflatten(-1, qkv.shape[-2:]), e if updated is None else updated
+
+
+class FusedEdgePass(EdgePass):
+    """`EdgePass` as one operator of the CPU kernel."""
+
+    def __init__(self, logits: Logits, edges: ResidualEdges) -> None:
+        super().__init__(logits, edges)
+        self.activation = activation_name(edges.ffn.activation)
+
+    def forward(self, qk: Tensor, e: Tensor, context: AttentionContext) -> Tensor:
+        """See `EdgePass.forward`."""
+        _, updated = pair_pass(
+            qk.flatten(-3),
+            e,
+            packed(context).size_tensor,
+            _weights(self.logits, self.edges, None),
+            scale=self.logits.scale,
+            clip=self.logits.clip or _NO_CLIP,
+            edges_only=True,
+            activation=self.activation,
+            norm_eps=_eps(self.logits.norm_e),
+            ffn_norm_eps=_ffn_eps(self.edges),
+            random=RandomStreams(NEVER, NEVER, *_edge_streams(self.edges, context)),
+            overwrite=_may_overwrite(context),
+        )
+        assert updated is not None
+        return updated
+
+
+def activation_name(activation: nn.Module) -> str:
+    """Return the kernel's name of a non-linearity."""
+    name = _ACTIVATIONS.get(type(activation))
+    if name is None or getattr(activation, "alpha", 1.0) != 1.0 or getattr(activation, "approximate", "none") != "none":
+        known = ", ".join(kind.__name__ for kind in _ACTIVATIONS)
+        raise ConfigError(f"the CPU kernel knows the activations {known}, not {activation}; use the backend 'plain'")
+    return name
+
+
+def packed(context: AttentionContext) -> Packed:
+    """Return the layout of a batch, which must be packed."""
+    if not isinstance(context.layout, Packed):
+        raise ConfigError(
+            f"the CPU kernel computes packed batches, not {type(context.layout).__name__.lower()} ones; "
+            "collate them packed, or build the model with the backend 'plain'"
+        )
+    return context.layout
+
+
+def _may_overwrite(context: AttentionContext) -> bool:
+    return context.owns_edges and torch.is_inference_mode_enabled() and not torch.compiler.is_compiling()
+
+
+def _stream(part: Dropout | RandomMasking, stream: Stream, context: AttentionContext) -> RandomStream:
+    if not part.training or part.probability == 0:
+        return NEVER
+    return RandomStream(part.probability, derive(context.keys, part.layer, stream))
+
+
+def _edge_streams(edges: ResidualEdges | FrozenEdges, context: AttentionContext) -> tuple[RandomStream, ...]:
+    """Return the dropout of the edge update and of its feed-forward block."""
+    if isinstance(edges, FrozenEdges):
+        return ()
+    return tuple(_stream(dropout, dropout.stream, context) for dropout in (edges.dropout, edges.ffn.dropout))
+
+
+def _eps(norm: nn.Module) -> float:
+    return norm.eps if isinstance(norm, nn.LayerNorm) else 0.0
+
+
+def _ffn_eps(edges: ResidualEdges | FrozenEdges) -> float:
+    return 0.0 if isinstance(edges, FrozenEdges) else _eps(edges.ffn.norm)
+
+
+def _weights(logits: Logits, edges: ResidualEdges | FrozenEdges, gate: NoGate | SigmoidGate | None) -> PairWeights:
+    weights = PairWeights(
+        E=_pair(logits.E),
+        norm=_pair(logits.norm_e) if isinstance(logits.norm_e, nn.LayerNorm) else None,
+        G=_pair(gate.G) if isinstance(gate, SigmoidGate) else None,
+    )
+    if isinstance(edges, FrozenEdges):
+        return weights
+    ffn = edges.ffn
+    assert isinstance(ffn.norm, nn.LayerNorm)
+    return weights._replace(O=_pair(edges.O_e), ffn_norm=_pair(ffn.norm), W1=_pair(ffn.W1), W2=_pair(ffn.W2))
+
+
+def _pair(module: nn.Linear | nn.LayerNorm) -> tuple[Tensor, Tensor]:
+    return module.weight, module.bias
 
 
 class FusedLayer(EGTLayer):

@@ -17,8 +17,7 @@ from egt.errors import DataError, EgtError
 from egt.graph import Graph
 from egt.sources.custom.division import Division, target_matrix
 from egt.sources.custom.link import count_links, hide_links, split_links
-from egt.sources.custom.raw import Column, RawData, RawGraph, encode_target, missing_in, text_of
-from egt.sources.custom.raw_to_graph import build_graph, merge_edges, strange_label
+from egt.sources.custom.raw import Column, RawData, RawGraph, encode_target, missing_in, strange_label, text_of
 from egt.sources.custom.roles import find_id, find_smiles
 from egt.sources.custom.schema import CustomSchema
 from egt.sources.molecules import graphs_from_smiles
@@ -163,6 +162,8 @@ class CustomSource:
         return [self._built(record) for record in records]
 
     def _built(self, record: CustomRecord) -> tuple[Graph, str] | EgtError:
+        from egt.sources.custom.raw_to_graph import build_graph  # here: molecules need none of it
+
         if record.graph is None:
             return DataError("the row holds no graph")
         try:
@@ -229,6 +230,8 @@ class CustomSource:
         graph = self._raw.graphs[row]
         if graph is None:
             return None
+        from egt.sources.custom.raw_to_graph import merge_edges
+
         edges = graph.edges[:, ((graph.edges >= 0) & (graph.edges < graph.num_nodes)).all(axis=0)]
         directed = self.schema.is_directed(graph.directed)
         return graph.num_nodes, merge_edges(edges, None, graph.num_nodes, directed=directed).index.shape[1]
@@ -275,5 +278,5 @@ def _graph_targets(raw: RawData, schema: CustomSchema) -> tuple[NDArray[np.float
         if column is None or not encode_target(column, schema.classes)[1]:
             continue
         for row in np.flatnonzero(np.isnan(targets[:, position]) & ~missing_in(column)):
-            warnings[int(row)] = strange_label(name, text_of(column[row]), schema)
+            warnings[int(row)] = strange_label(name, text_of(column[row]), schema.classes)
     return targets, warnings

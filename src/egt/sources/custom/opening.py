@@ -13,10 +13,19 @@ from egt.errors import DataError
 from egt.graph import Level
 from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.division import Division, divide
-from egt.sources.custom.formats import FORMATS, Format
 from egt.sources.custom.formats.tables import Tables
 from egt.sources.custom.infer import infer
-from egt.sources.custom.raw import LARGEST, Column, RawData, as_numbers, missing_in, sorted_texts, text_of
+from egt.sources.custom.raw import (
+    FORMATS,
+    LARGEST,
+    Column,
+    Format,
+    RawData,
+    as_numbers,
+    missing_in,
+    sorted_texts,
+    text_of,
+)
 from egt.sources.custom.schema import CustomSchema, Feature, SplitKind, SplitPlan
 
 

@@ -8,16 +8,17 @@ and vectors always continuous; only plain numbers are guessed about.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from egt.errors import DataError
 from egt.graph import IntArray
+from egt.parts import Registry
 
 Column = NDArray[Any]
 Columns = Mapping[str, Column]
@@ -77,6 +78,37 @@ class RawData:
     def is_molecules(self) -> bool:
         """Whether each row is a SMILES string."""
         return self.format == "molecules"
+
+
+class Format:
+    """One kind of raw data.
+
+    Fields:
+        what: the data in words, for the message that lists what can be read.
+    """
+
+    what: ClassVar[str]
+
+    @staticmethod
+    def fits(data: Any) -> bool:
+        """Whether this is the format of some data: a `Path` that exists, or Python objects."""
+        raise NotImplementedError
+
+    @staticmethod
+    def read(data: Any) -> RawData:
+        """The columns of the data; raises a `DataError` if it cannot be read as a whole."""
+        raise NotImplementedError
+
+
+FORMATS: Registry[type[Format]] = Registry("file format", "egt.sources.custom.formats")
+
+
+def one_or_many(data: Any, kind: Callable[[Any], bool]) -> list[Any]:
+    """The objects of a kind: the given one, or all items of a list or data set of them; else none."""
+    if kind(data):
+        return [data]
+    items = list(data) if isinstance(data, Iterable) and not isinstance(data, str | Mapping) else []
+    return items if all(kind(item) for item in items) else []
 
 
 def text_of(value: Any) -> str:
@@ -173,6 +205,12 @@ def encode_target(column: Column, classes: Sequence[str]) -> tuple[NDArray[np.fl
         else:
             strange.append(name)
     return encoded, strange
+
+
+def strange_label(name: str, value: str, classes: Sequence[str]) -> str:
+    """The warning about a label that is neither a number nor a known class."""
+    allowed = f"one of {', '.join(classes[:10])}" if classes else "a finite number"
+    return f"label {name!r} is {value!r}, not {allowed}: treated as missing"
 
 
 def as_numbers(column: Column) -> tuple[NDArray[np.float64], list[str]]:

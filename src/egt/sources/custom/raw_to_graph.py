@@ -19,6 +19,7 @@ from egt.sources.custom.raw import (
     as_numbers,
     encode_target,
     missing_in,
+    strange_label,
     text_of,
 )
 from egt.sources.custom.schema import CustomSchema, Feature
@@ -224,13 +225,7 @@ def _targets(
             continue
         targets[:, position], strange = encode_target(columns[name], schema.classes)
         if strange:
-            warnings.append(strange_label(name, strange[0], schema))
+            warnings.append(strange_label(name, strange[0], schema.classes))
     if scored is not None:
         targets[~scored] = np.nan
     return targets
-
-
-def strange_label(name: str, value: str, schema: CustomSchema) -> str:
-    """The warning about a label that is neither a number nor a known class."""
-    allowed = f"one of {', '.join(schema.classes[:10])}" if schema.classes else "a finite number"
-    return f"label {name!r} is {value!r}, not {allowed}: treated as missing"

@@ -13,8 +13,17 @@ import numpy as np
 
 from egt.errors import DataError
 from egt.graph import UNKNOWN, Graph
-from egt.sources.custom.formats import FORMATS, Format, one_or_many
-from egt.sources.custom.raw import Column, RawData, RawGraph, digest_of_graphs, expanded, objects
+from egt.sources.custom.raw import (
+    FORMATS,
+    Column,
+    Format,
+    RawData,
+    RawGraph,
+    digest_of_graphs,
+    expanded,
+    objects,
+    one_or_many,
+)
 
 NODE_CATEGORY, NODE_VALUES = "node_category", "node_values"
 EDGE_CATEGORY, EDGE_VALUES, EDGE_WEIGHT = "edge_category", "edge_values", "edge_weight"

@@ -28,11 +28,12 @@ import numpy as np
 
 from egt.errors import DataError
 from egt.graph import IntArray
-from egt.sources.custom.formats import FORMATS, Format
 from egt.sources.custom.formats.tables import open_text
 from egt.sources.custom.raw import (
+    FORMATS,
     Column,
     Columns,
+    Format,
     RawData,
     RawGraph,
     column_of_values,

@@ -10,16 +10,18 @@ import numpy as np
 
 from egt.errors import DataError
 from egt.graph import Graph
-from egt.sources.custom.formats import FORMATS, Format, one_or_many
 from egt.sources.custom.raw import (
+    FORMATS,
     Column,
     Columns,
+    Format,
     RawData,
     RawGraph,
     column_of_values,
     digest_of_files,
     digest_of_graphs,
     expanded,
+    one_or_many,
     text_of,
     with_mask_split,
 )

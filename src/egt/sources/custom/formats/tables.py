@@ -22,10 +22,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from egt.errors import DataError
-from egt.sources.custom.formats import FORMATS, Format, one_or_many
 from egt.sources.custom.raw import (
+    FORMATS,
     Column,
     Columns,
+    Format,
     RawData,
     column_of_numbers,
     column_of_values,
@@ -33,6 +34,7 @@ from egt.sources.custom.raw import (
     digest_of_graphs,
     is_exact,
     objects,
+    one_or_many,
 )
 
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")

@@ -21,9 +21,18 @@ import numpy as np
 
 from egt.errors import DataError
 from egt.graph import IntArray
-from egt.sources.custom.formats import FORMATS, Format
 from egt.sources.custom.formats.tables import TABLE_SUFFIXES, Table, read_table
-from egt.sources.custom.raw import Column, Columns, RawData, RawGraph, digest_of_files, text_of, with_mask_split
+from egt.sources.custom.raw import (
+    FORMATS,
+    Column,
+    Columns,
+    Format,
+    RawData,
+    RawGraph,
+    digest_of_files,
+    text_of,
+    with_mask_split,
+)
 
 NAMES = {
     "graph": ("graph", "graph_id"),

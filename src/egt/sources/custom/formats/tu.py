@@ -14,9 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.errors import DataError
-from egt.sources.custom.formats import FORMATS, Format
 from egt.sources.custom.formats.tables import open_text
-from egt.sources.custom.raw import Column, RawData, RawGraph, digest_of_files, expanded, text_of
+from egt.sources.custom.raw import (
+    FORMATS,
+    Column,
+    Format,
+    RawData,
+    RawGraph,
+    digest_of_files,
+    expanded,
+    text_of,
+)
 
 FILES = (
     "A", "graph_indicator", "graph_labels", "graph_attributes",

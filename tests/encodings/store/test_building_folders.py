@@ -9,7 +9,7 @@ import pytest
 
 from egt.encodings.distances import ShortestPaths
 from egt.encodings.encoding import Preparation
-from egt.encodings.store.place import building_folder, cache_folder, publish, store_name
+from egt.encodings.store.building import building_folder, cache_folder, publish, store_name
 from egt.errors import ConfigError
 from egt.graph import FeatureSchema, Graph
 from egt.inputs.degree import Degrees
