@@ -33,7 +33,7 @@ def test_a_fingerprint_knows_a_molecule_however_it_is_written() -> None:
 def test_a_forest_tells_alcohols_from_chlorides(kind: str) -> None:
     chains = ["C" * k for k in range(1, 13)]
     graphs = [molecule(f"{c}O", 1.0) for c in chains] + [molecule(f"{c}Cl", 0.0) for c in chains]
-    target = TargetSchema("graph", kind, ("y",))  # type: ignore[arg-type]
+    target = TargetSchema("graph", kind, ("y",))
     answers = Forest(graphs, target, seed=0).predict([molecule("CC(C)CO"), molecule("CC(C)CCl")])
     assert [answer.shape for answer in answers] == [(1, 1)] * 2
     assert answers[0][0, 0] > answers[1][0, 0]
@@ -56,7 +56,7 @@ def test_the_tour_goes_to_the_two_nearest() -> None:
 
 
 def two_paths(**more: object) -> Graph:
-    return Graph.undirected(num_nodes=6, edge_index=[[0, 1, 3, 4], [1, 2, 4, 5]], id="g", **more)  # type: ignore[arg-type]
+    return Graph.undirected(num_nodes=6, edge_index=[[0, 1, 3, 4], [1, 2, 4, 5]], id="g", **more)
 
 
 def test_labels_spread_from_training_nodes_of_the_same_graph() -> None:

@@ -76,7 +76,7 @@ def test_runs_made_in_different_ways_are_never_averaged() -> None:
     ],
 )
 def test_other_data_is_marked(changes: dict[str, object], mark: str) -> None:
-    other = replace(record(), **changes)  # type: ignore[arg-type]
+    other = replace(record(), **changes)
     assert any(mark in each for each in other.marks())
     assert other.mark() == "substitute data"
 
@@ -137,7 +137,19 @@ def test_a_run_on_custom_data_gets_its_plots(
               "multiclass": ["abc"[k % 3] for k in range(20)]}[kind]  # fmt: skip
     table = molecules(tmp_path / "data.csv", y=values)
     split = ["split=random", "split.fractions=[0.4, 0.2, 0.4]"]
-    trained = egt(capsys, "train", table, "--target", "y", "--set", *split, *TINY, "--out", tmp_path / "run")
+    trained = egt(
+        capsys,
+        "train",
+        table,
+        "--target",
+        "y",
+        "--set",
+        *split,
+        *TINY,
+        "trainer.backend=plain",
+        "--out",
+        tmp_path / "run",
+    )
     assert trained.code == 0, trained.err
     done = egt(capsys, "report", tmp_path / "run", "-o", tmp_path / "report", "--json")
     assert done.code == 0, done.err
@@ -174,6 +186,20 @@ def test_the_table_of_a_readme_is_replaced_between_its_marks(
     with pytest.raises(DataError, match="there is no table of results"):
         with_readme_table("# nothing\n", [], "README.md")
     assert readme_table([]).startswith("No run")
+
+
+def test_results_are_kept_and_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, mae in (("one", 0.15), ("two", 0.14)):
+        (tmp_path / name).mkdir()
+        write_record(record(mae=mae), tmp_path / name)
+    for _ in range(2):
+        assert egt(capsys, "report", tmp_path / "one", "--keep", tmp_path / "kept").code == 0
+    (kept,), _ = read_records([tmp_path / "kept"])
+    assert kept.metrics["test"]["mae"] == 0.15
+    assert kept.machine
+    done = egt(capsys, "report", tmp_path / "two", "--keep", tmp_path / "kept")
+    assert done.code == 2
+    assert "results are not replaced" in done.err
 
 
 def test_what_is_no_run_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,10 +66,10 @@ def test_a_sleeper_finds_out_that_it_lost_its_run(tmp_path: Path, monkeypatch: p
     place = tmp_path / "seed0"
     with claimed(place) as claim:
         assert claim is not None
-        claim.on_step(None, None)  # type: ignore[arg-type]
+        claim.on_step(None, None)
         other_machine(place, 2, 0)
         with pytest.raises(RunStopped, match="another process has taken over"):
-            claim.on_step(None, None)  # type: ignore[arg-type]
+            claim.on_step(None, None)
     assert holder(place) == "elsewhere"  # what is not ours stays
 
 

@@ -19,6 +19,7 @@ SETTINGS = (
     "model.num_heads=1",
     "data.batch_size=4",
     "trainer.trackers=[]",
+    "trainer.backend=plain",
 )
 GRAPHS = "data.options={split_sizes: {train: 8, val: 3, test: 3}}"
 

@@ -22,6 +22,7 @@ def report(
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     predictions: Annotated[bool, Flag] = False,
     readme: Path | None = None,
+    keep: Path | None = None,
     json: Annotated[bool, Flag] = False,
 ) -> None:
     """Report finished runs: tables beside the paper's, learning curves, and plots of predictions.
@@ -31,10 +32,11 @@ def report(
         output: The folder to write to: report.html, report.md, results.csv, runs.csv and a page for each run.
         predictions: Plot the predictions of benchmark runs as well; of your own data they always are.
         readme: The README whose table of results is made again.
+        keep: A folder to keep the results in, as ROW/seedK/result.json; run it on the machine of the runs.
         json: Print one JSON object as the last line.
     """
     from egt.errors import DataError
-    from egt.reporting.record import read_records
+    from egt.reporting.record import keep_record, read_records
     from egt.reporting.report import as_json, write_report
     from egt.reporting.results import collect, sheets
 
@@ -42,6 +44,9 @@ def report(
         raise DataError("give the folder of a run, or of several: egt report runs/paper")
     records, unfinished = read_records(runs)
     results = collect(records)
+    if keep is not None:
+        for record in records:
+            say(f"kept {keep_record(record, keep)}")
     if readme is not None:
         _write_readme(readme, results)
     if output is not None:

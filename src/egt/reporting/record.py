@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import json
 import math
 import os
@@ -211,6 +212,7 @@ def read_run(folder: Path) -> RunRecord:
         split_sizes=data.get("card", {}).get("split_sizes", {}),
         data_notes=data.get("card", {}).get("notes", ""),
         versions=card.get("versions", {}),
+        date=datetime.datetime.fromtimestamp((place / _CARD).stat().st_mtime, datetime.UTC).date().isoformat(),
         folder=str(folder),
     )
 
@@ -220,6 +222,23 @@ def write_record(record: RunRecord, folder: Path) -> None:
     draft = folder / f".{RESULT}.{os.getpid()}"
     draft.write_text(replace(record, folder="").to_json(), encoding="utf-8")
     draft.replace(folder / RESULT)
+
+
+def keep_record(record: RunRecord, folder: Path) -> Path:
+    """Write a result where results are kept, FOLDER/ROW/seedK/result.json; one that is there is never replaced.
+
+    Raises:
+        DataError: there is another result of the same row and seed.
+    """
+    place = folder / record.name / f"seed{record.seed}"
+    signed = replace(record, machine=record.machine or machine(), folder="")
+    if (place / RESULT).exists():
+        if RunRecord.from_json(place / RESULT).metrics != record.metrics:
+            raise DataError(f"{place}: holds another result; keep this one in another folder, results are not replaced")
+        return place
+    place.mkdir(parents=True, exist_ok=True)
+    write_record(signed, place)
+    return place
 
 
 def config_of(record: RunRecord) -> RunConfig:

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from egt.errors import ConfigError, RunStopped
 from egt.training.callbacks import Callback
-from egt.training.progress import StepSums
 
 if TYPE_CHECKING:
+    from egt.training.checkpoint import StepSums
     from egt.training.state import State
 
 HEARTBEAT_SECONDS = 30.0

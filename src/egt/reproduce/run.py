@@ -124,7 +124,7 @@ def _do(run: RowRun, order: Order, claim: Claim, start: Path | None, watch: Prog
 
 
 def _signed(record: RunRecord) -> RunRecord:
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    date = record.date or datetime.datetime.now(datetime.UTC).date().isoformat()
     return replace(record, machine=machine(), date=date)
 
 
