@@ -18,7 +18,7 @@ from egt.sources.source import TargetSchema
 
 Rows = NDArray[np.float64]
 
-_BITS, _RADIUS, _TREES = 2048, 2, 300
+_SIZE, _RADIUS, _TREES = 2048, 2, 300
 _SURE = 1e-6
 
 
@@ -32,8 +32,8 @@ class Rule(Protocol):
 class Forest:
     """Morgan fingerprints of molecules and a random forest for each target, on its labels that are not missing.
 
-    The fingerprint is made of the categories that the model reads: 2,048 bits, each hit by the hash of an atom with its
-    neighborhood of up to 2 bonds.
+    The fingerprint is made of the categories that the model reads: 2,048 counts of how many atoms hash there, each with
+    its neighborhood of up to 2 bonds.
 
     Args:
         graphs: to learn from.
@@ -144,22 +144,22 @@ RULES: dict[str, Callable[[Sequence[Graph], TargetSchema, int], Rule]] = {
 
 
 def fingerprint(graph: Graph) -> NDArray[np.uint8]:
-    """(2048,) bits of a molecule: hashes of every atom with its neighborhood of 0, 1 and 2 bonds (Morgan, 1965)."""
+    """(2048,) counts of a molecule: hashes of every atom with its neighborhood of 0, 1 and 2 bonds (Morgan, 1965)."""
     i, j = graph.edge_index.tolist()
     bonds = [row.tobytes() for row in graph.edge_categories]
     degree = np.bincount(graph.edge_index[0], minlength=graph.num_nodes)
     codes = [
         zlib.crc32(row.tobytes() + bytes([min(d, 255)])) for row, d in zip(graph.node_categories, degree, strict=True)
     ]
-    bits = np.zeros(_BITS, np.uint8)
+    counts = np.zeros(_SIZE, np.uint8)
     for _ in range(_RADIUS):
-        bits[[code % _BITS for code in codes]] = 1
+        np.add.at(counts, [code % _SIZE for code in codes], 1)
         around: list[list[int]] = [[] for _ in codes]
         for a, b, bond in zip(i, j, bonds, strict=True):
             around[a].append(zlib.crc32(bond, codes[b]))
         codes = [zlib.crc32(repr(sorted(heard)).encode(), code) for code, heard in zip(codes, around, strict=True)]
-    bits[[code % _BITS for code in codes]] = 1
-    return bits
+    np.add.at(counts, [code % _SIZE for code in codes], 1)
+    return counts
 
 
 def _two_nearest(graph: Graph) -> Rows:

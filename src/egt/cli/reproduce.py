@@ -76,8 +76,10 @@ def _show_plan(order: Order, found: list[Estimate], json: bool) -> None:
     for each in (each for each in found if each.run.seed == 0):
         seeds = [other for other in found if other.run.row.name == each.run.row.name]
         left = sum(1 for other in seeds if other.state != "done")
-        rows.append((each.run.row.name, f"{left} of {len(seeds)}", *_needs(each, left), _source(each)))
-    columns = ("row", "runs to do", "parameters", "memory", "epochs", "s/epoch", "hours in all", "sizes from")
+        rows.append((each.run.row.name, f"{left} of {len(seeds)}", *_needs(each, left)))
+        if each.error:
+            say(f"{each.run.row.name}: {each.error}")
+    columns = ("row", "to do", "parameters", "memory", "epochs", "s/epoch", "hours")
     print_table(f"egt reproduce {order.table}: what would run here", columns, rows)
     hours = sum(
         each.plan.seconds_per_epoch * each.plan.epochs / 3600 for each in found if each.plan and each.state != "done"
@@ -96,10 +98,6 @@ def _needs(each: Estimate, runs: int) -> tuple[str, ...]:
         f"{plan.seconds_per_epoch:,.0f}",
         f"{runs * plan.seconds_per_epoch * plan.epochs / 3600:,.1f}",
     )
-
-
-def _source(each: Estimate) -> str:
-    return each.error or (each.plan.sizes_from if each.plan else "no network: minutes")
 
 
 def _as_json(each: Estimate) -> dict[str, object]:
