@@ -15,7 +15,7 @@ import yaml
 from tests.cli.runs import SMILES, TINY, molecules
 
 PLUGIN = Path(__file__).parent / "plugin"
-PARTS = ("model.pair_inputs+={kind: heat_kernel, times: [1.0]}", "model.readout.kind=moments", "task.kind=poisson")
+PARTS = ("model.pair_inputs+={kind: common_neighbors, most: 3}", "model.readout.kind=moments", "task.kind=poisson")
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_a_run_records_where_its_parts_come_from(trained: Path) -> None:
     config = yaml.safe_load((trained / "run" / "artifact" / "config.yaml").read_text())
     assert config["plugins"] == ["egt_moments"]
     assert config["model"]["readout"] == {"kind": "moments"}
-    assert config["model"]["pair_inputs"][-1] == {"kind": "heat_kernel", "times": [1.0]}
+    assert config["model"]["pair_inputs"][-1] == {"kind": "common_neighbors", "most": 3}
     assert config["task"] == {"kind": "poisson", "names": ["rings"], "auxiliary": []}
 
 

@@ -98,8 +98,8 @@ class StartConfig(Section):
     """The model whose weights a run starts from, and what of it is kept and trained; written by `egt train --from`.
 
     `artifact` is its folder, `name` that of its run, `sha256` the checksum of its weights. The last
-    linear map starts anew unless `keep_head`. Layers below `freeze_below`, and the embeddings, stay as they are; `tune`
-    "edges" trains the edge channel alone and keeps the head.
+    linear map is re-initialized unless `keep_head`. Layers below `freeze_below`, and the embeddings, stay unchanged;
+    `tune` "edges" trains the edge channel alone and keeps the head.
     """
 
     artifact: str
