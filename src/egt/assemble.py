@@ -139,6 +139,8 @@ def _hidden(model: ModelConfig, ratios: Sequence[float]) -> list[int]:
 
 def _layers(model: ModelConfig, backend: LayerClasses, *, edges_are_read: bool) -> list[nn.Module]:
     """Make all layers alike except the last: what nobody reads behind it is left out (it shows in parameter counts)."""
+    if model.layer is not None:
+        return [model.layer.module(model) for _ in range(model.num_layers)]
     layers: list[nn.Module] = [
         _layer(model, backend, k, frozen=not model.updates_edges) for k in range(model.num_layers - 1)
     ]

@@ -35,7 +35,7 @@ def describe_start(
     path = find_artifact(artifact)
     name = read_config(path / CONFIG).name
     return StartConfig(
-        artifact=str(Path(artifact).resolve()),
+        artifact=str((Path(artifact) if Path(artifact).exists() else path).resolve()),
         name=name,
         sha256=weights_sha256(path),
         keep_head=keep_head,
