@@ -86,6 +86,21 @@ def test_python_predicts_what_the_command_does(trained: Path, installed: Path) -
     assert float(row["rings"]) == pytest.approx(float(done.stdout), rel=1e-6)
 
 
+def test_python_trains_and_resumes_with_the_parts(trained: Path, installed: Path) -> None:
+    code = (
+        "import egt\n"
+        f"settings = {[*(s for s in TINY if not s.startswith('trainer')), *PARTS]!r}\n"
+        "for epochs in (1, 2):\n"
+        "    run = egt.train('rings.csv', target='rings', set=[*settings, f'trainer.max_epochs={epochs}'],\n"
+        "                    out='python', resume=epochs > 1, progress=False)\n"
+        "assert len(run.history) == 2\n"
+        "assert run.artifact.config.plugins == ('egt_moments',)\n"
+        "assert list(run.predict(['CCO']).to_pandas().columns)[2:4] == ['rings', 'rings_count']\n"
+    )
+    done = python("-c", code, where=trained, plugin=installed)
+    assert done.returncode == 0, done.stderr
+
+
 def test_without_the_package_the_error_names_it(trained: Path) -> None:
     for command in (["evaluate", "run"], ["predict", "run", "CCO"], ["train", "run", "--resume"]):
         done = python("-m", "egt", *command, where=trained, plugin=None)
