@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from egt.cli.output import Bars, print_json, say
+from egt.cli.output import Bars, print_json, say, with_smiles
 from egt.errors import DataError
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ def predict(
     *inputs: str,
     split: str | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    smiles: str | None = None,
+    keep: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Predict for files or SMILES: one row for each row of the input, in order, bad rows in place with the reason.
@@ -34,9 +37,13 @@ def predict(
     Args:
         artifact: The folder that `egt train` wrote.
         inputs: Files or folders in the format of the training data, or SMILES.
-        split: Predict this split of the data that the model was trained on, instead of inputs.
+        split: Predict this split of the data that the model was trained on, instead of inputs; its labels are beside
+            the predictions (NAME_true).
         output: The CSV file to write; standard output by default. A .npz file gets the array `y_pred`, as the
             evaluator of OGB's PCQM4Mv2 takes it (`--split test -o y_pred_pcqm4m-v2_test-dev.npz`).
+        smiles: Column of the inputs that holds the SMILES, where its name does not tell.
+        keep: Columns of the input to keep beside the predictions, or patterns such as `*`.
+        settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
         json: Print one JSON object as the last line.
     """
     from egt.execution.processes import join_processes, leave_processes
@@ -48,17 +55,20 @@ def predict(
     if output is not None:
         _check_writable(output)
     processes = join_processes()
-    model = load(artifact, processes=processes)
+    model = load(artifact, processes=processes, set=with_smiles(settings, smiles))
     with Bars(shown=not json and not processes.rank) as bars:
-        found = model.predict_split(split, watch=bars) if split is not None else join([*_each(model, inputs, bars)])
+        if split is not None:
+            found = model.predict_split(split, keep=keep, watch=bars)
+        else:
+            found = join([*_each(model, inputs, keep, bars)])
     leave_processes()
     if not processes.rank:  # the first process writes what all have computed
         _write(found, output, json)
 
 
-def _each(model: Predictor, inputs: Iterable[str], bars: Bars) -> Iterator[Predictions]:
+def _each(model: Predictor, inputs: Iterable[str], keep: Sequence[str], bars: Bars) -> Iterator[Predictions]:
     for data in _grouped(inputs):
-        yield model.predict(data, watch=_about(bars, data if isinstance(data, str) else "SMILES"))
+        yield model.predict(data, keep=keep, watch=_about(bars, data if isinstance(data, str) else "SMILES"))
 
 
 def _about(bars: Bars, name: str) -> Progress:

@@ -69,6 +69,8 @@ def _as_text(value: Any) -> Any:
 class TrainerConfig(Section):
     """How long, where and how carefully. `select` decides which weights a run leaves.
 
+    `patience` ends a run early, after so many epochs without a better validation; None trains to the end. What is
+    better is decided by the validation loss, or with `select_by` "metric" by the metric of the task.
     `recompute` runs each layer again in the backward pass instead of keeping what is inside (the fused kernel on a CPU
     does so by itself). `compile` hands the layers to `torch.compile`, on the padded layout; it takes minutes to start.
     `backend` computes the layers: "cpu" is the fused kernel, "plain" is PyTorch, "auto" is the fastest one that can.
@@ -79,6 +81,8 @@ class TrainerConfig(Section):
     max_epochs: PositiveInt | None = None
     max_steps: PositiveInt | None = None
     select: Literal["best", "last"] = "best"
+    select_by: Literal["loss", "metric"] = "loss"
+    patience: PositiveInt | None = None
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
     devices: PositiveInt | Literal["auto"] = 1
     num_nodes: PositiveInt = 1

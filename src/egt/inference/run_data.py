@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +42,13 @@ def open_source(
     return open_custom(config.data.source if data is None else data, schema=schema, split=schema.split)
 
 
-def open_new(config: RunConfig, data: Any) -> Source:
+def open_new(config: RunConfig, data: Any, overrides: Mapping[str, Any] | None = None) -> Source:
     """New data for the model of a run; its rows are the split "all".
 
     Args:
         config: the run, which says how raw data becomes graphs.
         data: SMILES strings, `Graph`s, the path of a file or folder, a data frame, NetworkX graphs or PyG data.
+        overrides: the columns `smiles` and `id` of this data, where they are not called as in training.
     """
     if isinstance(data, Sequence) and not data:
         raise DataError("there is nothing to predict: the list is empty")
@@ -58,7 +59,7 @@ def open_new(config: RunConfig, data: Any) -> Source:
 
         # Graphs for a model of other data have the categories and values that it reads.
         return GraphsSource({ALL: graphs}, schema.target(), feature_schema(config.model))
-    return open_custom(data, schema=schema)
+    return open_custom(data, schema=schema, overrides=overrides)
 
 
 def reading_schema(config: RunConfig) -> CustomSchema:

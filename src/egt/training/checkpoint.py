@@ -69,6 +69,16 @@ class Progress:
     best: Best | None = None
     history: list[dict[str, float]] = field(default_factory=list)
 
+    @property
+    def best_row(self) -> dict[str, float]:
+        """The row of the best epoch so far."""
+        return next(row for row in self.history if self.best is not None and row["epoch"] == self.best.epoch)
+
+    @property
+    def epochs_since_best(self) -> int:
+        """How many epochs were finished after the best one."""
+        return 0 if self.best is None else len(self.history) - 1 - self.best.epoch
+
     def as_json(self) -> dict[str, Any]:
         """What `from_json` takes."""
         return asdict(self)

@@ -13,7 +13,7 @@ from egt.errors import ConfigError
 from egt.execution.execution import Execution, execution
 from egt.execution.memory import available_memory, prediction_bytes
 from egt.execution.processes import device_of, num_devices, share_of_batch
-from egt.inference.forward import evaluation_budget
+from egt.inference.forward import evaluation_budget, graphs_at_once
 from egt.training.footprint import Footprint, measure_footprint, num_parameters
 
 log = logging.getLogger(__name__)
@@ -90,14 +90,15 @@ def _check_largest(
     if needed > free:
         raise ConfigError(
             f"graph {store[number].graph.id!r} of the {name} split has {nodes:,} nodes: {work} alone needs about "
-            f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; leave it out, or lower "
-            f"model.edge_width ({config.model.edge_width}) or model.num_layers ({config.model.num_layers})"
+            f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; leave it out, lower model.edge_width "
+            f"({config.model.edge_width}) or model.num_layers ({config.model.num_layers}), or attend neighbors only: "
+            "--set model.scope=neighbors data.layout=edge_list"
         )
 
 
 def _evaluation(config: RunConfig, how: Execution, store: Store) -> tuple[float, float]:
     """Bytes of the most expensive batch of a split without gradients, and bytes per pair of its small graphs."""
-    worst = np.sort(store.sizes)[::-1][: config.data.batch_size]
+    worst = np.sort(store.sizes)[::-1][: graphs_at_once(config.data.batch_size, how.layout)]
     within = np.cumsum(worst**2) <= evaluation_budget(config.data.pair_budget, worst)
     needed = sum(prediction_bytes(config, nodes, how) for nodes in worst[within].tolist())
     smallest = int(store.sizes.min())

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,7 @@ from egt.sources.custom.link import count_links, hide_links, split_links
 from egt.sources.custom.raw import Column, RawData, RawGraph, encode_target, missing_in, strange_label, text_of
 from egt.sources.custom.roles import find_id, find_smiles
 from egt.sources.custom.schema import CustomSchema
+from egt.sources.elements import elements_of
 from egt.sources.molecules import graphs_from_smiles
 from egt.sources.source import ALL, SPLITS, DataCard, Reading
 
@@ -91,7 +93,8 @@ class CustomSource:
     def fingerprint(self) -> str:
         """A hash of the raw content, the schema and the split."""
         total = hashlib.sha256(f"custom {VERSION} {self._raw.digest}".encode())
-        total.update(json.dumps(self.schema.model_dump(mode="json"), sort_keys=True).encode())
+        schema = self.schema.model_dump(mode="json", exclude={"elements", "notes"})  # they change no graph
+        total.update(json.dumps(schema, sort_keys=True).encode())
         if self._division is not None:
             total.update(self._division.rows.tobytes())
             for row, codes in sorted(self._division.parts.items()):
@@ -131,7 +134,7 @@ class CustomSource:
                 where = f"{self._raw.where} row {record.row + 1}"
                 readings.append(Reading(record.row, record.id, error=f"{where}: {error}"))
                 continue
-            warning = "; ".join(filter(None, (record.warning, warning)))
+            warning = "; ".join(filter(None, (record.warning, warning, self._foreign(record))))
             readings.append(Reading(record.row, record.id, graph=graph, warning=warning))
         return readings
 
@@ -140,6 +143,58 @@ class CustomSource:
         if not self._raw.is_molecules:
             return None
         return [_text(cell) for cell in self._raw.table[self._smiles]]
+
+    def warnings(self) -> list[str]:
+        """What to look at before training: molecules in several splits, or with different labels."""
+        smiles = self.smiles()
+        if smiles is None:
+            return []
+        from egt.sources.custom.repeats import repeats
+
+        codes = None if self._division is None else self._division.rows
+        return repeats(smiles, self._targets, codes, classes=bool(self.schema.classes))
+
+    def _foreign(self, record: CustomRecord) -> str:
+        """Which elements of a new molecule training never saw."""
+        if self._division is not None or not self.schema.elements:
+            return ""
+        foreign = sorted(elements_of(record.smiles) - set(self.schema.elements))
+        return f"not in the training molecules: {', '.join(foreign)}" if foreign else ""
+
+    def names(self, row: int) -> Sequence[str]:
+        """What the data calls the nodes of a graph; empty where they are numbered."""
+        graph = self._raw.graphs[row] if self._raw.graphs else None
+        if graph is None or all(name == str(k) for k, name in enumerate(graph.names)):
+            return ()
+        return graph.names
+
+    def kept(self, patterns: Sequence[str]) -> dict[str, list[str]]:
+        """Columns of the table as texts, "" where a value is missing, by names or patterns (`*`).
+
+        Raises:
+            DataError: a name or pattern fits no column.
+        """
+        columns = {name: column for name, column in self._raw.table.items() if column.ndim == 1}
+        found: dict[str, None] = {}
+        for pattern in patterns:
+            names = [name for name in columns if name == pattern or fnmatchcase(name, pattern)]
+            if not names:
+                where, there = self._raw.where, ", ".join(columns) or "none"
+                raise DataError(f"{where}: there is no column {pattern!r} to keep; the columns are {there}")
+            found |= dict.fromkeys(names)
+        return {name: [_text(cell) for cell in columns[name]] for name in found}
+
+    def missing_targets(self) -> list[str]:
+        """The target columns that this data lacks."""
+        if self.schema.level == "link":
+            return []
+        if self.schema.level == "graph":
+            there = set(self._raw.table)
+        else:
+            graphs = [graph for graph in self._raw.graphs if graph is not None]
+            parts = [graph.nodes if self.schema.level == "node" else graph.edge_columns for graph in graphs]
+            there = {name for columns in parts for name in columns}
+        return [name for name in self.schema.targets if name not in there]
 
     def _asked(self, result: tuple[Graph, str] | EgtError, record: CustomRecord) -> tuple[Graph, str]:
         """The graph with the pairs that link prediction asks about."""

@@ -39,6 +39,7 @@ class RawGraph:
         directed: what the file says about this graph; None if it says nothing.
         queries: (2, R) query pairs (link prediction), or None.
         query_targets: (R, 1) whether each of them is a link, or None.
+        names: what the file calls the N nodes; empty where they are numbered.
     """
 
     num_nodes: int
@@ -48,6 +49,7 @@ class RawGraph:
     directed: bool | None = None
     queries: IntArray | None = None
     query_targets: NDArray[np.float64] | None = None
+    names: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ A line that does not fit is kept as a problem, in place.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import logging
@@ -36,6 +37,7 @@ from egt.sources.custom.raw import (
     objects,
     one_or_many,
 )
+from egt.sources.molecules import require_rdkit
 
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 DELIMITERS = ",;\t|"
@@ -45,6 +47,7 @@ MISSING_TEXTS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 _CODE = re.compile(r"[+-]?(0\d+|\d{16,})")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
+_BLOCK = 2**20
 csv.field_size_limit(2**31 - 1)
 
 logger = logging.getLogger(__name__)
@@ -63,14 +66,16 @@ class Table:
 class Tables(Format):
     """A table with a row for each molecule, or SMILES alone."""
 
-    what = f"a table of molecules ({', '.join(TABLE_SUFFIXES)}, or a pandas or Polars frame), or SMILES"
+    what = f"a table of molecules ({', '.join(TABLE_SUFFIXES)}, or a pandas or Polars frame), SMILES or RDKit molecules"
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Whether this is a file with such a name, a frame, or a list of texts."""
+        """Whether this is a file with such a name, a frame, or molecules."""
         if isinstance(data, Path):
             return data.is_file() and data.name.lower().endswith(TABLE_SUFFIXES)
-        return is_frame(data) or (not isinstance(data, str) and bool(one_or_many(data, _is_text)))
+        if is_frame(data):
+            return True
+        return data is not None and not isinstance(data, str) and bool(one_or_many(data, _is_molecule))
 
     @staticmethod
     def read(data: Any) -> RawData:
@@ -79,18 +84,22 @@ class Tables(Format):
             return molecules_of(read_table(data), str(data), digest_of_files([data]))
         if is_frame(data):
             return molecules_of(table_of_frame(data), "frame")
-        texts = [str(text) for text in one_or_many(data, _is_text)]
-        return molecules_of(Table({"smiles": column_of_values(texts, "SMILES")}, len(texts), {}), "SMILES")
+        texts = [_smiles_of(molecule) for molecule in one_or_many(data, _is_molecule)]
+        return molecules_of(Table({"smiles": objects(texts)}, len(texts), {}), "SMILES")
 
 
 @contextmanager
 def open_text(path: Path) -> Iterator[IO[str]]:
-    """Open a plain or gzipped UTF-8 file; whatever goes wrong while it is read is a `DataError`."""
+    """Open a plain or gzipped text file; whatever goes wrong while it is read is a `DataError`."""
     try:
         opener = gzip.open if path.suffix.lower() == ".gz" else open
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+        with opener(path, "rb") as content:
+            encoding = encoding_of(content)
+        if encoding == "cp1252":
+            logger.warning("%s is not UTF-8; it is read as Windows-1252 (older Excel): check names with accents", path)
+        with opener(path, "rt", encoding=encoding, newline="") as file:
             yield file
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
         raise DataError(f"{path}: not UTF-8 text ({error}); save the file as UTF-8") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{path}: damaged gzip file ({error}); copy it again") from error
@@ -98,9 +107,25 @@ def open_text(path: Path) -> Iterator[IO[str]]:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
+def encoding_of(file: IO[bytes] | gzip.GzipFile) -> str:
+    """How a text is written: UTF-16 says so in its first bytes, else UTF-8 or, if that is impossible, Windows-1252."""
+    start = file.read(2)
+    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "utf-16"
+    decoder, part = codecs.getincrementaldecoder("utf-8")(), start
+    try:
+        while part:
+            decoder.decode(part)
+            part = file.read(_BLOCK)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return "cp1252" if b"\0" not in part else "utf-8-sig"  # whose error then says where it is wrong
+    return "utf-8-sig"
+
+
 def read_table(path: Path) -> Table:
     """Read a CSV, TSV or Parquet file; it may have no rows."""
-    return _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
+    return _read_parquet(path) if path.suffix.lower() == ".parquet" else read_delimited(path)
 
 
 def is_frame(data: object) -> bool:
@@ -134,11 +159,20 @@ def molecules_of(table: Table, where: str, digest: str = "") -> RawData:
     )
 
 
-def _is_text(data: object) -> bool:
-    return isinstance(data, str)
+def _is_molecule(data: object) -> bool:
+    """Whether this is a SMILES string, an RDKit molecule (found without importing RDKit), or None for a missing one."""
+    return isinstance(data, str) or data is None or hasattr(data, "GetNumAtoms")
 
 
-def _read_csv(path: Path) -> Table:
+def _smiles_of(molecule: Any) -> str | None:
+    if molecule is None or isinstance(molecule, str):
+        return molecule
+    text: str = require_rdkit().MolToSmiles(molecule)
+    return text
+
+
+def read_delimited(path: Path) -> Table:
+    """Read a text file of columns; the delimiter is taken from its first line."""
     problems: dict[int, str] = {}
     rows: list[list[str]] = []
     with open_text(path) as file:
