@@ -25,6 +25,7 @@ ORDER = [
     "inputs",
     "readouts",
     "schedules",
+    "baselines",
     "config",
     "assemble",
     "execution",
@@ -34,6 +35,7 @@ ORDER = [
     "reporting",
     "testing",
     "api",
+    "reproduce",
     "cli",
 ]
 

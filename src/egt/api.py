@@ -185,7 +185,6 @@ class _Asked:
     def begun(self, folder: Path, config: RunConfig) -> tuple[Path, RunConfig, Source | None]:
         """The run that was begun in a folder, checked to be the one that is asked for."""
         self._check_same(folder, config)
-        try_folder(folder)
         in_memory = self.path is None and config.data.custom is not None
         return folder, config, open_source(config, self.data) if in_memory else None
 

@@ -57,7 +57,7 @@ def train(
     from egt.execution.processes import is_first
 
     first = is_first()
-    _show_log(first)
+    show_log(first)
     with Bars() as bars:
         run = egt.api.train(
             what,
@@ -77,7 +77,7 @@ def train(
         _report(run, json)
 
 
-def _show_log(first: bool) -> None:
+def show_log(first: bool) -> None:
     """Warnings, and without a terminal, which would show a bar, a line for each epoch; from one process of several."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING if first else logging.ERROR)
     logging.getLogger("egt.training.callbacks").setLevel(logging.NOTSET if sys.stderr.isatty() else logging.INFO)

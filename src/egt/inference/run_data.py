@@ -13,6 +13,7 @@ from egt.errors import DataError
 from egt.graph import Graph
 from egt.sources.custom.opening import open_custom
 from egt.sources.custom.schema import CustomSchema, card_schema
+from egt.sources.share import TrainShare
 from egt.sources.source import ALL, Progress, Source
 
 
@@ -31,7 +32,8 @@ def open_source(
     if schema is None:
         from egt.sources.benchmarks.benchmark import open_benchmark  # here: the run of a file needs no benchmark
 
-        return open_benchmark(config.data.source, options=config.data.options, fetch=fetch, progress=progress)
+        source = open_benchmark(config.data.source, options=config.data.options, fetch=fetch, progress=progress)
+        return source if config.data.train_share == 1 else TrainShare(source, config.data.train_share)
     if data is None and not Path(config.data.source).exists():
         raise DataError(
             f"{config.data.source}: the data of this run is not there; put it back, give new data (--data FILE), "

@@ -173,7 +173,7 @@ class Checkpoints:
             if missing := [*_missing(state, _NEEDED), *_missing_progress(state.get("progress"))]:
                 raise ArtifactError(f"{generations[-1]} is no checkpoint of a run: it lacks {', '.join(missing)}")
         except ArtifactError as error:
-            rest = f"continue from {generations[-2].name}" if len(generations) > 1 else "start anew"
+            rest = f"continue from {generations[-2].name}" if len(generations) > 1 else "start again"
             raise ArtifactError(f"{error}; delete it to {rest}") from error
         self._referred = [(state.get("best") or {}).get("file")]
         return state, tensors

@@ -23,7 +23,7 @@ _SURELY_ENOUGH = 16
 
 
 def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig:
-    """The run as it is if its batches fit into memory, else with a `data.pair_budget` under which they do.
+    """The run, unchanged if its batches fit into memory, else with a `data.pair_budget` under which they do.
 
     Raises:
         ConfigError: the model, a single graph of any split, or a batch that cannot be split, does not fit; it is named,

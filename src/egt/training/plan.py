@@ -19,6 +19,7 @@ from egt.execution.processes import device_of, share_of_batch
 from egt.inference.run_data import open_source
 from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.sources.generated import GeneratedSource
+from egt.sources.share import TrainShare
 from egt.sources.source import DataCard, Source
 from egt.training.footprint import Footprint, measure_footprint, measure_seconds
 
@@ -109,12 +110,15 @@ def known_sizes(config: RunConfig) -> tuple[Sizes, float, dict[str, int], str]:
         if config.data.source not in BENCHMARKS:
             raise
         card = BENCHMARKS.get(config.data.source).card
-        return card_sizes(card), _degree(card), dict(card.split_sizes), "the data card"
+        counts = dict(card.split_sizes)
+        counts["train"] = max(1, round(config.data.train_share * counts["train"]))
+        return card_sizes(card), _degree(card), counts, "the data card"
     counts, degree = dict(source.card.split_sizes), _degree(source.card)
     prepared = cache_folder(None) / store_name(source, "train", preparation(config))
     if prepared.is_dir():
         return Store(prepared, preparation(config)).sizes, degree, counts, "the prepared graphs"
-    if isinstance(source, GeneratedSource):
+    whole = source.whole if isinstance(source, TrainShare) else source
+    if isinstance(whole, GeneratedSource):
         return card_sizes(source.card), degree, counts, "the data card"
     return _sampled(source), degree, counts, "a sample of the graphs"
 

@@ -17,7 +17,7 @@ from egt.batching.loader import graph_sizes, step_loader
 from egt.batching.sampling import Sampling
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
-from egt.errors import RunError
+from egt.errors import RunError, RunStopped
 from egt.execution.execution import execution
 from egt.execution.interruption import Interruption
 from egt.model import EGT
@@ -136,7 +136,7 @@ class Work:
         self.state.checkpoint()
         reason = next(name for name in self.engine.processes.gather(self.interruption.requested) if name)
         progress = self.state.progress
-        raise RunError(
+        raise RunStopped(
             f"stopped by {reason} in epoch {progress.epoch + 1} after step {progress.step}; "
             f"the state is kept in {self.state.checkpoints.folder}, continue with --resume"
         )

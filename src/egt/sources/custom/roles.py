@@ -38,7 +38,7 @@ def columns_at(raw: RawData, level: str) -> dict[str, Column]:
 
 
 def find_id(columns: Columns, given: str | None, where: str) -> str:
-    """The column that names the rows, none twice and most of them (but `id` is the id as it is); "" for none."""
+    """The column that names the rows, none twice and most of them (`id` may repeat); "" for none."""
     if given:
         if not _names_rows(_named(columns, given, where)):
             raise DataError(f"{where}: id column {given!r} has repeated or too few values; choose another one")
