@@ -110,18 +110,19 @@ class Predictions(Sequence[Prediction]):
         """The rows of the table by column; a row without an answer has only the name, the warning and the error."""
         return list(self._rows())
 
-    def to_csv(self, path: Path | str | TextIO) -> None:
+    def to_csv(self, path: Path | str | TextIO, *, header: bool = True) -> None:
         """Write the table as a CSV file, as `egt predict -o` does.
 
         Args:
             path: of the file, or an open text file.
+            header: write the names of the columns first.
         """
         if not isinstance(path, Path | str):
-            self._write(path)
+            self._write(path, header)
             return
         try:
             with Path(path).open("w", newline="", encoding="utf-8") as file:
-                self._write(file)
+                self._write(file, header)
         except OSError as error:
             raise RunError(f"{path}: cannot be written ({error.strerror}); choose another file (-o)") from error
 
@@ -133,9 +134,10 @@ class Predictions(Sequence[Prediction]):
             raise RunError("to_pandas needs pandas: pip install pandas (or use .table() or .to_csv(path))") from error
         return pandas.DataFrame(self.table(), columns=self.columns)
 
-    def _write(self, file: TextIO) -> None:
+    def _write(self, file: TextIO, header: bool) -> None:
         writer = csv.DictWriter(file, self.columns, restval="")
-        writer.writeheader()
+        if header:
+            writer.writeheader()
         writer.writerows(self._rows())
 
     @property

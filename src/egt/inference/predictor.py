@@ -29,12 +29,17 @@ from egt.inference.embedding import Embedding, embeddings
 from egt.inference.evaluation import Evaluation, evaluate
 from egt.inference.forward import forward, rows_per_graph, split_rows
 from egt.inference.predictions import Prediction, Predictions
-from egt.inference.run_data import open_new, open_source, prepare_split
+from egt.inference.run_data import open_new, open_source, prepare_split, reading_schema
 from egt.sources.custom.custom_source import CustomSource
+from egt.sources.custom.formats.tables import molecule_blocks
+from egt.sources.custom.opening import open_custom, with_columns
 from egt.sources.source import ALL, SPLITS, Progress, Source
 from egt.tasks.task import TargetScale
 
 log = logging.getLogger(__name__)
+
+ROWS_AT_ONCE = 20_000
+"""Of a large file: how many rows are in memory together."""
 
 Answer = tuple[NDArray[np.float32], IntArray | None] | str
 """Values and pairs of a graph, or the reason why there are none."""
@@ -78,6 +83,33 @@ class Predictor:
         with reading(watch):
             source = open_new(self.config, data, self.overrides)
         return self._predict(source, ALL, watch, keep=keep)
+
+    def predict_blocks(
+        self,
+        path: Path,
+        *,
+        rows: int = ROWS_AT_ONCE,
+        skip: int = 0,
+        keep: Sequence[str] = (),
+        watch: Progress | None = None,
+    ) -> Iterator[Predictions]:
+        """The predictions for a text file of molecules, part by part: its size does not matter.
+
+        Args:
+            path: of a .csv, .csv.gz, .tsv or .tsv.gz file.
+            rows: of a part.
+            skip: rows that are left out at the beginning.
+            keep: as for `predict`.
+            watch: is told how far the work on a part is.
+        """
+        schema = reading_schema(self.config)
+        for number, raw in enumerate(molecule_blocks(path, rows)):
+            if number == 0:
+                schema = with_columns(raw, schema, self.overrides or {})
+            if raw.first_row + raw.num_rows <= skip:
+                continue
+            found = self._predict(open_custom(raw, schema=schema), ALL, watch, keep=keep)
+            yield found[max(skip - raw.first_row, 0) :]
 
     def predict_split(
         self, split: str, data: Any = None, *, keep: Sequence[str] = (), watch: Progress | None = None

@@ -18,7 +18,7 @@ from egt.errors import DataError, EgtError
 from egt.graph import Graph
 from egt.sources.custom.division import Division, target_matrix
 from egt.sources.custom.link import count_links, hide_links, split_links
-from egt.sources.custom.raw import Column, RawData, RawGraph, encode_target, missing_in, strange_label, text_of
+from egt.sources.custom.raw import RawData, RawGraph, encode_target, missing_in, strange_label, text_of
 from egt.sources.custom.roles import find_id, find_smiles
 from egt.sources.custom.schema import CustomSchema
 from egt.sources.elements import elements_of
@@ -151,7 +151,7 @@ class CustomSource:
             try:
                 graph, warning = self._asked(next(graphs), record)
             except EgtError as error:
-                where = f"{self._raw.where} row {record.row + 1}"
+                where = f"{self._raw.where} row {self._raw.first_row + record.row + 1}"
                 readings.append(Reading(record.row, record.id, error=f"{where}: {error}"))
                 continue
             warning = "; ".join(filter(None, (record.warning, warning, self._foreign(record))))
@@ -278,7 +278,7 @@ class CustomSource:
         smiles = ""
         if raw.is_molecules and not error:
             smiles = _text(raw.table[self._smiles][row])
-            error = "" if smiles else f"{raw.where} row {row + 1}: the SMILES is missing"
+            error = "" if smiles else f"{raw.where} row {raw.first_row + row + 1}: the SMILES is missing"
         return CustomRecord(
             row=row,
             id=self._ids[row],
@@ -330,11 +330,12 @@ def _text(cell: Any) -> str:
 def _ids(raw: RawData, name: str, *, is_new: bool) -> list[str]:
     """The names of the rows: from the id column (in new data any that looks like one), else their numbers from 0."""
     if name not in raw.table:
-        name = find_id(raw.table, None, raw.where) if is_new else ""
+        guesses = is_new and not raw.first_row  # the first part of a file has decided for the others
+        name = find_id(raw.table, None, raw.where) if guesses else ""
     if not name:
-        return [str(row) for row in range(raw.num_rows)]
-    column: Column = raw.table[name]
-    return [f"row {row + 1}" if value is None or value != value else text_of(value) for row, value in enumerate(column)]
+        return [str(raw.first_row + row) for row in range(raw.num_rows)]
+    cells = enumerate(raw.table[name], start=raw.first_row)
+    return [f"row {row + 1}" if value is None or value != value else text_of(value) for row, value in cells]
 
 
 def _smiles(raw: RawData, schema: CustomSchema) -> str:

@@ -137,6 +137,14 @@ def _with_roles(raw: RawData, schema: CustomSchema, given: Mapping[str, Any]) ->
     return schema.model_copy(update=found)
 
 
+def with_columns(raw: RawData, schema: CustomSchema, given: Mapping[str, Any]) -> CustomSchema:
+    """The schema with the columns of SMILES and ids as this first part of a file has them, for its other parts."""
+    schema = _with_roles(raw, schema, given)
+    finders = {"smiles": find_smiles, "id": find_id}
+    absent = [role for role in finders if getattr(schema, role) not in raw.table]
+    return schema.model_copy(update={role: finders[role](raw.table, None, raw.where) for role in absent})
+
+
 def _check_fits(raw: RawData, schema: CustomSchema) -> None:
     """Refuse data that lacks what a schema needs."""
     if raw.is_molecules != (schema.format == "molecules"):

@@ -65,6 +65,7 @@ class RawData:
         problems: row -> why it cannot be read.
         declared: level -> the columns that the format itself declares to be targets.
         digest: a hash of the content.
+        first_row: the place of row 0 in the file, where this is a part of one.
     """
 
     where: str
@@ -75,6 +76,7 @@ class RawData:
     problems: Mapping[int, str] = field(default_factory=dict)
     declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     digest: str = ""
+    first_row: int = 0
 
     @property
     def is_molecules(self) -> bool:

@@ -10,10 +10,12 @@ import csv
 import gzip
 import logging
 import re
+import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -159,6 +161,15 @@ def molecules_of(table: Table, where: str, digest: str = "") -> RawData:
     )
 
 
+def molecule_blocks(path: Path, size: int) -> Iterator[RawData]:
+    """The molecules of a large text file, `size` rows at a time, each block as data of its own."""
+    first_row = 0
+    for table in table_blocks(path, size):
+        raw = molecules_of(table, str(path), f"{path} from row {first_row}")
+        yield replace(raw, first_row=first_row)
+        first_row += table.num_rows
+
+
 def _is_molecule(data: object) -> bool:
     """Whether this is a SMILES string, an RDKit molecule (found without importing RDKit), or None for a missing one."""
     return isinstance(data, str) or data is None or hasattr(data, "GetNumAtoms")
@@ -173,8 +184,12 @@ def _smiles_of(molecule: Any) -> str | None:
 
 def read_delimited(path: Path) -> Table:
     """Read a text file of columns; the delimiter is taken from its first line."""
-    problems: dict[int, str] = {}
-    rows: list[list[str]] = []
+    [table] = table_blocks(path)
+    return table
+
+
+def table_blocks(path: Path, size: int = sys.maxsize) -> Iterator[Table]:
+    """The rows of a text file of columns, `size` at a time; at least one block, which may have no rows."""
     with open_text(path) as file:
         first = file.readline()
         # Spreadsheets may name the delimiter in a line of its own.
@@ -187,27 +202,50 @@ def read_delimited(path: Path) -> Table:
             header = [name.strip() for name in next(reader, [])]
             if not header:
                 raise DataError(f"{path}: the file is empty; its first line must name the columns")
-            blank = 0
-            for cells in reader:
-                if not cells:
-                    blank += 1
-                    continue
-                if len(header) == 1:  # a blank line is an empty cell here, unless the file ends with it
-                    rows += [[""]] * blank
-                blank = 0
-                if len(cells) != len(header):
-                    line = reader.line_num + skipped
-                    problems[len(rows)] = f"{path.name} line {line}: {len(cells)} fields, the header has {len(header)}"
-                    cells = [""] * len(header)
-                rows.append(cells)
+            lines = _lines(reader, header)
+            block = list(islice(lines, size))
+            while True:
+                following = list(islice(lines, size))
+                yield _table(block, header, path, skipped, decimal_comma=delimiter == ";")
+                if not following:
+                    return
+                block = following
         except csv.Error as error:
             raise DataError(f"{path} line {reader.line_num + skipped}: {error}; is a quote left open?") from error
+
+
+Line = tuple[int, list[str]]
+"""The number of a line and its cells."""
+
+
+def _lines(reader: Any, header: list[str]) -> Iterator[Line]:
+    """The lines below the header that are rows."""
+    blank = 0
+    for cells in reader:
+        if not cells:
+            blank += 1
+            continue
+        if len(header) == 1:  # a blank line is an empty cell here, unless the file ends with it
+            yield from ((reader.line_num, [""]) for _ in range(blank))
+        blank = 0
+        yield reader.line_num, cells
+
+
+def _table(lines: Sequence[Line], header: list[str], path: Path, skipped: int, *, decimal_comma: bool) -> Table:
+    problems: dict[int, str] = {}
+    rows: list[list[str]] = []
+    for line, cells in lines:
+        if len(cells) != len(header):
+            given, there = len(cells), len(header)
+            problems[len(rows)] = f"{path.name} line {line + skipped}: {given} fields, the header has {there}"
+            cells = [""] * len(header)
+        rows.append(cells)
     cells_of = list(zip(*rows, strict=True)) if rows else [()] * len(header)
     # Spreadsheets leave empty columns without a name at the right.
     kept = [k for k, name in enumerate(header) if name or any(cells_of[k])]
     _check_header([header[k] for k in kept], str(path))
     # Where the comma is free, it is the decimal sign of many countries.
-    columns = {header[k]: column_of_texts(cells_of[k], decimal_comma=delimiter == ";") for k in kept}
+    columns = {header[k]: column_of_texts(cells_of[k], decimal_comma=decimal_comma) for k in kept}
     return Table(columns, len(rows), problems)
 
 
