@@ -21,6 +21,7 @@ from egt.config.custom import infer_config
 from egt.config.load import find_config, override, read_config
 from egt.config.run import RunConfig, StartConfig
 from egt.errors import ConfigError, DataError
+from egt.files import exists
 from egt.graph import Level
 from egt.inference.run_data import open_source
 from egt.sources.custom.opening import open_custom
@@ -28,7 +29,7 @@ from egt.sources.custom.schema import CustomSchema, SplitPlan
 from egt.sources.source import Progress, Source
 from egt.training.run import Outcome
 from egt.training.run import train as train_run
-from egt.training.run_folder import CONFIG, try_folder
+from egt.training.run_folder import CONFIG, run_folder, try_folder
 
 if TYPE_CHECKING:
     from egt.inference.predictions import Predictions
@@ -135,9 +136,9 @@ class _Asked:
             if self.target or self.task is not None:
                 raise ConfigError("--target and --task are for own data; a preset or run.yaml says what it predicts")
             config = self.data if isinstance(self.data, RunConfig) else find_config(str(self.data))
-            return self.out or Path("runs", config.name), config, None
+            return self.out or run_folder(config.name), config, None
         name = _stem(self.path.resolve().name) if self.path else "custom"
-        folder = self.out or Path("runs", name)
+        folder = self.out or run_folder(name)
         try_folder(folder)
         reading = _reading(self.settings)
         source = open_custom(
@@ -160,7 +161,7 @@ class _Asked:
         if self.path is not None:
             folders = [self.path, Path("runs", _stem(self.path.name)), Path("runs", self.path.name)]
         for folder in folders if self.out is None else [self.out]:
-            if (folder / CONFIG).is_file():
+            if exists(folder / CONFIG):
                 return folder, read_config(folder / CONFIG)
         return None
 
@@ -184,7 +185,7 @@ class _Asked:
             return not isinstance(self.data, RunConfig)
         if path.suffix in (".yaml", ".yml"):
             return False
-        if path.exists():
+        if exists(path):
             return True
         if path.suffix or path.parent != Path("."):
             raise DataError(f"{path}: there is no such file or folder")

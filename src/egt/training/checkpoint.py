@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
@@ -24,9 +23,9 @@ from torch import Tensor
 
 from egt.config.run import RunConfig
 from egt.encodings.store.store_files import sync_folder
-from egt.errors import ArtifactError, ConfigError, RunError
+from egt.errors import ArtifactError, RunError
 from egt.tasks.task import TargetScale
-from egt.training.run_folder import CHECKPOINTS, cannot_write
+from egt.training.run_folder import CHECKPOINTS, cannot_write, claimed
 
 
 class StepSums(NamedTuple):
@@ -84,8 +83,6 @@ FORMAT = "egt-checkpoint-1"
 _NEEDED = ("config", "data", "scale", "progress", "schedule", "precision", "trained")
 """What the state of a run holds; `State.checkpoint` writes it."""
 _KEPT = 2
-_PATIENCE_SECONDS = 30.0
-"""How long a run waits for one that was killed a moment ago to be gone."""
 
 
 Kept = tuple[dict[str, Any], dict[str, Tensor]]
@@ -113,21 +110,7 @@ class Checkpoints:
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """Keep other runs out of the folder while this one writes there; ends with the process, however it ends."""
-        if os.name == "nt":
-            yield
-            return
-        import fcntl
-
-        with (self.folder / ".lock").open("w") as lock:
-            deadline = time.monotonic() + _PATIENCE_SECONDS
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError as error:
-                    if time.monotonic() > deadline:
-                        raise ConfigError(f"another run is writing to {self.folder}; wait for it or stop it") from error
-                    time.sleep(0.2)
+        with claimed(self.folder):
             yield
 
     def generations(self) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,15 @@ from egt.training.checkpoint import Trained, checkpoints_of, read_trained
 from egt.training.checks import check_labels, check_machine, check_same_run, check_splits, check_unused
 from egt.training.loop import loop
 from egt.training.memory_guard import fit_into_memory
-from egt.training.run_folder import ARTIFACT, keep_config, try_folder, unchanged_if_refused
+from egt.training.run_folder import (
+    ARTIFACT,
+    check_not_foreign,
+    claimed,
+    keep_config,
+    run_folder,
+    try_folder,
+    unchanged_if_refused,
+)
 from egt.training.work import Job
 
 if TYPE_CHECKING:
@@ -84,14 +92,15 @@ def train(
         watch: is told about the preparation of graphs.
         callbacks: are told about each step and epoch.
     """
-    folder = Path("runs", config.name) if out is None else Path(out)
+    folder = run_folder(config.name) if out is None else Path(out)
     if not resume:
         check_unused(folder)
+    check_not_foreign(folder, resume)
     check_machine(config.trainer)
     try_folder(folder)
     source = source or open_source(config)
     config = keep_schema(with_names(config, source), source)
-    with unchanged_if_refused(folder) if is_first() else nullcontext():
+    with _held(folder, resume):
         begun = bool(checkpoints_of(folder).generations())
         start = None if begun else _start(config)
         _keep(config, folder)  # a run that is killed from here on can be resumed without its options
@@ -111,10 +120,10 @@ def train(
                 show_progress=show_progress,
                 callbacks=callbacks,
             )
-    path = folder / ARTIFACT
-    problems = {name: sum(1 for row in store.problems if row.error) for name, store in stores.items()}
-    artifact = _artifact(config, source, stores, result, problems, path)
-    return Outcome(path, artifact, result.epoch, result.history, problems, is_first=is_first())
+        path = folder / ARTIFACT
+        problems = {name: sum(1 for row in store.problems if row.error) for name, store in stores.items()}
+        artifact = _artifact(config, source, stores, result, problems, path)
+        return Outcome(path, artifact, result.epoch, result.history, problems, is_first=is_first())
 
 
 def train_on(
@@ -179,6 +188,22 @@ def with_names(config: RunConfig, source: Source) -> RunConfig:
         return config
     target = source.card.target
     return config.model_copy(update={"task": config.task.named(target.names, target.class_names)})
+
+
+@contextmanager
+def _held(folder: Path, resume: bool) -> Iterator[None]:
+    """The folder of a run is its own: what was checked before is checked again, since another run may have been there.
+
+    Of several processes the first one holds it.
+    """
+    if not is_first():
+        yield
+        return
+    with claimed(folder):
+        if not resume:
+            check_unused(folder)
+        with unchanged_if_refused(folder):
+            yield
 
 
 def _prepare(config: RunConfig, source: Source, watch: Telling | None) -> dict[str, Store]:
