@@ -37,6 +37,9 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["train", "two.csv", "--target", "a", "--freeze-below", "1"], "name it with --from"),
         (["train", "two.csv", "--target", "a", "--tune", "edges"], "name it with --from"),
         (["train", "absent.yaml"], "no such file"),
+        (["train", "C" * 300], "there is no preset"),
+        (["train", "two.csv", "--target", "a", "--out", "C" * 300], "cannot be written (File name too long)"),
+        (["evaluate", "C" * 300], "no such artifact"),
         (["train", "absent.txt"], "absent.txt: there is no such file"),
         (
             ["train", "two.csv", "--target", "a", "--out", "two.csv/run"],

@@ -16,7 +16,8 @@ from egt.config.run import RunConfig, TrainerConfig
 from egt.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError
 from egt.execution.processes import num_devices
-from egt.training.checks import check_devices, check_labels, check_launch
+from egt.tasks.task import TargetScale
+from egt.training.checks import check_devices, check_labels, check_launch, check_spread
 from tests.training.tiny import tiny_config, tiny_samples
 
 
@@ -110,3 +111,27 @@ def test_a_launcher_must_have_started_as_many_processes_as_the_run_asks_for(monk
     check_launch("auto", 1)
     with pytest.raises(ConfigError, match=r"4 processes were started, .* is 1: --set trainer\.devices=4"):
         check_launch(1, 1)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([3.5, 3.5, np.nan, 3.5], "target y: all 3 training labels are 3.5"),
+        ([-40000.002, -40000.0, -39999.998], "single precision can hardly tell apart"),
+        ([0.002, 0.0, -0.002], ""),
+        ([1e-19, 2e-19, 4e-19], ""),
+    ],
+)
+def test_labels_without_a_spread_that_can_be_learned_are_told(
+    labels: list[float], message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [np.array([label]) for label in labels]
+    check_spread(["y"], rows, TargetScale.of(rows))
+    assert message in caplog.text
+    assert bool(message) == bool(caplog.text)
+
+
+def test_labels_too_small_for_single_precision_are_refused() -> None:
+    rows = [np.array([label]) for label in (1e-40, 3e-40)]
+    with pytest.raises(DataError, match="target y: the largest label is 3e-40, too small"):
+        check_spread(["y"], rows, TargetScale.of(rows))

@@ -25,6 +25,7 @@ from egt.config.load import read_config, write_config
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, RunError
 from egt.execution.execution import execution
+from egt.files import exists
 from egt.model import EGT
 
 FORMAT = 1
@@ -103,9 +104,9 @@ def find_artifact(path: str | Path) -> Path:
     """The folder of an artifact: the given one, or the artifact in a run folder."""
     given = Path(path)
     for place in (given, given / "artifact"):
-        if (place / CARD).is_file():
+        if exists(place / CARD):
             return place
-    if given.is_dir():
+    if exists(given) and given.is_dir():
         unfinished = (
             " (the run in it has not finished: continue it with --resume)" if (given / "checkpoints").is_dir() else ""
         )

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from egt.cli.output import Bars, print_json, print_table, say
 from egt.errors import DataError
+from egt.files import exists
 
 if TYPE_CHECKING:
     from egt.sources.custom import Feature
@@ -107,7 +108,7 @@ def _is_path(name: str) -> bool:
     from egt.sources.benchmarks.benchmark import BENCHMARKS
 
     path = Path(name)
-    return name not in BENCHMARKS and (path.exists() or bool(path.suffix) or path.parent != Path("."))
+    return name not in BENCHMARKS and (exists(path) or bool(path.suffix) or path.parent != Path("."))
 
 
 def _custom_info(

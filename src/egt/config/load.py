@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 
 from egt.config.run import RunConfig
 from egt.errors import ConfigError
+from egt.files import exists
 from egt.parts import Part, PartError, Section
 from egt.readouts.readout import ReadoutPart
 from egt.schedules.schedule import SchedulePart
@@ -67,7 +68,7 @@ def write_config(config: RunConfig) -> str:
 def find_config(name_or_path: str) -> RunConfig:
     """A preset by its name, or a YAML file by its path."""
     path = Path(name_or_path)
-    if path.suffix in {".yaml", ".yml"} or path.is_file():
+    if path.suffix in {".yaml", ".yml"} or (exists(path) and path.is_file()):
         return read_config(path)
     from egt.config.presets import preset  # here: presets read the cards of all benchmarks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,14 @@ from egt.config.run import RunConfig, TrainerConfig
 from egt.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError
 from egt.execution.processes import has_cuda, launched
-from egt.tasks.task import Task
+from egt.tasks.task import TargetScale, Task
 from egt.training.checkpoint import checkpoints_of
 
 log = logging.getLogger(__name__)
 
+_SMALLEST_LABEL = 1e-34
+_FLOAT32_STEPS = 1e-5
+"""A spread below this share of the mean is less than a hundred steps of a float32."""
 _DIVISION_HINT = "--set split=stratified, split.seed=1 or split.fractions=[0.6, 0.2, 0.2]"
 _FREE: set[tuple[str, ...]] = {
     ("trainer", "max_epochs"),
@@ -166,6 +169,36 @@ def check_labels(config: RunConfig, training: Sequence[Sample], validation: Sequ
             task.metric,
             _DIVISION_HINT,
         )
+
+
+def check_spread(names: Sequence[str], rows: Iterable[NDArray[np.float64]], scale: TargetScale) -> None:
+    """Look at how far the training labels of each target, each (T,) or (rows, T), are apart.
+
+    Raises:
+        DataError: they are smaller than a float32 can tell apart.
+    """
+    values = np.concatenate([np.atleast_2d(row) for row in rows])
+    for name, labels, mean, std in zip(names, values.T, scale.mean, scale.std, strict=True):
+        known = labels[~np.isnan(labels)]
+        largest = float(np.abs(known).max(initial=0.0))
+        if 0 < largest < _SMALLEST_LABEL:
+            raise DataError(
+                f"target {name}: the largest label is {largest:g}, too small for single precision; "
+                "give the labels in a smaller unit"
+            )
+        if len(known) > 1 and std == 1.0 and np.ptp(known) <= 1e-9 * largest:
+            log.warning(
+                "target %s: all %d training labels are %g: there is nothing to learn about it", name, len(known), mean
+            )
+        elif std < _FLOAT32_STEPS * abs(mean):
+            log.warning(
+                "target %s: its labels lie within %g of %g, which single precision can hardly tell apart: "
+                "subtract %g from them to learn their differences",
+                name,
+                std,
+                mean,
+                mean,
+            )
 
 
 def _computable(task: Task, config: RunConfig, samples: Sequence[Sample]) -> bool:

@@ -21,6 +21,7 @@ from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.sources.generated import GeneratedSource
 from egt.sources.source import DataCard, Source
 from egt.training.footprint import Footprint, measure_footprint, measure_seconds
+from egt.training.memory_guard import check_model
 
 _PROCESS_BYTES = 600_000_000
 """What Python and torch take before any model."""
@@ -70,8 +71,9 @@ class Plan:
 
 def plan(config: RunConfig) -> Plan:
     """Parameters, memory and time of a run; takes some seconds, and needs no data where a card knows its sizes."""
-    sizes, degree, counts, origin = known_sizes(config)
     device = device_of(accelerator=config.trainer.accelerator)
+    check_model(config, available_memory(device))
+    sizes, degree, counts, origin = known_sizes(config)
     how = execution(config, device)
     footprint = measure_footprint(config, how, degree)
     batch_bytes, pairs = _worst_batch(config, sizes, footprint)

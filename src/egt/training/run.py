@@ -28,7 +28,7 @@ from egt.sources.source import Progress as Telling
 from egt.tasks.task import TargetScale
 from egt.training.callbacks import Callback
 from egt.training.checkpoint import Trained, checkpoints_of, read_trained
-from egt.training.checks import check_labels, check_machine, check_same_run, check_splits, check_unused
+from egt.training.checks import check_labels, check_machine, check_same_run, check_splits, check_spread, check_unused
 from egt.training.loop import loop
 from egt.training.memory_guard import fit_into_memory
 from egt.training.run_folder import (
@@ -272,7 +272,10 @@ def _scale(config: RunConfig, samples: Sequence[Sample]) -> TargetScale | None:
                 raise DataError(f"graph {sample.graph.id!r} of the training split has no {name}")
             yield values
 
-    return config.task.scale(rows())
+    scale = config.task.scale(rows())
+    if scale is not None:
+        check_spread(config.task.names, rows(), scale)
+    return scale
 
 
 def _artifact(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import re
 import shutil
 import uuid
@@ -24,6 +23,7 @@ from egt.encodings.store.chunks import FORMAT_VERSION, field_names, stored_setti
 from egt.encodings.store.store_files import Store, StoreWriter, sync_folder, writing_in
 from egt.encodings.store.workers import Parts, Workers
 from egt.errors import DataError
+from egt.files import user_folder
 from egt.sources.source import Progress, Source
 
 log = logging.getLogger(__name__)
@@ -164,7 +164,7 @@ def _write(
 
 def cache_folder(given: Path | str | None) -> Path:
     """The folder of all stores: the given one, else `EGT_CACHE_DIR`, else `~/.cache/egt`."""
-    return Path(given or os.environ.get("EGT_CACHE_DIR") or "~/.cache/egt").expanduser()
+    return Path(given).expanduser() if given else user_folder("EGT_CACHE_DIR", ".cache", "egt")
 
 
 def store_name(source: Source, split: str, preparation: Preparation) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.errors import DataError
+from egt.files import exists
 from egt.graph import Level
 from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.division import Division, divide
@@ -84,7 +85,7 @@ def read_raw(data: Any) -> RawData:
         return data
     if isinstance(data, str | Path):
         data = Path(data)
-        if not data.exists():
+        if not exists(data):
             raise DataError(f"{data}: there is no such file or folder")
     elif isinstance(data, Iterator):
         data = list(data)
@@ -199,6 +200,8 @@ def _moments(values: NDArray[np.float64]) -> tuple[tuple[float, ...], tuple[floa
     known = np.abs(values) <= LARGEST
     count = np.maximum(known.sum(axis=0), 1)
     mean = np.where(known, values, 0.0).sum(axis=0) / count
-    std = np.sqrt(((np.where(known, values, mean) - mean) ** 2).sum(axis=0) / count)
-    std = np.where(std > 1e-12 * np.maximum(np.abs(mean), 1.0), std, 1.0)
+    largest = np.abs(np.where(known, values, 0.0)).max(axis=0, initial=0.0)
+    unit = np.ldexp(1.0, np.frexp(largest)[1])  # a power of 2; squares of very small numbers would be 0
+    spread = np.sqrt((np.where(known, (values - mean) / unit, 0.0) ** 2).sum(axis=0) / count)
+    std = np.where(spread > 1e-12, spread * unit, 1.0)
     return tuple(float(x) for x in mean), tuple(float(x) for x in std)
