@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,7 +115,7 @@ def known_sizes(config: RunConfig) -> tuple[Sizes, float, dict[str, int], str]:
         return card_sizes(card), _degree(card), dict(card.split_sizes), "the data card"
     counts, degree = dict(source.card.split_sizes), _degree(source.card)
     prepared = cache_folder(None) / store_name(source, "train", preparation(config))
-    if prepared.is_dir():
+    with suppress(DataError):  # none are prepared, or they are damaged: training prepares them again
         return Store(prepared, preparation(config)).sizes, degree, counts, "the prepared graphs"
     if isinstance(source, GeneratedSource):
         return card_sizes(source.card), degree, counts, "the data card"

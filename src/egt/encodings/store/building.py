@@ -20,7 +20,7 @@ from typing import Any
 
 from egt.encodings.encoding import Preparation
 from egt.encodings.store.chunks import FORMAT_VERSION, field_names, stored_settings
-from egt.encodings.store.store_files import Store, StoreWriter, sync_folder, writing_in
+from egt.encodings.store.store_files import Store, StoreWriter, sync_folder, verify_if_changed, writing_in
 from egt.encodings.store.workers import Parts, Workers
 from egt.errors import DataError
 from egt.files import user_folder
@@ -91,6 +91,7 @@ def _is_intact(path: Path, preparation: Preparation) -> bool:
     if not path.exists():
         return False
     try:
+        verify_if_changed(path)
         Store(path, preparation)
     except DataError as damage:
         log.warning("%s: these graphs are prepared again", damage)
