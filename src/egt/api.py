@@ -14,14 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from pydantic import ValidationError
 
 from egt.config.custom import infer_config
 from egt.config.load import find_config, override, read_config
 from egt.config.run import RunConfig, StartConfig
 from egt.errors import ConfigError, DataError
-from egt.files import exists
+from egt.files import exists, parse_yaml
 from egt.graph import Level
 from egt.inference.run_data import open_source
 from egt.sources.custom.opening import open_custom
@@ -245,14 +244,17 @@ def _reading(settings: Sequence[str]) -> dict[str, Any]:
         place = found
         for section in sections:
             place = place.setdefault(section, {})
-        place[key] = yaml.safe_load(text) if key in ("directed", "seed", "fractions") else text
+            if not isinstance(place, dict):
+                raise ConfigError(f"--set {setting}: {section} is a single value, not a section")
+        place[key] = parse_yaml(text, f"--set {setting}") if key in ("directed", "seed", "fractions") else text
     return found
 
 
 def _split(given: Mapping[str, Any]) -> SplitPlan | str | None:
     """How custom data is divided: `split=scaffold` or a column, `split.seed=1`, `split.fractions=[0.7, 0.1, 0.2]`."""
-    if not {*given} - {"kind"}:
-        return given.get("kind")
+    kind = given.get("kind")
+    if not {*given} - {"kind"} and not isinstance(kind, Mapping):
+        return kind
     try:
         return SplitPlan.model_validate(given)
     except ValidationError as error:

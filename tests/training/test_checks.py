@@ -6,6 +6,7 @@ No label at all is an error, a metric without a value a warning.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,14 @@ from egt.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError
 from egt.execution.processes import num_devices
 from egt.tasks.task import TargetScale
-from egt.training.checks import check_devices, check_labels, check_launch, check_spread
+from egt.training.checks import (
+    check_devices,
+    check_labels,
+    check_launch,
+    check_learned,
+    check_spread,
+    check_threads,
+)
 from tests.training.tiny import tiny_config, tiny_samples
 
 
@@ -135,3 +143,33 @@ def test_labels_too_small_for_single_precision_are_refused() -> None:
     rows = [np.array([label]) for label in (1e-40, 3e-40)]
     with pytest.raises(DataError, match="target y: the largest label is 3e-40, too small"):
         check_spread(["y"], rows, TargetScale.of(rows))
+
+
+def test_another_number_of_threads_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    for kept in ({}, {"threads": 4}):  # checkpoints of earlier versions do not know it
+        check_threads(kept, {"threads": 4})
+    assert not caplog.text
+    check_threads({"threads": 2}, {"threads": 4})
+    assert "started with 2 threads and goes on with 4" in caplog.text
+
+
+def test_a_model_worse_than_the_mean_is_said_to_be(caplog: pytest.LogCaptureFixture) -> None:
+    config = tiny_config()
+    samples = tiny_samples(config, 20)
+    check_learned(config, {"train": samples, "test": samples}, {"test": {"mae": 0.01}})
+    assert not caplog.text
+    check_learned(config, {"train": samples, "test": samples}, {"test": {"mae": 7186.0}})
+    assert "test: mae is 7186" in caplog.text
+    assert "mean of the training labels" in caplog.text
+
+
+def test_labels_of_one_class_are_refused() -> None:
+    config = tiny_config(task={"kind": "binary", "names": ["a", "b"], "auxiliary": []})
+    samples = [
+        replace(sample, graph=replace(sample.graph, graph_targets=np.array([1.0, np.nan])))
+        for sample in tiny_samples(config, 5)
+    ]
+    with pytest.raises(DataError, match=r"all labels of the training split are of one class \(a = 1\)"):
+        check_labels(config, samples, None)
+    two = replace(samples[0], graph=replace(samples[0].graph, graph_targets=np.array([0.0, np.nan])))
+    check_labels(config, [*samples, two], None)

@@ -12,6 +12,7 @@ from egt.training.run_folder import (
     check_not_foreign,
     claimed,
     keep_config,
+    remove_leftovers,
     run_folder,
     try_folder,
     unchanged_if_refused,
@@ -99,3 +100,13 @@ def test_a_refused_run_that_had_claimed_its_folder_leaves_none(tmp_path: Path) -
     assert not folder.exists()
     with claimed(folder):
         assert folder.is_dir()
+
+
+def test_what_a_killed_run_had_not_finished_is_removed(tmp_path: Path) -> None:
+    keep_config(tiny_config(), tmp_path)
+    (tmp_path / ".artifact-x1" / "artifact").mkdir(parents=True)
+    (tmp_path / ".config.yaml.123").write_text("")
+    (tmp_path / ".trial-123").write_text("")
+    (tmp_path / ".mine").write_text("")
+    remove_leftovers(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"config.yaml", ".mine"}

@@ -97,7 +97,7 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
     except safetensors.SafetensorError as error:
         raise ArtifactError(f"{path}: {WEIGHTS} is not a safetensors file ({error})") from error
     load_weights(model, weights, str(path / WEIGHTS))
-    return Artifact(config, model.eval(), card["metrics"], card["data"], card["notes"])
+    return Artifact(config, model.eval(), _with_nans(card["metrics"]), card["data"], card["notes"])
 
 
 def find_artifact(path: str | Path) -> Path:
@@ -169,7 +169,7 @@ def _write_files(artifact: Artifact, folder: Path) -> None:
         "name": artifact.config.name,
         "start": artifact.config.model_dump(mode="json")["start"],
         "parameters": artifact.model.num_parameters(),
-        "metrics": artifact.metrics,
+        "metrics": _with_nulls(artifact.metrics),
         "data": artifact.data,
         "notes": artifact.notes,
         "versions": versions(),
@@ -181,6 +181,20 @@ def _write_files(artifact: Artifact, folder: Path) -> None:
     for name in (WEIGHTS, CONFIG, CARD):
         with open(folder / name, "rb+") as file:
             os.fsync(file.fileno())
+
+
+def _with_nulls(metrics: Any) -> Any:
+    """JSON has no NaN: a metric that cannot be computed is null."""
+    if isinstance(metrics, Mapping):
+        return {name: _with_nulls(value) for name, value in metrics.items()}
+    return None if isinstance(metrics, float) and not math.isfinite(metrics) else metrics
+
+
+def _with_nans(metrics: Any) -> Any:
+    """What `_with_nulls` took, where it is used."""
+    if isinstance(metrics, Mapping):
+        return {name: _with_nans(value) for name, value in metrics.items()}
+    return math.nan if metrics is None else metrics
 
 
 def versions() -> dict[str, str]:

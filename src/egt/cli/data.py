@@ -208,7 +208,10 @@ def _prepare(name: str, fetch: bool, json: bool) -> None:
     with Bars(shown=not json) as bars:
         stores = prepare_splits(source, splits, preparation(config), progress=bars).values()
     graphs = sum(map(len, stores))
-    problems = sum(1 for store in stores for problem in store.problems if problem.error)
+    bad = [problem for store in stores for problem in store.problems if problem.error]
+    if bad and not graphs:
+        raise DataError(f"{name}: none of its {len(bad)} rows can be read; the first: {bad[0].error}")
+    problems = len(bad)
     seconds = time.monotonic() - started
     rate = graphs / max(seconds, 1e-9)
     if json:

@@ -41,7 +41,7 @@ class RandomMaskingConfig(Section):
 class ModelConfig(Section):
     """Sizes and parts of an EGT."""
 
-    num_layers: Annotated[int, Field(ge=1, le=10_000)]
+    num_layers: Annotated[int, Field(gt=0, le=10_000)]
     node_width: PositiveInt
     edge_width: PositiveInt
     num_heads: PositiveInt = 8

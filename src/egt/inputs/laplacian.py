@@ -28,7 +28,7 @@ class Laplacian(NodeInput):
     """Eigenvectors of the normalized Laplacian."""
 
     kind: Literal["laplacian"] = "laplacian"
-    rank: Annotated[int, Field(ge=1, le=2048)] = 8
+    rank: Annotated[int, Field(gt=0, le=2048)] = 8
 
     def encodings(self) -> tuple[Encoding, ...]:
         """See `Input.encodings`."""

@@ -24,7 +24,7 @@ class RandomWalk(PairInput):
     """Random-walk probabilities between each pair (RRWP); `weighted` steps follow the edge weights."""
 
     kind: Literal["random_walk"] = "random_walk"
-    num_steps: Annotated[int, Field(ge=1, le=2048)] = 16
+    num_steps: Annotated[int, Field(gt=0, le=2048)] = 16
     weighted: bool = False
 
     def encodings(self) -> tuple[Encoding, ...]:

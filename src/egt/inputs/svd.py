@@ -31,7 +31,7 @@ class Svd(NodeInput):
     """SVD positional encodings of rank r; `weighted` takes the SVD of the weights instead of 0/1."""
 
     kind: Literal["svd"] = "svd"
-    rank: Annotated[int, Field(ge=1, le=2048)] = 8
+    rank: Annotated[int, Field(gt=0, le=2048)] = 8
     weighted: bool = False
 
     def encodings(self) -> tuple[Encoding, ...]:

@@ -111,7 +111,27 @@ class Checkpoints:
     def claimed(self) -> Iterator[None]:
         """Keep other runs out of the folder while this one writes there; ends with the process, however it ends."""
         with claimed(self.folder):
+            for leftover in (*self.folder.glob("*.tmp"), *self.folder.glob(".tmp*")):  # of a run that was killed
+                leftover.unlink(missing_ok=True)
             yield
+
+    def check_best(self, config: RunConfig, state: Mapping[str, Any]) -> None:
+        """Raise an `ArtifactError` if the weights that a run may leave in the end are gone or damaged.
+
+        Args:
+            config: of the run.
+            state: of its checkpoint.
+        """
+        best = state["progress"]["best"]
+        if config.trainer.select != "best" or best is None:
+            return
+        try:
+            read_tensors(self.folder / best["file"])
+        except ArtifactError as error:
+            raise ArtifactError(
+                f"{error}; it holds the best weights so far, which the run may leave in the end: put it back, "
+                "or start a new run in another folder (--out)"
+            ) from error
 
     def generations(self) -> list[Path]:
         """The checkpoints, oldest first."""

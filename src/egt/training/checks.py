@@ -18,6 +18,7 @@ from egt.config.run import RunConfig, TrainerConfig
 from egt.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError
 from egt.execution.processes import has_cuda, launched
+from egt.tasks.regression import Regression
 from egt.tasks.task import TargetScale, Task
 from egt.training.checkpoint import checkpoints_of
 
@@ -137,6 +138,19 @@ def check_same_run(kept: Mapping[str, Any], facts: Mapping[str, Any], folder: Pa
         )
 
 
+def check_threads(kept: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    """Warn where a run goes on with another number of threads. Arguments as in `check_same_run`."""
+    before, now = kept.get("threads", facts["threads"]), facts["threads"]
+    if before != now:
+        log.warning(
+            "the run was started with %d threads and goes on with %d: sums are taken in another order, so its last "
+            "digits will differ from those of a run that was never stopped (OMP_NUM_THREADS=%d keeps them)",
+            before,
+            now,
+            before,
+        )
+
+
 def _paths(config: Mapping[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], str]:
     """The settings as path -> value."""
     flat: dict[tuple[str, ...], str] = {}
@@ -161,6 +175,7 @@ def check_labels(config: RunConfig, training: Sequence[Sample], validation: Sequ
                 f"none of the {len(samples)} graphs of the {name} split has a label ({', '.join(config.task.names)}); "
                 f"give some of them labels, or divide the data in another way (own data: {_DIVISION_HINT})"
             )
+    _check_classes(config, training)
     task = build_task(config)
     if validation and not _computable(task, config, validation):
         log.warning(
@@ -169,6 +184,24 @@ def check_labels(config: RunConfig, training: Sequence[Sample], validation: Sequ
             task.metric,
             _DIVISION_HINT,
         )
+
+
+def _check_classes(config: RunConfig, training: Sequence[Sample]) -> None:
+    """Raise a `DataError` where classes are to be told apart, and all training labels are of one."""
+    if isinstance(config.task, Regression):
+        return
+    seen: set[tuple[int, float]] = set()
+    for sample in training:
+        rows = _targets(config, sample)
+        seen |= {(column, label) for column in range(rows.shape[1]) for label in np.unique(rows[:, column]).tolist()}
+        seen = {(column, label) for column, label in seen if not math.isnan(label)}
+        if len(seen) > len({column for column, _ in seen}):
+            return
+    labels = ", ".join(f"{config.task.names[column]} = {label:g}" for column, label in sorted(seen)[:5])
+    raise DataError(
+        f"all labels of the training split are of one class ({labels}): there is nothing to learn; "
+        f"divide the data in another way (own data: {_DIVISION_HINT})"
+    )
 
 
 def check_spread(names: Sequence[str], rows: Iterable[NDArray[np.float64]], scale: TargetScale) -> None:
@@ -198,6 +231,37 @@ def check_spread(names: Sequence[str], rows: Iterable[NDArray[np.float64]], scal
                 std,
                 mean,
                 mean,
+            )
+
+
+def check_learned(
+    config: RunConfig, splits: Mapping[str, Sequence[Sample]], metrics: Mapping[str, Mapping[str, float]]
+) -> None:
+    """Warn where a trained regression is no better than the mean of the training labels.
+
+    Args:
+        config: the run.
+        splits: the graphs of each split.
+        metrics: split -> metric -> value of the trained model.
+    """
+    if not isinstance(config.task, Regression):
+        return
+    name = config.task.deciding_metric
+    mean = np.nanmean(np.concatenate([_targets(config, sample) for sample in splits["train"]]), axis=0)
+    for split, found in metrics.items():
+        scores = config.task.scores()
+        for sample in splits[split]:
+            target = _targets(config, sample)
+            scores.update(torch.tensor(np.tile(mean, (len(target), 1))), torch.tensor(target))
+        simple = scores.compute()[name]
+        if found[name] > simple:
+            log.warning(
+                "%s: %s is %.4g, and %.4g if the mean of the training labels is predicted for every graph: the model "
+                "has learned nothing of use here; try a lower optimizer.lr, more epochs or other features",
+                split,
+                name,
+                found[name],
+                simple,
             )
 
 

@@ -111,7 +111,9 @@ def measure_footprint(config: RunConfig, how: Execution, degree: float = 2.0) ->
         np.array(counts, dtype=np.float64)[known, known], (used[0] + factor * (used[-1] - used[0]))[known]
     )
     per_pair, per_node, per_edge = np.maximum(rates[:3], 0.0).tolist()
-    return Footprint(num_parameters(config), num_copies(config), per_pair, per_node + degree * per_edge, how.layout, virtual)
+    return Footprint(
+        num_parameters(config), num_copies(config), per_pair, per_node + degree * per_edge, how.layout, virtual
+    )
 
 
 def measure_seconds(

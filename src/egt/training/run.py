@@ -19,7 +19,7 @@ from egt.batching.loader import graph_sizes
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Store
-from egt.errors import ConfigError, DataError, RunError
+from egt.errors import ConfigError, DataError
 from egt.execution.execution import execution
 from egt.execution.processes import is_first, launched, num_devices
 from egt.inference.run_data import keep_schema, open_source, prepare_split
@@ -28,7 +28,16 @@ from egt.sources.source import Progress as Telling
 from egt.tasks.task import TargetScale
 from egt.training.callbacks import Callback
 from egt.training.checkpoint import Trained, checkpoints_of, read_trained
-from egt.training.checks import check_labels, check_machine, check_same_run, check_splits, check_spread, check_unused
+from egt.training.checks import (
+    check_labels,
+    check_learned,
+    check_machine,
+    check_same_run,
+    check_splits,
+    check_spread,
+    check_threads,
+    check_unused,
+)
 from egt.training.loop import loop
 from egt.training.memory_guard import fit_into_memory
 from egt.training.run_folder import (
@@ -36,6 +45,7 @@ from egt.training.run_folder import (
     check_not_foreign,
     claimed,
     keep_config,
+    remove_leftovers,
     run_folder,
     try_folder,
     unchanged_if_refused,
@@ -109,17 +119,16 @@ def train(
         if fitted is not config:
             config = fitted
             _keep(config, folder)
-        with _told_out_of_memory():
-            result = train_on(
-                config,
-                stores["train"],
-                stores.get("val"),
-                folder,
-                resume=True,
-                start=start,
-                show_progress=show_progress,
-                callbacks=callbacks,
-            )
+        result = train_on(
+            config,
+            stores["train"],
+            stores.get("val"),
+            folder,
+            resume=True,
+            start=start,
+            show_progress=show_progress,
+            callbacks=callbacks,
+        )
         path = folder / ARTIFACT
         problems = {name: sum(1 for row in store.problems if row.error) for name, store in stores.items()}
         artifact = _artifact(config, source, stores, result, problems, path)
@@ -169,6 +178,8 @@ def train_on(
         facts["scale"] = None if scale is None else scale.to_json()
     else:
         check_same_run(kept[0], facts, folder)
+        check_threads(kept[0], facts)
+        checkpoints.check_best(config, kept[0])
         facts["scale"] = kept[0]["scale"]
     check_labels(config, training, validation)
     job = Job(config, training, validation or (), folder, facts, start, show_progress, callbacks)
@@ -202,6 +213,7 @@ def _held(folder: Path, resume: bool) -> Iterator[None]:
     with claimed(folder):
         if not resume:
             check_unused(folder)
+        remove_leftovers(folder)
         with unchanged_if_refused(folder):
             yield
 
@@ -237,20 +249,6 @@ def _keep(config: RunConfig, folder: Path) -> None:
         keep_config(config, folder)
 
 
-@contextmanager
-def _told_out_of_memory() -> Iterator[None]:
-    """Tell a lack of memory as what to do about it."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in str(error):
-            raise
-        raise RunError(
-            "out of memory; compute a batch in smaller parts (data.pair_budget), or lower data.batch_size "
-            "(`egt plan` tells what a run needs)"
-        ) from error
-
-
 def _facts(config: RunConfig, training: Sequence[Sample], validation: Sequence[Sample] | None) -> dict[str, Any]:
     """What a checkpoint has to agree with: settings and data."""
     sizes = graph_sizes(training)
@@ -258,6 +256,7 @@ def _facts(config: RunConfig, training: Sequence[Sample], validation: Sequence[S
         "config": config.model_dump(mode="json"),
         "data": hashlib.sha256(sizes.tobytes()).hexdigest(),
         "content": [each.fingerprint if isinstance(each, Store) else None for each in (training, validation)],
+        "threads": torch.get_num_threads(),
     }
 
 
@@ -272,9 +271,10 @@ def _scale(config: RunConfig, samples: Sequence[Sample]) -> TargetScale | None:
                 raise DataError(f"graph {sample.graph.id!r} of the training split has no {name}")
             yield values
 
-    scale = config.task.scale(rows())
+    labels = [*rows()]
+    scale = config.task.scale(labels)
     if scale is not None:
-        check_spread(config.task.names, rows(), scale)
+        check_spread(config.task.names, labels, scale)
     return scale
 
 
@@ -297,6 +297,7 @@ def _artifact(
     model.eval()
     task = build_task(config, result.scale)
     metrics = {name: evaluate(model, task, config, stores[name]).metrics for name in ("val", "test") if name in stores}
+    check_learned(config, stores, metrics)
     card = source.card
     data = {
         "card": {**asdict(card), "vocabulary": {}, "split_sizes": {name: len(store) for name, store in stores.items()}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -94,6 +95,15 @@ def _try_lock(folder: Path) -> IO[str] | None:
         pass
     lock.close()
     return None
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a run that was killed had not finished writing. The folder is claimed."""
+    for path in (*folder.glob(f".{CONFIG}.*"), *folder.glob(".trial-*"), *folder.glob(f".{ARTIFACT}-*")):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def try_folder(folder: Path) -> None:

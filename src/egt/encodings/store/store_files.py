@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import json
 import os
@@ -32,6 +33,8 @@ from egt.errors import DataError
 from egt.sources.source import Reading
 
 INDEX = "index.json"
+_LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors of the process, and not of a file or folder."""
 
 
 class GrowingArray:
@@ -139,6 +142,8 @@ def map_array(path: Path) -> Array:
     try:
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except OSError as error:
+        if error.errno in _LIMITS:
+            raise
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
     except Exception as error:  # numpy reads the header as Python: any error may come of a damaged one
         raise DataError(f"{path}: is damaged ({type(error).__name__}); delete the folder") from error
@@ -197,6 +202,8 @@ def writing_in(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in _LIMITS:
+            raise
         raise DataError(
             f"{folder}: prepared graphs cannot be written there ({error.strerror or error}); "
             "make it writable, free some space, or set EGT_CACHE_DIR to another folder"

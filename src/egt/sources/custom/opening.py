@@ -177,7 +177,7 @@ def _learned(feature: Feature, columns: list[Column]) -> Feature:
             seen = {text_of(value) for column in plain for value in column[~missing_in(column)]}
             return feature.model_copy(update={"vocabulary": tuple(sorted_texts(seen))})
         case "continuous":
-            numbers = [as_numbers(column)[0].reshape(len(column), -1) for column in columns]
+            numbers = [as_numbers(column)[0].reshape(len(column), -1) for column in columns if len(column)]
             alike = [part for part in numbers if part.shape[1] == feature.width]
             return _scaled(feature, np.concatenate(alike) if alike else np.zeros((0, feature.width)))
         case "ignored":
