@@ -31,5 +31,5 @@ def test_without_a_home_folder_the_variable_is_asked_for(monkeypatch: pytest.Mon
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "expanduser", homeless)
-    with pytest.raises(DataError, match="no home folder.*set EGT_TEST_DIR"):
+    with pytest.raises(DataError, match=r"no home folder.*set EGT_TEST_DIR"):
         user_folder("EGT_TEST_DIR", ".cache")

@@ -119,6 +119,8 @@ def _plan(split: SplitPlan | str | None, seed: int) -> SplitPlan:
         return split
     if split in get_args(SplitKind) and split != "column":
         return SplitPlan(kind=cast(SplitKind, split), seed=seed)
+    if not split:
+        raise DataError("split is an empty text; name a split column, or random, scaffold or stratified")
     return SplitPlan(kind="column", column=split, seed=seed)
 
 
