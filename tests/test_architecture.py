@@ -13,6 +13,7 @@ import egt
 ROOT = Path(egt.__file__).parent
 ORDER = [
     "errors",
+    "files",
     "jit",
     "parts",
     "graph",

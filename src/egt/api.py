@@ -19,6 +19,7 @@ from egt.config.load import find_config, override, read_config
 from egt.config.reading import as_words, open_data, reads
 from egt.config.run import RunConfig, StartConfig
 from egt.errors import ConfigError, DataError
+from egt.files import exists
 from egt.graph import Level
 from egt.inference.run_data import open_source
 from egt.sources.custom.custom_source import CustomSource
@@ -26,7 +27,7 @@ from egt.sources.custom.schema import CustomSchema
 from egt.sources.source import Progress, Source
 from egt.training.run import Outcome
 from egt.training.run import train as train_run
-from egt.training.run_folder import CONFIG, try_folder
+from egt.training.run_folder import CONFIG, run_folder, try_folder
 
 if TYPE_CHECKING:
     from egt.inference.predictions import Predictions
@@ -144,8 +145,8 @@ class _Asked:
         """The folder, the configuration and, if it is open already, the data of a new run."""
         if not self.is_custom:
             config = self.given()
-            return self.out or Path("runs", config.name), config, None
-        folder = self.out or Path("runs", self.name)
+            return self.out or run_folder(config.name), config, None
+        folder = self.out or run_folder(self.name)
         try_folder(folder)
         source = open_data(self.data, self.target, self.task, self.settings)
         if show is not None:
@@ -178,7 +179,7 @@ class _Asked:
         if self.path is not None:
             folders = [self.path, Path("runs", _stem(self.path.name)), Path("runs", self.path.name)]
         for folder in folders if self.out is None else [self.out]:
-            if (folder / CONFIG).is_file():
+            if exists(folder / CONFIG):
                 return folder, read_config(folder / CONFIG)
         return None
 
@@ -201,7 +202,7 @@ class _Asked:
             return not isinstance(self.data, RunConfig)
         if path.suffix in (".yaml", ".yml"):
             return False
-        if path.exists():
+        if exists(path):
             return True
         if path.suffix or path.parent != Path("."):
             raise DataError(f"{path}: there is no such file or folder")

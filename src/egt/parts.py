@@ -20,7 +20,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, SerializationInfo, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, SerializationInfo, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
@@ -34,6 +34,16 @@ class Section(BaseModel):
     """A part of a run's configuration. Unknown keys are errors; values cannot be changed in place."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_whole_numbers(cls, content: Any) -> Any:
+        """Refuse whole numbers that no library below takes."""
+        for name, value in content.items() if isinstance(content, dict) else ():
+            for number in value if isinstance(value, list | tuple) else (value,):
+                if isinstance(number, int) and abs(number) >= 2**63:
+                    raise ValueError(f"{name} is a number of {number.bit_length()} bits; at most 63 are allowed")
+        return content
 
 
 GROUP = "egt.parts"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import resource
 from collections.abc import Iterator
@@ -188,3 +189,15 @@ def test_others_may_read_what_the_umask_admits(tmp_path: Path, replacement: Arti
         assert (tmp_path / "artifact").stat().st_mode & 0o777 == 0o777 & ~umask
         for name in (WEIGHTS, CONFIG, CARD):
             assert (tmp_path / "artifact" / name).stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_a_metric_that_cannot_be_computed_is_null_in_the_card(tmp_path: Path) -> None:
+    config = tiny_config()
+    save_artifact(Artifact(config, tiny_model(config), {"val": {"roc_auc": float("nan")}}), tmp_path / "artifact")
+
+    def refuse(text: str) -> float:
+        raise ValueError(text)
+
+    card = json.loads((tmp_path / "artifact" / CARD).read_text(), parse_constant=refuse)
+    assert card["metrics"] == {"val": {"roc_auc": None}}
+    assert math.isnan(load_artifact(tmp_path / "artifact").metrics["val"]["roc_auc"])

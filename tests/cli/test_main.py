@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -138,3 +139,39 @@ def test_info_names_the_columns_that_new_files_need(
 ) -> None:
     assert run("data", "info", name) == 0
     assert f"columns  │ {columns} " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), "ulimit -n"),
+        (ImportError("libx.so: cannot open shared object file: Too many open files"), "ulimit -n"),
+        (OSError("Could not find/load shared object file 'libllvmlite.so'"), "ulimit -v"),
+        (MemoryError(), "ulimit -v"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "ulimit -v"),
+        (OSError(errno.ENOSPC, "No space left on device"), "TMPDIR"),
+    ],
+)
+def test_a_limit_of_the_machine_is_one_line(
+    error: Exception, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("egt.cli.main.run", fail)
+    with pytest.raises(SystemExit) as done:
+        main(["doctor"])
+    assert done.value.code == 1
+    message = capsys.readouterr().err
+    assert message.startswith("error: ")
+    assert told in message
+    assert message.count("\n") == 1
+
+
+def test_other_errors_stay_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr("egt.cli.main.run", fail)
+    with pytest.raises(PermissionError):
+        main(["doctor"])

@@ -17,6 +17,12 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("EGT_DATA_DIR", str(tmp_path / "none"))
+    molecules(tmp_path / "one.csv", c=[7] * len(SMILES))
+    (tmp_path / "deep.yaml").write_text("[" * 20_000)
+    (tmp_path / "circle.yaml").write_text("data: &a [*a]")
+    (tmp_path / "bomb.yaml").write_text(
+        "\n".join([f"a{k + 1}: &a{k + 1} [{', '.join([f'*a{k}'] * 10) if k else '1, 2'}]" for k in range(9)])
+    )
     molecules(tmp_path / "two.csv", a=[1.1 * len(s) for s in SMILES], b=[2.5 * len(s) for s in SMILES])
 
 
@@ -37,6 +43,29 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["train", "two.csv", "--target", "a", "--freeze-below", "1"], "name it with --from"),
         (["train", "two.csv", "--target", "a", "--tune", "edges"], "name it with --from"),
         (["train", "absent.yaml"], "no such file"),
+        (["train", "zinc-100k", "--set", "name=2024-99-99"], "month must be in 1..12"),
+        (["train", "zinc-100k", "--set", "seed=0x_"], "not valid YAML"),
+        (["train", "zinc-100k", "--set", f"seed={'9' * 5000}"], "not valid YAML"),
+        (["train", "zinc-100k", "--set", "seed=99999999999999999999999"], "at most 63 are allowed"),
+        (["train", "zinc-100k", "--set", "data.batch_size=99999999999999999999999"], "at most 63 are allowed"),
+        (["train", "zinc-100k", "--set", "task.names.²=x"], "must name one of the entries 0..0"),
+        (["train", "two.csv", "--target", "a", "--set", "split.seed=["], "--set split.seed=[: not valid YAML"),
+        (["train", "two.csv", "--target", "a", "--set", "split.seed=-1"], "split has the settings kind, seed"),
+        (["train", "two.csv", "--target", "a", "--set", "split.seed=abc"], "split has the settings kind, seed"),
+        (["train", "two.csv", "--target", "a", "--set", "split.kind.x=1"], "split has the settings kind, seed"),
+        (
+            ["train", "two.csv", "--target", "a", "--set", "overrides.id=x", "overrides.id.q=y"],
+            "id is a single value, not a section",
+        ),
+        (["train", "two.csv", "--target", "a", "--set", "overrides.node_features=x"], "give a mapping"),
+        (["train", "two.csv", "--target", "a", "--set", "overrides.directed=[]"], "overrides directed is []"),
+        (["train", "one.csv", "--target", "c", "--set", "overrides.kind=multiclass"], "classes are two or more"),
+        (["train", "deep.yaml"], "deep.yaml: not valid YAML: nested too deeply"),
+        (["train", "bomb.yaml"], "bomb.yaml: holds more than 1,000,000 values"),
+        (["train", "circle.yaml"], "an alias stands inside of what it names"),
+        (["train", "C" * 300], "there is no preset"),
+        (["train", "two.csv", "--target", "a", "--out", "C" * 300], "cannot be written (File name too long)"),
+        (["evaluate", "C" * 300], "no such artifact"),
         (["train", "absent.txt"], "absent.txt: there is no such file"),
         (
             ["train", "two.csv", "--target", "a", "--out", "two.csv/run"],

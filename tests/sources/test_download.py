@@ -209,3 +209,37 @@ def test_a_damaged_archive_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(b"PK not really")
     with pytest.raises(DataError, match="download it again"):
         extract(tmp_path / "a.zip", tmp_path)
+
+
+@pytest.mark.parametrize("change", ["damaged", "encrypted", "unknown method"])
+def test_a_zip_that_cannot_be_unpacked_is_reported(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
+        bundle.writestr("a.txt", "some text " * 100)
+    content = bytearray(path.read_bytes())
+    central = content.index(b"PK\x01\x02")
+    if change == "damaged":
+        content[40] ^= 0xFF
+    elif change == "encrypted":
+        content[6] |= 1
+        content[central + 8] |= 1
+    else:
+        content[8] = content[central + 10] = 77
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="download it again"):
+        extract(path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_tar_gz_whose_checksum_differs_is_not_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "b.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        info = tarfile.TarInfo("a.txt")
+        info.size = 3
+        tar.addfile(info, io.BytesIO(b"abc"))
+    content = bytearray(path.read_bytes())
+    content[-6] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="download it again"):
+        extract(path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from egt.errors import ArtifactError, ConfigError, RunError
-from egt.training import checkpoint
+from egt.training import checkpoint, run_folder
 from egt.training.checkpoint import Best, Checkpoints, Progress, read_tensors, write_tensors
 
 STATE: dict[str, Any] = {
@@ -158,10 +158,17 @@ def test_a_folder_that_cannot_be_written_is_told_at_the_start(tmp_path: Path) ->
 
 
 def test_only_one_run_writes_to_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(run_folder, "_PATIENCE_SECONDS", 0.1)
     with (
         Checkpoints(tmp_path).claimed(),
         pytest.raises(ConfigError, match="another run is writing"),
         Checkpoints(tmp_path).claimed(),
     ):
         pass
+
+
+def test_what_a_killed_run_had_not_finished_is_removed(tmp_path: Path) -> None:
+    for name in (".tmpXy12Ab", "step-000000000004.safetensors.tmp", "step-000000000002.safetensors"):
+        (tmp_path / name).write_text("")
+    with Checkpoints(tmp_path).claimed():
+        assert {path.name for path in tmp_path.iterdir()} == {".lock", "step-000000000002.safetensors"}

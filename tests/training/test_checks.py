@@ -6,6 +6,7 @@ No label at all is an error, a metric without a value a warning.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,15 @@ from egt.config.run import RunConfig, TrainerConfig
 from egt.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError
 from egt.execution.processes import num_devices
-from egt.training.checks import check_devices, check_labels, check_launch
+from egt.tasks.task import TargetScale
+from egt.training.checks import (
+    check_devices,
+    check_labels,
+    check_launch,
+    check_learned,
+    check_spread,
+    check_threads,
+)
 from tests.training.tiny import tiny_config, tiny_samples
 
 
@@ -110,3 +119,57 @@ def test_a_launcher_must_have_started_as_many_processes_as_the_run_asks_for(monk
     check_launch("auto", 1)
     with pytest.raises(ConfigError, match=r"4 processes were started, .* is 1: --set trainer\.devices=4"):
         check_launch(1, 1)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([3.5, 3.5, np.nan, 3.5], "target y: all 3 training labels are 3.5"),
+        ([-40000.002, -40000.0, -39999.998], "single precision can hardly tell apart"),
+        ([0.002, 0.0, -0.002], ""),
+        ([1e-19, 2e-19, 4e-19], ""),
+    ],
+)
+def test_labels_without_a_spread_that_can_be_learned_are_told(
+    labels: list[float], message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [np.array([label]) for label in labels]
+    check_spread(["y"], rows, TargetScale.of(rows))
+    assert message in caplog.text
+    assert bool(message) == bool(caplog.text)
+
+
+def test_labels_too_small_for_single_precision_are_refused() -> None:
+    rows = [np.array([label]) for label in (1e-40, 3e-40)]
+    with pytest.raises(DataError, match="target y: the largest label is 3e-40, too small"):
+        check_spread(["y"], rows, TargetScale.of(rows))
+
+
+def test_another_number_of_threads_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    for kept in ({}, {"threads": 4}):  # checkpoints of earlier versions do not know it
+        check_threads(kept, {"threads": 4})
+    assert not caplog.text
+    check_threads({"threads": 2}, {"threads": 4})
+    assert "started with 2 threads and goes on with 4" in caplog.text
+
+
+def test_a_model_worse_than_the_mean_is_said_to_be(caplog: pytest.LogCaptureFixture) -> None:
+    config = tiny_config()
+    samples = tiny_samples(config, 20)
+    check_learned(config, {"train": samples, "test": samples}, {"test": {"mae": 0.01}})
+    assert not caplog.text
+    check_learned(config, {"train": samples, "test": samples}, {"test": {"mae": 7186.0}})
+    assert "test: mae is 7186" in caplog.text
+    assert "mean of the training labels" in caplog.text
+
+
+def test_labels_of_one_class_are_refused() -> None:
+    config = tiny_config(task={"kind": "binary", "names": ["a", "b"], "auxiliary": []})
+    samples = [
+        replace(sample, graph=replace(sample.graph, graph_targets=np.array([1.0, np.nan])))
+        for sample in tiny_samples(config, 5)
+    ]
+    with pytest.raises(DataError, match=r"all labels of the training split are of one class \(a = 1\)"):
+        check_labels(config, samples, None)
+    two = replace(samples[0], graph=replace(samples[0].graph, graph_targets=np.array([0.0, np.nan])))
+    check_labels(config, [*samples, two], None)

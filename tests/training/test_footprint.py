@@ -12,6 +12,7 @@ from egt.assemble import build_model
 from egt.config.load import override
 from egt.config.presets import preset
 from egt.config.run import RunConfig
+from egt.errors import ConfigError
 from egt.execution.execution import CPU, PLAIN, Execution, execution
 from egt.training import footprint as module
 from egt.training.footprint import Footprint, measure_footprint, measure_seconds, num_parameters, synthetic_graph
@@ -36,6 +37,18 @@ def config() -> RunConfig:
 
 def test_parameters_are_counted_without_the_model(config: RunConfig) -> None:
     assert num_parameters(config) == build_model(config).num_parameters()
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3, 5])
+def test_layers_that_are_not_built_are_counted(config: RunConfig, layers: int) -> None:
+    deep = override(config, [f"model.num_layers={layers}"])
+    assert num_parameters(deep) == build_model(deep).num_parameters()
+
+
+@pytest.mark.parametrize("setting", ["model.node_width=8000000000000000000", "model.edge_ffn_multiplier=1e300"])
+def test_sizes_that_no_tensor_has_are_refused(config: RunConfig, setting: str) -> None:
+    with pytest.raises(ConfigError, match=r"the model cannot be built.*lower model\.node_width"):
+        num_parameters(override(config, [setting]))
 
 
 @pytest.mark.parametrize("settings", WAYS.values(), ids=WAYS.keys())

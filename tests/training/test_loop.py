@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from torch import Tensor
 from egt.assemble import build_model
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
-from egt.errors import ConfigError, DataError, RunError
+from egt.errors import ArtifactError, ConfigError, DataError, RunError
 from egt.nn.randomness import graph_keys
 from egt.schedules.constant import ConstantRate
 from egt.training import loop
@@ -223,3 +225,47 @@ def test_no_validation_is_fine_when_nothing_needs_it(tmp_path: Path) -> None:
     result = train_on(config, tiny_samples(config, 9), None, folder=tmp_path, show_progress=False)
     assert result.metrics == {}
     assert result.epoch == 1
+
+
+KILLED_LOADER = """
+import multiprocessing, os, signal, sys
+from pathlib import Path
+from egt.errors import RunError
+from egt.training.callbacks import Callback
+from egt.training.run import train_on
+from tests.training.tiny import tiny_config, tiny_samples
+
+class Killer(Callback):
+    def on_step(self, state, step):
+        for child in multiprocessing.active_children():
+            os.kill(child.pid, signal.SIGKILL)
+
+config = tiny_config(data={"num_workers": 1, "batch_size": 1})
+samples = tiny_samples(config, 200)
+try:
+    train_on(config, samples, samples[:2], Path(sys.argv[1]), show_progress=False, callbacks=[Killer()])
+except RunError as error:
+    print(error, flush=True)
+    os._exit(0)
+"""
+
+
+def test_a_killed_loader_is_told_as_a_lack_of_memory(tmp_path: Path) -> None:
+    """In a process of its own: torch raises the error wherever the signal meets the code."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED_LOADER, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert "memory ran out" in done.stdout, done.stderr
+    assert "--resume" in done.stdout
+    assert "data.num_workers=0" in done.stdout
+
+
+def test_best_weights_that_are_gone_are_missed_at_the_start(tmp_path: Path) -> None:
+    config = tiny_config(trainer={"max_epochs": 1})
+    samples = tiny_samples(config, 8)
+    train_on(config, samples, samples, tmp_path, show_progress=False)
+    (best,) = (tmp_path / "checkpoints").glob("best-*")
+    best.unlink()
+    longer = tiny_config(trainer={"max_epochs": 2})
+    with pytest.raises(ArtifactError, match=r"best weights so far.*put it back, or start a new run"):
+        train_on(longer, samples, samples, tmp_path, resume=True, show_progress=False)

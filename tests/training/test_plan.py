@@ -78,3 +78,9 @@ def test_precision_may_be_written_as_a_number() -> None:
     assert override(preset("zinc-100k"), ["trainer.precision=16"]).trainer.precision == "16"
     with pytest.raises(ConfigError, match=r"data\.num_workers"):
         override(preset("zinc-100k"), ["data.num_workers=100000"])
+
+
+@pytest.mark.parametrize("setting", ["model.node_width=800000", "model.node_width=80000"])
+def test_a_model_that_does_not_fit_is_refused_without_being_allocated(setting: str) -> None:
+    with pytest.raises(ConfigError, match=r"the model has [0-9,]+ parameters.* GB are free; lower model.node_width"):
+        plan(override(preset("zinc-100k"), [setting]))

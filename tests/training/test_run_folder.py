@@ -8,7 +8,15 @@ import pytest
 
 from egt.config.load import read_config
 from egt.errors import ConfigError, DataError, EgtError, RunError
-from egt.training.run_folder import keep_config, try_folder, unchanged_if_refused
+from egt.training.run_folder import (
+    check_not_foreign,
+    claimed,
+    keep_config,
+    remove_leftovers,
+    run_folder,
+    try_folder,
+    unchanged_if_refused,
+)
 from tests.training.tiny import tiny_config
 
 
@@ -53,3 +61,52 @@ def test_a_refused_first_run_leaves_no_folder_but_one_with_something_in_it(tmp_p
             begin(folder, DataError("no"))
         assert folder.exists() == left
     assert [path.name for path in (tmp_path / "used").iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("name", ["../../escape_me", "/etc/egt", "a/b", "a\\b", "..", ".", "", "x" * 300])
+def test_a_name_that_is_a_path_is_no_folder_of_a_run(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"plain name of a folder.*--out"):
+        run_folder(name)
+
+
+def test_a_plain_name_is_a_folder_of_runs() -> None:
+    assert run_folder("löslich 2.1") == Path("runs", "löslich 2.1")
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "metrics.csv", "checkpoints", "artifact"])
+def test_files_of_something_else_are_not_written_over(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine: precious")
+    for resume in (False, True):
+        with pytest.raises(ConfigError, match=name.replace(".", r"\.")):
+            check_not_foreign(tmp_path, resume)
+
+
+def test_other_files_in_the_folder_are_no_hindrance(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    check_not_foreign(tmp_path, resume=False)
+
+
+def test_a_run_that_was_begun_is_no_foreign_folder(tmp_path: Path) -> None:
+    keep_config(tiny_config(), tmp_path)
+    check_not_foreign(tmp_path, resume=True)
+    with claimed(tmp_path):
+        check_not_foreign(tmp_path, resume=False)
+
+
+def test_a_refused_run_that_had_claimed_its_folder_leaves_none(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(DataError), claimed(folder):
+        begin(folder, DataError("no"))
+    assert not folder.exists()
+    with claimed(folder):
+        assert folder.is_dir()
+
+
+def test_what_a_killed_run_had_not_finished_is_removed(tmp_path: Path) -> None:
+    keep_config(tiny_config(), tmp_path)
+    (tmp_path / ".artifact-x1" / "artifact").mkdir(parents=True)
+    (tmp_path / ".config.yaml.123").write_text("")
+    (tmp_path / ".trial-123").write_text("")
+    (tmp_path / ".mine").write_text("")
+    remove_leftovers(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"config.yaml", ".mine"}

@@ -26,6 +26,7 @@ from egt.config.load import read_config, write_config
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, RunError
 from egt.execution.execution import execution
+from egt.files import exists
 from egt.model import EGT
 
 FORMAT = 1
@@ -97,16 +98,16 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
     except safetensors.SafetensorError as error:
         raise ArtifactError(f"{path}: {WEIGHTS} is not a safetensors file ({error})") from error
     load_weights(model, weights, str(path / WEIGHTS))
-    return Artifact(config, model.eval(), card["metrics"], card["data"], card["notes"])
+    return Artifact(config, model.eval(), _with_nans(card["metrics"]), card["data"], card["notes"])
 
 
 def find_artifact(path: str | Path) -> Path:
     """The folder of an artifact: the given one, the one in a run folder, or the one of this name in the package."""
     given = Path(path)
     for place in (given, given / "artifact"):
-        if (place / CARD).is_file():
+        if exists(place / CARD):
             return place
-    if given.is_dir():
+    if exists(given) and given.is_dir():
         unfinished = (
             " (the run in it has not finished: continue it with --resume)" if (given / "checkpoints").is_dir() else ""
         )
@@ -174,7 +175,7 @@ def _write_files(artifact: Artifact, folder: Path) -> None:
         "name": artifact.config.name,
         "start": artifact.config.model_dump(mode="json")["start"],
         "parameters": artifact.model.num_parameters(),
-        "metrics": artifact.metrics,
+        "metrics": _with_nulls(artifact.metrics),
         "data": artifact.data,
         "notes": artifact.notes,
         "versions": versions(),
@@ -186,6 +187,20 @@ def _write_files(artifact: Artifact, folder: Path) -> None:
     for name in (WEIGHTS, CONFIG, CARD):
         with open(folder / name, "rb+") as file:
             os.fsync(file.fileno())
+
+
+def _with_nulls(metrics: Any) -> Any:
+    """JSON has no NaN: a metric that cannot be computed is null."""
+    if isinstance(metrics, Mapping):
+        return {name: _with_nulls(value) for name, value in metrics.items()}
+    return None if isinstance(metrics, float) and not math.isfinite(metrics) else metrics
+
+
+def _with_nans(metrics: Any) -> Any:
+    """What `_with_nulls` took, where it is used."""
+    if isinstance(metrics, Mapping):
+        return {name: _with_nans(value) for name, value in metrics.items()}
+    return math.nan if metrics is None else metrics
 
 
 def versions() -> dict[str, str]:

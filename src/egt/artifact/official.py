@@ -17,7 +17,6 @@ from typing import Any, Literal
 import safetensors
 import safetensors.torch
 import torch
-import yaml
 from torch import Tensor
 
 from egt.artifact.artifact import Artifact, load_weights
@@ -26,6 +25,7 @@ from egt.config.model import FrozenEdgesConfig, ModelConfig, RandomMaskingConfig
 from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, ConfigError
+from egt.files import parse_yaml
 from egt.inputs.distance import Distance
 from egt.inputs.features import EdgeCategories, NodeCategories
 from egt.inputs.svd import Svd
@@ -53,8 +53,8 @@ class OfficialSettings:
     def read(cls, path: Path) -> OfficialSettings:
         """From the authors' `config_input.yaml`; keys that do not concern the model are left aside."""
         try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            content = parse_yaml(path.read_text(encoding="utf-8"), str(path))
+        except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: cannot be read as YAML ({' '.join(str(error).split())})") from error
         if not isinstance(content, dict):
             raise ConfigError(f"{path}: is not a mapping of settings, as the authors' config_input.yaml is")

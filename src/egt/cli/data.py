@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from egt.cli.output import Bars, print_json, print_table, say, with_smiles
 from egt.errors import DataError
+from egt.files import exists
 
 if TYPE_CHECKING:
     from egt.graph import Level
@@ -114,7 +115,7 @@ def _is_path(name: str) -> bool:
     from egt.sources.benchmarks.benchmark import BENCHMARKS
 
     path = Path(name)
-    return name not in BENCHMARKS and (path.exists() or bool(path.suffix) or path.parent != Path("."))
+    return name not in BENCHMARKS and (exists(path) or bool(path.suffix) or path.parent != Path("."))
 
 
 def _custom_info(name: str, target: Sequence[str], task: Level | None, settings: Sequence[str], json: bool) -> None:
@@ -222,7 +223,10 @@ def _prepare(name: str, fetch: bool, json: bool) -> None:
     with Bars(shown=not json) as bars:
         stores = prepare_splits(source, splits, preparation(config), progress=bars).values()
     graphs = sum(map(len, stores))
-    problems = sum(1 for store in stores for problem in store.problems if problem.error)
+    bad = [problem for store in stores for problem in store.problems if problem.error]
+    if bad and not graphs:
+        raise DataError(f"{name}: none of its {len(bad)} rows can be read; the first: {bad[0].error}")
+    problems = len(bad)
     seconds = time.monotonic() - started
     rate = graphs / max(seconds, 1e-9)
     if json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -44,11 +45,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
         sys.exit(1)
+    except (OSError, MemoryError, ImportError) as error:
+        reason = limit_reached(error)
+        if reason is None:
+            raise
+        if debug:
+            traceback.print_exc()
+        print(f"error: {reason}", file=sys.stderr)
+        sys.exit(1)
     except (Stopped, KeyboardInterrupt) as reason:
         if debug:
             traceback.print_exc()
         print(f"stopped by {reason or 'SIGINT'}", file=sys.stderr)
         sys.exit(1)
+
+
+def limit_reached(error: Exception) -> str | None:
+    """What to tell about an error that comes from a limit of the machine; None for any other one."""
+    number = getattr(error, "errno", None)
+    if number in (errno.EMFILE, errno.ENFILE) or "Too many open files" in str(error):
+        return "too many files are open at once: raise the limit (`ulimit -n 4096`) and run it again"
+    if number == errno.ENOSPC:
+        return f"the disk is full ({error}): make room, or set TMPDIR to a folder on another one"
+    if isinstance(error, MemoryError) or number == errno.ENOMEM or "allocate memory" in str(error):
+        return "not enough memory: close other programs, or raise the limit (`ulimit -v unlimited`), and run it again"
+    if "shared object" in str(error):
+        return (
+            f"a library cannot be loaded ({' '.join(str(error).split())[:120]}); where `egt doctor` works, there is a "
+            "limit on memory or on open files: raise it (`ulimit -v unlimited`, `ulimit -n 4096`)"
+        )
+    return None
 
 
 def run(words: Sequence[str]) -> None:

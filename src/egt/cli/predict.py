@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from egt.cli.output import Bars, print_json, say, with_smiles
 from egt.errors import DataError
+from egt.files import exists
 
 if TYPE_CHECKING:
     from egt.inference.predictions import Predictions
@@ -115,7 +116,7 @@ def _grouped(inputs: Iterable[str]) -> list[str | list[str]]:
     """Files, and SMILES that follow each other as one input."""
     groups: list[str | list[str]] = []
     for text in inputs:
-        if Path(text).exists() or _FILE.search(text):
+        if exists(text) or _FILE.search(text):
             groups.append(text)
         elif groups and isinstance(groups[-1], list):
             groups[-1].append(text)

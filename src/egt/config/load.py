@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 
 from egt.config.run import RunConfig
 from egt.errors import ConfigError
+from egt.files import exists, parse_yaml
 from egt.parts import Part, PartError, Section
 from egt.readouts.readout import ReadoutPart
 from egt.schedules.schedule import SchedulePart
@@ -25,15 +26,13 @@ from egt.tasks.task import TaskPart
 def read_config(path: Path) -> RunConfig:
     """The run described by a YAML file."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = parse_yaml(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError as error:
         raise ConfigError(
             f"{path}: no such file; `egt presets show NAME` prints a configuration to start from"
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read ({error})") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: holds {type(content).__name__}; a configuration is a mapping of sections")
     return parse_config(content, str(path))
@@ -67,7 +66,7 @@ def write_config(config: RunConfig) -> str:
 def find_config(name_or_path: str) -> RunConfig:
     """A preset by its name, or a YAML file by its path."""
     path = Path(name_or_path)
-    if path.suffix in {".yaml", ".yml"} or path.is_file():
+    if path.suffix in {".yaml", ".yml"} or (exists(path) and path.is_file()):
         return read_config(path)
     from egt.config.presets import preset  # here: presets read the cards of all benchmarks
 
@@ -132,10 +131,7 @@ def _forget_other_kind(section: dict[str, Any], path: str, kind: Any) -> None:
 
 
 def _parse_value(text: str) -> Any:
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"--set: {text!r} is not a value: {' '.join(str(error).split())}") from error
+    value = parse_yaml(text, f"--set: {text[:80]!r} is not a value")
     if isinstance(value, str):  # YAML 1.1 reads 1e-3 as a string
         try:
             return float(value)
@@ -154,7 +150,7 @@ def _step_into(target: Any, section: str, path: str, setting: str) -> Any:
 
 
 def _index(text: str, target: list[Any], path: str, setting: str) -> int:
-    if not text.isdigit() or int(text) >= len(target):
+    if not (text.isascii() and text.isdecimal() and len(text) < 10) or int(text) >= len(target):
         raise ConfigError(f"--set {setting}: {path!r} must name one of the entries 0..{len(target) - 1}")
     return int(text)
 

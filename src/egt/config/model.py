@@ -42,7 +42,7 @@ class RandomMaskingConfig(Section):
 class ModelConfig(Section):
     """Sizes and parts of an EGT; `layer` puts layers of another kind in the place of its own (`egt.baselines`)."""
 
-    num_layers: PositiveInt
+    num_layers: Annotated[int, Field(gt=0, le=10_000)]
     node_width: PositiveInt
     edge_width: PositiveInt
     num_heads: PositiveInt = 8

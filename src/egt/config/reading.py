@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from egt.errors import ConfigError
+from egt.files import parse_yaml
 from egt.graph import Level
 from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.opening import open_custom
@@ -37,7 +37,9 @@ def reading(settings: Sequence[str]) -> dict[str, Any]:
         place = found
         for section in sections:
             place = place.setdefault(section, {})
-        place[key] = yaml.safe_load(text) if key in ("directed", "seed", "fractions") else text
+            if not isinstance(place, dict):
+                raise ConfigError(f"--set {setting}: {section} is a single value, not a section")
+        place[key] = parse_yaml(text, f"--set {setting}") if key in ("directed", "seed", "fractions") else text
     return found
 
 
@@ -55,8 +57,9 @@ def open_data(data: Any, target: Sequence[str], task: Level | None, settings: Se
 
 def _split(given: Mapping[str, Any]) -> SplitPlan | str | None:
     """How custom data is divided: `split=scaffold` or a column, `split.seed=1`, `split.fractions=[0.7, 0.1, 0.2]`."""
-    if not {*given} - {"kind"}:
-        return given.get("kind")
+    kind = given.get("kind")
+    if not {*given} - {"kind"} and not isinstance(kind, Mapping):
+        return kind
     try:
         return SplitPlan.model_validate(given)
     except ValidationError as error:

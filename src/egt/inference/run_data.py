@@ -10,6 +10,7 @@ from egt.assemble import feature_schema, preparation
 from egt.config.run import RunConfig
 from egt.encodings.store import Store, prepare
 from egt.errors import DataError
+from egt.files import exists
 from egt.graph import Graph
 from egt.sources.custom.opening import open_custom
 from egt.sources.custom.schema import CustomSchema, card_schema
@@ -34,7 +35,7 @@ def open_source(
 
         source = open_benchmark(config.data.source, options=config.data.options, fetch=fetch, progress=progress)
         return source if config.data.train_share == 1 else TrainShare(source, config.data.train_share)
-    if data is None and not Path(config.data.source).exists():
+    if data is None and not exists(config.data.source):
         raise DataError(
             f"{config.data.source}: the data of this run is not there; put it back, give new data (--data FILE), "
             "or, if it was in memory, hand it over again (data=...)"

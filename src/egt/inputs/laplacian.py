@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PositiveInt
+from pydantic import Field
 
 from egt.encodings.encoding import Encoding
 from egt.encodings.signs import canonical_signs
@@ -28,7 +28,7 @@ class Laplacian(NodeInput):
     """Eigenvectors of the normalized Laplacian."""
 
     kind: Literal["laplacian"] = "laplacian"
-    rank: PositiveInt = 8
+    rank: Annotated[int, Field(gt=0, le=2048)] = 8
 
     def encodings(self) -> tuple[Encoding, ...]:
         """See `Input.encodings`."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PositiveInt
+from pydantic import Field
 
 from egt.encodings.encoding import Encoding
 from egt.errors import ConfigError, GraphError
@@ -24,7 +24,7 @@ class RandomWalk(PairInput):
     """Random-walk probabilities between each pair (RRWP); `weighted` steps follow the edge weights."""
 
     kind: Literal["random_walk"] = "random_walk"
-    num_steps: PositiveInt = 16
+    num_steps: Annotated[int, Field(gt=0, le=2048)] = 16
     weighted: bool = False
 
     def encodings(self) -> tuple[Encoding, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PositiveInt
+from pydantic import Field
 
 from egt.encodings.encoding import Encoding
 from egt.errors import ConfigError, GraphError
@@ -31,7 +31,7 @@ class Svd(NodeInput):
     """SVD positional encodings of rank r; `weighted` takes the SVD of the weights instead of 0/1."""
 
     kind: Literal["svd"] = "svd"
-    rank: PositiveInt = 8
+    rank: Annotated[int, Field(gt=0, le=2048)] = 8
     weighted: bool = False
 
     def encodings(self) -> tuple[Encoding, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from egt.errors import DataError
+from egt.files import user_folder
 
 _WHOLE_FILE_LIMIT = 64 * 2**20
 _SAMPLE = 2**20
@@ -15,8 +16,7 @@ _SAMPLE = 2**20
 
 def data_folder(data_dir: str | Path | None = None) -> Path:
     """The folder of the data sets: the argument, else `EGT_DATA_DIR`, else `~/.cache/egt/data`."""
-    chosen = data_dir or os.environ.get("EGT_DATA_DIR") or Path.home() / ".cache" / "egt" / "data"
-    return Path(chosen).expanduser()
+    return Path(data_dir).expanduser() if data_dir else user_folder("EGT_DATA_DIR", ".cache", "egt", "data")
 
 
 def find_file(folder: Path, candidates: Sequence[str]) -> Path | None:

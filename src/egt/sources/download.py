@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import http.client
 import logging
@@ -11,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from pathlib import Path
 
 from egt.errors import DataError
@@ -19,6 +21,10 @@ from egt.sources.source import Progress
 _log = logging.getLogger(__name__)
 _BLOCK = 1 << 16
 _NETWORK_ERRORS = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
+_ARCHIVE_ERRORS = (
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, ValueError),
+    *(RuntimeError, NotImplementedError),  # encrypted, or packed by a method that Python does not know
+)
 
 
 def download(
@@ -77,7 +83,7 @@ def file_checksum(path: Path, algorithm: str) -> str:
 
 
 def extract(archive: Path, folder: Path) -> None:
-    """Unpack a .zip or .tar.gz; members that point outside the folder are refused.
+    """Unpack a .zip or .tar.gz, if it is whole; members that point outside the folder are refused.
 
     Raises:
         DataError: if the archive is damaged or unsafe.
@@ -89,12 +95,23 @@ def extract(archive: Path, folder: Path) -> None:
                 for name in bundle.namelist():
                     if not (root / name).resolve().is_relative_to(root):
                         raise DataError(f"{archive} holds the unsafe path {name!r}; do not use this file")
+                if (damaged := bundle.testzip()) is not None:
+                    raise zipfile.BadZipFile(f"{damaged} does not match its checksum")
                 bundle.extractall(folder)
         else:
+            _check_gzip(archive)
             with tarfile.open(archive) as bundle:
                 bundle.extractall(folder, filter="data")
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
+    except _ARCHIVE_ERRORS as error:
         raise DataError(f"{archive} cannot be unpacked ({error}); delete it and download it again") from error
+
+
+def _check_gzip(archive: Path) -> None:
+    """Read to the end, where the checksum is; unpacking alone does not get there."""
+    if archive.suffix in (".gz", ".tgz"):
+        with gzip.open(archive) as stream:
+            while stream.read(_BLOCK):
+                pass
 
 
 def _continue(url: str, part: Path, progress: Progress | None, timeout: float) -> None:

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from egt.tasks.scores import Scores
 
 
+_ROUNDING = 1e-12
+"""Labels that differ by less than this share of the largest of them are the same number, whatever its unit."""
+
+
 @dataclass(frozen=True)
 class TargetScale:
     """value = mean + std * standardized, for each target.
@@ -50,9 +54,11 @@ class TargetScale:
         values = np.concatenate([np.atleast_2d(row) for row in rows])
         known = ~np.isnan(values)
         count = np.maximum(known.sum(0), 1)
+        largest = np.abs(np.where(known, values, 0.0)).max(0, initial=0.0)
+        unit = np.ldexp(1.0, np.frexp(largest)[1])  # a power of 2; squares of very small labels would be 0
         mean = np.where(known, values, 0.0).sum(0) / count
-        std = np.sqrt(np.square(np.where(known, values - mean, 0.0)).sum(0) / count)
-        std = np.where(std > 1e-12 * np.maximum(np.abs(mean), 1.0), std, 1.0)
+        spread = np.sqrt(np.square(np.where(known, (values - mean) / unit, 0.0)).sum(0) / count)
+        std = np.where(spread > _ROUNDING, spread * unit, 1.0)
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
 
     def tensors(self, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from egt.config.run import TrainerConfig
 from egt.errors import ConfigError, RunError
 from egt.training.checkpoint import StepSums
+from egt.training.run_folder import METRICS
 
 if TYPE_CHECKING:
     from egt.training.state import State
@@ -50,7 +51,7 @@ class MetricsFile(Callback):
 
     def on_epoch(self, state: State, row: Mapping[str, float]) -> None:
         """Write all rows again."""
-        write_history(state.folder / "metrics.csv", state.progress.history)
+        write_history(state.folder / METRICS, state.progress.history)
 
 
 class LogLine(Callback):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
@@ -24,9 +23,9 @@ from torch import Tensor
 
 from egt.config.run import RunConfig
 from egt.encodings.store.store_files import sync_folder
-from egt.errors import ArtifactError, ConfigError, RunError
+from egt.errors import ArtifactError, RunError
 from egt.tasks.task import TargetScale
-from egt.training.run_folder import CHECKPOINTS, cannot_write
+from egt.training.run_folder import CHECKPOINTS, cannot_write, claimed
 
 
 class StepSums(NamedTuple):
@@ -94,8 +93,6 @@ FORMAT = "egt-checkpoint-1"
 _NEEDED = ("config", "data", "scale", "progress", "schedule", "precision", "trained")
 """What the state of a run holds; `State.checkpoint` writes it."""
 _KEPT = 2
-_PATIENCE_SECONDS = 30.0
-"""How long a run waits for one that was killed a moment ago to be gone."""
 
 
 Kept = tuple[dict[str, Any], dict[str, Tensor]]
@@ -123,22 +120,28 @@ class Checkpoints:
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """Keep other runs out of the folder while this one writes there; ends with the process, however it ends."""
-        if os.name == "nt":
+        with claimed(self.folder):
+            for leftover in (*self.folder.glob("*.tmp"), *self.folder.glob(".tmp*")):  # of a run that was killed
+                leftover.unlink(missing_ok=True)
             yield
-            return
-        import fcntl
 
-        with (self.folder / ".lock").open("w") as lock:
-            deadline = time.monotonic() + _PATIENCE_SECONDS
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError as error:
-                    if time.monotonic() > deadline:
-                        raise ConfigError(f"another run is writing to {self.folder}; wait for it or stop it") from error
-                    time.sleep(0.2)
-            yield
+    def check_best(self, config: RunConfig, state: Mapping[str, Any]) -> None:
+        """Raise an `ArtifactError` if the weights that a run may leave in the end are gone or damaged.
+
+        Args:
+            config: of the run.
+            state: of its checkpoint.
+        """
+        best = state["progress"]["best"]
+        if config.trainer.select != "best" or best is None:
+            return
+        try:
+            read_tensors(self.folder / best["file"])
+        except ArtifactError as error:
+            raise ArtifactError(
+                f"{error}; it holds the best weights so far, which the run may leave in the end: put it back, "
+                "or start a new run in another folder (--out)"
+            ) from error
 
     def generations(self) -> list[Path]:
         """The checkpoints, oldest first."""

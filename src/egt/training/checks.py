@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,15 @@ from egt.config.run import RunConfig, TrainerConfig
 from egt.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError
 from egt.execution.processes import has_cuda, launched
-from egt.tasks.task import Task
+from egt.tasks.regression import Regression
+from egt.tasks.task import TargetScale, Task
 from egt.training.checkpoint import checkpoints_of
 
 log = logging.getLogger(__name__)
 
+_SMALLEST_LABEL = 1e-34
+_FLOAT32_STEPS = 1e-5
+"""A spread below this share of the mean is less than a hundred steps of a float32."""
 _DIVISION_HINT = "--set split=stratified, split.seed=1 or split.fractions=[0.6, 0.2, 0.2]"
 _FREE: set[tuple[str, ...]] = {
     ("trainer", "max_epochs"),
@@ -136,6 +140,19 @@ def check_same_run(kept: Mapping[str, Any], facts: Mapping[str, Any], folder: Pa
         )
 
 
+def check_threads(kept: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    """Warn where a run goes on with another number of threads. Arguments as in `check_same_run`."""
+    before, now = kept.get("threads", facts["threads"]), facts["threads"]
+    if before != now:
+        log.warning(
+            "the run was started with %d threads and goes on with %d: sums are taken in another order, so its last "
+            "digits will differ from those of a run that was never stopped (OMP_NUM_THREADS=%d keeps them)",
+            before,
+            now,
+            before,
+        )
+
+
 def _paths(config: Mapping[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], str]:
     """The settings as path -> value."""
     flat: dict[tuple[str, ...], str] = {}
@@ -160,6 +177,7 @@ def check_labels(config: RunConfig, training: Sequence[Sample], validation: Sequ
                 f"none of the {len(samples)} graphs of the {name} split has a label ({', '.join(config.task.names)}); "
                 f"give some of them labels, or divide the data in another way (own data: {_DIVISION_HINT})"
             )
+    _check_classes(config, training)
     task = build_task(config)
     if validation and not _computable(task, config, validation):
         log.warning(
@@ -168,6 +186,85 @@ def check_labels(config: RunConfig, training: Sequence[Sample], validation: Sequ
             task.metric,
             _DIVISION_HINT,
         )
+
+
+def _check_classes(config: RunConfig, training: Sequence[Sample]) -> None:
+    """Raise a `DataError` where classes are to be told apart, and all training labels are of one."""
+    if isinstance(config.task, Regression):
+        return
+    seen: set[tuple[int, float]] = set()
+    for sample in training:
+        rows = _targets(config, sample)
+        seen |= {(column, label) for column in range(rows.shape[1]) for label in np.unique(rows[:, column]).tolist()}
+        seen = {(column, label) for column, label in seen if not math.isnan(label)}
+        if len(seen) > len({column for column, _ in seen}):
+            return
+    labels = ", ".join(f"{config.task.names[column]} = {label:g}" for column, label in sorted(seen)[:5])
+    raise DataError(
+        f"all labels of the training split are of one class ({labels}): there is nothing to learn; "
+        f"divide the data in another way (own data: {_DIVISION_HINT})"
+    )
+
+
+def check_spread(names: Sequence[str], rows: Iterable[NDArray[np.float64]], scale: TargetScale) -> None:
+    """Look at how far the training labels of each target, each (T,) or (rows, T), are apart.
+
+    Raises:
+        DataError: they are smaller than a float32 can tell apart.
+    """
+    values = np.concatenate([np.atleast_2d(row) for row in rows])
+    for name, labels, mean, std in zip(names, values.T, scale.mean, scale.std, strict=True):
+        known = labels[~np.isnan(labels)]
+        largest = float(np.abs(known).max(initial=0.0))
+        if 0 < largest < _SMALLEST_LABEL:
+            raise DataError(
+                f"target {name}: the largest label is {largest:g}, too small for single precision; "
+                "give the labels in a smaller unit"
+            )
+        if len(known) > 1 and std == 1.0 and np.ptp(known) <= 1e-9 * largest:
+            log.warning(
+                "target %s: all %d training labels are %g: there is nothing to learn about it", name, len(known), mean
+            )
+        elif std < _FLOAT32_STEPS * abs(mean):
+            log.warning(
+                "target %s: its labels lie within %g of %g, which single precision can hardly tell apart: "
+                "subtract %g from them to learn their differences",
+                name,
+                std,
+                mean,
+                mean,
+            )
+
+
+def check_learned(
+    config: RunConfig, splits: Mapping[str, Sequence[Sample]], metrics: Mapping[str, Mapping[str, float]]
+) -> None:
+    """Warn where a trained regression is no better than the mean of the training labels.
+
+    Args:
+        config: the run.
+        splits: the graphs of each split.
+        metrics: split -> metric -> value of the trained model.
+    """
+    if not isinstance(config.task, Regression):
+        return
+    name = config.task.deciding_metric
+    mean = np.nanmean(np.concatenate([_targets(config, sample) for sample in splits["train"]]), axis=0)
+    for split, found in metrics.items():
+        scores = config.task.scores()
+        for sample in splits[split]:
+            target = _targets(config, sample)
+            scores.update(torch.tensor(np.tile(mean, (len(target), 1))), torch.tensor(target))
+        simple = scores.compute()[name]
+        if found[name] > simple:
+            log.warning(
+                "%s: %s is %.4g, and %.4g if the mean of the training labels is predicted for every graph: the model "
+                "has learned nothing of use here; try a lower optimizer.lr, more epochs or other features",
+                split,
+                name,
+                found[name],
+                simple,
+            )
 
 
 def _computable(task: Task, config: RunConfig, samples: Sequence[Sample]) -> bool:

@@ -34,6 +34,8 @@ def describe_start(
     """What the configuration of a run says about the artifact it starts from. Arguments as in `StartConfig`."""
     path = find_artifact(artifact)
     name = read_config(path / CONFIG).name
+    if freeze_below < 0:
+        raise ConfigError(f"--freeze-below {freeze_below}: give the number of the first layer to train, 0 or more")
     return StartConfig(
         artifact=str((Path(artifact) if Path(artifact).exists() else path).resolve()),
         name=name,

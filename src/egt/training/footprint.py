@@ -24,6 +24,7 @@ from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.batching.sampling import split
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
+from egt.errors import ConfigError
 from egt.execution.execution import Backend, Execution
 from egt.graph import Graph
 from egt.model import EGT
@@ -110,8 +111,9 @@ def measure_footprint(config: RunConfig, how: Execution, degree: float = 2.0) ->
         np.array(counts, dtype=np.float64)[known, known], (used[0] + factor * (used[-1] - used[0]))[known]
     )
     per_pair, per_node, per_edge = np.maximum(rates[:3], 0.0).tolist()
-    copies = _ADAM_COPIES + (config.trainer.ema_decay is not None)
-    return Footprint(num_parameters(config), copies, per_pair, per_node + degree * per_edge, how.layout, virtual)
+    return Footprint(
+        num_parameters(config), num_copies(config), per_pair, per_node + degree * per_edge, how.layout, virtual
+    )
 
 
 def measure_seconds(
@@ -132,10 +134,23 @@ def measure_seconds(
     return float(whole), float(ahead)
 
 
+def num_copies(config: RunConfig) -> int:
+    """Numbers that training keeps per parameter."""
+    return _ADAM_COPIES + (config.trainer.ema_decay is not None)
+
+
 def num_parameters(config: RunConfig) -> int:
-    """Count the parameters of a run's model, without allocating it."""
-    with _Unallocated():
-        return build_model(config).num_parameters()
+    """Count the parameters of a run's model, without allocating it or building all of its layers, which are alike."""
+    short, long, factor = _depths(config)
+    try:
+        with _Unallocated():
+            counts = [build_model(_shallow(config, depth)).num_parameters() for depth in (short, long)]
+    except (RuntimeError, OverflowError, TypeError) as error:
+        raise ConfigError(
+            f"the model cannot be built: {str(error).splitlines()[0]}; lower model.node_width "
+            f"({config.model.node_width}), model.edge_width ({config.model.edge_width}) or the sizes of its inputs"
+        ) from error
+    return counts[0] + factor * (counts[1] - counts[0])
 
 
 class _Unallocated(TorchFunctionMode):
@@ -203,10 +218,13 @@ def _depths(config: RunConfig) -> tuple[int, int, int]:
 
 
 def _model(config: RunConfig, depth: int, backend: Backend) -> EGT:
-    shallow = config.model_copy(update={"model": config.model.model_copy(update={"num_layers": depth})})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return build_model(shallow, backend=backend)
+        return build_model(_shallow(config, depth), backend=backend)
+
+
+def _shallow(config: RunConfig, depth: int) -> RunConfig:
+    return config.model_copy(update={"model": config.model.model_copy(update={"num_layers": depth})})
 
 
 def _precision(how: Execution) -> AbstractContextManager[None]:

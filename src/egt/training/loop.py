@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
 from torch import nn
 
 from egt.batching.batch import GraphBatch
-from egt.errors import RunStopped
+from egt.errors import RunError, RunStopped
 from egt.execution.interruption import Interruption
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
@@ -28,7 +29,11 @@ def loop(job: Job) -> None:
         RunError: a signal has stopped it, or it has diverged. Its last checkpoint is kept.
     """
     keep_freed_memory()
-    with Interruption() as interruption, opened(job, interruption) as work:
+    with (
+        _told_lack_of_memory(job.config.data.num_workers),
+        Interruption() as interruption,
+        opened(job, interruption) as work,
+    ):
         state = work.state
         if state.is_finished():
             work.engine.close()
@@ -51,6 +56,26 @@ def loop(job: Job) -> None:
         work.engine.close()
         if interruption.requested:  # too late for a step to see it
             raise RunStopped(f"stopped by {interruption.requested} after the last step; continue with --resume")
+
+
+@contextmanager
+def _told_lack_of_memory(num_workers: int) -> Iterator[None]:
+    """Tell a lack of memory, or of a process that loads graphs, as what to do about it."""
+    try:
+        yield
+    except (MemoryError, RuntimeError, ConnectionError, FileNotFoundError, EOFError) as error:
+        lost = isinstance(error, OSError | EOFError) or "DataLoader worker" in str(error)
+        if lost and num_workers:
+            raise RunError(
+                "a process that loads graphs was ended by the system, mostly because memory ran out; the last "
+                "checkpoint is kept: continue with --resume and fewer of them (--set data.num_workers=0)"
+            ) from error
+        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in str(error):
+            raise
+        raise RunError(
+            "out of memory; compute a batch in smaller parts (data.pair_budget), or lower data.batch_size "
+            "(`egt plan` tells what a run needs)"
+        ) from error
 
 
 def train_step(work: Work, batches: Sequence[GraphBatch]) -> StepSums:

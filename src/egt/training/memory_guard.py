@@ -14,7 +14,7 @@ from egt.execution.execution import Execution, execution
 from egt.execution.memory import available_memory, prediction_bytes
 from egt.execution.processes import device_of, num_devices, share_of_batch
 from egt.inference.forward import evaluation_budget, graphs_at_once
-from egt.training.footprint import Footprint, measure_footprint, num_parameters
+from egt.training.footprint import Footprint, measure_footprint, num_copies, num_parameters
 
 log = logging.getLogger(__name__)
 
@@ -32,13 +32,13 @@ def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig
     device = device_of(accelerator=config.trainer.accelerator)
     how = execution(config, device)
     free = available_memory(device) // (num_devices(config.trainer) if device.type == "cpu" else 1)
+    check_model(config, free)
     largest = max(int(store.sizes.max()) for store in stores.values())
     if _upper_bound(config, largest) * _SURELY_ENOUGH < free:
         return config
     train = stores["train"]
     graph = train[int(np.argmax(train.sizes))].graph
     footprint = measure_footprint(config, how, graph.num_edges / graph.num_nodes)
-    _check_model(config, footprint, free)
     evaluated = execution(config, device, training=False)
     for name, store in stores.items():
         _check_largest(config, footprint, evaluated, name, store, free)
@@ -68,11 +68,17 @@ def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig
     return config.model_copy(update={"data": config.data.model_copy(update={"pair_budget": budget})})
 
 
-def _check_model(config: RunConfig, footprint: Footprint, free: int) -> None:
-    if footprint.fixed > free:
+def check_model(config: RunConfig, free: int) -> None:
+    """Raise a `ConfigError` if the model and what training keeps of it do not fit into `free` bytes of memory.
+
+    The model is not allocated.
+    """
+    parameters = num_parameters(config)
+    needed = 4 * num_copies(config) * parameters
+    if needed > free:
         raise ConfigError(
-            f"the model has {footprint.parameters:,} parameters: with their gradients and the state of the optimizer "
-            f"they need {footprint.fixed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; lower model.node_width "
+            f"the model has {parameters:,} parameters: with their gradients and the state of the optimizer "
+            f"they need {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; lower model.node_width "
             f"({config.model.node_width}) or model.num_layers ({config.model.num_layers})"
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ from egt.sources.generated import GeneratedSource
 from egt.sources.share import TrainShare
 from egt.sources.source import DataCard, Source
 from egt.training.footprint import Footprint, measure_footprint, measure_seconds
+from egt.training.memory_guard import check_model
 
 _PROCESS_BYTES = 600_000_000
 """What Python and torch take before any model."""
@@ -71,8 +73,9 @@ class Plan:
 
 def plan(config: RunConfig) -> Plan:
     """Parameters, memory and time of a run; takes some seconds, and needs no data where a card knows its sizes."""
-    sizes, degree, counts, origin = known_sizes(config)
     device = device_of(accelerator=config.trainer.accelerator)
+    check_model(config, available_memory(device))
+    sizes, degree, counts, origin = known_sizes(config)
     how = execution(config, device)
     footprint = measure_footprint(config, how, degree)
     batch_bytes, pairs = _worst_batch(config, sizes, footprint)
@@ -115,7 +118,7 @@ def known_sizes(config: RunConfig) -> tuple[Sizes, float, dict[str, int], str]:
         return card_sizes(card), _degree(card), counts, "the data card"
     counts, degree = dict(source.card.split_sizes), _degree(source.card)
     prepared = cache_folder(None) / store_name(source, "train", preparation(config))
-    if prepared.is_dir():
+    with suppress(DataError):  # none are prepared, or they are damaged: training prepares them again
         return Store(prepared, preparation(config)).sizes, degree, counts, "the prepared graphs"
     whole = source.whole if isinstance(source, TrainShare) else source
     if isinstance(whole, GeneratedSource):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from egt.batching.loader import graph_sizes
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Store
-from egt.errors import ConfigError, DataError, RunError
+from egt.errors import ConfigError, DataError
 from egt.execution.execution import execution
 from egt.execution.processes import is_first, launched, num_devices
 from egt.inference.run_data import keep_schema, open_source, prepare_split
@@ -28,10 +28,28 @@ from egt.sources.source import Progress as Telling
 from egt.tasks.task import TargetScale
 from egt.training.callbacks import Callback
 from egt.training.checkpoint import Trained, checkpoints_of, read_trained
-from egt.training.checks import check_labels, check_machine, check_same_run, check_splits, check_unused
+from egt.training.checks import (
+    check_labels,
+    check_learned,
+    check_machine,
+    check_same_run,
+    check_splits,
+    check_spread,
+    check_threads,
+    check_unused,
+)
 from egt.training.loop import loop
 from egt.training.memory_guard import fit_into_memory
-from egt.training.run_folder import ARTIFACT, keep_config, try_folder, unchanged_if_refused
+from egt.training.run_folder import (
+    ARTIFACT,
+    check_not_foreign,
+    claimed,
+    keep_config,
+    remove_leftovers,
+    run_folder,
+    try_folder,
+    unchanged_if_refused,
+)
 from egt.training.size_guard import check_sizes
 from egt.training.work import Job
 
@@ -85,14 +103,15 @@ def train(
         watch: is told about the preparation of graphs.
         callbacks: are told about each step and epoch.
     """
-    folder = Path("runs", config.name) if out is None else Path(out)
+    folder = run_folder(config.name) if out is None else Path(out)
     if not resume:
         check_unused(folder)
+    check_not_foreign(folder, resume)
     check_machine(config.trainer)
     try_folder(folder)
     source = source or open_source(config)
     config = keep_schema(with_names(config, source), source)
-    with unchanged_if_refused(folder) if is_first() else nullcontext():
+    with _held(folder, resume):
         begun = bool(checkpoints_of(folder).generations())
         start = None if begun else _start(config)
         check_sizes(config, source.card)
@@ -102,21 +121,20 @@ def train(
         if fitted is not config:
             config = fitted
             _keep(config, folder)
-        with _told_out_of_memory():
-            result = train_on(
-                config,
-                stores["train"],
-                stores.get("val"),
-                folder,
-                resume=True,
-                start=start,
-                show_progress=show_progress,
-                callbacks=callbacks,
-            )
-    path = folder / ARTIFACT
-    problems = {name: sum(1 for row in store.problems if row.error) for name, store in stores.items()}
-    artifact = _artifact(config, source, stores, result, problems, path)
-    return Outcome(path, artifact, result.epoch, result.history, problems, is_first=is_first())
+        result = train_on(
+            config,
+            stores["train"],
+            stores.get("val"),
+            folder,
+            resume=True,
+            start=start,
+            show_progress=show_progress,
+            callbacks=callbacks,
+        )
+        path = folder / ARTIFACT
+        problems = {name: sum(1 for row in store.problems if row.error) for name, store in stores.items()}
+        artifact = _artifact(config, source, stores, result, problems, path)
+        return Outcome(path, artifact, result.epoch, result.history, problems, is_first=is_first())
 
 
 def train_on(
@@ -162,6 +180,8 @@ def train_on(
         facts["scale"] = None if scale is None else scale.to_json()
     else:
         check_same_run(kept[0], facts, folder)
+        check_threads(kept[0], facts)
+        checkpoints.check_best(config, kept[0])
         facts["scale"] = kept[0]["scale"]
     check_labels(config, training, validation)
     job = Job(config, training, validation or (), folder, facts, start, show_progress, callbacks)
@@ -181,6 +201,23 @@ def with_names(config: RunConfig, source: Source) -> RunConfig:
         return config
     target = source.card.target
     return config.model_copy(update={"task": config.task.named(target.names, target.class_names)})
+
+
+@contextmanager
+def _held(folder: Path, resume: bool) -> Iterator[None]:
+    """The folder of a run is its own: what was checked before is checked again, since another run may have been there.
+
+    Of several processes the first one holds it.
+    """
+    if not is_first():
+        yield
+        return
+    with claimed(folder):
+        if not resume:
+            check_unused(folder)
+        remove_leftovers(folder)
+        with unchanged_if_refused(folder):
+            yield
 
 
 def _prepare(config: RunConfig, source: Source, watch: Telling | None) -> dict[str, Store]:
@@ -214,20 +251,6 @@ def _keep(config: RunConfig, folder: Path) -> None:
         keep_config(config, folder)
 
 
-@contextmanager
-def _told_out_of_memory() -> Iterator[None]:
-    """Tell a lack of memory as what to do about it."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in str(error):
-            raise
-        raise RunError(
-            "out of memory; compute a batch in smaller parts (data.pair_budget), or lower data.batch_size "
-            "(`egt plan` tells what a run needs)"
-        ) from error
-
-
 def _facts(config: RunConfig, training: Sequence[Sample], validation: Sequence[Sample] | None) -> dict[str, Any]:
     """What a checkpoint has to agree with: settings and data."""
     sizes = graph_sizes(training)
@@ -235,6 +258,7 @@ def _facts(config: RunConfig, training: Sequence[Sample], validation: Sequence[S
         "config": config.model_dump(mode="json"),
         "data": hashlib.sha256(sizes.tobytes()).hexdigest(),
         "content": [each.fingerprint if isinstance(each, Store) else None for each in (training, validation)],
+        "threads": torch.get_num_threads(),
     }
 
 
@@ -247,9 +271,14 @@ def _scale(config: RunConfig, samples: Sequence[Sample]) -> TargetScale | None:
             values = getattr(sample.graph, name)
             if values is None:
                 raise DataError(f"graph {sample.graph.id!r} of the training split has no {name}")
+            labels.append(values)
             yield values
 
-    return config.task.scale(rows())
+    labels: list[NDArray[np.float64]] = []
+    scale = config.task.scale(rows())
+    if scale is not None:
+        check_spread(config.task.names, labels, scale)
+    return scale
 
 
 def _artifact(
@@ -272,6 +301,8 @@ def _artifact(
     task = build_task(config, result.scale)
     found = {name: evaluate(model, task, config, stores[name]) for name in ("val", "test") if name in stores}
     metrics = {name: each.metrics for name, each in found.items()}
+
+    check_learned(config, stores, metrics)
     card = source.card
     data = {
         "card": {**asdict(card), "vocabulary": {}, "split_sizes": {name: len(store) for name, store in stores.items()}},

@@ -1,24 +1,114 @@
-"""The folder of a run: tried before any work, and left as it was when the run is refused."""
+"""The folder of a run: tried before any work, held by one run at a time, and left as it was when a run is refused."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
-from egt.config.load import write_config
+from egt.config.load import read_config, write_config
 from egt.config.run import RunConfig
 from egt.errors import ConfigError, EgtError, RunError
+from egt.files import exists
 
-CONFIG, CHECKPOINTS, ARTIFACT = "config.yaml", "checkpoints", "artifact"
+CONFIG, METRICS, CHECKPOINTS, ARTIFACT = "config.yaml", "metrics.csv", "checkpoints", "artifact"
+LOCK = ".lock"
+"""Held by the run that writes to the folder; it also marks the folder as a run's."""
+_PATIENCE_SECONDS = 30.0
+"""How long a run waits for one that was killed a moment ago to be gone."""
+_LONGEST_NAME = 200
 _TRIAL_BYTES = 1 << 20
 """A disk without this little room is full."""
 
 
+def run_folder(name: str) -> Path:
+    """Where a run goes when nobody says where: `runs/NAME`.
+
+    Raises:
+        ConfigError: the name is a path, and would lead somewhere else.
+    """
+    is_path = name in ("", ".", "..") or bool({"/", "\\", "\0"} & {*name})
+    if is_path or len(name.encode(errors="replace")) > _LONGEST_NAME:
+        raise ConfigError(
+            f"name {name[:80]!r}: the run would go to runs/NAME, so this must be the plain name of a folder, without "
+            f"/ or \\ and of at most {_LONGEST_NAME} bytes; change it (--set name=...), or name the folder with --out"
+        )
+    return Path("runs", name)
+
+
+def check_not_foreign(folder: Path, resume: bool) -> None:
+    """Raise a `ConfigError` if a run would write over files in the folder that are not a run's.
+
+    Args:
+        folder: of the run.
+        resume: whether it continues what is there.
+    """
+    if exists(folder / LOCK) or exists(folder / CHECKPOINTS / LOCK):
+        return
+    if resume and exists(folder / CONFIG):
+        read_config(folder / CONFIG)
+        return
+    if found := [name for name in (CONFIG, METRICS, CHECKPOINTS, ARTIFACT) if os.path.lexists(folder / name)]:
+        raise ConfigError(
+            f"{folder} holds {', '.join(found)}, which no run in progress has left there and a new run would "
+            "overwrite; choose another folder (--out), or move them away"
+        )
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Keep other runs out of the folder while this one writes there; ends with the process, however it ends.
+
+    Raises:
+        ConfigError: another run holds it and does not end, or it cannot be written.
+    """
+    if os.name == "nt":
+        yield
+        return
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while (lock := _try_lock(folder)) is None:
+        if time.monotonic() > deadline:
+            raise ConfigError(f"another run is writing to {folder}; wait for it or stop it, or choose another --out")
+        time.sleep(0.2)
+    with lock:
+        yield
+
+
+def _try_lock(folder: Path) -> IO[str] | None:
+    """The lock of a folder, None while another process has it."""
+    import fcntl
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / LOCK).open("w")
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock.fileno()), os.stat(folder / LOCK)):  # else removed by the run that had it
+            return lock
+    except OSError:  # held, or gone
+        pass
+    lock.close()
+    return None
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a run that was killed had not finished writing. The folder is claimed."""
+    for path in (*folder.glob(f".{CONFIG}.*"), *folder.glob(".trial-*"), *folder.glob(f".{ARTIFACT}-*")):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
 def try_folder(folder: Path) -> None:
     """Raise a `ConfigError` if the folder cannot be made or is read-only or full, before hours of work depend on it."""
-    made = not folder.exists()
+    made = not exists(folder)
     trial = folder / f".trial-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +142,10 @@ def keep_config(config: RunConfig, folder: Path) -> None:
 
 @contextmanager
 def unchanged_if_refused(folder: Path) -> Iterator[None]:
-    """When what happens inside is refused as wrong input, the configuration that was there comes back."""
+    """When what happens inside is refused as wrong input, the configuration that was there comes back.
+
+    The folder is claimed: nobody else writes there meanwhile.
+    """
     path = folder / CONFIG
     before = path.read_bytes() if path.is_file() else None
     try:
@@ -62,7 +155,14 @@ def unchanged_if_refused(folder: Path) -> Iterator[None]:
             path.write_bytes(before)
         elif not isinstance(error, RunError):
             path.unlink(missing_ok=True)
-            for empty in (folder / CHECKPOINTS, folder):
-                with suppress(OSError):  # there is something in it
-                    empty.rmdir()
+            for place in (folder / CHECKPOINTS, folder):
+                _remove_unless_used(place)
         raise
+
+
+def _remove_unless_used(folder: Path) -> None:
+    """Remove a folder in which there is nothing except the lock of this run."""
+    with suppress(OSError):
+        if {path.name for path in folder.iterdir()} <= {LOCK}:
+            (folder / LOCK).unlink(missing_ok=True)
+            folder.rmdir()

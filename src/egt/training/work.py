@@ -24,6 +24,7 @@ from egt.model import EGT
 from egt.tasks.task import TargetScale, Task
 from egt.training.callbacks import Callback, LogLine, MetricsFile, RunBar, trackers
 from egt.training.checkpoint import checkpoints_of
+from egt.training.checks import check_same_run
 from egt.training.engine import Engine
 from egt.training.state import State, starting_model
 
@@ -100,6 +101,8 @@ class Work:
         self.sampling = _sampling(job, engine)
         self.task = build_task(job.config, TargetScale.from_json(job.facts["scale"]))
         kept = checkpoints_of(job.folder).latest()
+        if kept is not None:  # perhaps written while this run waited for the folder
+            check_same_run(kept[0], job.facts, job.folder)
         model = starting_model(job.config, engine, job.start, kept)
         self.state = State(job.config, model, engine, job.facts, job.folder, self.sampling.num_steps)
         if kept is not None:

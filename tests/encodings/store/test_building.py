@@ -296,3 +296,34 @@ def test_all_rows_bad_or_no_rows(preparation: Preparation, tmp_path: Path, sourc
     assert (len(store), [problem.row for problem in store.problems]) == (0, [0, 1, 2])
     empty = prepare(dataclasses.replace(source, num_rows=0), "train", preparation, cache_dir=tmp_path)
     assert (len(empty), empty.problems) == (0, [])
+
+
+def flipped(content: bytes, at: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
+
+
+def test_a_store_with_any_changed_bit_or_cut_file_is_prepared_again(
+    source: Any, preparation: Preparation, tmp_path: Path, toys: Any
+) -> None:
+    path = prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=1).path
+    written = {file: file.read_bytes() for file in path.iterdir() if not file.name.startswith(".")}
+    for file, content in written.items():
+        changes = [flipped(content, at) for at in {0, 9, len(content) // 2, len(content) - 1}]
+        for changed in [*changes, content[: len(content) // 2], b""]:
+            file.write_bytes(changed)
+            prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=1)
+            assert {file: file.read_bytes() for file in written} == written, file.name
+
+
+def test_a_store_is_read_whole_only_after_a_file_has_changed(
+    source: Any, preparation: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Path] = []
+    monkeypatch.setattr("egt.encodings.store.store_files.verify", calls.append)
+    path = prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=1).path
+    for expected in (1, 1):
+        prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=1)
+        assert len(calls) == expected
+    os.utime(path / "offsets.npy", ns=(0, (path / "offsets.npy").stat().st_mtime_ns))
+    prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=1)
+    assert len(calls) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from pathlib import Path
 
 import pytest
 
@@ -40,3 +41,16 @@ def test_a_library_with_other_structs_is_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(binding, "STRUCTS", (*binding.STRUCTS[:2], NormLinear, *binding.STRUCTS[3:]))
     with pytest.raises(RuntimeError, match=r"struct of NormLinear has 104 bytes and egt's 112; .*reinstall egt"):
         binding.open_library(library)
+
+
+def test_a_library_that_does_not_load_leaves_the_plain_backend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = tmp_path / "pair_pass.so"
+    broken.write_text("what a broken compiler wrote")
+    checksum = tmp_path / "pair_pass.so.sha256"
+    checksum.write_text("...")
+    monkeypatch.setattr(binding, "build", lambda: broken)
+    assert binding.library.__wrapped__() is None
+    assert "cannot be loaded" in caplog.text
+    assert not checksum.exists(), "the next process would load it again"

@@ -65,8 +65,8 @@ print(module.build(folder=Path({str(folder)!r})))
 
 
 def libraries(folder: Path) -> list[Path]:
-    """Everything in a cache but its lock."""
-    return [path for path in folder.iterdir() if path.name != ".lock"]
+    """Everything in a cache except its lock and the checksums."""
+    return [path for path in folder.iterdir() if path.name != ".lock" and path.suffix != ".sha256"]
 
 
 def test_second_call_finds_the_first_one_s_library(fake_compiler: Callable[[str], Path], tmp_path: Path) -> None:
@@ -260,3 +260,54 @@ def test_every_header_compiles_alone(header: Path) -> None:
         assert result.returncode == 0, result.stderr
         warnings = [line for line in result.stderr.splitlines() if "warning:" in line]
         assert [line for line in warnings if "#pragma once in main file" not in line] == []
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "no checksum"])
+def test_a_damaged_library_of_the_cache_is_compiled_again(
+    damage: str, fake_compiler: Callable[[str], Path], tmp_path: Path
+) -> None:
+    calls = fake_compiler(WRITES_OUTPUT)
+    library = build(folder=tmp_path / "cache")
+    assert library is not None
+    if damage == "no checksum":
+        library.with_suffix(".so.sha256").unlink()
+    else:
+        library.write_bytes({"cut": b"libr", "flipped": b"libsary\n", "empty": b""}[damage])
+    assert build(folder=tmp_path / "cache") == library
+    assert library.read_text() == "library\n"
+    assert len(calls.read_text().splitlines()) == 2 * CALLS_OF_ONE_BUILD
+
+
+def test_a_compiler_that_cannot_be_run_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cxx = tmp_path / "cxx"
+    cxx.write_bytes(b"\x7fELF, but of no machine")
+    cxx.chmod(0o755)
+    monkeypatch.setenv("CXX", str(cxx))
+    assert build(folder=tmp_path / "cache") is None
+    assert "cannot be run (Exec format error)" in caplog.text
+
+
+def test_a_compiler_that_hangs_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cxx = tmp_path / "cxx"
+    cxx.write_text("#!/bin/sh\nexec sleep 60\n")
+    cxx.chmod(0o755)
+    monkeypatch.setenv("CXX", str(cxx))
+    monkeypatch.setattr(module, "_VERSION_SECONDS", 0.2)
+    assert build(folder=tmp_path / "cache") is None
+    assert "no answer within" in caplog.text
+
+
+def test_without_a_home_folder_there_is_a_notice(
+    fake_compiler: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def homeless(_: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    fake_compiler(WRITES_OUTPUT)
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    assert build() is None
+    assert "set EGT_CACHE_DIR" in caplog.text

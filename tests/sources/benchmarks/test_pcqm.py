@@ -88,3 +88,10 @@ def test_the_sample_has_the_first_gaps_of_the_set(data_dir: Path) -> None:
     targets = source.load(*source.files).targets[:2, 0]
     np.testing.assert_allclose(targets, [3.0477, 4.4110], atol=1e-4)
     assert all(source.read(row).graph is not None for row in source.records("val"))
+
+
+@pytest.mark.parametrize("rows", ["a text", [[1, 2], [3]], {"a": 1}, torch.tensor([[1, 2]])])
+def test_splits_of_anything_but_row_numbers_are_refused(tmp_path: Path, rows: object) -> None:
+    torch.save({"train": rows}, tmp_path / "split_dict.pt")
+    with pytest.raises(DataError, match="row numbers"):
+        read_split_dict(tmp_path / "split_dict.pt")

@@ -312,3 +312,22 @@ def test_yes_and_no_beside_numbers_is_refused_with_what_to_do() -> None:
     with pytest.raises(DataError, match=r"'active' holds 0 and 1 only, 'logS' other numbers; .*--target logS"):
         guess_target(columns, None, "data")
     assert guess_target(columns, "regression", "data") == ("regression", ())
+
+
+def test_a_weight_column_without_any_edge_is_no_hindrance(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("node,label\n0,a\n1,b\n2,a\n3,b\n4,a\n")
+    (tmp_path / "edges.csv").write_text("source,target,weight\n")
+    source = open_custom(tmp_path, target=["label"])
+    assert source.schema.weight == "weight"
+
+
+def test_a_declared_target_is_no_id(tmp_path: Path) -> None:
+    graphs = [{"num_nodes": 2, "edges": [[0, 1]], "targets": {"y": k}} for k in range(6)]
+    with pytest.raises(DataError, match="column 'y' is the target, and cannot be the id"):
+        lines(tmp_path, *graphs, overrides={"id": "y"})
+
+
+def test_features_in_a_very_small_unit_are_standardized_as_in_any_other(tmp_path: Path) -> None:
+    graphs = [{"edges": [[0, 1]], "nodes": {"charge": [k * 1.6e-19, 0.0]}, "targets": {"y": k % 2}} for k in range(9)]
+    (feature,) = lines(tmp_path, *graphs).schema.node_features
+    assert 1e-20 < feature.std[0] < 1e-18

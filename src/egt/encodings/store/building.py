@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import re
 import shutil
 import uuid
@@ -21,9 +20,10 @@ from typing import Any
 
 from egt.encodings.encoding import Preparation
 from egt.encodings.store.chunks import FORMAT_VERSION, field_names, stored_settings
-from egt.encodings.store.store_files import Store, StoreWriter, sync_folder, writing_in
+from egt.encodings.store.store_files import Store, StoreWriter, sync_folder, verify_if_changed, writing_in
 from egt.encodings.store.workers import Parts, Workers
 from egt.errors import DataError
+from egt.files import user_folder
 from egt.sources.source import Progress, Source
 
 log = logging.getLogger(__name__)
@@ -91,6 +91,7 @@ def _is_intact(path: Path, preparation: Preparation) -> bool:
     if not path.exists():
         return False
     try:
+        verify_if_changed(path)
         Store(path, preparation)
     except DataError as damage:
         log.warning("%s: these graphs are prepared again", damage)
@@ -164,7 +165,7 @@ def _write(
 
 def cache_folder(given: Path | str | None) -> Path:
     """The folder of all stores: the given one, else `EGT_CACHE_DIR`, else `~/.cache/egt`."""
-    return Path(given or os.environ.get("EGT_CACHE_DIR") or "~/.cache/egt").expanduser()
+    return Path(given).expanduser() if given else user_folder("EGT_CACHE_DIR", ".cache", "egt")
 
 
 def store_name(source: Source, split: str, preparation: Preparation) -> str:

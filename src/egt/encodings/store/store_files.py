@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import json
 import os
@@ -32,6 +33,8 @@ from egt.errors import DataError
 from egt.sources.source import Reading
 
 INDEX = "index.json"
+_LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors of the process, and not of a file or folder."""
 
 
 class GrowingArray:
@@ -136,7 +139,14 @@ class StoreWriter:
 
 def map_array(path: Path) -> Array:
     """A `.npy` file as a plain read-only array that lives in the page cache, not in this process."""
-    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    try:
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    except OSError as error:
+        if error.errno in _LIMITS:
+            raise
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except Exception as error:  # numpy reads the header as Python: any error may come of a damaged one
+        raise DataError(f"{path}: is damaged ({type(error).__name__}); delete the folder") from error
 
 
 def write_index(folder: Path, content: Mapping[str, Any]) -> None:
@@ -192,10 +202,48 @@ def writing_in(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in _LIMITS:
+            raise
         raise DataError(
             f"{folder}: prepared graphs cannot be written there ({error.strerror or error}); "
             "make it writable, free some space, or set EGT_CACHE_DIR to another folder"
         ) from error
+
+
+def verify(folder: Path) -> None:
+    """Read every file of a store and raise a `DataError` that names those whose content is not what was written."""
+    expected = read_index(folder)["files"]
+    damaged = [name for name in expected if describe(folder / name) != expected[name]]
+    if damaged:
+        raise DataError(
+            f"{folder}: {', '.join(damaged)} changed after being written (checksum differs); "
+            "delete the folder, it will be prepared again"
+        )
+
+
+def verify_if_changed(folder: Path) -> None:
+    """Verify a store unless the file system says that no file has changed since that was last done.
+
+    Reading gigabytes at each start would take longer than opening them; asking for their times does not.
+    """
+    stamp, found = folder.with_name(f".{folder.name}.verified"), _stamps(folder)
+    try:
+        known = json.loads(stamp.read_text())
+    except (OSError, ValueError):
+        known = None
+    if known == found:
+        return
+    verify(folder)
+    with suppress(OSError):  # a store beside which nothing can be written is verified at each start
+        draft = stamp.with_name(f"{stamp.name}.{os.getpid()}")
+        draft.write_text(json.dumps(found))
+        draft.replace(stamp)
+
+
+def _stamps(folder: Path) -> dict[str, list[int]]:
+    """What changes with each write to a file: its size, its number, and its times, of which nobody can set the last."""
+    found = {path.name: path.stat() for path in sorted(folder.iterdir())}
+    return {name: [it.st_size, it.st_ino, it.st_mtime_ns, it.st_ctime_ns] for name, it in found.items()}
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
@@ -270,14 +318,8 @@ class Store(Sequence[Sample]):
         return with_computed(sample, self.preparation)
 
     def verify(self) -> None:
-        """Read every file and raise a `DataError` that names those whose content is not what was written."""
-        expected = read_index(self.path)["files"]
-        damaged = [name for name in expected if describe(self.path / name) != expected[name]]
-        if damaged:
-            raise DataError(
-                f"{self.path}: {', '.join(damaged)} changed after being written (checksum differs); "
-                "delete the folder, it will be prepared again"
-            )
+        """See `verify`."""
+        verify(self.path)
 
     def __reduce__(self) -> tuple[type[Store], tuple[Path, Preparation]]:
         return Store, (self.path, self.preparation)

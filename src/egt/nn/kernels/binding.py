@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import logging
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from egt.nn.kernels.compilation import build
+from egt.nn.kernels.compilation import build, forget
+
+log = logging.getLogger(__name__)
 
 ACTIVATIONS = ("elu", "gelu", "relu", "silu")
 """In the order of their numbers (EgtActivation)."""
@@ -181,7 +184,13 @@ def raise_for(status: int, rows: str = "the rows given") -> None:
 def library() -> ctypes.CDLL | None:
     """Return the kernel, compiled if need be; None where it cannot be."""
     path = build()
-    return None if path is None else open_library(path)
+    try:
+        return None if path is None else open_library(path)
+    except OSError as error:
+        assert path is not None
+        log.warning("the fused kernel cannot be loaded (%s): going on in plain PyTorch, which is slower", error)
+        forget(path)
+        return None
 
 
 @functools.cache

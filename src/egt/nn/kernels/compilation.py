@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,8 @@ FLAGS = (
     "-ffp-contract=fast",  # a * b + c becomes one fused instruction where the machine has it
     *("-Wno-psabi", "-Wno-ignored-attributes"),  # vector types never cross a function that is not inlined
 )
+_VERSION_SECONDS = 20
+_COMPILE_SECONDS = 900
 _UNFINISHED = "unfinished-"  # begins the name of a folder in which a compiler works
 
 
@@ -56,7 +58,8 @@ def build(flags: Sequence[str] = FLAGS, folder: Path | None = None) -> Path | No
 
     The name of a compiled one holds a hash of the sources, the flags, the compiler's version and the kind of machine.
     Of several processes one compiles and the others wait for it. A build happens in a folder of its own and is then
-    renamed: even where there are no locks nobody ever loads a half-written library.
+    renamed: even where there are no locks nobody ever loads a half-written library. One that does not match the
+    checksum beside it, as after a power cut, is compiled again.
 
     Args:
         flags: of the compiler.
@@ -71,27 +74,82 @@ def build(flags: Sequence[str] = FLAGS, folder: Path | None = None) -> Path | No
     if cxx is None:
         log.warning("no C++ compiler found (looked for $CXX, g++, c++, clang++)")
         return None
-    version = subprocess.run([cxx, "--version"], capture_output=True, text=True, check=False).stdout
-    folder = folder or cache_folder()
+    version = _version(cxx)
+    if version is None:
+        return None
+    try:
+        folder = folder or cache_folder()
+    except RuntimeError:  # of `expanduser`
+        log.warning("no home folder to keep the fused kernel in; set EGT_CACHE_DIR to a folder that can be written")
+        return None
     library = folder / f"pair_pass-{_key(flags, version, sys.platform, platform.machine())}.so"
-    if library.exists():
+    if _is_whole(library):
         return library
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _sole_compiler(folder):
-            if library.exists():  # the one we waited for compiled it
+            if _is_whole(library):  # the one we waited for compiled it
                 return library
             log.warning("compiling the fused kernel (once, a few seconds) ...")
             with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as scratch:
-                _compile(cxx, flags, Path(scratch)).replace(library)
+                _keep(_compile(cxx, flags, Path(scratch)), library)
     except OSError as error:
         log.warning("cannot write the fused kernel to %s (%s)", folder, error)
+        return None
+    except subprocess.TimeoutExpired:
+        log.warning("the fused kernel is not compiled: %s did not end within %d s", cxx, _COMPILE_SECONDS)
         return None
     except subprocess.CalledProcessError as error:
         reason = next((line for line in error.stderr.splitlines() if "error" in line), error.stderr[:200])
         log.warning("the fused kernel does not compile with %s (%s)", cxx, reason)
         return None
     return library
+
+
+def forget(library: Path) -> None:
+    """Make the next process compile a library of the cache again; the package's own is left alone."""
+    if library != prebuilt():
+        with suppress(OSError):
+            _checksum_file(library).unlink(missing_ok=True)
+
+
+def _is_whole(library: Path) -> bool:
+    """Whether a library is there as it was compiled: to load half of one would end the process without a word."""
+    try:
+        return _checksum_file(library).read_text() == _checksum(library)
+    except (OSError, ValueError):
+        return False
+
+
+def _keep(compiled: Path, library: Path) -> None:
+    """Bring a library to the disk and to its place, and then its checksum."""
+    checksum = compiled.with_suffix(".sha256")
+    checksum.write_text(_checksum(compiled))
+    for path, place in ((compiled, library), (checksum, _checksum_file(library))):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        path.replace(place)
+
+
+def _checksum_file(library: Path) -> Path:
+    return library.with_suffix(".so.sha256")
+
+
+def _checksum(library: Path) -> str:
+    return hashlib.sha256(library.read_bytes()).hexdigest()
+
+
+def _version(cxx: str) -> str | None:
+    """What a compiler says about itself; None, after a notice, if it cannot be run."""
+    try:
+        run = subprocess.run(
+            [cxx, "--version"], capture_output=True, text=True, errors="replace", check=False, timeout=_VERSION_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"no answer within {_VERSION_SECONDS} s"
+        log.warning("the C++ compiler %s cannot be run (%s); set CXX to one that works", cxx, reason)
+        return None
+    return run.stdout
 
 
 def _key(flags: Sequence[str], *circumstances: str) -> str:
@@ -155,4 +213,4 @@ def _compile(cxx: str, flags: Sequence[str], scratch: Path) -> Path:
 
 
 def _run(command: list[str]) -> None:
-    subprocess.run(command, capture_output=True, text=True, check=True)
+    subprocess.run(command, capture_output=True, text=True, errors="replace", check=True, timeout=_COMPILE_SECONDS)

@@ -119,7 +119,13 @@ def read_split_dict(path: Path) -> dict[str, IntArray]:
         raise DataError(f"{path}: not a file of row numbers that can be read safely ({reason})") from error
     if not isinstance(content, dict) or not content or not set(content) <= set(_SPLIT_NAMES):
         raise DataError(f"{path}: expected the splits {', '.join(_SPLIT_NAMES)}")
-    return {_SPLIT_NAMES[name]: np.asarray(rows, dtype=np.int64) for name, rows in content.items()}
+    try:
+        found = {_SPLIT_NAMES[name]: np.asarray(rows, dtype=np.int64) for name, rows in content.items()}
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DataError(f"{path}: a split holds something else than row numbers ({error})") from error
+    if any(rows.ndim != 1 for rows in found.values()):
+        raise DataError(f"{path}: a split must be a plain list of row numbers")
+    return found
 
 
 @lru_cache(maxsize=2)

@@ -64,8 +64,7 @@ def infer(
     split_columns = {one: find_split(columns[one], "", raw.where) for one in columns}
     reserved = {"graph": {id_column, smiles}, "node": set(), "edge": {weight}}
     for one in columns:
-        taken = reserved[one] | {split_columns[one], plan.column}
-        reserved[one] = taken
+        reserved[one] |= {split_columns[one], plan.column}
     free = {one: {name: c for name, c in columns[one].items() if name not in reserved[one]} for one in columns}
 
     targets: tuple[str, ...] = ()
@@ -73,6 +72,11 @@ def infer(
     classes: tuple[str, ...] = ()
     if level != "link":
         level, targets = find_targets(raw, free, target, level)
+        if taken := [name for name in targets if name not in free[level]]:
+            raise DataError(
+                f"{raw.where}: column {taken[0]!r} is the target, and cannot be the id, the weight or the split as "
+                "well; name another target (--target) or another column (--set overrides.id=...)"
+            )
         kind, classes = guess_target({name: free[level][name] for name in targets}, given.get("kind"), raw.where)
     elif target is not None:
         raise DataError(f"{raw.where}: link prediction has no target column; leave target out")
@@ -124,17 +128,21 @@ def _checked(overrides: Mapping[str, Any], level: str | None) -> Mapping[str, An
         "directed": (True, False),
     }
     for key, allowed in choices.items():
-        if key in overrides and overrides[key] not in allowed:
+        if key in overrides and not any(overrides[key] is each or overrides[key] == each for each in allowed):
             raise DataError(f"overrides.{key} is {overrides[key]!r}; allowed are {', '.join(map(str, allowed))}")
     for key in ("id", "smiles", "weight"):
         if key in overrides and not isinstance(overrides[key], str):
             raise DataError(f"overrides.{key} is {overrides[key]!r}; give the name of a column")
     for key in ("node_features", "edge_features"):
-        if not isinstance(overrides.get(key, {}), Mapping):
+        if not isinstance(overrides.get(key, {}), Mapping) or not _are_texts(overrides.get(key, {})):
             raise DataError(f"overrides.{key} is {overrides[key]!r}; give a mapping from columns to kinds")
     if level is not None and level not in get_args(Level):
         raise DataError(f"level is {level!r}; allowed are {', '.join(get_args(Level))}")
     return overrides
+
+
+def _are_texts(given: Mapping[Any, Any]) -> bool:
+    return all(isinstance(value, str) for pair in given.items() for value in pair)
 
 
 def _only(columns: Columns, name: str) -> Columns:
@@ -249,6 +257,10 @@ def guess_target(columns: Columns, given: TargetKind | None, where: str) -> tupl
         return kind, ()
     if kind == "multiclass" and len(columns) > 1:
         raise DataError(f"{where}: {len(columns)} targets {list(columns)} with classes; choose one of them as target")
+    if kind == "multiclass" and len(distinct) < 2:
+        raise DataError(
+            f"{where}: target {', '.join(columns)} is {distinct[0]!r} in every row; classes are two or more"
+        )
     if kind == "binary":
         distinct = _two(distinct, where)
     elif given is None and any(part.dtype == object for part in values):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.errors import DataError
+from egt.files import exists
 from egt.graph import Level
 from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.division import Division, divide
@@ -86,7 +87,7 @@ def read_raw(data: Any) -> RawData:
         return data
     if isinstance(data, str | Path):
         data = Path(data)
-        if not data.exists():
+        if not exists(data):
             raise DataError(f"{data}: there is no such file or folder")
     elif isinstance(data, Iterator):
         data = list(data)
@@ -120,6 +121,8 @@ def _plan(split: SplitPlan | str | None, seed: int) -> SplitPlan:
         return split
     if split in get_args(SplitKind) and split != "column":
         return SplitPlan(kind=cast(SplitKind, split), seed=seed)
+    if not split:
+        raise DataError("split is an empty text; name a split column, or random, scaffold or stratified")
     return SplitPlan(kind="column", column=split, seed=seed)
 
 
@@ -209,7 +212,7 @@ def _learned(feature: Feature, columns: list[Column]) -> Feature:
             seen = {text_of(value) for column in plain for value in column[~missing_in(column)]}
             return feature.model_copy(update={"vocabulary": tuple(sorted_texts(seen))})
         case "continuous":
-            numbers = [as_numbers(column)[0].reshape(len(column), -1) for column in columns]
+            numbers = [as_numbers(column)[0].reshape(len(column), -1) for column in columns if len(column)]
             alike = [part for part in numbers if part.shape[1] == feature.width]
             return _scaled(feature, np.concatenate(alike) if alike else np.zeros((0, feature.width)))
         case "ignored":
@@ -232,6 +235,8 @@ def _moments(values: NDArray[np.float64]) -> tuple[tuple[float, ...], tuple[floa
     known = np.abs(values) <= LARGEST
     count = np.maximum(known.sum(axis=0), 1)
     mean = np.where(known, values, 0.0).sum(axis=0) / count
-    std = np.sqrt(((np.where(known, values, mean) - mean) ** 2).sum(axis=0) / count)
-    std = np.where(std > 1e-12 * np.maximum(np.abs(mean), 1.0), std, 1.0)
+    largest = np.abs(np.where(known, values, 0.0)).max(axis=0, initial=0.0)
+    unit = np.ldexp(1.0, np.frexp(largest)[1])  # a power of 2; squares of very small numbers would be 0
+    spread = np.sqrt((np.where(known, (values - mean) / unit, 0.0) ** 2).sum(axis=0) / count)
+    std = np.where(spread > 1e-12, spread * unit, 1.0)
     return tuple(float(x) for x in mean), tuple(float(x) for x in std)

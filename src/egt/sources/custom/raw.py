@@ -25,6 +25,8 @@ Columns = Mapping[str, Column]
 
 LARGEST = float(np.finfo(np.float32).max)
 """The largest number that a graph can hold."""
+MAX_NODES = 10_000_000
+"""The most nodes of one graph."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -136,3 +136,34 @@ def test_tensors_that_numpy_does_not_know() -> None:
 def test_names_as_y_are_refused() -> None:
     with pytest.raises(DataError, match=r"y is 'a'; it must hold numbers"):
         open_custom([data(y=name) for name in "abab"])
+
+
+EDGES = torch.tensor([[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"edge_index": EDGES, "x": torch.ones(2, 1), "to_data_list": torch.ones(1)},
+        {"edge_index": torch.tensor([0, 1]), "x": torch.ones(2, 1), "y": torch.ones(2)},
+        {"edge_index": EDGES, "x": torch.ones(2, 1).to(torch.float8_e4m3fn)},
+        {"edge_index": EDGES, "x": torch.tensor(1.0)},
+        {"edge_index": EDGES, "x": torch.ones(2, 1, dtype=torch.complex64)},
+        {"edge_index": EDGES, "num_nodes": 10**12},
+        ({"edge_index": EDGES}, {}),
+        ["text"],
+        7,
+    ],
+)
+def test_tensors_that_make_no_graph_are_refused(content: Any, tmp_path: Path) -> None:
+    torch.save(content, tmp_path / "data.pt")
+    with pytest.raises(DataError):
+        open_custom(tmp_path / "data.pt", level="link")
+
+
+def test_what_is_refused_is_told_in_one_plain_line(tmp_path: Path) -> None:
+    torch.save({"x": Path("a")}, tmp_path / "data.pt")
+    with pytest.raises(DataError, match=r"it holds pathlib\.\w+\)\. A file with whole objects") as told:
+        open_custom(tmp_path / "data.pt")
+    assert "\x1b" not in str(told.value)
+    assert "\n" not in str(told.value)

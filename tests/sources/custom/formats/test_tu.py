@@ -67,3 +67,8 @@ def test_without_labels_graph_attributes_are_the_targets(tmp_path: Path) -> None
 def test_files_that_do_not_fit(tmp_path: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(DataError, match=message):
         read(tmp_path, **{**FILES, **changes})
+
+
+def test_a_graph_number_far_above_the_number_of_lines_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none above 1,020 in 2 lines"):
+        read(tmp_path, A="", graph_indicator="1\n1000000000\n")

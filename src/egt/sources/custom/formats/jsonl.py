@@ -31,6 +31,7 @@ from egt.graph import IntArray
 from egt.sources.custom.formats.tables import open_text
 from egt.sources.custom.raw import (
     FORMATS,
+    MAX_NODES,
     Column,
     Columns,
     Format,
@@ -47,7 +48,6 @@ JSONL_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson")
 KEYS = (
     "nodes", "num_nodes", "edges", "targets", "node_targets", "edge_targets", "queries", "directed", "id", "split",
 )  # fmt: skip
-MAX_NODES = 10_000_000
 
 
 @FORMATS.register("jsonl")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from egt.errors import DataError
+from egt.errors import DataError, EgtError
 from egt.graph import Graph
 from egt.sources.custom.raw import (
     FORMATS,
+    MAX_NODES,
     Column,
     Format,
     RawData,
@@ -48,7 +50,13 @@ class PyG(Format):
     @staticmethod
     def read(data: Any) -> RawData:
         """The graphs of a file or of objects."""
-        return read_pt(data) if isinstance(data, Path) else raw_pyg(one_or_many(data, is_pyg))
+        where = str(data) if isinstance(data, Path) else "PyG data"
+        try:
+            return read_pt(data) if isinstance(data, Path) else raw_pyg(one_or_many(data, is_pyg), where)
+        except EgtError:
+            raise
+        except Exception as error:  # tensors of any shape and type may stand where graphs are expected
+            raise DataError(f"{where}: holds tensors, but not graphs: {error!r:.200}") from error
 
 
 def read_pt(path: Path) -> RawData:
@@ -60,17 +68,19 @@ def read_pt(path: Path) -> RawData:
     try:
         content = torch.load(path, weights_only=True, map_location="cpu")
     except Exception as error:  # damaged files raise many kinds; each one is a file that cannot be read
-        reason = str(error).splitlines() or [type(error).__name__]
         raise DataError(
-            f"{path}: cannot be read safely ({reason[0]:.120}). A file with whole objects would run "
+            f"{path}: cannot be read safely ({_told(error)}). A file with whole objects would run "
             "code from the file. Save the data as torch.save([data.to_dict() for data in dataset], path), "
             "or with InMemoryDataset.save(list_of_data, path)"
         ) from error
-    try:
-        datas = _unpacked(content, geometric)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        raise DataError(f"{path}: holds tensors, but not graphs: {error!r:.200}") from error
-    return raw_pyg(datas, str(path), digest_of_files([path]))
+    return raw_pyg(_unpacked(content, geometric), str(path), digest_of_files([path]))
+
+
+def _told(error: Exception) -> str:
+    """What is wrong with a file in torch's words: the name of what it refuses to build, or its first sentence."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", " ".join(str(error).split())) or type(error).__name__
+    refused = re.search(r"Unsupported \w+: (?:GLOBAL )?([\w.]+)", text)
+    return f"it holds {refused[1]}" if refused else text.split(". ")[0][:200]
 
 
 def raw_pyg(datas: Sequence[Any], where: str = "PyG data", digest: str = "") -> RawData:
@@ -149,6 +159,8 @@ def _unpacked(content: Any, geometric: Any) -> list[Any]:
         stored, slices = geometric.Data.from_dict(content[0]), content[1]
         if slices is None:
             return [stored]
+        if not slices:
+            raise DataError("there are no slices: no graph is saved in it")
         count = len(next(iter(slices.values()))) - 1
         return [separate(geometric.Data, stored, k, slices, decrement=False) for k in range(count)]
     if isinstance(content, dict):
@@ -161,6 +173,8 @@ def _array(tensor: Any) -> Column:
         return np.asarray(tensor)
     plain = tensor.detach().cpu()
     plain = plain.to_dense() if plain.layout != _torch().strided else plain
+    if plain.is_complex():
+        raise DataError("complex numbers; give their real and imaginary parts as two columns")
     return np.asarray(plain.float() if plain.dtype == _torch().bfloat16 else plain)  # NumPy does not know the latter
 
 
@@ -203,7 +217,11 @@ def _raw_graph(data: Any, level: str | None) -> RawGraph:
     num_nodes = int(data.num_nodes or 0)
     if num_nodes < 1 or getattr(data, "edge_index", None) is None:
         raise DataError("a graph needs at least one node and an edge_index")
+    if num_nodes > MAX_NODES:
+        raise DataError(f"{num_nodes:,} nodes; a graph has at most {MAX_NODES:,}")
     edges = _array(data.edge_index).astype(np.int64)
+    if edges.ndim != 2 or len(edges) != 2:
+        raise DataError(f"edge_index has the shape {edges.shape}; it must be (2, number of edges)")
     nodes: dict[str, Column] = {}
     edge_columns: dict[str, Column] = {}
     for name, given in data.to_dict().items():

@@ -1,0 +1,259 @@
+"""Fuzz of data files and settings: only errors of the package itself may come out, and within some seconds.
+
+    python -m benchmarks.fuzz --files 500 --settings 500 --seed 1
+
+Prints a line for each cause that is something else, with the seed and the case that repeats it, and exits with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import random
+import re
+import signal
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from egt.api import _Asked
+from egt.config.custom import infer_config
+from egt.config.load import override, read_config, write_config
+from egt.config.presets import names, preset
+from egt.errors import EgtError
+from egt.sources.custom import open_custom
+from egt.training.footprint import num_parameters
+
+REFUSED = "refused"
+SECONDS = 30
+"""A case that takes longer hangs."""
+CELLS = (
+    *("C", "CCO", "c1ccccc1", "[Na+].[Cl-]", "C1CC", "C" * 300, "", " ", "nan", "NaN", "inf", "-inf", "None", "null"),
+    *("0", "1", "-1", "2", "0.5", "1e-19", "1e300", "-1e38", "99999999999999999999", "1_000", "0x1F", "1,5", "½", "²"),
+    *("a", "b", "train", "val", "test", "true", "false", "'", '"', "\\", "\x00", "é", "\ufeff", "=1+1", "2024-99-99"),
+)
+HEADERS = (
+    *("smiles", "id", "y", "target", "label", "split", "weight", "source", "node", "graph", "x", "train_mask", ""),
+    *("kind", "edge", "directed", "y_0", "name", "SMILES", "é"),
+)
+VALUES = (
+    *("0", "1", "-1", "0.5", "1e300", "-1e-300", "nan", ".inf", "null", "true", "[]", "{}", "[", "{a", "abc", "''"),
+    *("9" * 30, "9" * 5000, "2024-99-99", "2024-01-01", "0b_", "0x_", "0o9", "1:60:60", "²", "!!int x", "!!python/x y"),
+    *("[1, 2, 3]", "[0.6, 0.2, 0.2]", "[[]]", "{kind: svd}", "{kind: x}", "&a [*a]", "<<: 1", "- 1", "\x00", "é"),
+)
+OPTIONS = ("split", "split.kind", "split.seed", "split.fractions", "split.column", "split.kind.x", "split.x")
+OVERRIDES = ("id", "smiles", "weight", "directed", "kind", "vocabulary", "node_features", "edge_features", "x")
+
+
+class Hanging(Exception):
+    """A case took too long."""
+
+
+def table(rng: random.Random) -> str:
+    """A table with strange cells, sometimes with strange bytes as well."""
+    columns = ["smiles", *rng.sample(HEADERS[1:], rng.randint(1, 5))] if rng.random() < 0.8 else rng.sample(HEADERS, 3)
+    separator = rng.choice(",,,,;\t")
+    plain = (CELLS[:4], ("0", "1"), ("0.5", "1", "2.5"), ("a", "b", "c"), ("train", "val", "test"), ("0", "1", "2"))
+    kinds: list[tuple[str, ...]] = [plain[0] if name == "smiles" else rng.choice(plain[1:]) for name in columns]
+    if rng.random() < 0.3:
+        kinds[rng.randrange(len(kinds))] = tuple(rng.sample(CELLS, rng.randint(1, 8)))
+    rows = [[rng.choice(kind) for kind in kinds] for _ in range(rng.choice((0, 5, 12, 12, 30, 30)))]
+    for _ in range(rng.choice((0, 0, 1, 3)) if rows else 0):
+        rng.choice(rows)[rng.randrange(len(columns))] = rng.choice(CELLS)
+    return "".join(separator.join(row) + "\n" for row in (columns, *rows))
+
+
+def graph(rng: random.Random) -> dict[str, Any]:
+    """A graph of JSONL, mostly a right one."""
+    size = rng.choice((1, 2, 3, 5))
+    plain: dict[str, Any] = {
+        "edges": [[rng.randrange(size), rng.randrange(size)] for _ in range(rng.randint(0, 6))],
+        "nodes": {"x": [rng.choice((0, 1, 0.5)) for _ in range(size)]},
+        "targets": {"y": rng.choice((0, 1))},
+    }
+    strange: dict[str, Any] = {
+        "edges": [[0, rng.choice((0, -1, "a", None, 1.5, 10**12, size, [0]))], [0] * rng.randint(0, 4)],
+        "nodes": {"x": [rng.choice((0, "a", None, 1e300, [1, 2], {}, True)) for _ in range(size)]},
+        "targets": {"y": rng.choice((2.5, None, "a", 1e300, 1e-300, [1], [], {}, True))},
+        "id": rng.choice(("a", "b", 1, None, [])),
+        "directed": rng.choice((True, False, None, "yes")),
+        "num_nodes": rng.choice((size, size + 1, 0, -1, 10**12, "2", 1.0)),
+        "node_targets": {"z": [rng.choice((0, 1, None, "a")) for _ in range(size)]},
+        "edge_targets": {"w": [rng.choice((0, 1)) for _ in plain["edges"]]},
+        "queries": [[0, rng.choice((0, size, "a"))]],
+        "split": rng.choice(("train", "val", "test", "x", None)),
+    }
+    return plain | {name: value for name, value in strange.items() if rng.random() < 0.04}
+
+
+def numbers(rng: random.Random, columns: int) -> str:
+    """Lines of a TU file."""
+    rows = [["1" if k < 3 else "2"] * columns for k in range(rng.choice((6, 6, 6, 2, 0)))]
+    for row in rows if rng.random() < 0.4 else ():
+        row[rng.randrange(columns)] = rng.choice(("1", "2", "3", "0", "-1", "1e9", "1e18", "nan", "x", "", "0.5"))
+    return "".join(", ".join(row) + "\n" for row in rows)
+
+
+def graphml(rng: random.Random) -> str:
+    """A GraphML file with some strange values."""
+    keys = '<key id="d0" for="node" attr.name="x" attr.type="double"/><key id="y" for="graph" attr.name="y"/>'
+    values = ("1", "0.5", "2", "2", "3", "1e300", "", "x")
+    nodes = "".join(f'<node id="{k}"><data key="d0">{rng.choice(values)}</data></node>' for k in range(3))
+    edges = "".join(f'<edge source="{rng.randint(0, 3)}" target="{rng.randint(0, 2)}"/>' for _ in range(3))
+    return f'<graphml>{keys}<graph edgedefault="undirected"><data key="y">1</data>{nodes}{edges}</graph></graphml>'
+
+
+def write_file(rng: random.Random, folder: Path) -> Path:
+    """A file or folder of some format, damaged in a fifth of the cases."""
+    kind = rng.choice(("csv", "csv", "jsonl", "jsonl", "folder", "tu", "graphml", "tsv"))
+    if kind in ("csv", "tsv"):
+        files = {f"d.{kind}": table(rng)}
+    elif kind == "jsonl":
+        files = {"d.jsonl": "".join(json.dumps(graph(rng)) + "\n" for _ in range(rng.choice((1, 12, 12, 24))))}
+    elif kind == "folder":
+        files = {"nodes.csv": table(rng), "edges.csv": rng.choice(("source,target,weight\n0,1,0.5\n", table(rng)))}
+    elif kind == "tu":
+        sizes = {"A": 2, "graph_indicator": 1, "graph_labels": 1, "node_labels": 1, "node_attributes": 2}
+        chosen = {name: size for name, size in sizes.items() if name in ("A", "graph_indicator") or rng.random() < 0.5}
+        files = {f"D_{name}.txt": numbers(rng, size) for name, size in chosen.items()}
+    else:
+        files = {"d.graphml": graphml(rng)}
+    for name, text in files.items():
+        content = bytearray(text.encode())
+        if content and rng.random() < 0.1:
+            for _ in range(rng.randint(1, 4)):
+                content[rng.randrange(len(content))] = rng.randrange(256)
+        (folder / name).write_bytes(content)
+    return folder if kind in ("folder", "tu") else folder / next(iter(files))
+
+
+def _likely(rng: random.Random, path: Path) -> list[str] | None:
+    """A target that is mostly there."""
+    file = path / "nodes.csv" if path.is_dir() else path
+    if file.suffix == ".graphml":
+        return ["x"]
+    if file.suffix not in (".csv", ".tsv") or not file.exists():
+        return None
+    header = file.read_bytes().splitlines()[0].decode(errors="replace")
+    return [rng.choice(re.split("[,;\t]", header)[1:] or [header])]
+
+
+def try_file(rng: random.Random, folder: Path) -> None:
+    """Open a strange file and read all of it, as a command would."""
+    path = write_file(rng, folder)
+    overrides = {name: rng.choice((*HEADERS, True, None, {}, {"x": "continuous"})) for name in OVERRIDES}
+    source = open_custom(
+        path,
+        target=rng.choice((_likely(rng, path),) * 6 + (None, ["*"], [rng.choice(HEADERS)])),
+        level=rng.choice((None,) * 9 + ("graph", "node", "edge", "link")),
+        overrides={name: value for name, value in overrides.items() if rng.random() < 0.02} or None,
+        split=rng.choice((None, None, None, None, "random", "scaffold", "stratified", rng.choice(HEADERS))),
+    )
+    for split in ("all", "train", "val", "test"):
+        for record in source.records(split):
+            source.read(record)
+    infer_config(source.schema, source.card, str(path), "fuzz")
+
+
+def paths_of(content: Any, above: str = "") -> list[str]:
+    """The paths of all settings."""
+    inner = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    own = [above] if above else []
+    return own + [path for name, value in inner for path in paths_of(value, f"{above}.{name}".strip("."))]
+
+
+def setting(rng: random.Random, paths: list[str]) -> str:
+    """A setting on the command line."""
+    path = rng.choice(paths)
+    if rng.random() < 0.15:
+        path = rng.choice((f"{path}.{rng.choice(CELLS)}", path[:-1], f"{path}+", path.replace(".", "..", 1), ""))
+    value = rng.choice(VALUES) if rng.random() < 0.5 else str(rng.choice((rng.randint(0, 99), 10**6, rng.random())))
+    return f"{path}={value}" if rng.random() < 0.97 else path
+
+
+def try_settings(rng: random.Random, folder: Path) -> None:
+    """Change a run by strange settings, as text on the command line or in its file."""
+    config = preset(rng.choice(names()))
+    way = rng.random()
+    if way < 0.5:
+        paths = paths_of(config.model_dump(mode="json"))
+        changed = override(config, [setting(rng, paths) for _ in range(rng.choice((1, 1, 1, 2)))])
+        num_parameters(changed)
+        write_config(changed)
+    elif way < 0.75:
+        lines = write_config(config).splitlines()
+        for _ in range(rng.randint(1, 3)):
+            k = rng.randrange(len(lines))
+            head = lines[k].partition(":")[0]
+            changed_line = f"{head}: {rng.choice(VALUES)}"
+            lines[k] = rng.choice((changed_line,) * 5 + ("", f" {lines[k]}", rng.choice(VALUES)))
+        (folder / "run.yaml").write_text("\n".join(lines), encoding="utf-8")
+        num_parameters(read_config(folder / "run.yaml"))
+    else:
+        rows = "".join(f"{smiles},{k % 2},{k * 0.5}\n" for k, smiles in enumerate(("C", "CC", "CCO", "CN", "CO") * 4))
+        (folder / "d.csv").write_text(f"smiles,label,y\n{rows}")
+        places = [*OPTIONS, *(f"overrides.{name}" for name in OVERRIDES), "overrides.node_features.x"]
+        values = (*VALUES, *("scaffold", "label", "y", "random", "binary", "regression", "continuous") * 4)
+        given = [f"{rng.choice(places)}={rng.choice(values)}" for _ in range(rng.choice((1, 1, 2)))]
+        asked = _Asked(str(folder / "d.csv"), [rng.choice(("y", "label"))], None, given, folder / "out")
+        asked.new(None)
+
+
+def attempt(case: Callable[[random.Random, Path], None], rng: random.Random) -> str:
+    """How a case ends: "" if it is taken, `REFUSED` by an error of the package, else what else happened."""
+    signal.alarm(SECONDS)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            case(rng, Path(folder))
+    except EgtError:
+        return REFUSED
+    except Exception as error:
+        last = [frame for frame in traceback.extract_tb(error.__traceback__) if "egt" in frame.filename][-1]
+        return f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}: {str(error)[:120]}"
+    finally:
+        signal.alarm(0)
+    return ""
+
+
+def _hang(_: int, frame: FrameType | None) -> None:
+    raise Hanging(f"no end within {SECONDS} s")
+
+
+def main() -> None:
+    """Fuzz as asked."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--files", type=int, default=500)
+    options.add_argument("--settings", type=int, default=500)
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--case", type=int, help="only this one, with its traceback")
+    given = options.parse_args()
+    logging.disable(logging.CRITICAL)
+    signal.signal(signal.SIGALRM, _hang)
+    warnings.simplefilter("ignore")
+    causes: dict[str, list[str]] = {}
+    refused = 0
+    for what, case, count in (("files", try_file, given.files), ("settings", try_settings, given.settings)):
+        for number in range(count) if given.case is None else [given.case][: bool(count)]:
+            rng = random.Random(f"{given.seed} {what} {number}")
+            if given.case is not None:
+                with tempfile.TemporaryDirectory() as folder:
+                    case(rng, Path(folder))
+            elif (cause := attempt(case, rng)) == REFUSED:
+                refused += 1
+            elif cause:
+                causes.setdefault(cause.partition(": ")[0], []).append(f"{what} {number}: {cause}")
+    for found in causes.values():
+        print(f"{len(found)} x {found[0]}")
+    total = f"{given.files} files, {given.settings} settings, seed {given.seed}: {refused} refused"
+    print(f"{total}, {len(causes)} causes of anything else")
+    sys.exit(bool(causes))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""What comes from users and machines: a text that may be a path, YAML, the folders of caches and data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from egt.errors import ConfigError, DataError
+
+
+def exists(path: Path | str) -> bool:
+    """Whether there is a file or folder of this name; a text that can be no name, as a long SMILES, has none."""
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def user_folder(variable: str, *default: str) -> Path:
+    """The folder that an environment variable names, else one in the home folder.
+
+    Args:
+        variable: its name.
+        default: parts of the path in the home folder.
+
+    Raises:
+        DataError: there is neither.
+    """
+    try:
+        return Path(os.environ.get(variable) or str(Path("~", *default))).expanduser()
+    except RuntimeError as error:
+        raise DataError(
+            f"this user has no home folder to keep files in ({error}); set {variable} to a folder that can be written"
+        ) from error
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """The content of a YAML text.
+
+    Args:
+        text: of any origin.
+        where: begins the message if it is not YAML, or would grow without bound.
+    """
+    import yaml
+
+    try:
+        content = yaml.safe_load(text)
+        size = _size(content, {}, set())
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where}: not valid YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{where}: not valid YAML: nested too deeply") from error
+    except Exception as error:  # PyYAML lets those of dates, numbers and tags through, of any kind
+        raise ConfigError(f"{where}: not valid YAML: {' '.join(str(error).split())[:200]}; quote texts") from error
+    if size > _LARGEST_YAML:
+        raise ConfigError(f"{where}: holds more than {_LARGEST_YAML:,} values; write it without so many aliases")
+    return content
+
+
+def _size(content: Any, known: dict[int, int], above: set[int]) -> int:
+    """How many values there are, those of an alias counted wherever it stands.
+
+    Args:
+        content: what was read.
+        known: the sizes of lists and mappings, by their identity.
+        above: those that this one is inside of.
+    """
+    if not isinstance(content, dict | list):
+        return 1
+    if id(content) in above:
+        raise ValueError("an alias stands inside of what it names")
+    if id(content) not in known:
+        inner = content.values() if isinstance(content, dict) else content
+        known[id(content)] = 1 + sum(_size(value, known, above | {id(content)}) for value in inner)
+    return known[id(content)]
+
+
+_LARGEST_YAML = 1_000_000
