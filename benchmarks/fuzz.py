@@ -59,7 +59,7 @@ def table(rng: random.Random) -> str:
     """A table with strange cells, sometimes with strange bytes as well."""
     columns = ["smiles", *rng.sample(HEADERS[1:], rng.randint(1, 5))] if rng.random() < 0.8 else rng.sample(HEADERS, 3)
     separator = rng.choice(",,,,;\t")
-    plain = (CELLS[:4], ("0", "1"), ("0.5", "1", "2.5"), ("a", "b", "c"), ("train", "val", "test"), ("0", "1", "2"))
+    plain: tuple[tuple[str, ...], ...] = (CELLS[:4], ("0", "1"), ("0.5", "1", "2.5"), ("a", "b", "c"), ("train", "val", "test"), ("0", "1", "2"))
     kinds = [plain[0] if name == "smiles" else rng.choice(plain[1:]) for name in columns]
     if rng.random() < 0.3:
         kinds[rng.randrange(len(kinds))] = tuple(rng.sample(CELLS, rng.randint(1, 8)))

@@ -269,10 +269,11 @@ def _scale(config: RunConfig, samples: Sequence[Sample]) -> TargetScale | None:
             values = getattr(sample.graph, name)
             if values is None:
                 raise DataError(f"graph {sample.graph.id!r} of the training split has no {name}")
+            labels.append(values)
             yield values
 
-    labels = [*rows()]
-    scale = config.task.scale(labels)
+    labels: list[NDArray[np.float64]] = []
+    scale = config.task.scale(rows())
     if scale is not None:
         check_spread(config.task.names, labels, scale)
     return scale
