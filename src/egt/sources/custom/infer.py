@@ -72,9 +72,9 @@ def infer(
     classes: tuple[str, ...] = ()
     if level != "link":
         level, targets = find_targets(raw, free, target, level)
-        if taken := [name for name in targets if name not in free[level]]:
+        if absent := [name for name in targets if name not in free[level]]:
             raise DataError(
-                f"{raw.where}: column {taken[0]!r} is the target, and cannot be the id, the weight or the split as "
+                f"{raw.where}: column {absent[0]!r} is the target, and cannot be the id, the weight or the split as "
                 "well; name another target (--target) or another column (--set overrides.id=...)"
             )
         kind, classes = guess_target({name: free[level][name] for name in targets}, given.get("kind"), raw.where)
