@@ -43,6 +43,7 @@ def test_the_smiles_column_is_named_in_every_command(place: Path, capsys: Captur
     assert asked.json["schema"]["smiles"] == "compound"
     set_so = egt(capsys, "data", "info", data, "--set", "overrides.smiles=solvent", "--target", "y", "--json")
     assert set_so.json["schema"]["smiles"] == "solvent"
+    assert "--set optimizer.lr=1: data is read with" in egt(capsys, "data", "info", data, "--set", "optimizer.lr=1").err
     run = train(capsys, data, "--target", "y", "--smiles", "compound")
     new = write_csv(place / "new.csv", [{"a": "CCO", "b": "CCN", "y": 1.0}, {"a": "CCC", "b": "CC", "y": 2.0}])
     assert "--smiles NAME" in egt(capsys, "predict", run, new).err

@@ -119,9 +119,13 @@ def _is_path(name: str) -> bool:
 
 
 def _custom_info(name: str, target: Sequence[str], task: Level | None, settings: Sequence[str], json: bool) -> None:
-    from egt.config.reading import open_data
+    from egt.config.reading import open_data, reads
     from egt.sources.source import read_all
 
+    if other := [each for each in settings if not reads(each)]:
+        raise DataError(
+            f"--set {other[0]}: data is read with overrides.KEY=VALUE and split=KIND; others are for egt train"
+        )
     with Bars(shown=not json) as bars:
         bars(f"reading {name}", 0, None)
         source = open_data(name, list(target), task, settings)
