@@ -59,7 +59,17 @@ def table(rng: random.Random) -> str:
     """A table with strange cells, sometimes with strange bytes as well."""
     columns = ["smiles", *rng.sample(HEADERS[1:], rng.randint(1, 5))] if rng.random() < 0.8 else rng.sample(HEADERS, 3)
     separator = rng.choice(",,,,;\t")
-    plain: tuple[tuple[str, ...], ...] = (CELLS[:4], ("0", "1"), ("0.5", "1", "2.5"), ("a", "b", "c"), ("train", "val", "test"), ("0", "1", "2"))
+    plain: tuple[tuple[str, ...], ...] = (
+        *(CELLS[:4], ("0", "1"), ("0.5", "1", "2.5")),
+        *(("a", "b", "c"), ("train", "val", "test"), ("0", "1", "2")),
+    )
+        CELLS[:4],
+        ("0", "1"),
+        ("0.5", "1", "2.5"),
+        ("a", "b", "c"),
+        ("train", "val", "test"),
+        ("0", "1", "2"),
+    )
     kinds = [plain[0] if name == "smiles" else rng.choice(plain[1:]) for name in columns]
     if rng.random() < 0.3:
         kinds[rng.randrange(len(kinds))] = tuple(rng.sample(CELLS, rng.randint(1, 8)))
@@ -103,7 +113,10 @@ def numbers(rng: random.Random, columns: int) -> str:
 def graphml(rng: random.Random) -> str:
     """A GraphML file with some strange values."""
     keys = '<key id="d0" for="node" attr.name="x" attr.type="double"/><key id="y" for="graph" attr.name="y"/>'
-    nodes = "".join(f'<node id="{k}"><data key="d0">{rng.choice(('1', '0.5', '2', '2', '3', '1e300', '', 'x'))}</data></node>' for k in range(3))
+    nodes = "".join(
+        f'<node id="{k}"><data key="d0">{rng.choice(("1", "0.5", "2", "2", "3", "1e300", "", "x"))}</data></node>'
+        for k in range(3)
+    )
     edges = "".join(f'<edge source="{rng.randint(0, 3)}" target="{rng.randint(0, 2)}"/>' for _ in range(3))
     return f'<graphml>{keys}<graph edgedefault="undirected"><data key="y">1</data>{nodes}{edges}</graph></graphml>'
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import metrics  # type: ignore[import-untyped]
+from sklearn import metrics
 
 from benchmarks.unseen import NOT_A_MOLECULE, Unseen, hold_back
 

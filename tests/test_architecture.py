@@ -26,6 +26,7 @@ ORDER = [
     "inputs",
     "readouts",
     "schedules",
+    "baselines",
     "config",
     "assemble",
     "execution",
@@ -35,6 +36,7 @@ ORDER = [
     "reporting",
     "testing",
     "api",
+    "reproduce",
     "cli",
 ]
 

@@ -15,7 +15,7 @@ import yaml
 from tests.cli.runs import SMILES, TINY, molecules
 
 PLUGIN = Path(__file__).parent / "plugin"
-PARTS = ("model.pair_inputs+={kind: heat_kernel, times: [1.0]}", "model.readout.kind=moments", "task.kind=poisson")
+PARTS = ("model.pair_inputs+={kind: common_neighbors, most: 3}", "model.readout.kind=moments", "task.kind=poisson")
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_a_run_records_where_its_parts_come_from(trained: Path) -> None:
     config = yaml.safe_load((trained / "run" / "artifact" / "config.yaml").read_text())
     assert config["plugins"] == ["egt_moments"]
     assert config["model"]["readout"] == {"kind": "moments"}
-    assert config["model"]["pair_inputs"][-1] == {"kind": "heat_kernel", "times": [1.0]}
+    assert config["model"]["pair_inputs"][-1] == {"kind": "common_neighbors", "most": 3}
     assert config["task"] == {"kind": "poisson", "names": ["rings"], "auxiliary": []}
 
 
@@ -84,6 +84,21 @@ def test_python_predicts_what_the_command_does(trained: Path, installed: Path) -
     assert command.returncode == 0, command.stderr
     [row] = csv.DictReader((trained / "one.csv").open())
     assert float(row["rings"]) == pytest.approx(float(done.stdout), rel=1e-6)
+
+
+def test_python_trains_and_resumes_with_the_parts(trained: Path, installed: Path) -> None:
+    code = (
+        "import egt\n"
+        f"settings = {[*(s for s in TINY if not s.startswith('trainer')), *PARTS]!r}\n"
+        "for epochs in (1, 2):\n"
+        "    run = egt.train('rings.csv', target='rings', set=[*settings, f'trainer.max_epochs={epochs}'],\n"
+        "                    out='python', resume=epochs > 1, progress=False)\n"
+        "assert len(run.history) == 2\n"
+        "assert run.artifact.config.plugins == ('egt_moments',)\n"
+        "assert list(run.predict(['CCO']).to_pandas().columns)[2:4] == ['rings', 'rings_count']\n"
+    )
+    done = python("-c", code, where=trained, plugin=installed)
+    assert done.returncode == 0, done.stderr
 
 
 def test_without_the_package_the_error_names_it(trained: Path) -> None:

@@ -6,7 +6,7 @@ trained is decided in `egt.training`.
 
 from __future__ import annotations
 
-import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
@@ -14,17 +14,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from egt.config.custom import infer_config
 from egt.config.load import find_config, override, read_config
+from egt.config.reading import as_words, open_data, reads
 from egt.config.run import RunConfig, StartConfig
 from egt.errors import ConfigError, DataError
-from egt.files import exists, parse_yaml
+from egt.files import exists
 from egt.graph import Level
 from egt.inference.run_data import open_source
-from egt.sources.custom.opening import open_custom
-from egt.sources.custom.schema import CustomSchema, SplitPlan
+from egt.sources.custom.custom_source import CustomSource
+from egt.sources.custom.schema import CustomSchema
 from egt.sources.source import Progress, Source
 from egt.training.run import Outcome
 from egt.training.run import train as train_run
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     from egt.inference.predictor import Predictor
     from egt.training.callbacks import Callback
     from egt.training.transfer import Tuned
+
+log = logging.getLogger(__name__)
 
 Settings = Sequence[str] | Mapping[str, Any]
 
@@ -94,10 +95,10 @@ def train(
     """
     if start is None and (keep_head or freeze_below or tune != "all"):
         raise ConfigError("--keep-head, --freeze-below and --tune need a model to start from; name it with --from")
-    asked = _Asked(data, _names(target), task, _as_words(set), None if out is None else Path(out))
+    asked = _Asked(data, _names(target), task, as_words(set), None if out is None else Path(out))
     kept = asked.kept() if resume else None
     folder, config, source = asked.begun(*kept) if kept is not None else asked.new(show)
-    settings = asked.settings if config.data.custom is None else [each for each in asked.settings if not _reads(each)]
+    settings = asked.settings if config.data.custom is None else [each for each in asked.settings if not reads(each)]
     inferred = source is not None and kept is None
     if start is not None:
         from egt.training.finetune import describe_start
@@ -119,6 +120,17 @@ def train(
     return Run(*(getattr(outcome, field.name) for field in fields(outcome)))
 
 
+def configured(
+    data: Any, target: str | Sequence[str] | None = None, *, task: Level | None = None, set: Settings = ()
+) -> RunConfig:
+    """The configuration of the run that `train` would start; nothing is trained or written. Arguments as there."""
+    asked = _Asked(data, _names(target), task, as_words(set), None)
+    if not asked.is_custom:
+        return override(asked.given(), asked.settings)
+    source = open_data(data, asked.target, task, asked.settings)
+    return override(asked.inferred(source), [each for each in asked.settings if not reads(each)])
+
+
 @dataclass(frozen=True)
 class _Asked:
     """What the caller of `train` asks for; arguments as there."""
@@ -132,25 +144,32 @@ class _Asked:
     def new(self, show: Callable[[CustomSchema], None] | None) -> tuple[Path, RunConfig, Source | None]:
         """The folder, the configuration and, if it is open already, the data of a new run."""
         if not self.is_custom:
-            if self.target or self.task is not None:
-                raise ConfigError("--target and --task are for own data; a preset or run.yaml says what it predicts")
-            config = self.data if isinstance(self.data, RunConfig) else find_config(str(self.data))
+            config = self.given()
             return self.out or run_folder(config.name), config, None
-        name = _stem(self.path.resolve().name) if self.path else "custom"
-        folder = self.out or run_folder(name)
+        folder = self.out or run_folder(self.name)
         try_folder(folder)
-        reading = _reading(self.settings)
-        source = open_custom(
-            self.data,
-            target=self.target or None,
-            level=self.task,
-            overrides=reading.get("overrides"),
-            split=_split(reading.get("split", {})),
-        )
+        source = open_data(self.data, self.target, self.task, self.settings)
         if show is not None:
             show(source.schema)
+        for warning in source.warnings():
+            log.warning("%s", warning)
+        return folder, self.inferred(source), source
+
+    def given(self) -> RunConfig:
+        """The configuration that is given, or that of a preset."""
+        if self.target or self.task is not None:
+            raise ConfigError("--target and --task are for own data; a preset or run.yaml says what it predicts")
+        return self.data if isinstance(self.data, RunConfig) else find_config(str(self.data))
+
+    def inferred(self, source: CustomSource) -> RunConfig:
+        """The configuration that fits custom data."""
         where = str(self.path.resolve()) if self.path else "memory"
-        return folder, infer_config(source.schema, source.card, where, name), source
+        return infer_config(source.schema, source.card, where, self.name)
+
+    @property
+    def name(self) -> str:
+        """The name of a run on custom data."""
+        return _stem(self.path.resolve().name) if self.path else "custom"
 
     def kept(self) -> tuple[Path, RunConfig] | None:
         """The folder and the configuration of the run that is to be continued, if there is one."""
@@ -167,7 +186,6 @@ class _Asked:
     def begun(self, folder: Path, config: RunConfig) -> tuple[Path, RunConfig, Source | None]:
         """The run that was begun in a folder, checked to be the one that is asked for."""
         self._check_same(folder, config)
-        try_folder(folder)
         in_memory = self.path is None and config.data.custom is not None
         return folder, config, open_source(config, self.data) if in_memory else None
 
@@ -217,48 +235,10 @@ def _names(target: str | Sequence[str] | None) -> list[str]:
     return [target] if isinstance(target, str) else list(target or ())
 
 
-def _as_words(settings: Settings) -> list[str]:
-    """Settings as on a command line."""
-    if not isinstance(settings, Mapping):
-        return [settings] if isinstance(settings, str) else list(settings)
-    return [f"{path}={value if isinstance(value, str) else json.dumps(value)}" for path, value in settings.items()]
-
-
 def _same_columns(names: Sequence[str], patterns: Sequence[str]) -> bool:
     """Whether the patterns of a target can stand for these columns: each for some, and together for all."""
     found = [[name for name in names if name == pattern or fnmatchcase(name, pattern)] for pattern in patterns]
     return all(found) and {name for some in found for name in some} == {*names}
-
-
-def _reads(setting: str) -> bool:
-    """Whether a setting concerns how custom data is read; that is decided when a run begins."""
-    return setting.startswith(("overrides.", "split=", "split."))
-
-
-def _reading(settings: Sequence[str]) -> dict[str, Any]:
-    """The settings that concern how custom data is read, nested."""
-    found: dict[str, Any] = {}
-    for setting in filter(_reads, settings):
-        path, _, text = setting.partition("=")
-        *sections, key = ("split.kind" if path == "split" else path).split(".")
-        place = found
-        for section in sections:
-            place = place.setdefault(section, {})
-            if not isinstance(place, dict):
-                raise ConfigError(f"--set {setting}: {section} is a single value, not a section")
-        place[key] = parse_yaml(text, f"--set {setting}") if key in ("directed", "seed", "fractions") else text
-    return found
-
-
-def _split(given: Mapping[str, Any]) -> SplitPlan | str | None:
-    """How custom data is divided: `split=scaffold` or a column, `split.seed=1`, `split.fractions=[0.7, 0.1, 0.2]`."""
-    kind = given.get("kind")
-    if not {*given} - {"kind"} and not isinstance(kind, Mapping):
-        return kind
-    try:
-        return SplitPlan.model_validate(given)
-    except ValidationError as error:
-        raise ConfigError("split has the settings kind, seed (a number) and fractions (three numbers)") from error
 
 
 def _stem(name: str) -> str:

@@ -24,6 +24,11 @@ from egt.nn.readout import MLP, PairHead
 from egt.tasks.task import Objective, TargetScale, Task
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"elu": nn.ELU, "gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU}
+_GATES: dict[str, Callable[[int, int], NoGate | SigmoidGate]] = {
+    "none": lambda edge_width, num_heads: NoGate(),
+    "sigmoid": SigmoidGate,
+    "centrality": CentralityGate,
+}
 _SCOPES = {"everyone": everyone, "neighbors": neighbors}
 
 
@@ -134,6 +139,8 @@ def _hidden(model: ModelConfig, ratios: Sequence[float]) -> list[int]:
 
 def _layers(model: ModelConfig, backend: LayerClasses, *, edges_are_read: bool) -> list[nn.Module]:
     """Make all layers alike except the last: what nobody reads behind it is left out (it shows in parameter counts)."""
+    if model.layer is not None:
+        return [model.layer.module(model) for _ in range(model.num_layers)]
     layers: list[nn.Module] = [
         _layer(model, backend, k, frozen=not model.updates_edges) for k in range(model.num_layers - 1)
     ]
@@ -147,18 +154,10 @@ def _layers(model: ModelConfig, backend: LayerClasses, *, edges_are_read: bool) 
 
 def _layer(model: ModelConfig, backend: LayerClasses, k: int, *, frozen: bool) -> EGTLayer:
     d_h, d_e, heads = model.node_width, model.edge_width, model.num_heads
-    gate: NoGate | SigmoidGate
-    match model.gate:
-        case "none":
-            gate = NoGate()
-        case "sigmoid":
-            gate = SigmoidGate(d_e, heads)
-        case "centrality":
-            gate = CentralityGate(d_e, heads)
     pairs = backend.pairs(
         _logits(model),
         RandomMasking(model.masking.probability, heads, k, gates=model.masking.gates),
-        gate,
+        _GATES[model.gate](d_e, heads),
         Dropout(model.attention_dropout, Stream.ATTENTION_DROPOUT, k, "pair"),
         FrozenEdges() if frozen else _residual_edges(model, k),
     )

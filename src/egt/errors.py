@@ -25,3 +25,7 @@ class ArtifactError(EgtError):
 
 class RunError(EgtError):
     """The run itself failed (diverged, out of memory, interrupted); the command line exits with 1."""
+
+
+class RunStopped(RunError):
+    """Someone stopped the run; it can be continued."""

@@ -58,7 +58,7 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "id is a single value, not a section",
         ),
         (["train", "two.csv", "--target", "a", "--set", "overrides.node_features=x"], "give a mapping"),
-        (["train", "two.csv", "--target", "a", "--set", "overrides.directed=[]"], "overrides directed is []"),
+        (["train", "two.csv", "--target", "a", "--set", "overrides.directed=[]"], "overrides.directed is []"),
         (["train", "one.csv", "--target", "c", "--set", "overrides.kind=multiclass"], "classes are two or more"),
         (["train", "deep.yaml"], "deep.yaml: not valid YAML: nested too deeply"),
         (["train", "bomb.yaml"], "bomb.yaml: holds more than 1,000,000 values"),

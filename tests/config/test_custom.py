@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egt.config.custom import infer_config
+from egt.config.presets import preset
 from egt.graph import FeatureSchema
 from egt.sources.custom.schema import CustomSchema, Feature
 from egt.sources.source import DataCard
@@ -94,6 +95,19 @@ def test_without_validation_the_last_weights_are_kept() -> None:
     run = infer_config(schema, card(schema, num_val=0), "x", "x")
     assert run.trainer.select == "last"
     assert run.schedule.kind == "constant"
+
+
+def test_custom_data_ends_early_where_there_is_validation() -> None:
+    schema = graphs("graph", "regression")
+    assert infer_config(schema, card(schema), "x", "x").trainer.patience == 30
+    assert infer_config(schema, card(schema, num_val=0), "x", "x").trainer.patience is None
+    assert preset("zinc-100k").trainer.patience is None
+
+
+def test_few_graphs_are_not_trained_one_by_one() -> None:
+    schema = graphs("graph", "regression")
+    sizes = [infer_config(schema, card(schema, count), "x", "x").data.batch_size for count in (1, 10, 32, 100, 1000)]
+    assert sizes == [1, 1, 4, 5, 32]
 
 
 def test_huge_graphs_attend_neighbors_unless_links_are_asked() -> None:

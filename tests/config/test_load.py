@@ -28,7 +28,7 @@ def test_every_preset_survives_a_round_trip(name: str, tmp_path: Path) -> None:
 def test_forms_compose_in_any_order() -> None:
     one, other = preset("zinc-500k-simple-nope"), preset("zinc-500k-nope-simple")
     assert one.model == other.model
-    assert set(forms()) == {"simple", "constrained", "ungated", "nope", "nodistance"}
+    assert set(forms()) == {"simple", "constrained", "ungated", "nope", "nodistance", "gcn", "gin", "gatedgcn", "mlp"}
 
 
 def test_each_form_changes_what_it_says() -> None:

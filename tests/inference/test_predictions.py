@@ -35,6 +35,13 @@ def test_each_label_has_its_probability() -> None:
     assert row == {"a": "0", "a_probability": 0.25, "b": "1", "b_probability": 0.5}
 
 
+def test_the_probability_of_a_named_class_has_its_name() -> None:
+    config = override(preset("molhiv-larger"), ["task.names=[a]", "task.class_names=[active, inactive]"])
+    row = config.task.columns(np.array([0.25], np.float32))
+    assert row == {"a": "active", "a_active_probability": 0.75, "a_inactive_probability": 0.25}
+    assert "a_probability" not in row
+
+
 def some() -> Predictions:
     good = Prediction(0, "first", np.array([[0.9, 0.1], [0.2, 0.8]], np.float32), warning="odd")
     return Predictions(preset("pattern-100k"), [good, Prediction(1, "second", error="broken")])

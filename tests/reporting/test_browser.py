@@ -11,8 +11,12 @@ from typing import Any
 
 import pytest
 
+from egt.api import train
 from egt.cli.quickstart import main
-from tests.cli.runs import TINY
+from egt.reporting.record import read_records
+from egt.reporting.report import write_report
+from egt.reporting.results import collect
+from tests.cli.runs import TINY, molecules
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
@@ -59,3 +63,20 @@ def test_the_report_is_drawn_completely_on_a_wide_and_on_a_narrow_screen(
         assert all(seen["captions"])
         assert all(seen["headings"])
         assert all(rows > 1 for rows in seen["tables"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no browser: install chromium to look at the report")
+def test_the_pages_of_egt_report_fit_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+    table = molecules(tmp_path / "data.csv", active=[k % 2 for k in range(20)])
+    split = ["split=random", "split.fractions=[0.4, 0.2, 0.4]"]
+    train(table, "active", set=[*TINY, *split], out=tmp_path / "run", progress=False)
+    records, unfinished = read_records([tmp_path / "run"])
+    write_report(collect(records), unfinished, tmp_path / "report")
+    for name, charts in (("report.html", 2), ("data-seed0.html", 5)):
+        for width in (1280, 500):
+            seen = ask((tmp_path / "report" / name).read_text(), tmp_path, width)
+            assert seen["page"] <= seen["width"], f"{name} is wider than a window of {width}"
+            assert len(seen["charts"]) == charts
+            assert all(chart_width > 80 and right <= seen["width"] for chart_width, _, right in seen["charts"])

@@ -73,7 +73,34 @@ def test_ranking_averages_the_targets_with_both_classes_and_counts_labels() -> N
     scores = RankingScores()
     target = torch.tensor([[1.0, 1.0, NAN], [0.0, 1.0, 0.0], [NAN, 1.0, 1.0]])
     scores.update(torch.tensor([[2.0, 0.0, 9.0], [1.0, 0.0, 5.0], [9.0, 0.0, 4.0]]), target)
-    assert scores.compute() == {"roc_auc": 0.5, "average_precision": 0.75, "num_targets": 2, "num_labels": 7}
+    found = scores.compute()
+    assert {name: found[name] for name in ("roc_auc", "average_precision", "num_targets", "num_labels")} == {
+        "roc_auc": 0.5, "average_precision": 0.75, "num_targets": 2, "num_labels": 7,
+    }  # fmt: skip
+    assert [each["num_labels"] for each in scores.by_target()] == [2, 3, 2]
+    assert math.isnan(scores.by_target()[1]["roc_auc"])  # its labels are all 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_of_yes_and_no_equal_scikit_learn_for_each_target(seed: int) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(seed)
+    logit = rng.normal(size=(300, 2)).astype(np.float32)
+    target = (rng.random((300, 2)) < 1 / (1 + np.exp(-2 * logit))).astype(np.float32)
+    target[rng.random((300, 2)) < 0.2] = NAN
+    scores = RankingScores()
+    scores.update(torch.tensor(logit), torch.tensor(target))
+    each = scores.by_target()
+    for k, found in enumerate(each):
+        known = ~np.isnan(target[:, k])
+        label, answer = target[known, k] == 1, logit[known, k] >= 0
+        assert found["accuracy"] == pytest.approx(metrics.accuracy_score(label, answer))
+        assert found["balanced_accuracy"] == pytest.approx(metrics.balanced_accuracy_score(label, answer))
+        assert found["f1"] == pytest.approx(metrics.f1_score(label, answer))
+        assert found["mcc"] == pytest.approx(metrics.matthews_corrcoef(label, answer))
+    means = scores.compute()
+    for name in ("accuracy", "balanced_accuracy", "f1", "mcc", "roc_auc"):
+        assert means[name] == pytest.approx(np.mean([found[name] for found in each]))
 
 
 def test_scores_do_not_depend_on_how_a_split_was_divided() -> None:

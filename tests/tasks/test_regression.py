@@ -12,6 +12,7 @@ import torch
 from egt.batching.batch import GraphBatch
 from egt.errors import DataError
 from egt.tasks.regression import Regression
+from egt.tasks.scores import ErrorScores
 from egt.tasks.task import TargetScale, Task
 
 NAN = float("nan")
@@ -39,7 +40,36 @@ def test_scores_are_in_the_unit_of_the_targets_and_say_how_many_labels(graph_bat
     assert batch.graph_targets is not None
     scores = Task(Regression(names=("y",)), "graph", TargetScale(mean=(10.0,), std=(2.0,))).scores()
     scores.update(torch.tensor([[0.0], [1.0], [1.0]]), batch.graph_targets)
-    assert scores.compute() == {"mae": 3.0, "rmse": pytest.approx(math.sqrt(10)), "num_labels": 2}
+    expected = {"mae": 3.0, "rmse": pytest.approx(math.sqrt(10)), "r2": -1.5, "num_labels": 2}
+    found = scores.compute()
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_r2_and_spearman_equal_scikit_learn_and_scipy_for_each_target() -> None:
+    metrics, stats = pytest.importorskip("sklearn.metrics"), pytest.importorskip("scipy.stats")
+    rng = np.random.default_rng(0)
+    target = rng.integers(0, 9, (200, 2)).astype(np.float64)  # with ties
+    prediction = target + rng.normal(size=(200, 2)).round(1)
+    target[rng.random((200, 2)) < 0.2] = NAN
+    scores = ErrorScores()
+    scores.update(torch.tensor(prediction), torch.tensor(target))
+    each = scores.by_target()
+    for k, found in enumerate(each):
+        known = ~np.isnan(target[:, k])
+        label, answer = target[known, k], prediction[known, k]
+        assert found["r2"] == pytest.approx(metrics.r2_score(label, answer))
+        assert found["spearman"] == pytest.approx(stats.spearmanr(label, answer).statistic)
+        assert found["mae"] == pytest.approx(metrics.mean_absolute_error(label, answer))
+        assert found["rmse"] == pytest.approx(metrics.root_mean_squared_error(label, answer))
+        assert found["num_labels"] == known.sum()
+    assert scores.compute()["r2"] == pytest.approx(np.mean([found["r2"] for found in each]))
+
+
+def test_what_does_not_vary_has_no_rank_correlation() -> None:
+    scores = ErrorScores()
+    scores.update(torch.zeros(3, 1), torch.tensor([[1.0], [2.0], [3.0]]))
+    assert math.isnan(scores.compute()["spearman"])
+    assert scores.compute()["r2"] == pytest.approx(1 - 14 / 2)
 
 
 def test_scale_leaves_out_missing_labels_and_survives_constant_targets() -> None:

@@ -113,7 +113,7 @@ def test_a_checkpoint_without_the_state_of_a_run_names_what_is_missing(tmp_path:
     path = written(tmp_path, **{key: value for key, value in STATE.items() if key not in ("config", "trained")})
     with pytest.raises(ArtifactError) as refused:
         Checkpoints(tmp_path).latest()
-    assert str(refused.value) == f"{path} is no checkpoint of a run: it lacks config, trained; delete it to start anew"
+    assert str(refused.value) == f"{path} is no checkpoint of a run: it lacks config, trained; delete it to start again"
 
 
 @pytest.mark.parametrize("missing", ["progress.step", "progress.best.file"])
@@ -124,7 +124,7 @@ def test_a_checkpoint_with_half_a_progress_names_what_is_missing(tmp_path: Path,
     path = written(tmp_path, **{**STATE, "progress": progress})
     with pytest.raises(ArtifactError) as refused:
         Checkpoints(tmp_path).latest()
-    assert str(refused.value) == f"{path} is no checkpoint of a run: it lacks {missing}; delete it to start anew"
+    assert str(refused.value) == f"{path} is no checkpoint of a run: it lacks {missing}; delete it to start again"
 
 
 @pytest.mark.parametrize("state", [None, "", "{", "[]"])

@@ -84,7 +84,7 @@ def test_a_new_feature_starts_anew(level: str, caplog: pytest.LogCaptureFixture)
     table = after[f"{term}.{TABLE}"]
     assert torch.equal(table[[0, 4, 5]], given[f"{term}.{TABLE}"])
     assert torch.equal(table[1:4], before[f"{term}.{TABLE}"][1:4])
-    assert f"{level} features that the start does not know start anew: shape" in caplog.text
+    assert f"{level} features that the start does not know are re-initialized: shape" in caplog.text
 
 
 @pytest.mark.parametrize("level", ["node", "edge"])

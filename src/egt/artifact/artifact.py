@@ -20,6 +20,7 @@ import safetensors.torch
 import torch
 
 from egt import __version__
+from egt.artifact.pretrained import find_pretrained, pretrained_names
 from egt.assemble import build_model
 from egt.config.load import read_config, write_config
 from egt.config.run import RunConfig
@@ -101,7 +102,7 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
 
 
 def find_artifact(path: str | Path) -> Path:
-    """The folder of an artifact: the given one, or the artifact in a run folder."""
+    """The folder of an artifact: the given one, the one in a run folder, or the one of this name in the package."""
     given = Path(path)
     for place in (given, given / "artifact"):
         if exists(place / CARD):
@@ -111,7 +112,12 @@ def find_artifact(path: str | Path) -> Path:
             " (the run in it has not finished: continue it with --resume)" if (given / "checkpoints").is_dir() else ""
         )
         raise ArtifactError(f"{given}: holds no artifact{unfinished}; give the folder that `egt train` wrote")
-    raise ArtifactError(f"{given}: no such artifact; give the folder that `egt train` wrote")
+    found = find_pretrained(str(path))
+    if found is not None:
+        return found
+    known = ", ".join(pretrained_names())
+    hint = f", or the name of a model of the package ({known})" if known else ""
+    raise ArtifactError(f"{given}: no such artifact; give the folder that `egt train` wrote{hint}")
 
 
 def weights_sha256(path: Path) -> str:

@@ -81,7 +81,7 @@ def import_official(
         settings: what the weights cannot tell; None reads `config_input.yaml` beside them, or takes the defaults.
         task: what the outputs mean.
         names: of the outputs.
-        new_head: start the last linear map anew with this many outputs, as the paper's transfer learning does.
+        new_head: re-initialize the last linear map with this many outputs, as the paper's transfer learning does.
         attend_padding: keep the authors' virtual nodes that attend padding (padded layout).
     """
     file = _find_file(checkpoint)

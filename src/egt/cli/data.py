@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from egt.cli.output import Bars, print_json, print_table, say
+from egt.cli.output import Bars, print_json, print_table, say, with_smiles
 from egt.errors import DataError
 from egt.files import exists
 
 if TYPE_CHECKING:
-    from egt.sources.custom import Feature
+    from egt.graph import Level
+    from egt.sources.custom import CustomSchema, Feature
     from egt.sources.source import DataCard, Reading
 
 _CHUNK = 1_000
 """How many rows are read between two steps of a bar."""
+_SAMPLED = 10_000
+"""Of a larger file about so many rows are read as graphs."""
 
 
 def data(
@@ -28,6 +31,8 @@ def data(
     *,
     target: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     task: Literal["graph", "node", "edge", "link"] | None = None,
+    smiles: str | None = None,
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     fetch: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -39,6 +44,8 @@ def data(
             encodings are then computed.
         target: With `info FILE`: the column(s) to predict, as for `egt train`.
         task: With `info FILE`: the level to predict, as for `egt train`.
+        smiles: With `info FILE`: the column that holds the SMILES, where its name does not tell.
+        settings: With `info FILE`: how it is read, as for `egt train`: overrides.KEY=VALUE, split=KIND.
         fetch: Download the published files if there are none.
         json: Print one JSON object instead.
     """
@@ -47,7 +54,7 @@ def data(
     elif name is None:
         raise DataError(f"egt data {action} needs a name; `egt data list` shows them")
     elif action == "info" and _is_path(name):
-        _custom_info(name, target, task, json)
+        _custom_info(name, target, task, with_smiles(settings, smiles), json)
     elif action == "info":
         _info(name, json)
     else:
@@ -111,18 +118,17 @@ def _is_path(name: str) -> bool:
     return name not in BENCHMARKS and (exists(path) or bool(path.suffix) or path.parent != Path("."))
 
 
-def _custom_info(
-    name: str, target: Sequence[str], task: Literal["graph", "node", "edge", "link"] | None, json: bool
-) -> None:
-    from egt.sources.custom import open_custom
+def _custom_info(name: str, target: Sequence[str], task: Level | None, settings: Sequence[str], json: bool) -> None:
+    from egt.config.reading import open_data
     from egt.sources.source import read_all
 
     with Bars(shown=not json) as bars:
         bars(f"reading {name}", 0, None)
-        source = open_custom(name, target=list(target) or None, level=task)
+        source = open_data(name, list(target), task, settings)
         bars(f"reading {name}", 1, 1)
         readings: list[Reading] = []
-        records = source.records("all")
+        every = source.records("all")
+        records = every if len(every) <= _SAMPLED else every[:: -(-len(every) // _SAMPLED)]
         for start in range(0, len(records), _CHUNK):
             readings += read_all(source, records[start : start + _CHUNK])
             bars("building graphs", len(readings), len(records))
@@ -134,9 +140,10 @@ def _custom_info(
         content = {
             "schema": source.schema.model_dump(mode="json"),
             "split_sizes": dict(card.split_sizes),
-            "rows": len(readings),
+            "rows": len(every),
+            "rows_read": len(readings),
         }
-        print_json({**content, "unreadable_rows": problems, "warnings": warned})
+        print_json({**content, "unreadable_rows": problems, "warnings": [*source.warnings(), *warned]})
         return
     nodes = [graph.num_nodes for graph in graphs] or [0]
     edges = [graph.num_edges for graph in graphs] or [0]
@@ -144,12 +151,20 @@ def _custom_info(
         *((what, decision) for what, decision, _ in source.schema.rows()),
         ("graphs", ", ".join(f"{split} {size:,}" for split, size in card.split_sizes.items())),
         ("nodes", f"{min(nodes):,} to {max(nodes):,}, mean {sum(nodes) / len(nodes):.4g}"),
-        ("edges", f"mean {sum(edges) / len(edges):.4g} (both directions)"),
+        ("edges", f"mean {sum(edges) / len(edges):.4g}{_counted(source.schema)}"),
         ("unreadable rows", _listed(problems)),
         ("warnings", _listed(warned)),
+        *(("look at", warning) for warning in source.warnings()),
     ]
+    if len(readings) < len(every):
+        rows.append(("read", f"{len(readings):,} of {len(every):,} rows, evenly chosen: the lines nodes to warnings"))
     print_table(f"{name}: what was understood", ("what", "decision"), rows)
     say(f"`egt train {name}` learns from it; docs/data.md tells how each decision is changed")
+
+
+def _counted(schema: CustomSchema) -> str:
+    """How edges are counted: an undirected one stands for both directions."""
+    return "" if schema.directed else " (both directions)"
 
 
 def _listed(messages: Sequence[str], limit: int = 3) -> str:

@@ -18,7 +18,6 @@ _EXTRAS = {
     "mol": ("rdkit",),
     "graph": ("networkx", "torch_geometric", "h5py"),
     "gen": ("skimage", "elkai"),
-    "viz": ("matplotlib",),
     "track": ("tensorboard",),
 }
 _DISTRIBUTIONS = {"torch_geometric": "torch-geometric", "skimage": "scikit-image"}

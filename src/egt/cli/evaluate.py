@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from egt.cli.output import Bars, print_json, print_table
+from egt.cli.output import Bars, metric_rows, print_json, print_table, print_targets, with_smiles
 
 
 def evaluate(
@@ -15,6 +15,8 @@ def evaluate(
     *,
     split: str = "test",
     data: Path | None = None,
+    smiles: str | None = None,
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Evaluate a trained model on a split of its training data, or on other data that has the targets.
@@ -23,6 +25,8 @@ def evaluate(
         artifact: The folder that `egt train` wrote.
         split: train, val or test.
         data: A file or folder with the columns of the training data, targets included.
+        smiles: Column of the data that holds the SMILES, where its name does not tell.
+        settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
         json: Print one JSON object instead.
     """
     from egt.errors import DataError
@@ -32,16 +36,17 @@ def evaluate(
     if data is None and split not in ("train", "val", "test"):
         raise DataError(f"--split {split}: there are train, val and test; other data is given with --data FILE")
     processes = join_processes()
-    predictor = load(artifact, processes=processes)
+    predictor = load(artifact, processes=processes, set=with_smiles(settings, smiles))
     with Bars(shown=not json and not processes.rank) as bars:
-        metrics = predictor.evaluate(split if data is None else data, watch=bars)
+        found = predictor.evaluation(split if data is None else data, watch=bars)
     leave_processes()
     if processes.rank:  # the first process tells what all have computed
         return
     where = split if data is None else str(data)
     if json:
-        print_json({"split": where, "metrics": metrics})
+        content = {"split": where, "metrics": found.metrics}
+        print_json({**content, "by_target": found.by_target} if found.by_target else content)
         return
-    basis = f"{metrics['num_labels']:.0f} labels of {metrics['num_graphs']:.0f} graphs"
-    rows = [(name, f"{value:.6g}", basis) for name, value in metrics.items() if not name.startswith("num_")]
+    rows = metric_rows(found.metrics)
     print_table(f"{predictor.config.name} on {where}", ("metric", "value", "on"), rows)
+    print_targets(f"{predictor.config.name} on {where}, each target", found.by_target)

@@ -39,7 +39,7 @@ def import_official(
         scale_degree: Whether centrality scalers are used.
         task: What the outputs mean.
         names: Names of the outputs.
-        new_head: Start the last linear map anew with this many outputs, for transfer learning.
+        new_head: Re-initialize the last linear map with this many outputs, for transfer learning.
         attend_padding: Repeat the authors' virtual nodes that attend padding.
         json: Print one JSON object instead.
     """

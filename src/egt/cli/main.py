@@ -103,6 +103,8 @@ def app() -> App:
     egt.command("egt.cli.plan:plan", name="plan", help="Estimate memory and time of a run before it starts.")
     egt.command("egt.cli.data:data", name="data", help="List, describe or prepare data sets.")
     egt.command("egt.cli.presets:presets", name="presets", help="List the models of the paper, or show one.")
+    egt.command("egt.cli.reproduce:reproduce", name="reproduce", help="Run the tables of the paper, row by row.")
+    egt.command("egt.cli.report:report", name="report", help="Report runs: tables beside the paper's, curves, plots.")
     egt.command("egt.cli.import_official:import_official", name="import-official", help="Import the authors' weights.")
     egt.command("egt.cli.doctor:doctor", name="doctor", help="Show the installation and run the self-checks.")
     return egt

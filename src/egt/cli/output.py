@@ -44,6 +44,29 @@ def say(message: str) -> None:
     print(message, file=sys.stderr)
 
 
+def metric_rows(metrics: Mapping[str, float]) -> list[tuple[str, str, str]]:
+    """Metrics as rows of a table: name, value, and what it stands on."""
+    basis = f"{metrics['num_labels']:.0f} labels of {metrics['num_graphs']:.0f} graphs"
+    return [(name, f"{value:.5g}", basis) for name, value in metrics.items() if not name.startswith("num_")]
+
+
+def print_targets(title: str, by_target: Mapping[str, Mapping[str, float]]) -> None:
+    """A table with a row for each target and a column for each metric; nothing where there is only one target."""
+    if not by_target:
+        return
+    names = [name for name in next(iter(by_target.values())) if name != "num_labels"]
+    rows = [
+        (target, *(f"{scores[name]:.4g}" for name in names), f"{scores['num_labels']:.0f}")
+        for target, scores in by_target.items()
+    ]
+    print_table(title, ("target", *names, "labels"), rows)
+
+
+def with_smiles(settings: Sequence[str], smiles: str | None) -> list[str]:
+    """The settings, and the option `--smiles COLUMN` as one of them."""
+    return [*settings, *([] if smiles is None else [f"overrides.smiles={smiles}"])]
+
+
 class Bars:
     """Progress bars on standard error, one per stage of the work; silent when that is not a terminal.
 

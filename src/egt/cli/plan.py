@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from egt.cli.output import print_json, print_table, say
-from egt.config.load import find_config, override
+from egt.cli.output import print_json, print_table, say, with_smiles
 
 
 def plan(
     run: str,
     *,
+    target: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
+    task: Literal["graph", "node", "edge", "link"] | None = None,
+    smiles: str | None = None,
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Estimate parameters, peak memory and time per epoch; works without the data set, from its card.
 
     Args:
-        run: A preset or a run.yaml.
+        run: A preset, a run.yaml, or your own data.
+        target: Column(s) of your own data to predict, as for `egt train`.
+        task: Level of your own data to predict, as for `egt train`.
+        smiles: Column of your own data that holds the SMILES.
         settings: Settings to change, as path=value.
         json: Print one JSON object instead.
     """
+    from egt.api import configured
     from egt.training.plan import plan as make_plan
 
-    config = override(find_config(run), settings)
+    config = configured(run, target, task=task, set=with_smiles(settings, smiles))
     found = make_plan(config)
     if json:
         print_json(asdict(found))
@@ -36,7 +42,7 @@ def plan(
         ("parameters", f"{found.parameters:,}"),
         ("peak memory", f"{found.peak_memory_bytes / 1e9:.2f} GB ({found.available_memory_bytes / 1e9:.1f} GB free)"),
         ("time per epoch", f"{found.seconds_per_epoch:,.0f} s ({found.steps_per_epoch:,} steps)"),
-        ("time of the run", f"{hours:,.1f} h ({found.epochs:,.0f} epochs)"),
+        ("time of the run", f"{hours:,.1f} h ({_epochs(found.epochs, config.trainer.patience)})"),
         ("training graphs", f"{found.num_graphs:,} of {found.mean_nodes:.0f} nodes (largest {found.largest_nodes})"),
         ("pairs at once", f"{found.pairs_at_once:,}" if found.pairs_at_once else "only edges"),
         ("computed", f"{found.layout} batches, by the backend {found.backend!r}"),
@@ -44,4 +50,12 @@ def plan(
     ]
     print_table(f"{config.name} on this machine", ("what", "value"), rows)
     if found.peak_memory_bytes > found.available_memory_bytes:
-        say("this does not fit into memory; `--set data.pair_budget=N` computes a batch in parts")
+        say(
+            "this does not fit into memory; `--set data.pair_budget=N` computes a batch in parts, and `--set "
+            "model.scope=neighbors data.layout=edge_list` computes only the edges of large graphs"
+        )
+
+
+def _epochs(count: float, patience: int | None) -> str:
+    early = "" if patience is None else f" at most, fewer after {patience} without a better validation"
+    return f"{count:,.0f} epochs{early}"

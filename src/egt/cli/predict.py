@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from egt.cli.output import Bars, print_json, say
+from egt.cli.output import Bars, print_json, say, with_smiles
 from egt.errors import DataError
 from egt.files import exists
 
@@ -22,12 +22,20 @@ if TYPE_CHECKING:
 _FILE = re.compile(r"\.\w*[^\W\dBCNOPSFIbcnopslr]\w*$")
 """The end of a file name (.csv) and of no SMILES: it has a letter that no atom has outside of brackets."""
 
+_STREAMED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+_LARGE = 5_000_000
+"""Bytes of a file that is predicted part by part."""
+
 
 def predict(
     artifact: str,
     *inputs: str,
     split: str | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    smiles: str | None = None,
+    keep: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
+    resume: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Predict for files or SMILES: one row for each row of the input, in order, bad rows in place with the reason.
@@ -35,9 +43,14 @@ def predict(
     Args:
         artifact: The folder that `egt train` wrote.
         inputs: Files or folders in the format of the training data, or SMILES.
-        split: Predict this split of the data that the model was trained on, instead of inputs.
+        split: Predict this split of the data that the model was trained on, instead of inputs; its labels are beside
+            the predictions (NAME_true).
         output: The CSV file to write; standard output by default. A .npz file gets the array `y_pred`, as the
             evaluator of OGB's PCQM4Mv2 takes it (`--split test -o y_pred_pcqm4m-v2_test-dev.npz`).
+        smiles: Column of the inputs that holds the SMILES, where its name does not tell.
+        keep: Columns of the input to keep beside the predictions, or patterns such as `*`.
+        settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
+        resume: Go on after the rows that the output file already has.
         json: Print one JSON object as the last line.
     """
     from egt.execution.processes import join_processes, leave_processes
@@ -49,17 +62,49 @@ def predict(
     if output is not None:
         _check_writable(output)
     processes = join_processes()
-    model = load(artifact, processes=processes)
+    model = load(artifact, processes=processes, set=with_smiles(settings, smiles))
+    table = _large_table(inputs, output, resume)
+    if table is not None and output is not None:
+        _stream(model, table, output, keep, resume, json)
+        leave_processes()
+        return
     with Bars(shown=not json and not processes.rank) as bars:
-        found = model.predict_split(split, watch=bars) if split is not None else join([*_each(model, inputs, bars)])
+        if split is not None:
+            found = model.predict_split(split, keep=keep, watch=bars)
+        else:
+            found = join([*_each(model, inputs, keep, bars)])
     leave_processes()
     if not processes.rank:  # the first process writes what all have computed
         _write(found, output, json)
 
 
-def _each(model: Predictor, inputs: Iterable[str], bars: Bars) -> Iterator[Predictions]:
+def _large_table(inputs: Sequence[str], output: Path | None, resume: bool) -> Path | None:
+    """The table of molecules that is predicted part by part: a large one, or one of which a part is done."""
+    path = Path(inputs[0]) if len(inputs) == 1 else None
+    fits = path is not None and exists(path) and path.is_file() and path.name.lower().endswith(_STREAMED)
+    fits = fits and output is not None and output.suffix != ".npz"
+    if resume and not fits:
+        raise DataError(f"--resume needs one table ({', '.join(_STREAMED)}) as input and a .csv file as output (-o)")
+    return path if fits and path is not None and (resume or path.stat().st_size > _LARGE) else None
+
+
+def _stream(model: Predictor, table: Path, output: Path, keep: Sequence[str], resume: bool, json: bool) -> None:
+    from egt.inference.stream import predict_to_file
+
+    first = not model.processes.rank
+    with Bars(shown=not json and first) as bars:
+        written = predict_to_file(model, table, output, keep=keep, resume=resume, watch=_about(bars, str(table)))
+    if first and json:
+        counts = {"rows": written.rows, "errors": written.errors, "warnings": written.warnings}
+        print_json({**counts, "rows_before": written.before, "output": str(output)})
+    elif first:
+        before = f", after {written.before} that were there" if written.before else ""
+        say(f"{written.rows} rows, {written.errors} with an error, {written.warnings} with a warning{before}: {output}")
+
+
+def _each(model: Predictor, inputs: Iterable[str], keep: Sequence[str], bars: Bars) -> Iterator[Predictions]:
     for data in _grouped(inputs):
-        yield model.predict(data, watch=_about(bars, data if isinstance(data, str) else "SMILES"))
+        yield model.predict(data, keep=keep, watch=_about(bars, data if isinstance(data, str) else "SMILES"))
 
 
 def _about(bars: Bars, name: str) -> Progress:

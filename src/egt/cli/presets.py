@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from egt.artifact.pretrained import pretrained_cards, pretrained_names
 from egt.cli.output import print_json, print_table
 from egt.config.load import write_config
 from egt.config.presets import forms, names, preset
@@ -16,7 +17,7 @@ from egt.errors import ConfigError
 def presets(
     action: str = "list", name: str | None = None, *, json: Annotated[bool, Parameter(negative="")] = False
 ) -> None:
-    """List the models of the paper, or show one as the YAML that `egt train` reads.
+    """List the models of the paper and those that come trained, or show one as the YAML that `egt train` reads.
 
     Args:
         action: `list`, or `show` followed by a name.
@@ -31,13 +32,23 @@ def presets(
             sys.stdout.write(write_config(run))
     elif action == "list" and name is None:
         if json:
-            print_json({"presets": names(), "forms": forms()})
+            print_json({"presets": names(), "forms": forms(), "pretrained": pretrained_names()})
             return
         rows = []
         for each in names():
             model = preset(each).model
             rows.append((each, str(model.num_layers), f"{model.node_width}/{model.edge_width}", str(model.num_heads)))
         print_table("Presets", ("name", "layers", "widths d_h/d_e", "heads"), rows)
+        if cards := pretrained_cards():
+            columns = ("name", "parameters", "data", "measured")
+            print_table("Trained models in the package", columns, [_trained(*item) for item in cards.items()])
         print_table("Forms of any preset", ("added to the name", "change"), [(f"-{k}", v) for k, v in forms().items()])
     else:
         raise ConfigError("use `egt presets`, or `egt presets show NAME`")
+
+
+def _trained(name: str, card: dict[str, Any]) -> tuple[str, str, str, str]:
+    """A model of the package, by the card of its artifact."""
+    scores = card["metrics"].get("test") or card["metrics"].get("val", {})
+    measured = ", ".join(f"{metric} {value:.4g}" for metric, value in scores.items() if not metric.startswith("num_"))
+    return name, f"{card.get('parameters', 0):,}", card["data"].get("card", {}).get("title", ""), measured

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from egt.cli.output import Bars, print_json, print_table, say
+from egt.cli.output import Bars, metric_rows, print_json, print_table, print_targets, say, with_smiles
 
 if TYPE_CHECKING:
     from egt.api import Run
@@ -24,6 +24,8 @@ def train(
     *,
     target: Annotated[tuple[str, ...], Many] = (),
     task: Literal["graph", "node", "edge", "link"] | None = None,
+    smiles: str | None = None,
+    epochs: int | None = None,
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
     start: Annotated[str | None, Parameter(name="--from")] = None,
@@ -39,6 +41,8 @@ def train(
         what: A preset (`egt presets`), a run.yaml, or your own data: a .csv of SMILES, a .jsonl of graphs, a folder.
         target: Column(s) of your own data to predict, or patterns such as `NR-*`.
         task: Level to predict, where the target does not tell it; `link` predicts missing edges.
+        smiles: Column of your own data that holds the SMILES, where its name does not tell.
+        epochs: Train for this many epochs at most (trainer.max_epochs).
         settings: Settings to change, as path=value (optimizer.lr=1e-3). For your own data also split=scaffold and
             overrides.KEY=VALUE (docs/data.md).
         out: The run folder; runs/NAME by default.
@@ -53,13 +57,13 @@ def train(
     from egt.execution.processes import is_first
 
     first = is_first()
-    _show_log(first)
+    show_log(first)
     with Bars() as bars:
         run = egt.api.train(
             what,
             target,
             task=task,
-            set=settings,
+            set=[*with_smiles(settings, smiles), *([] if epochs is None else [f"trainer.max_epochs={epochs}"])],
             out=out,
             start=start,
             keep_head=keep_head,
@@ -73,7 +77,7 @@ def train(
         _report(run, json)
 
 
-def _show_log(first: bool) -> None:
+def show_log(first: bool) -> None:
     """Warnings, and without a terminal, which would show a bar, a line for each epoch; from one process of several."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING if first else logging.ERROR)
     logging.getLogger("egt.training.callbacks").setLevel(logging.NOTSET if sys.stderr.isatty() else logging.INFO)
@@ -91,21 +95,29 @@ def _report(run: Run, json: bool) -> None:
         content = {
             "artifact": str(run.path),
             "metrics": metrics,
-            "epoch": run.epoch,
+            "epoch": run.epoch + 1,
+            "epochs": len(run.history),
             "parameters": parameters,
+            "metrics_by_target": run.artifact.data.get("metrics_by_target", {}),
             "unreadable_rows": dict(run.problems),
         }
         print_json(content)
         return
-    rows = []
-    for split, values in metrics.items():
-        basis = f"{values['num_labels']:.0f} labels of {values['num_graphs']:.0f} graphs"
-        rows += [(split, name, f"{value:.5g}", basis) for name, value in values.items() if not name.startswith("num_")]
+    by_target = run.artifact.data.get("metrics_by_target", {})
+    rows = [(split, *row) for split, values in metrics.items() for row in metric_rows(values)]
     print_table(
         f"{run.artifact.config.name}: {parameters:,} parameters, weights of epoch {run.epoch + 1}",
         ("split", "metric", "value", "on"),
         rows,
     )
+    for split, targets in by_target.items():
+        print_targets(f"{split}, each target", targets)
+    trainer = run.artifact.config.trainer
+    if trainer.patience is not None and len(run.history) - 1 - run.epoch >= trainer.patience:
+        say(
+            f"ended after {len(run.history)} epochs: {trainer.patience} without a better validation "
+            "(--set trainer.patience=null trains to the end)"
+        )
     bad = sum(run.problems.values())
     if bad:
         say(f"{bad} rows could not be read and were left out")

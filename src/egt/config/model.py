@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
+from egt.baselines.layer import LayerPart
 from egt.graph import Level
 from egt.inputs.input import NodeInput, PairInput
 from egt.parts import Part, Section
@@ -39,7 +40,7 @@ class RandomMaskingConfig(Section):
 
 
 class ModelConfig(Section):
-    """Sizes and parts of an EGT."""
+    """Sizes and parts of an EGT; `layer` puts layers of another kind in the place of its own (`egt.baselines`)."""
 
     num_layers: Annotated[int, Field(gt=0, le=10_000)]
     node_width: PositiveInt
@@ -65,6 +66,7 @@ class ModelConfig(Section):
     node_ffn_dropout: Probability = 0.0
     edge_ffn_dropout: Probability = 0.0
     initialization: Literal["torch", "keras"] = "torch"
+    layer: LayerPart | None = None
 
     @property
     def level(self) -> Level:
@@ -78,8 +80,8 @@ class ModelConfig(Section):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Inputs and readout."""
-        return (*self.node_inputs, *self.pair_inputs, self.readout)
+        """Inputs, readout, and the layer if it is not EGT's own."""
+        return (*self.node_inputs, *self.pair_inputs, self.readout, *((self.layer,) if self.layer else ()))
 
     def norm(self, width: int) -> nn.LayerNorm:
         """A LayerNorm as all of this model are."""

@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from egt.config.baselines import gatedgcn, gcn, gin, mlp
 from egt.config.model import FrozenEdgesConfig, ModelConfig, RandomMaskingConfig
 from egt.config.run import DataConfig, OptimizerConfig, RunConfig, TrainerConfig
 from egt.errors import ConfigError
@@ -245,6 +246,10 @@ _FORMS: Mapping[str, Callable[[RunConfig], RunConfig]] = {
     "ungated": _ungated,
     "nope": _nope,
     "nodistance": _nodistance,
+    "gcn": gcn,
+    "gin": gin,
+    "gatedgcn": gatedgcn,
+    "mlp": mlp,
 }
 
 _STEPS: tuple[Mapping[str, Any], ...] = (

@@ -31,6 +31,7 @@ class DataConfig(Section):
     gradient; "buckets" batches graphs of like size. `layout` "auto" is packed on a CPU, and padded on a GPU or with
     `trainer.compile`; "edge_list" is for EGT-Constrained on large graphs. `pair_budget` caps the sum of N^2 of what is
     computed at once.
+    `train_share` takes only a part of the training graphs of a benchmark.
     `custom` says what the columns of the user's own data mean; `egt train` infers and writes it.
     """
 
@@ -41,7 +42,14 @@ class DataConfig(Section):
     batching: Literal["exact", "buckets"] = "exact"
     pair_budget: PositiveInt | None = None
     options: dict[str, Any] = Field(default_factory=dict)
+    train_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     custom: CustomSchema | None = None
+
+    @model_validator(mode="after")
+    def _check_share(self) -> DataConfig:
+        if self.custom is not None and self.train_share < 1:
+            raise ValueError("train_share is for benchmarks; give custom data as fewer rows, or set split.fractions")
+        return self
 
 
 class OptimizerConfig(Section):
@@ -61,6 +69,8 @@ def _as_text(value: Any) -> Any:
 class TrainerConfig(Section):
     """How long, where and how carefully. `select` decides which weights a run leaves.
 
+    `patience` ends a run early, after so many epochs without a better validation; None trains to the end. What is
+    better is decided by the validation loss, or with `select_by` "metric" by the metric of the task.
     `recompute` runs each layer again in the backward pass instead of keeping what is inside (the fused kernel on a CPU
     does so by itself). `compile` hands the layers to `torch.compile`, on the padded layout; it takes minutes to start.
     `backend` computes the layers: "cpu" is the fused kernel, "plain" is PyTorch, "auto" is the fastest one that can.
@@ -71,6 +81,8 @@ class TrainerConfig(Section):
     max_epochs: PositiveInt | None = None
     max_steps: PositiveInt | None = None
     select: Literal["best", "last"] = "best"
+    select_by: Literal["loss", "metric"] = "loss"
+    patience: PositiveInt | None = None
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
     devices: PositiveInt | Literal["auto"] = 1
     num_nodes: PositiveInt = 1
@@ -90,8 +102,8 @@ class StartConfig(Section):
     """The model whose weights a run starts from, and what of it is kept and trained; written by `egt train --from`.
 
     `artifact` is its folder, `name` that of its run, `sha256` the checksum of its weights. The last
-    linear map starts anew unless `keep_head`. Layers below `freeze_below`, and the embeddings, stay as they are; `tune`
-    "edges" trains the edge channel alone and keeps the head.
+    linear map is re-initialized unless `keep_head`. Layers below `freeze_below`, and the embeddings, stay unchanged;
+    `tune` "edges" trains the edge channel alone and keeps the head.
     """
 
     artifact: str

@@ -13,6 +13,7 @@ from egt.execution.processes import ALONE, Processes
 from egt.inference.forward import forward
 from egt.model import EGT
 from egt.sources.source import Progress
+from egt.tasks.scores import TargetScores
 from egt.tasks.task import Task, targets
 
 
@@ -23,11 +24,13 @@ class Evaluation:
     Fields:
         loss: mean over all labels; auxiliary objectives do not count.
         metrics: the scores of the task, with `num_labels` and `num_graphs` they stand on.
+        by_target: target -> its scores alone, where there are several targets.
         diverged: the numbers of graphs in batches whose loss is not finite, those of this process.
     """
 
     loss: float
     metrics: dict[str, float]
+    by_target: dict[str, dict[str, float]]
     diverged: list[int]
 
 
@@ -58,4 +61,7 @@ def evaluate(
     for other in others:
         scores.absorb(other)
     metrics = {**scores.compute(), "num_graphs": float(len(samples))}
-    return Evaluation(loss / max(labels, 1), metrics, diverged)
+    names = config.task.names
+    each = scores.by_target() if len(names) > 1 and isinstance(scores, TargetScores) else []
+    by_target = dict(zip(names, each, strict=True)) if each else {}
+    return Evaluation(loss / max(labels, 1), metrics, by_target, diverged)

@@ -21,6 +21,8 @@ from egt.sources.source import Progress
 
 PAIRS_AT_ONCE = 2_000_000
 """How many pairs are computed at once when the run does not say; a larger graph is computed alone."""
+GRAPHS_AT_ONCE = 256
+"""How many graphs, if their pairs are few: more were not faster, and fewer leave much of the time to Python."""
 
 
 def forward(
@@ -40,7 +42,7 @@ def forward(
 
     Args:
         model: on the device that computes.
-        config: of its run: batch size, layout, pair budget.
+        config: of its run: layout, pair budget, and a batch size that is taken if it is larger than usual here.
         samples: prepared graphs.
         progress: is told how far it is.
         processes: that share the work.
@@ -60,10 +62,9 @@ def forward(
     device = next(model.parameters()).device
     layout = layout or execution(config, device, training=False).layout
     budget = evaluation_budget(config.data.pair_budget, sizes)
+    most = graphs_at_once(config.data.batch_size, layout)
     shares = [
-        evaluation_batches(
-            sizes, config.data.batch_size, layout, pair_budget=budget, rank=rank, num_ranks=processes.count
-        )
+        evaluation_batches(sizes, most, layout, pair_budget=budget, rank=rank, num_ranks=processes.count)
         for rank in (range(processes.count) if in_step else [processes.rank])
     ]
     own = shares[processes.rank if in_step else 0]
@@ -82,6 +83,14 @@ def forward(
                     progress(stage, min(done * processes.count, len(sizes)), len(sizes))
             if stop():
                 return
+
+
+def graphs_at_once(batch_size: int, layout: LayoutName) -> int:
+    """How many graphs at most are computed at once without gradients, within the budget of pairs.
+
+    That budget says nothing about lists of edges: they are taken as in training.
+    """
+    return batch_size if layout == "edge_list" else max(batch_size, GRAPHS_AT_ONCE)
 
 
 def evaluation_budget(pair_budget: int | None, sizes: IntArray) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, overload
 
@@ -34,6 +34,9 @@ class Prediction:
         warning: what the answer should be read with, such as a category that training never saw.
         error: why there is no answer.
         smiles: the molecule; None for other graphs.
+        truth: (rows, T) the labels of a split, NaN where one is missing; None where none are asked for.
+        names: what the data calls the nodes; empty where they are numbered.
+        kept: other columns of the input, none with the name of a column that is written anyway.
     """
 
     row: int
@@ -43,6 +46,9 @@ class Prediction:
     warning: str = ""
     error: str = ""
     smiles: str | None = None
+    truth: NDArray[Any] | None = None
+    names: Sequence[str] = ()
+    kept: Mapping[str, str] = field(default_factory=dict)
 
 
 class Predictions(Sequence[Prediction]):
@@ -89,27 +95,34 @@ class Predictions(Sequence[Prediction]):
     @property
     def columns(self) -> list[str]:
         """The columns of the table."""
-        answers = self.config.task.columns(np.zeros(self.config.task.num_outputs, np.float32))
+        task = self.config.task
+        answers = task.columns(np.zeros(task.num_outputs, np.float32))
         places = {"node": ["node"], "edge": ["source", "target"]}.get(self.config.model.level, [])
+        if any(len(answer.names) for answer in self):
+            places += [f"{place}_name" for place in places]
         molecule = [self._molecule] if any(answer.smiles is not None for answer in self) else []
-        return [self._identity, *molecule, *places, *answers, "warning", "error"]
+        truth = [f"{name}_true" for name in task.names] if any(answer.truth is not None for answer in self) else []
+        own = [self._identity, *molecule, *places, *answers, *truth, "warning", "error"]
+        kept = dict.fromkeys(name for answer in self for name in answer.kept if name not in own)
+        return [*own[: 1 + len(molecule)], *kept, *own[1 + len(molecule) :]]
 
     def table(self) -> list[Row]:
         """The rows of the table by column; a row without an answer has only the name, the warning and the error."""
         return list(self._rows())
 
-    def to_csv(self, path: Path | str | TextIO) -> None:
+    def to_csv(self, path: Path | str | TextIO, *, header: bool = True) -> None:
         """Write the table as a CSV file, as `egt predict -o` does.
 
         Args:
             path: of the file, or an open text file.
+            header: write the names of the columns first.
         """
         if not isinstance(path, Path | str):
-            self._write(path)
+            self._write(path, header)
             return
         try:
             with Path(path).open("w", newline="", encoding="utf-8") as file:
-                self._write(file)
+                self._write(file, header)
         except OSError as error:
             raise RunError(f"{path}: cannot be written ({error.strerror}); choose another file (-o)") from error
 
@@ -121,9 +134,10 @@ class Predictions(Sequence[Prediction]):
             raise RunError("to_pandas needs pandas: pip install pandas (or use .table() or .to_csv(path))") from error
         return pandas.DataFrame(self.table(), columns=self.columns)
 
-    def _write(self, file: TextIO) -> None:
+    def _write(self, file: TextIO, header: bool) -> None:
         writer = csv.DictWriter(file, self.columns, restval="")
-        writer.writeheader()
+        if header:
+            writer.writeheader()
         writer.writerows(self._rows())
 
     @property
@@ -137,19 +151,21 @@ class Predictions(Sequence[Prediction]):
         return (self.config.data.custom.smiles if self.config.data.custom else "") or "smiles"
 
     def _rows(self) -> Iterator[Row]:
-        level, identity, molecule = self.config.model.level, self._identity, self._molecule
+        task, level, identity, molecule = self.config.task, self.config.model.level, self._identity, self._molecule
         for answer in self:
-            head: Row = {identity: answer.id, "warning": answer.warning, "error": answer.error}
+            head: Row = {**answer.kept, identity: answer.id, "warning": answer.warning, "error": answer.error}
             if answer.smiles is not None:
                 head[molecule] = answer.smiles
             if answer.values is None:
                 yield head
                 continue
             for k, values in enumerate(answer.values):
-                place = {"node": k} if level == "node" else {}
+                ends = {"node": k} if level == "node" else {}
                 if answer.pairs is not None:
-                    place = {"source": int(answer.pairs[0, k]), "target": int(answer.pairs[1, k])}
-                yield {**head, **place, **self.config.task.columns(values)}
+                    ends = {"source": int(answer.pairs[0, k]), "target": int(answer.pairs[1, k])}
+                names = {f"{end}_name": answer.names[number] for end, number in ends.items()} if answer.names else {}
+                truth = {} if answer.truth is None else task.true_columns(answer.truth[k])
+                yield {**head, **ends, **names, **task.columns(values), **truth}
 
 
 def join(parts: Sequence[Predictions]) -> Predictions:

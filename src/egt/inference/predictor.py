@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +15,31 @@ from numpy.typing import NDArray
 
 from egt.artifact.artifact import Artifact, find_artifact, load_artifact
 from egt.assemble import build_task, preparation
+from egt.config.load import override
+from egt.config.reading import as_words, reads
+from egt.config.reading import reading as reading_of
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Prepared, prepare_in_memory
-from egt.errors import DataError
+from egt.errors import ConfigError, DataError
 from egt.execution.execution import execution, on_backend
 from egt.execution.memory import too_large
 from egt.execution.processes import ALONE, Processes, device_of
-from egt.graph import Graph, IntArray
+from egt.graph import Graph, IntArray, Level
 from egt.inference.embedding import Embedding, embeddings
-from egt.inference.evaluation import evaluate
+from egt.inference.evaluation import Evaluation, evaluate
 from egt.inference.forward import forward, rows_per_graph, split_rows
 from egt.inference.predictions import Prediction, Predictions
-from egt.inference.run_data import open_new, open_source, prepare_split
+from egt.inference.run_data import open_new, open_source, prepare_split, reading_schema
 from egt.sources.custom.custom_source import CustomSource
+from egt.sources.custom.formats.tables import molecule_blocks
+from egt.sources.custom.opening import open_custom, with_columns
 from egt.sources.source import ALL, SPLITS, Progress, Source
 from egt.tasks.task import TargetScale
 
 log = logging.getLogger(__name__)
+
+ROWS_AT_ONCE = 20_000
+"""Of a large file: how many rows are in memory together."""
 
 Answer = tuple[NDArray[np.float32], IntArray | None] | str
 """Values and pairs of a graph, or the reason why there are none."""
@@ -43,12 +52,18 @@ class Predictor:
         artifact: model, configuration and statistics.
         device: where to compute; by default a GPU if there is one, another one for each process of this machine.
         processes: that share the work; each gets all results.
+        overrides: the columns `smiles` and `id` of new data, where they are not called as in training.
     """
 
     def __init__(
-        self, artifact: Artifact, device: str | torch.device | None = None, processes: Processes = ALONE
+        self,
+        artifact: Artifact,
+        device: str | torch.device | None = None,
+        processes: Processes = ALONE,
+        overrides: Mapping[str, Any] | None = None,
     ) -> None:
         self.processes = processes
+        self.overrides = overrides
         self.artifact = artifact
         self.config = artifact.config
         self.device = torch.device(device) if device else device_of(processes)
@@ -56,28 +71,60 @@ class Predictor:
         self.model = on_backend(artifact.model, self.config, backend).to(self.device).eval()
         self.task = build_task(self.config, TargetScale.from_json(artifact.data.get("scale")))
 
-    def predict(self, data: Any, *, watch: Progress | None = None) -> Predictions:
+    def predict(self, data: Any, *, keep: Sequence[str] = (), watch: Progress | None = None) -> Predictions:
         """The predictions for new data, one per row, in the order of the input. No file is written.
 
         Args:
-            data: SMILES strings, `Graph`s, the path of a file or folder, a data frame, NetworkX graphs or PyG data.
+            data: SMILES strings, RDKit molecules (None for a row without one), `Graph`s, the path of a file or folder,
+                a data frame, NetworkX graphs or PyG data.
+            keep: columns of the input to keep beside the predictions: names, or patterns as `*`.
             watch: is told how far the work is.
         """
         with reading(watch):
-            source = open_new(self.config, data)
-        return self._predict(source, ALL, watch)
+            source = open_new(self.config, data, self.overrides)
+        return self._predict(source, ALL, watch, keep=keep)
 
-    def predict_split(self, split: str, data: Any = None, *, watch: Progress | None = None) -> Predictions:
-        """The predictions for a split of the data that the model was trained on.
+    def predict_blocks(
+        self,
+        path: Path,
+        *,
+        rows: int = ROWS_AT_ONCE,
+        skip: int = 0,
+        keep: Sequence[str] = (),
+        watch: Progress | None = None,
+    ) -> Iterator[Predictions]:
+        """The predictions for a text file of molecules, part by part: its size does not matter.
+
+        Args:
+            path: of a .csv, .csv.gz, .tsv or .tsv.gz file.
+            rows: of a part.
+            skip: rows that are left out at the beginning.
+            keep: as for `predict`.
+            watch: is told how far the work on a part is.
+        """
+        schema = reading_schema(self.config)
+        for number, raw in enumerate(molecule_blocks(path, rows)):
+            if number == 0:
+                schema = with_columns(raw, schema, self.overrides or {})
+            if raw.first_row + raw.num_rows <= skip:
+                continue
+            found = self._predict(open_custom(raw, schema=schema), ALL, watch, keep=keep)
+            yield found[max(skip - raw.first_row, 0) :]
+
+    def predict_split(
+        self, split: str, data: Any = None, *, keep: Sequence[str] = (), watch: Progress | None = None
+    ) -> Predictions:
+        """The predictions for a split of the data that the model was trained on, beside its labels (`NAME_true`).
 
         Args:
             split: its name, e.g. "test".
             data: the data itself, where the model was trained on objects in memory.
+            keep: as for `predict`.
             watch: is told how far the work is.
         """
         with reading(watch):
             source = open_source(self.config, data)
-        return self._predict(source, split, watch)
+        return self._predict(source, split, watch, keep=keep, with_truth=True)
 
     def evaluate(self, data: Any = "test", *, of: Any = None, watch: Progress | None = None) -> dict[str, float]:
         """The metrics on a split of the data that the model was trained on, or on new data with its targets.
@@ -87,16 +134,21 @@ class Predictor:
             of: the data that is split, where the model was trained on objects in memory.
             watch: is told how far the work is.
         """
+        return self.evaluation(data, of=of, watch=watch).metrics
+
+    def evaluation(self, data: Any = "test", *, of: Any = None, watch: Progress | None = None) -> Evaluation:
+        """What `evaluate` gives, with the loss and the metrics of each of several targets (`by_target`)."""
         with reading(watch):
             if isinstance(data, str) and data in SPLITS:
                 source, split = open_source(self.config, of), data
                 self._check_same_data(source)
             else:
-                source, split = open_new(self.config, data), ALL
+                source, split = open_new(self.config, data, self.overrides), ALL
+                _check_targets(source)
         if not len(source.records(split)):
             raise DataError(f"the split {split!r} is empty; the data has {_split_sizes(source)}")
         store = prepare_split(self.config, source, split, progress=watch)
-        return evaluate(self.model, self.task, self.config, store, watch, self.processes).metrics
+        return evaluate(self.model, self.task, self.config, store, watch, self.processes)
 
     def encode(self, data: Any, *, watch: Progress | None = None) -> list[Embedding | None]:
         """What the model makes of each graph of new data before its head: see `Embedding`.
@@ -109,7 +161,7 @@ class Predictor:
             One embedding per row of the input, None where a row could not be read.
         """
         with reading(watch):
-            source = open_new(self.config, data)
+            source = open_new(self.config, data, self.overrides)
         found: list[Embedding | None] = []
         for part in prepare_in_memory(source, ALL, preparation(self.config), progress=watch):
             made = iter(embeddings(self.model, self.config, part.samples))
@@ -117,24 +169,34 @@ class Predictor:
             found += [next(made) if row in have else None for row in _rows(part)]
         return found
 
-    def _predict(self, source: Source, split: str, watch: Progress | None) -> Predictions:
+    def _predict(
+        self,
+        source: Source,
+        split: str,
+        watch: Progress | None,
+        *,
+        keep: Sequence[str] = (),
+        with_truth: bool = False,
+    ) -> Predictions:
         total, done = len(source.records(split)), 0
-        smiles = source.smiles() if isinstance(source, CustomSource) and split == ALL else None
+        beside = _Beside(source, keep, self.task.level if with_truth else None)
         predictions: list[Prediction] = []
         for part in prepare_in_memory(source, split, preparation(self.config), progress=watch):
             told = None if watch is None else _counting(watch, done, total)
             answers = dict(zip(part.rows, self._answers(part.samples, told), strict=True))
-            names = {row: sample.graph.id for row, sample in zip(part.rows, part.samples, strict=True)}
+            graphs = {row: sample.graph for row, sample in zip(part.rows, part.samples, strict=True)}
             problems = {problem.row: problem for problem in part.problems}
             for row in _rows(part):
-                warning = problems[row].warning if row in problems else ""
-                molecule = None if smiles is None else smiles[row]
+                values, pairs, error = None, None, ""
                 if row not in answers:
-                    found = Prediction(row, problems[row].id, None, None, warning, problems[row].error, molecule)
-                elif isinstance(reason := answers[row], str):
-                    found = Prediction(row, names[row] or str(row), None, None, warning, reason, molecule)
+                    error = problems[row].error
+                elif isinstance(answer := answers[row], str):
+                    error = answer
                 else:
-                    found = Prediction(row, names[row] or str(row), *reason, warning, "", molecule)
+                    values, pairs = answer
+                name = (graphs[row].id or str(row)) if row in graphs else problems[row].id
+                warning = problems[row].warning if row in problems else ""
+                found = Prediction(row, name, values, pairs, warning, error, **beside(row, graphs.get(row)))
                 predictions.append(found)
             done += part.num_records
         return Predictions(self.config, predictions)
@@ -167,16 +229,78 @@ class Predictor:
             log.warning("the data is not what this model was trained on: its content or the reading of it has changed")
 
 
-def load(path: str | Path, *, device: str | None = None, processes: Processes = ALONE) -> Predictor:
+class _Beside:
+    """What stands beside the answer for a row: the molecule, the names of nodes, kept columns, labels.
+
+    Args:
+        source: the data.
+        keep: columns to keep.
+        level: whose labels are wanted; None for no labels.
+    """
+
+    def __init__(self, source: Source, keep: Sequence[str], level: Level | None) -> None:
+        self.source, self.level = (source if isinstance(source, CustomSource) else None), level
+        if self.source is None and keep:
+            raise DataError(f"{', '.join(keep)} cannot be kept: this data has no table of columns")
+        self.smiles = None if self.source is None else self.source.smiles()
+        self.columns = {} if self.source is None else self.source.kept(keep)
+
+    def __call__(self, row: int, graph: Graph | None) -> dict[str, Any]:
+        """The fields of its `Prediction`."""
+        truth = None if graph is None or self.level is None else getattr(graph, f"{self.level}_targets")
+        return {
+            "smiles": None if self.smiles is None else self.smiles[row],
+            "truth": None if truth is None else np.atleast_2d(truth),
+            "names": () if self.source is None or graph is None else self.source.names(row),
+            "kept": {name: column[row] for name, column in self.columns.items()},
+        }
+
+
+def load(
+    path: str | Path,
+    *,
+    device: str | None = None,
+    processes: Processes = ALONE,
+    set: Sequence[str] | Mapping[str, Any] = (),
+) -> Predictor:
     """A trained model from an artifact, or from a run folder that holds one.
 
     Args:
         path: of the artifact or the run folder.
         device: where to compute, e.g. "cpu" or "cuda"; by default as for `Predictor`.
         processes: that share the work.
+        set: settings to change: `overrides.smiles=NAME` and `overrides.id=NAME` name columns of new data; those of
+            `data` and `trainer` say how it is computed (`data.pair_budget=100000`).
     """
     place = torch.device(device) if device else device_of(processes)
-    return Predictor(load_artifact(find_artifact(path), place), place, processes)
+    artifact = load_artifact(find_artifact(path), place)
+    settings = as_words(set)
+    config = override(artifact.config, _computing([each for each in settings if not reads(each)]))
+    overrides = reading_of([each for each in settings if reads(each)]).get("overrides")
+    return Predictor(replace(artifact, config=config), place, processes, overrides)
+
+
+def _computing(settings: Sequence[str]) -> Sequence[str]:
+    """Settings that a trained model can take: the others have decided its weights."""
+    for each in settings:
+        if not each.startswith(("data.", "trainer.")) or each.startswith(("data.custom", "data.source")):
+            raise ConfigError(
+                f"--set {each}: the model is trained; what can be changed is how it is computed (data.batch_size, "
+                "data.pair_budget, trainer.backend, ...) and which columns are read (overrides.smiles, overrides.id)"
+            )
+    return settings
+
+
+def _check_targets(source: Source) -> None:
+    """Name the columns that an evaluation needs and the data lacks."""
+    missing = source.missing_targets() if isinstance(source, CustomSource) else []
+    if missing and len(missing) == len(source.card.target.names):
+        raise DataError(
+            f"{source.card.title.removeprefix('custom data: ')}: the target column {', '.join(missing)} is missing; "
+            "evaluation compares with it (without it: egt predict)"
+        )
+    if missing:
+        log.warning("the target columns %s are missing; the others are evaluated", ", ".join(missing))
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from egt.files import exists
 from egt.graph import Graph
 from egt.sources.custom.opening import open_custom
 from egt.sources.custom.schema import CustomSchema, card_schema
+from egt.sources.share import TrainShare
 from egt.sources.source import ALL, Progress, Source
 
 
@@ -32,7 +33,8 @@ def open_source(
     if schema is None:
         from egt.sources.benchmarks.benchmark import open_benchmark  # here: the run of a file needs no benchmark
 
-        return open_benchmark(config.data.source, options=config.data.options, fetch=fetch, progress=progress)
+        source = open_benchmark(config.data.source, options=config.data.options, fetch=fetch, progress=progress)
+        return source if config.data.train_share == 1 else TrainShare(source, config.data.train_share)
     if data is None and not exists(config.data.source):
         raise DataError(
             f"{config.data.source}: the data of this run is not there; put it back, give new data (--data FILE), "
@@ -41,12 +43,13 @@ def open_source(
     return open_custom(config.data.source if data is None else data, schema=schema, split=schema.split)
 
 
-def open_new(config: RunConfig, data: Any) -> Source:
+def open_new(config: RunConfig, data: Any, overrides: Mapping[str, Any] | None = None) -> Source:
     """New data for the model of a run; its rows are the split "all".
 
     Args:
         config: the run, which says how raw data becomes graphs.
         data: SMILES strings, `Graph`s, the path of a file or folder, a data frame, NetworkX graphs or PyG data.
+        overrides: the columns `smiles` and `id` of this data, where they are not called as in training.
     """
     if isinstance(data, Sequence) and not data:
         raise DataError("there is nothing to predict: the list is empty")
@@ -57,7 +60,7 @@ def open_new(config: RunConfig, data: Any) -> Source:
 
         # Graphs for a model of other data have the categories and values that it reads.
         return GraphsSource({ALL: graphs}, schema.target(), feature_schema(config.model))
-    return open_custom(data, schema=schema)
+    return open_custom(data, schema=schema, overrides=overrides)
 
 
 def reading_schema(config: RunConfig) -> CustomSchema:

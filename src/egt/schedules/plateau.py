@@ -25,6 +25,10 @@ class Plateau(SchedulePart):
         """See `SchedulePart.build`."""
         return PlateauSchedule(lr, self.factor, self.patience, self.min_lr)
 
+    def scaled(self, ratio: float) -> Plateau:
+        """See `SchedulePart.scaled`."""
+        return self.model_copy(update={"patience": max(1, round(self.patience * ratio))})
+
 
 class PlateauSchedule:
     """The authors' rule: times `factor` after exactly `patience` epochs without a strictly better validation loss.

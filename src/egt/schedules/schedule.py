@@ -33,6 +33,10 @@ class SchedulePart(Part):
         """The schedule of a run whose optimizer has this rate."""
         raise NotImplementedError(f"{type(self).__name__} does not say how the rate moves (method `build`)")
 
+    def scaled(self, ratio: float) -> SchedulePart:
+        """The same shape for a run that is shorter (or longer) by this ratio."""
+        return self
+
 
 class StepRate:
     """The parts of a schedule that is a function of the step alone: nothing to observe, nothing to keep."""

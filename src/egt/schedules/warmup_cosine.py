@@ -31,6 +31,12 @@ class WarmupCosine(SchedulePart):
         """See `SchedulePart.build`."""
         return CosineSchedule(lr, self.min_lr, self.warmup_steps, self.total_steps)
 
+    def scaled(self, ratio: float) -> WarmupCosine:
+        """See `SchedulePart.scaled`."""
+        total = max(1, round(self.total_steps * ratio))
+        warmup = min(round(self.warmup_steps * ratio), total - 1)
+        return self.model_copy(update={"warmup_steps": warmup, "total_steps": total})
+
 
 @dataclass(frozen=True)
 class CosineSchedule(StepRate):

@@ -73,7 +73,7 @@ def _number(data: Bytes, at: int) -> int:
 
 @compiled(numba.int64(numba.uint8[::1], numba.int64, numba.int64, numba.int64[:, ::1]))
 def _read_atoms(data: Bytes, at: int, end: int, atoms: IntArray) -> int:
-    """Fill the rows of the atoms but for rings and bonds; returns where the bonds begin, or -1."""
+    """Fill the rows of the atoms, except rings and bonds; returns where the bonds begin, or -1."""
     for row in atoms:
         flags, fields = data[at + 1], _number(data, at + 2)
         if flags & ~0x60 or fields & ~0x1FE or at > end:  # a query, a number of a map, a label, a residue

@@ -59,9 +59,22 @@ class Binary(TaskPart):
         """The probability of each label; see `TaskPart.decode`."""
         return prediction.float().sigmoid()
 
+    def label(self, value: float) -> str:
+        """See `TaskPart.label`."""
+        return self.class_names[int(value)]
+
     def columns(self, values: NDArray[np.float32]) -> Row:
-        """The class of each label, and the probability of the second class; see `TaskPart.columns`."""
+        """The class of each label, and its probabilities, named by class; see `TaskPart.columns`.
+
+        Labels 0 and 1 have one, `NAME_probability`, that of 1. Other classes have no order that a reader could know:
+        each has its own, `NAME_CLASS_probability`.
+        """
         row: Row = {}
         for name, p in zip(self.names, values, strict=True):
-            row |= {name: self.class_names[int(p >= 0.5)], f"{name}_probability": number(p)}
+            row[name] = self.class_names[int(p >= 0.5)]
+            if self.class_names == _CLASS_NAMES:
+                row[f"{name}_probability"] = number(p)
+                continue
+            for label, share in zip(self.class_names, (1 - p, p), strict=True):
+                row[f"{name}_{label}_probability"] = number(share)
         return row

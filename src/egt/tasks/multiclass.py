@@ -88,6 +88,10 @@ class Multiclass(TaskPart):
         """The probability of each class; see `TaskPart.decode`."""
         return prediction.float().softmax(-1)
 
+    def label(self, value: float) -> str:
+        """See `TaskPart.label`."""
+        return self.class_names[int(value)] if self.class_names else str(int(value))
+
     def columns(self, values: NDArray[np.float32]) -> Row:
         """The class, its probability, and the probability of each class; see `TaskPart.columns`."""
         classes = self.class_names or tuple(str(k) for k in range(self.num_classes))

@@ -33,6 +33,11 @@ class Regression(TaskPart):
         """See `TaskPart.deciding_metric`."""
         return {"mae": "mae", "mse": "rmse"}[self.loss]
 
+    @property
+    def higher_is_better(self) -> bool:
+        """See `TaskPart.higher_is_better`: errors are to be small."""
+        return False
+
     def scale(self, targets: Iterable[NDArray[np.float64]]) -> TargetScale | None:
         """See `TaskPart.scale`."""
         return TargetScale.of(targets) if self.standardize else None

@@ -6,7 +6,8 @@ what another process saw, so the result does not depend on how a split was divid
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from collections.abc import Iterable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -27,30 +28,85 @@ class Scores(Protocol):
         """The metrics by name, and `num_labels` on which they were computed; NaN where there was no label."""
 
 
+@runtime_checkable
+class TargetScores(Scores, Protocol):
+    """Metrics that can be told for each target."""
+
+    def by_target(self) -> list[dict[str, float]]:
+        """What `compute` gives, of each target alone, in their order."""
+
+
+class _Values:
+    """Predictions and targets of a split, kept for metrics that are not sums."""
+
+    def __init__(self) -> None:
+        self.predictions: list[NDArray[np.float64]] = []
+        self.targets: list[NDArray[np.float64]] = []
+
+    def add(self, prediction: Tensor, target: Tensor) -> None:
+        """Keep a batch."""
+        self.predictions.append(prediction.detach().cpu().double().numpy())
+        self.targets.append(target.detach().cpu().double().numpy())
+
+    def absorb(self, other: _Values) -> None:
+        """Keep what another one has kept."""
+        self.predictions += other.predictions
+        self.targets += other.targets
+
+    def columns(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """For each target its predictions and labels, without those that are missing."""
+        if not self.targets:
+            return []
+        pairs = zip(np.concatenate(self.predictions).T, np.concatenate(self.targets).T, strict=True)
+        return [(prediction[~np.isnan(target)], target[~np.isnan(target)]) for prediction, target in pairs]
+
+
 class ErrorScores:
-    """`mae` and `rmse` in the unit of the targets, over all labels of all targets."""
+    """`mae` and `rmse` in the unit of the targets, over all labels of all targets.
+
+    `r2` and `spearman` are means over the targets whose labels are not all the same.
+    """
 
     def __init__(self) -> None:
         self.sums = torch.zeros(3, dtype=torch.float64)  # |error|, error^2, labels
+        self.values = _Values()
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
         """See `Scores.update`."""
         error = prediction.detach().cpu().double() - target.cpu().double()
         error = error[~target.cpu().isnan()]
         self.sums += torch.stack([error.abs().sum(), error.square().sum(), torch.tensor(float(error.numel()))])
+        self.values.add(prediction, target)
 
     def absorb(self, other: Self) -> None:
         """See `Scores.absorb`."""
         self.sums = self.sums + other.sums
+        self.values.absorb(other.values)
 
     def compute(self) -> dict[str, float]:
         """See `Scores.compute`."""
         absolute, squared, labels = self.sums.tolist()
+        each = self.by_target()
         return {
             "mae": absolute / labels if labels else float("nan"),
             "rmse": float(np.sqrt(squared / labels)) if labels else float("nan"),
+            "r2": _mean(scores["r2"] for scores in each),
+            "spearman": _mean(scores["spearman"] for scores in each),
             "num_labels": labels,
         }
+
+    def by_target(self) -> list[dict[str, float]]:
+        """See `TargetScores.by_target`."""
+        return [
+            {
+                "mae": _mean(np.abs(prediction - target)),
+                "rmse": float(np.sqrt(_mean((prediction - target) ** 2))),
+                "r2": r2(prediction, target),
+                "spearman": spearman(prediction, target),
+                "num_labels": float(len(target)),
+            }
+            for prediction, target in self.values.columns()
+        ]
 
 
 class ClassScores:
@@ -94,42 +150,86 @@ class ClassScores:
 
 
 class RankingScores:
-    """`roc_auc` and `average_precision`, each the mean over the targets that have labels of both classes.
+    """Scores of labels 0 and 1, each the mean over the targets that have one.
 
-    `num_targets` says how many those were. Logits are ranked as they are: a sigmoid would tie the confident ones.
+    `roc_auc`, `average_precision`, `balanced_accuracy` and `mcc` (Matthews) need labels of both classes; `num_targets`
+    says how many targets have them. `accuracy` needs labels, `f1` (of class 1) a label or answer 1. Logits are ranked
+    as they are: a sigmoid would tie the confident ones. The answer is 1 from a probability of one half.
     """
 
+    names = ("roc_auc", "average_precision", "accuracy", "balanced_accuracy", "f1", "mcc")
+
     def __init__(self) -> None:
-        self.logits: list[NDArray[np.float32]] = []
-        self.targets: list[NDArray[np.float32]] = []
+        self.values = _Values()
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
         """See `Scores.update`."""
-        self.logits.append(prediction.detach().float().cpu().numpy())
-        self.targets.append(target.float().cpu().numpy())
+        self.values.add(prediction, target)
 
     def absorb(self, other: Self) -> None:
         """See `Scores.absorb`."""
-        self.logits += other.logits
-        self.targets += other.targets
+        self.values.absorb(other.values)
 
     def compute(self) -> dict[str, float]:
         """See `Scores.compute`."""
-        areas, precisions, labels = [], [], 0
-        columns = zip(np.concatenate(self.logits).T, np.concatenate(self.targets).T, strict=True) if self.logits else ()
-        for logit, target in columns:
-            known = ~np.isnan(target)
-            labels += int(known.sum())
-            positive = target[known] > 0.5
-            if positive.any() and not positive.all():
-                areas.append(roc_auc(logit[known], positive))
-                precisions.append(average_precision(logit[known], positive))
-        return {
-            "roc_auc": float(np.mean(areas)) if areas else float("nan"),
-            "average_precision": float(np.mean(precisions)) if areas else float("nan"),
-            "num_targets": float(len(areas)),
-            "num_labels": float(labels),
-        }
+        each = self.by_target()
+        means = {name: _mean(scores[name] for scores in each) for name in self.names}
+        ranked = sum(not np.isnan(scores["roc_auc"]) for scores in each)
+        return {**means, "num_targets": float(ranked), "num_labels": sum(scores["num_labels"] for scores in each)}
+
+    def by_target(self) -> list[dict[str, float]]:
+        """See `TargetScores.by_target`."""
+        return [
+            {**_binary_scores(logit, target > 0.5), "num_labels": float(len(target))}
+            for logit, target in self.values.columns()
+        ]
+
+
+def _binary_scores(logit: NDArray[Any], positive: NDArray[np.bool_]) -> dict[str, float]:
+    """The scores of one target, NaN where its labels do not define one. logit, positive: (n,)."""
+    both = bool(positive.any() and not positive.all())
+    answer = logit >= 0
+    hits, alarms = float((answer & positive).sum()), float((answer & ~positive).sum())
+    misses, rests = float((~answer & positive).sum()), float((~answer & ~positive).sum())
+    found = 2 * hits + alarms + misses
+    spread = (hits + alarms) * (hits + misses) * (rests + alarms) * (rests + misses)
+    nan = float("nan")
+    return {
+        "roc_auc": roc_auc(logit, positive) if both else nan,
+        "average_precision": average_precision(logit, positive) if both else nan,
+        "accuracy": (hits + rests) / len(logit) if len(logit) else nan,
+        "balanced_accuracy": (hits / (hits + misses) + rests / (rests + alarms)) / 2 if both else nan,
+        "f1": 2 * hits / found if found else nan,
+        "mcc": ((hits * rests - alarms * misses) / np.sqrt(spread) if spread else 0.0) if both else nan,
+    }
+
+
+def _mean(values: Iterable[float]) -> float:
+    """The mean of the numbers that are there; NaN without any."""
+    found = values if isinstance(values, np.ndarray) else np.array([*values], np.float64)
+    known = found[~np.isnan(found)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def r2(prediction: NDArray[Any], target: NDArray[Any]) -> float:
+    """1 - squared errors / squared deviations from the mean; NaN if the targets do not vary. Both are (n,)."""
+    deviations = float(((target - target.mean()) ** 2).sum()) if len(target) else 0.0
+    return 1 - float(((prediction - target) ** 2).sum()) / deviations if deviations else float("nan")
+
+
+def spearman(prediction: NDArray[Any], target: NDArray[Any]) -> float:
+    """The correlation of the ranks, those of ties being their mean; NaN if either does not vary. Both are (n,)."""
+    if len(target) < 2 or np.ptp(target) == 0 or np.ptp(prediction) == 0:
+        return float("nan")
+    return float(np.corrcoef(_ranks(prediction), _ranks(target))[0, 1])
+
+
+def _ranks(values: NDArray[Any]) -> NDArray[np.float64]:
+    """(n,) ranks from 0, ties with their mean."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(count) - 1
+    ranks: NDArray[np.float64] = (last - (count - 1) / 2)[place]
+    return ranks
 
 
 def _cumulative(score: NDArray[Any], positive: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -141,6 +141,11 @@ class TaskPart(Part):
         """The name of the metric to show and to compare by, one of those in `Scores.compute`."""
         raise NotImplementedError(f"{type(self).__name__} does not name its metric (property `deciding_metric`)")
 
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a larger `deciding_metric` is better."""
+        return True
+
     def check(self, run: RunConfig) -> None:
         """See `Part.check`."""
         for objective in self.auxiliary:
@@ -169,6 +174,17 @@ class TaskPart(Part):
     def columns(self, values: NDArray[np.float32]) -> Row:
         """One answer by the names of its columns. values: (outputs,), decoded."""
         return {name: number(value) for name, value in zip(self.names, values, strict=True)}
+
+    def true_columns(self, target: NDArray[Any]) -> Row:
+        """The labels beside an answer, in the terms of `columns`. target: (T,), NaN where one is missing."""
+        return {
+            f"{name}_true": "" if np.isnan(value) else self.label(value)
+            for name, value in zip(self.names, target, strict=True)
+        }
+
+    def label(self, value: Any) -> Any:
+        """A label in the user's terms: the number or, where there are classes, the name of one."""
+        return number(value)
 
 
 class Task:
@@ -241,6 +257,12 @@ class Rescaled:
     def compute(self) -> dict[str, float]:
         """See `Scores.compute`."""
         return self.scores.compute()
+
+    def by_target(self) -> list[dict[str, float]]:
+        """See `TargetScores.by_target`."""
+        from egt.tasks.scores import TargetScores
+
+        return self.scores.by_target() if isinstance(self.scores, TargetScores) else []
 
 
 def targets(batch: GraphBatch, level: Level) -> Tensor:

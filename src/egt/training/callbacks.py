@@ -58,8 +58,9 @@ class LogLine(Callback):
     """Logs a line for each epoch."""
 
     def on_epoch(self, state: State, row: Mapping[str, float]) -> None:
-        """Log the row."""
-        log.info("%s", ", ".join(f"{name} {value:.6g}" for name, value in row.items()))
+        """Log the row; epochs are counted from 1 where people read them."""
+        told = {**row, "epoch": row["epoch"] + 1}
+        log.info("%s", ", ".join(f"{name} {value:.6g}" for name, value in told.items()))
 
 
 @contextmanager

@@ -68,6 +68,16 @@ class Progress:
     best: Best | None = None
     history: list[dict[str, float]] = field(default_factory=list)
 
+    @property
+    def best_row(self) -> dict[str, float]:
+        """The row of the best epoch so far."""
+        return next(row for row in self.history if self.best is not None and row["epoch"] == self.best.epoch)
+
+    @property
+    def epochs_since_best(self) -> int:
+        """How many epochs were finished after the best one."""
+        return 0 if self.best is None else len(self.history) - 1 - self.best.epoch
+
     def as_json(self) -> dict[str, Any]:
         """What `from_json` takes."""
         return asdict(self)
@@ -166,7 +176,7 @@ class Checkpoints:
             if missing := [*_missing(state, _NEEDED), *_missing_progress(state.get("progress"))]:
                 raise ArtifactError(f"{generations[-1]} is no checkpoint of a run: it lacks {', '.join(missing)}")
         except ArtifactError as error:
-            rest = f"continue from {generations[-2].name}" if len(generations) > 1 else "start anew"
+            rest = f"continue from {generations[-2].name}" if len(generations) > 1 else "start again"
             raise ArtifactError(f"{error}; delete it to {rest}") from error
         self._referred = [(state.get("best") or {}).get("file")]
         return state, tensors

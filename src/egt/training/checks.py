@@ -30,6 +30,7 @@ _FLOAT32_STEPS = 1e-5
 _DIVISION_HINT = "--set split=stratified, split.seed=1 or split.fractions=[0.6, 0.2, 0.2]"
 _FREE: set[tuple[str, ...]] = {
     ("trainer", "max_epochs"),
+    ("trainer", "patience"),
     ("trainer", "max_steps"),
     ("trainer", "checkpoint_minutes"),
     ("trainer", "accelerator"),
@@ -101,6 +102,7 @@ def check_splits(config: RunConfig, training: Sequence[Sample], validation: Sequ
             setting
             for setting, asked in (
                 ("trainer.select: best", config.trainer.select == "best"),
+                ("trainer.patience", config.trainer.patience is not None),
                 (f"schedule: {config.schedule.kind}", config.schedule.needs_validation),
             )
             if asked

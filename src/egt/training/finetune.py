@@ -37,7 +37,7 @@ def describe_start(
     if freeze_below < 0:
         raise ConfigError(f"--freeze-below {freeze_below}: give the number of the first layer to train, 0 or more")
     return StartConfig(
-        artifact=str(Path(artifact).resolve()),
+        artifact=str((Path(artifact) if Path(artifact).exists() else path).resolve()),
         name=name,
         sha256=weights_sha256(path),
         keep_head=keep_head,
@@ -94,7 +94,7 @@ def start_of(
 ) -> Start:
     """What a run starts from when it starts from an artifact: features and categories move by their names.
 
-    What the artifact does not know starts anew. Arguments as in `Start`.
+    What the artifact does not know is re-initialized. Arguments as in `Start`.
 
     Raises:
         ArtifactError: two sets of features without names differ in their number.
@@ -104,7 +104,7 @@ def start_of(
     if tuned == "edges":
         _check_head(trained, config)
     moves: dict[str, Remap] = {}
-    anew: list[str] = []
+    fresh: list[str] = []
     for level, inputs, place in _PLACES:
         kinds = {term.kind for term in getattr(trained.model, inputs)}
         old, new = _features(trained, level), _features(config, level)
@@ -112,7 +112,7 @@ def start_of(
         for k, term in enumerate(getattr(config.model, inputs)):
             name = f"embed.{place}.{k}."
             if term.kind not in kinds:
-                anew += [name] if by_name and term.kind in _FEATURES else []
+                fresh += [name] if by_name and term.kind in _FEATURES else []
             elif term.kind == f"{level}_categories":
                 moves[f"{name}categories.table.weight"] = _moved_categories(trained, config, level)
             elif term.kind == f"{level}_values" and by_name:
@@ -120,9 +120,9 @@ def start_of(
         known = {(feature.name, feature.kind, feature.width) for feature in old or ()}
         unknown = [each.name for each in new or () if (each.name, each.kind, each.width) not in known]
         if unknown:
-            log.warning("%s features that the start does not know start anew: %s", level, ", ".join(unknown))
+            log.warning("%s features that the start does not know are re-initialized: %s", level, ", ".join(unknown))
     weights = _in_place(artifact.model.state_dict(), trained, config)
-    return Start(weights, keep_head, moves, freeze_below, tuned, tuple(anew))
+    return Start(weights, keep_head, moves, freeze_below, tuned, tuple(fresh))
 
 
 def _check_head(trained: RunConfig, config: RunConfig) -> None:
@@ -130,7 +130,7 @@ def _check_head(trained: RunConfig, config: RunConfig) -> None:
     if (old.kind, old.num_outputs) != (new.kind, new.num_outputs):
         raise ConfigError(
             f"--tune edges keeps the head, which was trained for {old.kind} with {old.num_outputs} outputs; this run "
-            f"is {new.kind} with {new.num_outputs}: use --tune all, which starts the last linear map anew"
+            f"is {new.kind} with {new.num_outputs}: use --tune all, which re-initializes the last linear map"
         )
 
 

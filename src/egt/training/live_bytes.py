@@ -22,7 +22,7 @@ class LiveBytes(TorchDispatchMode):
 
     Attributes:
         peak: the most bytes that were alive at once.
-        heap_peak: the most, but for outputs of the kernel.
+        heap_peak: the most, except outputs of the kernel.
         pool_peak: the most of outputs of the kernel.
     """
 

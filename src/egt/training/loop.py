@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from egt.batching.batch import GraphBatch
-from egt.errors import RunError
+from egt.errors import RunError, RunStopped
 from egt.execution.interruption import Interruption
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
@@ -55,7 +55,7 @@ def loop(job: Job) -> None:
             work.engine.processes.wait()  # until the last checkpoint is written
         work.engine.close()
         if interruption.requested:  # too late for a step to see it
-            raise RunError(f"stopped by {interruption.requested} after the last step; continue with --resume")
+            raise RunStopped(f"stopped by {interruption.requested} after the last step; continue with --resume")
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 
 import numpy as np
+import torch
 
 from egt.config.run import RunConfig
 from egt.encodings.store import Store
@@ -13,7 +14,7 @@ from egt.errors import ConfigError
 from egt.execution.execution import Execution, execution
 from egt.execution.memory import available_memory, prediction_bytes
 from egt.execution.processes import device_of, num_devices, share_of_batch
-from egt.inference.forward import evaluation_budget
+from egt.inference.forward import evaluation_budget, graphs_at_once
 from egt.training.footprint import Footprint, measure_footprint, num_copies, num_parameters
 
 log = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ _SURELY_ENOUGH = 16
 
 
 def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig:
-    """The run as it is if its batches fit into memory, else with a `data.pair_budget` under which they do.
+    """The run, unchanged if its batches fit into memory, else with a `data.pair_budget` under which they do.
 
     Raises:
         ConfigError: the model, a single graph of any split, or a batch that cannot be split, does not fit; it is named,
@@ -31,8 +32,8 @@ def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig
     """
     device = device_of(accelerator=config.trainer.accelerator)
     how = execution(config, device)
-    free = available_memory(device) // (num_devices(config.trainer) if device.type == "cpu" else 1)
-    check_model(config, free)
+    free = _free(config, device)
+    check_model(config)
     largest = max(int(store.sizes.max()) for store in stores.values())
     if _upper_bound(config, largest) * _SURELY_ENOUGH < free:
         return config
@@ -68,11 +69,14 @@ def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig
     return config.model_copy(update={"data": config.data.model_copy(update={"pair_budget": budget})})
 
 
-def check_model(config: RunConfig, free: int) -> None:
-    """Raise a `ConfigError` if the model and what training keeps of it do not fit into `free` bytes of memory.
+def _free(config: RunConfig, device: torch.device) -> int:
+    """Bytes that each process of a run may use."""
+    return available_memory(device) // (num_devices(config.trainer) if device.type == "cpu" else 1)
 
-    The model is not allocated.
-    """
+
+def check_model(config: RunConfig) -> None:
+    """Raise a `ConfigError` if the model and what training keeps of it do not fit into memory; it is not allocated."""
+    free = _free(config, device_of(accelerator=config.trainer.accelerator))
     parameters = num_parameters(config)
     needed = 4 * num_copies(config) * parameters
     if needed > free:
@@ -96,14 +100,15 @@ def _check_largest(
     if needed > free:
         raise ConfigError(
             f"graph {store[number].graph.id!r} of the {name} split has {nodes:,} nodes: {work} alone needs about "
-            f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; leave it out, or lower "
-            f"model.edge_width ({config.model.edge_width}) or model.num_layers ({config.model.num_layers})"
+            f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; leave it out, lower model.edge_width "
+            f"({config.model.edge_width}) or model.num_layers ({config.model.num_layers}), or attend neighbors only: "
+            "--set model.scope=neighbors data.layout=edge_list"
         )
 
 
 def _evaluation(config: RunConfig, how: Execution, store: Store) -> tuple[float, float]:
     """Bytes of the most expensive batch of a split without gradients, and bytes per pair of its small graphs."""
-    worst = np.sort(store.sizes)[::-1][: config.data.batch_size]
+    worst = np.sort(store.sizes)[::-1][: graphs_at_once(config.data.batch_size, how.layout)]
     within = np.cumsum(worst**2) <= evaluation_budget(config.data.pair_budget, worst)
     needed = sum(prediction_bytes(config, nodes, how) for nodes in worst[within].tolist())
     smallest = int(store.sizes.min())

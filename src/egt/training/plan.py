@@ -20,6 +20,7 @@ from egt.execution.processes import device_of, share_of_batch
 from egt.inference.run_data import open_source
 from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.sources.generated import GeneratedSource
+from egt.sources.share import TrainShare
 from egt.sources.source import DataCard, Source
 from egt.training.footprint import Footprint, measure_footprint, measure_seconds
 from egt.training.memory_guard import check_model
@@ -73,7 +74,7 @@ class Plan:
 def plan(config: RunConfig) -> Plan:
     """Parameters, memory and time of a run; takes some seconds, and needs no data where a card knows its sizes."""
     device = device_of(accelerator=config.trainer.accelerator)
-    check_model(config, available_memory(device))
+    check_model(config)
     sizes, degree, counts, origin = known_sizes(config)
     how = execution(config, device)
     footprint = measure_footprint(config, how, degree)
@@ -112,12 +113,15 @@ def known_sizes(config: RunConfig) -> tuple[Sizes, float, dict[str, int], str]:
         if config.data.source not in BENCHMARKS:
             raise
         card = BENCHMARKS.get(config.data.source).card
-        return card_sizes(card), _degree(card), dict(card.split_sizes), "the data card"
+        counts = dict(card.split_sizes)
+        counts["train"] = max(1, round(config.data.train_share * counts["train"]))
+        return card_sizes(card), _degree(card), counts, "the data card"
     counts, degree = dict(source.card.split_sizes), _degree(source.card)
     prepared = cache_folder(None) / store_name(source, "train", preparation(config))
     with suppress(DataError):  # none are prepared, or they are damaged: training prepares them again
         return Store(prepared, preparation(config)).sizes, degree, counts, "the prepared graphs"
-    if isinstance(source, GeneratedSource):
+    whole = source.whole if isinstance(source, TrainShare) else source
+    if isinstance(whole, GeneratedSource):
         return card_sizes(source.card), degree, counts, "the data card"
     return _sampled(source), degree, counts, "a sample of the graphs"
 

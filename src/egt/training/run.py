@@ -39,7 +39,7 @@ from egt.training.checks import (
     check_unused,
 )
 from egt.training.loop import loop
-from egt.training.memory_guard import fit_into_memory
+from egt.training.memory_guard import check_model, fit_into_memory
 from egt.training.run_folder import (
     ARTIFACT,
     check_not_foreign,
@@ -50,6 +50,7 @@ from egt.training.run_folder import (
     try_folder,
     unchanged_if_refused,
 )
+from egt.training.size_guard import check_sizes
 from egt.training.work import Job
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ def train(
     with _held(folder, resume):
         begun = bool(checkpoints_of(folder).generations())
         start = None if begun else _start(config)
+        check_model(config)
+        check_sizes(config, source.card)
         _keep(config, folder)  # a run that is killed from here on can be resumed without its options
         stores = _prepare(config, source, watch)
         fitted = fit_into_memory(config, stores)
@@ -297,7 +300,8 @@ def _artifact(
     model.load_state_dict(dict(result.weights))
     model.eval()
     task = build_task(config, result.scale)
-    metrics = {name: evaluate(model, task, config, stores[name]).metrics for name in ("val", "test") if name in stores}
+    found = {name: evaluate(model, task, config, stores[name]) for name in ("val", "test") if name in stores}
+    metrics = {name: each.metrics for name, each in found.items()}
     check_learned(config, stores, metrics)
     card = source.card
     data = {
@@ -306,6 +310,7 @@ def _artifact(
         "scale": None if result.scale is None else result.scale.to_json(),
         "unreadable_rows": problems,
         "epoch": result.epoch,
+        "metrics_by_target": {name: each.by_target for name, each in found.items() if each.by_target},
     }
     artifact = Artifact(config, model, metrics, data)
     save_artifact(artifact, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -88,11 +89,12 @@ class State:
         return {name: parameter for name, parameter in self.model.named_parameters() if parameter.requires_grad}
 
     def is_finished(self) -> bool:
-        """Whether the run has reached its end."""
+        """Whether the run has reached its end, or has not become better for too long."""
         limits = self.config.trainer
         return not self.awaits_validation and (
             (limits.max_epochs is not None and self.progress.epoch >= limits.max_epochs)
             or (limits.max_steps is not None and self.progress.step >= limits.max_steps)
+            or (limits.patience is not None and self.progress.epochs_since_best >= limits.patience)
         )
 
     @property
@@ -149,7 +151,7 @@ class State:
         progress.history.append(row)
         if validation:
             self.schedule.observe(validation["loss"])
-            if progress.best is None or validation["loss"] < progress.best.loss:
+            if progress.best is None or self._score(row) < self._score(progress.best_row):
                 progress.best = Best(validation["loss"], progress.epoch, f"best-{progress.step:012d}.safetensors")
                 if self.config.trainer.select == "best":
                     self._keep_best(progress.best.file)
@@ -196,6 +198,14 @@ class State:
         self.schedule.restore(state["schedule"])
         if state["precision"]:
             self.engine.scaler.load_state_dict(state["precision"])
+
+    def _score(self, row: Mapping[str, float]) -> float:
+        """What decides which epoch is better, smaller ones are; a metric without labels never is."""
+        if self.config.trainer.select_by == "loss":
+            return row["val_loss"]
+        task = self.config.task
+        value = row[f"val_{task.deciding_metric}"] * (-1 if task.higher_is_better else 1)
+        return math.inf if math.isnan(value) else value
 
     def _row(self, validation: Mapping[str, float]) -> dict[str, float]:
         """A line of metrics.csv."""

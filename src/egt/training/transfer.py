@@ -37,7 +37,7 @@ class Remap:
     dim: int = 0
 
     def __call__(self, weight: Tensor, fresh: Tensor) -> Tensor:
-        """The new weight: what both know from `weight`, the rest as it is in `fresh`."""
+        """The new weight: what both know from `weight`, the rest from `fresh`."""
         expected = list(fresh.shape)
         expected[self.dim] = len(self.old)
         if list(weight.shape) != expected or fresh.shape[self.dim] != len(self.new):
@@ -60,11 +60,11 @@ class Start:
 
     Args:
         weights: of another model, by parameter name.
-        keep_head: keep the last linear map instead of starting it anew (the paper always starts it anew).
+        keep_head: keep the last linear map instead of re-initializing it (the paper always re-initializes it).
         vocabularies: for a weight with a row or column per category or feature, by parameter name, how these move.
         freeze_below: layers below this one, and the embeddings, stay as they are; 0 trains all.
         tuned: "all", or "edges" for the authors' "-T" tuning: only the edge channel trains on, so the head is kept.
-        anew: parameters whose names begin like this start anew if `weights` has none.
+        fresh: parameters whose names begin like this are re-initialized if `weights` has none.
     """
 
     weights: Mapping[str, Tensor]
@@ -72,15 +72,15 @@ class Start:
     vocabularies: Mapping[str, Remap] = field(default_factory=dict)
     freeze_below: int = 0
     tuned: Tuned = "all"
-    anew: tuple[str, ...] = ()
+    fresh: tuple[str, ...] = ()
 
 
 def start_from(model: EGT, start: Start) -> None:
     """Give a fresh model the weights it starts from, and freeze what is not to be trained.
 
     Raises:
-        ArtifactError: a weight is missing or has another shape. The last linear map is started anew unless it is kept,
-            and so are heads of auxiliary objectives and features (`anew`) that the other model did not have.
+        ArtifactError: a weight is missing or has another shape. The last linear map is re-initialized unless it is
+            kept, and so are heads of auxiliary objectives and features (`fresh`) that the other model did not have.
     """
     last = _last_linear(model)
     own = model.state_dict()
@@ -89,7 +89,7 @@ def start_from(model: EGT, start: Start) -> None:
         if name in last and not (start.keep_head or start.tuned == "edges"):
             continue
         if name not in start.weights:
-            if name.startswith(("auxiliary.", *start.anew)):
+            if name.startswith(("auxiliary.", *start.fresh)):
                 continue
             raise ArtifactError(f"the weights to start from have no {name}; use a model of the same configuration")
         given = start.weights[name]
@@ -99,7 +99,7 @@ def start_from(model: EGT, start: Start) -> None:
             raise ArtifactError(
                 f"{name} has shape {tuple(given.shape)} in the weights to start from, the model has "
                 f"{tuple(fresh.shape)}; use a model of the same configuration"
-                + ("; keep_head off starts it anew" if name in last else "")
+                + ("; keep_head off re-initializes it" if name in last else "")
             )
         loaded[name] = given
     model.load_state_dict(loaded)

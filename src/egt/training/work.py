@@ -17,7 +17,7 @@ from egt.batching.loader import graph_sizes, step_loader
 from egt.batching.sampling import Sampling
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
-from egt.errors import RunError
+from egt.errors import RunError, RunStopped
 from egt.execution.execution import execution
 from egt.execution.interruption import Interruption
 from egt.model import EGT
@@ -139,8 +139,8 @@ class Work:
         self.state.checkpoint()
         reason = next(name for name in self.engine.processes.gather(self.interruption.requested) if name)
         progress = self.state.progress
-        raise RunError(
-            f"stopped by {reason} in epoch {progress.epoch} after step {progress.step}; "
+        raise RunStopped(
+            f"stopped by {reason} in epoch {progress.epoch + 1} after step {progress.step}; "
             f"the state is kept in {self.state.checkpoints.folder}, continue with --resume"
         )
 
@@ -158,7 +158,7 @@ class Work:
         names = ", ".join(named) + (", ..." if len(numbers) > _MOST_NAMED else "")
         kept = "the last checkpoint is kept" if self.state.checkpoints.latest() else "there is no checkpoint yet"
         raise RunError(
-            f"{what} is not finite in epoch {self.state.progress.epoch}, step {self.state.progress.step}, "
+            f"{what} is not finite in epoch {self.state.progress.epoch + 1}, step {self.state.progress.step}, "
             f"with the graphs {names} of the {split} split; {kept}. "
             "Look at these graphs, or try a lower optimizer.lr or trainer.gradient_clip"
         )

@@ -11,7 +11,7 @@ import pytest
 
 from egt.errors import DataError
 from egt.sources.custom import CustomSchema, CustomSource, open_custom
-from egt.sources.custom.infer import choose_features, guess_feature, guess_target, looks_directed
+from egt.sources.custom.infer import choose_features, guess_direction, guess_feature, guess_target, other_labels
 from egt.sources.custom.raw import Column, column_of_values
 
 pytest.importorskip("rdkit")
@@ -287,7 +287,31 @@ def test_a_given_kind_is_kept_and_checked() -> None:
     ],
 )
 def test_direction_is_guessed_from_opposites(edges: list[list[int]], directed: bool) -> None:
-    assert looks_directed([(3, np.array(edges, dtype=np.int64))]) is directed
+    assert guess_direction([(3, np.array(edges, dtype=np.int64))])[0] is directed
+
+
+def test_the_reason_of_a_guessed_direction_is_in_the_table(tmp_path: Path) -> None:
+    write = {"nodes": {"x": [0.5, 1.5, 2.5]}, "targets": {"y": 0.5}}
+    for edges, reason in (
+        ([[0, 1], [1, 2]], "no (guessed: no edge is listed in both directions; if they have one, set it to true)"),
+        ([[0, 1], [1, 0], [1, 2]], "yes (guessed: 2 of 3 edges are listed in both directions, the others in one)"),
+    ):
+        (tmp_path / "g.jsonl").write_text(json.dumps({**write, "edges": edges}) * 1 + "\n")
+        rows = {what: decision for what, decision, _ in open_custom(tmp_path / "g.jsonl").schema.rows()}
+        assert rows["directed"] == reason
+
+
+def test_other_label_columns_are_left_out_of_the_features() -> None:
+    columns = {name: column(0.5, 1.5) for name in ("label", "label_2", "y", "old_class", "charge", "classy")}
+    assert other_labels(columns, ("label",), {}) == ["label_2", "y", "old_class"]
+    assert other_labels({**columns, "x": column(1.0, 2.0)}, ("label",), {"label_2": "categorical"}) == ["old_class"]
+
+
+def test_yes_and_no_beside_numbers_is_refused_with_what_to_do() -> None:
+    columns = {"logS": column(*(0.1 * k for k in range(12))), "active": column(*(k % 2 for k in range(12)))}
+    with pytest.raises(DataError, match=r"'active' holds 0 and 1 only, 'logS' other numbers; .*--target logS"):
+        guess_target(columns, None, "data")
+    assert guess_target(columns, "regression", "data") == ("regression", ())
 
 
 def test_a_weight_column_without_any_edge_is_no_hindrance(tmp_path: Path) -> None:

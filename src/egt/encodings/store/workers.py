@@ -226,7 +226,7 @@ class Parts:
     folder: Path
 
     def chunk(self, number: int, source: Source, preparation: Preparation, records: Sequence[Any]) -> Chunk:
-        """Chunk `number` of a split, from its file or made anew."""
+        """Chunk `number` of a split, from its file or made again."""
         file = self.folder / f"{number:08d}.npz"
         kept = _read(file)
         if kept is not None and kept.num_records == len(records):

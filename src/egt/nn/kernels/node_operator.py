@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from egt.nn.kernels import binding
+from egt.nn.kernels.registration import operator, shapes
 
 
 def _checked(names: Sequence[str], tensors: Sequence[Tensor], sizes: dict[str, int]) -> list[Tensor]:
@@ -48,7 +49,7 @@ def _pointers(names: Sequence[str], tensors: Sequence[Tensor]) -> dict[str, int]
     return {name: tensor.data_ptr() for name, tensor in zip(names, tensors, strict=True)}
 
 
-@torch.library.custom_op("egt::norm_linear", mutates_args=(), device_types="cpu")
+@operator("norm_linear")
 def norm_linear(
     x: Tensor, norm_weight: Tensor, norm_bias: Tensor, weight: Tensor, bias: Tensor, eps: float, portable: bool = False
 ) -> Tensor:
@@ -82,14 +83,14 @@ def _linear_call(inputs: Sequence[Tensor], eps: float, portable: bool) -> tuple[
     return binding.NormLinear(*sizes, eps, binding.run_parallel(), **_pointers(_LINEAR_INPUTS, checked)), checked
 
 
-@norm_linear.register_fake
+@shapes("norm_linear")
 def _(
     x: Tensor, norm_weight: Any, norm_bias: Any, weight: Tensor, bias: Any, eps: Any, portable: Any = False
 ) -> Tensor:
     return x.new_empty(x.shape[0], weight.shape[0])
 
 
-@torch.library.custom_op("egt::norm_linear_backward", mutates_args=(), device_types="cpu")
+@operator("norm_linear_backward")
 def norm_linear_backward(
     d_y: Tensor,
     x: Tensor,
@@ -111,7 +112,7 @@ def norm_linear_backward(
     return gradients
 
 
-@norm_linear_backward.register_fake
+@shapes("norm_linear_backward")
 def _(
     d_y: Any, x: Tensor, norm_weight: Tensor, norm_bias: Tensor, weight: Tensor, bias: Tensor, eps: Any, portable: Any
 ) -> list[Tensor]:
@@ -131,10 +132,10 @@ def _linear_backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
     return (*norm_linear_backward(d_y, *ctx.saved_tensors, ctx.eps, ctx.portable), None, None)
 
 
-norm_linear.register_autograd(_linear_backward, setup_context=_keep_linear)
+torch.library.register_autograd("egt::norm_linear", _linear_backward, setup_context=_keep_linear)
 
 
-@torch.library.custom_op("egt::node_update", mutates_args=(), device_types="cpu")
+@operator("node_update")
 def node_update(
     h: Tensor,
     out: Tensor,
@@ -205,7 +206,7 @@ def _update_outputs(h: Tensor, hidden_width: int, keep: bool) -> tuple[Tensor, T
     return h.new_empty(num_rows, d), h.new_empty(kept_rows, d), h.new_empty(kept_rows, hidden_width)
 
 
-@node_update.register_fake
+@shapes("node_update")
 def _(
     h: Tensor,
     out: Any,
@@ -227,7 +228,7 @@ def _(
     return _update_outputs(h, W1_weight.shape[0], keep)
 
 
-@torch.library.custom_op("egt::node_update_backward", mutates_args=(), device_types="cpu")
+@operator("node_update_backward")
 def node_update_backward(
     d_h_new: Tensor,
     out: Tensor,
@@ -251,7 +252,7 @@ def node_update_backward(
     return gradients
 
 
-@node_update_backward.register_fake
+@shapes("node_update_backward")
 def _(
     d_h_new: Any,
     out: Tensor,
@@ -282,4 +283,4 @@ def _update_backward(ctx: Any, d_h_new: Tensor, *_: None) -> tuple[Tensor | None
     return (d_h, d_out, None, None, *d_weights, None, None, None, None)
 
 
-node_update.register_autograd(_update_backward, setup_context=_keep_update)
+torch.library.register_autograd("egt::node_update", _update_backward, setup_context=_keep_update)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from egt.nn.kernels import allocator, binding
+from egt.nn.kernels.registration import operator, shapes
 
 
 class Switches(NamedTuple):
@@ -129,7 +130,7 @@ class Inputs:
         self.names = list(named)
 
 
-@torch.library.custom_op("egt::pair_pass", mutates_args=(), device_types="cpu")
+@operator("pair_pass")
 def run(
     qkv: Tensor,
     e: Tensor,
@@ -158,7 +159,7 @@ def _forward(inputs: Inputs, out: Tensor, e_new: Tensor) -> None:
     binding.raise_for(status, f"{s.num_nodes} nodes and {s.num_pairs} pairs")
 
 
-@run.register_fake
+@shapes("pair_pass")
 def _(
     qkv: Tensor,
     e: Tensor,
@@ -184,7 +185,7 @@ def run_over(inputs: Inputs) -> tuple[Tensor, Tensor]:
     return out, e
 
 
-@torch.library.custom_op("egt::pair_pass_backward", mutates_args=(), device_types="cpu")
+@operator("pair_pass_backward")
 def run_backward(
     d_out: Tensor | None,
     d_e_new: Tensor | None,
@@ -224,7 +225,7 @@ def run_backward(
     return [d_qkv, d_e, *d_weights]
 
 
-@run_backward.register_fake
+@shapes("pair_pass_backward")
 def _(
     d_out: Any,
     d_e_new: Any,
@@ -254,4 +255,4 @@ def _backward(ctx: Any, d_out: Tensor | None, d_e_new: Tensor | None) -> tuple[A
     return d_qkv, d_e, None, None, [None] * ctx.num_keys, d_weights, None, None
 
 
-run.register_autograd(_backward, setup_context=_setup_context)
+torch.library.register_autograd("egt::pair_pass", _backward, setup_context=_setup_context)

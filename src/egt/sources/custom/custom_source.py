@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,10 @@ from egt.errors import DataError, EgtError
 from egt.graph import Graph
 from egt.sources.custom.division import Division, target_matrix
 from egt.sources.custom.link import count_links, hide_links, split_links
-from egt.sources.custom.raw import Column, RawData, RawGraph, encode_target, missing_in, strange_label, text_of
+from egt.sources.custom.raw import RawData, RawGraph, encode_target, missing_in, strange_label, text_of
 from egt.sources.custom.roles import find_id, find_smiles
 from egt.sources.custom.schema import CustomSchema
+from egt.sources.elements import elements_of
 from egt.sources.molecules import graphs_from_smiles
 from egt.sources.source import ALL, SPLITS, DataCard, Reading
 
@@ -53,6 +55,26 @@ class CustomRecord:
     link: tuple[str, int] | None = None
     warning: str = ""
     error: str = ""
+
+
+class _Records(Sequence[CustomRecord]):
+    """The records of some rows, each made when it is asked for: half a million of them would take seconds."""
+
+    def __init__(self, make: Callable[[int], CustomRecord], rows: Sequence[int]) -> None:
+        self._make, self._rows = make, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> CustomRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[CustomRecord]: ...
+    def __getitem__(self, index: int | slice) -> CustomRecord | list[CustomRecord]:
+        """One record, or some of them."""
+        if isinstance(index, slice):
+            return [self._make(row) for row in self._rows[index]]
+        return self._make(self._rows[index])
 
 
 class CustomSource:
@@ -91,7 +113,8 @@ class CustomSource:
     def fingerprint(self) -> str:
         """A hash of the raw content, the schema and the split."""
         total = hashlib.sha256(f"custom {VERSION} {self._raw.digest}".encode())
-        total.update(json.dumps(self.schema.model_dump(mode="json"), sort_keys=True).encode())
+        schema = self.schema.model_dump(mode="json", exclude={"elements", "notes"})  # they change no graph
+        total.update(json.dumps(schema, sort_keys=True).encode())
         if self._division is not None:
             total.update(self._division.rows.tobytes())
             for row, codes in sorted(self._division.parts.items()):
@@ -101,13 +124,13 @@ class CustomSource:
     def records(self, split: str) -> Sequence[CustomRecord]:
         """The rows of a split, in order. Rows that could not be read are among them, with their error."""
         if split == ALL:
-            return [self._record(row) for row in range(self._raw.num_rows)]
+            return _Records(self._record, range(self._raw.num_rows))
         if self._division is None or split not in SPLITS:
             allowed = (ALL,) if self._division is None else (*SPLITS, ALL)
             raise DataError(f"{self._raw.where}: there is no split {split!r}; there are {', '.join(allowed)}")
         code = SPLITS.index(split)
         if not self._division.within:
-            return [self._record(int(row)) for row in np.flatnonzero(self._division.rows == code)]
+            return _Records(self._record, np.flatnonzero(self._division.rows == code).tolist())
         if self.schema.level == "link":
             return self._link_records(split, self._division)
         parts = self._division.parts
@@ -128,10 +151,10 @@ class CustomSource:
             try:
                 graph, warning = self._asked(next(graphs), record)
             except EgtError as error:
-                where = f"{self._raw.where} row {record.row + 1}"
+                where = f"{self._raw.where} row {self._raw.first_row + record.row + 1}"
                 readings.append(Reading(record.row, record.id, error=f"{where}: {error}"))
                 continue
-            warning = "; ".join(filter(None, (record.warning, warning)))
+            warning = "; ".join(filter(None, (record.warning, warning, self._foreign(record))))
             readings.append(Reading(record.row, record.id, graph=graph, warning=warning))
         return readings
 
@@ -140,6 +163,58 @@ class CustomSource:
         if not self._raw.is_molecules:
             return None
         return [_text(cell) for cell in self._raw.table[self._smiles]]
+
+    def warnings(self) -> list[str]:
+        """What to look at before training: molecules in several splits, or with different labels."""
+        smiles = self.smiles()
+        if smiles is None:
+            return []
+        from egt.sources.custom.repeats import repeats
+
+        codes = None if self._division is None else self._division.rows
+        return repeats(smiles, self._targets, codes, classes=bool(self.schema.classes))
+
+    def _foreign(self, record: CustomRecord) -> str:
+        """Which elements of a new molecule training never saw."""
+        if self._division is not None or not self.schema.elements:
+            return ""
+        foreign = sorted(elements_of([record.smiles]) - set(self.schema.elements))
+        return f"not in the training molecules: {', '.join(foreign)}" if foreign else ""
+
+    def names(self, row: int) -> Sequence[str]:
+        """What the data calls the nodes of a graph; empty where they are numbered."""
+        graph = self._raw.graphs[row] if self._raw.graphs else None
+        if graph is None or all(name == str(k) for k, name in enumerate(graph.names)):
+            return ()
+        return graph.names
+
+    def kept(self, patterns: Sequence[str]) -> dict[str, list[str]]:
+        """Columns of the table as texts, "" where a value is missing, by names or patterns (`*`).
+
+        Raises:
+            DataError: a name or pattern fits no column.
+        """
+        columns = {name: column for name, column in self._raw.table.items() if column.ndim == 1}
+        found: dict[str, None] = {}
+        for pattern in patterns:
+            names = [name for name in columns if name == pattern or fnmatchcase(name, pattern)]
+            if not names:
+                where, there = self._raw.where, ", ".join(columns) or "none"
+                raise DataError(f"{where}: there is no column {pattern!r} to keep; the columns are {there}")
+            found |= dict.fromkeys(names)
+        return {name: [_text(cell) for cell in columns[name]] for name in found}
+
+    def missing_targets(self) -> list[str]:
+        """The target columns that this data lacks."""
+        if self.schema.level == "link":
+            return []
+        if self.schema.level == "graph":
+            there = set(self._raw.table)
+        else:
+            graphs = [graph for graph in self._raw.graphs if graph is not None]
+            parts = [graph.nodes if self.schema.level == "node" else graph.edge_columns for graph in graphs]
+            there = {name for columns in parts for name in columns}
+        return [name for name in self.schema.targets if name not in there]
 
     def _asked(self, result: tuple[Graph, str] | EgtError, record: CustomRecord) -> tuple[Graph, str]:
         """The graph with the pairs that link prediction asks about."""
@@ -203,7 +278,7 @@ class CustomSource:
         smiles = ""
         if raw.is_molecules and not error:
             smiles = _text(raw.table[self._smiles][row])
-            error = "" if smiles else f"{raw.where} row {row + 1}: the SMILES is missing"
+            error = "" if smiles else f"{raw.where} row {raw.first_row + row + 1}: the SMILES is missing"
         return CustomRecord(
             row=row,
             id=self._ids[row],
@@ -219,7 +294,9 @@ class CustomSource:
     def _split_sizes(self) -> dict[str, int]:
         if self._division is None:
             return {ALL: self._raw.num_rows}
-        return {split: len(self.records(split)) for split in SPLITS}
+        if self._division.within:
+            return {split: len(self.records(split)) for split in SPLITS}
+        return {split: int((self._division.rows == code).sum()) for code, split in enumerate(SPLITS)}
 
     def _size(self, row: int) -> tuple[int, int] | None:
         """The number of nodes and directed edges of a row; None if it cannot be read."""
@@ -253,11 +330,12 @@ def _text(cell: Any) -> str:
 def _ids(raw: RawData, name: str, *, is_new: bool) -> list[str]:
     """The names of the rows: from the id column (in new data any that looks like one), else their numbers from 0."""
     if name not in raw.table:
-        name = find_id(raw.table, None, raw.where) if is_new else ""
+        guesses = is_new and not raw.first_row  # the first part of a file has decided for the others
+        name = find_id(raw.table, None, raw.where) if guesses else ""
     if not name:
-        return [str(row) for row in range(raw.num_rows)]
-    column: Column = raw.table[name]
-    return [f"row {row + 1}" if value is None or value != value else text_of(value) for row, value in enumerate(column)]
+        return [str(raw.first_row + row) for row in range(raw.num_rows)]
+    cells = enumerate(raw.table[name], start=raw.first_row)
+    return [f"row {row + 1}" if value is None or value != value else text_of(value) for row, value in cells]
 
 
 def _smiles(raw: RawData, schema: CustomSchema) -> str:

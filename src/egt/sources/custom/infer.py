@@ -5,6 +5,7 @@ What is learned from the training rows (vocabularies, means, deviations) is adde
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast, get_args
 
@@ -21,6 +22,11 @@ from egt.sources.source import TargetKind
 
 MAX_NUMBERS_AS_CATEGORIES = 20
 MAX_VOCABULARY = 1000
+MIN_YES_OR_NO = 10
+"""So many labels, all 0 or 1, are no accident."""
+_LABEL = re.compile(
+    r"(y|labels?|targets?|class)([_ .-]?\d+)?|(label|target|class)[_ .-]\w+|\w+[_ .-](label|target|class)"
+)
 
 OVERRIDES = ("id", "smiles", "weight", "directed", "kind", "vocabulary", "node_features", "edge_features")
 
@@ -75,6 +81,12 @@ def infer(
         kind, classes = guess_target({name: free[level][name] for name in targets}, given.get("kind"), raw.where)
     elif target is not None:
         raise DataError(f"{raw.where}: link prediction has no target column; leave target out")
+    directed, notes = _directed(raw, given.get("directed"))
+    said = {key: given.get(key, {}) for key in ("node_features", "edge_features")}
+    if level in ("node", "edge"):
+        labels = other_labels(free[level], targets, said[f"{level}_features"])
+        said[f"{level}_features"] = {**dict.fromkeys(labels, "ignored"), **said[f"{level}_features"]}
+        notes |= {f"{level}_features.{name}": "left out, it looks like another label" for name in labels}
     return CustomSchema(
         format=raw.format,
         level=level,
@@ -85,12 +97,12 @@ def infer(
         smiles=smiles,
         weight=weight,
         vocabulary=given.get("vocabulary", "ogb"),
-        directed=_directed(raw, given.get("directed")),
+        directed=directed,
         split=_resolved(plan, columns, split_columns, level, raw),
         node_features=choose_features(
             _features(free["node"], raw, "node", targets if level == "node" else ()),
             "",
-            given.get("node_features", {}),
+            said["node_features"],
             f"{raw.where}: nodes",
         ),
         edge_features=choose_features(
@@ -98,9 +110,10 @@ def infer(
                 {**_only(columns["edge"], weight), **free["edge"]}, raw, "edge", targets if level == "edge" else ()
             ),
             weight,
-            given.get("edge_features", {}),
+            said["edge_features"],
             f"{raw.where}: edges",
         ),
+        notes=notes,
     )
 
 
@@ -108,7 +121,7 @@ def _checked(overrides: Mapping[str, Any], level: str | None) -> Mapping[str, An
     unknown = sorted(set(overrides) - set(OVERRIDES))
     if unknown:
         raise DataError(
-            f"overrides {unknown} are unknown; allowed are {', '.join(OVERRIDES)} (and target, level, split)"
+            f"overrides {unknown} are unknown; allowed are {', '.join(OVERRIDES)} (--set overrides.KEY=VALUE)"
         )
     choices: dict[str, tuple[Any, ...]] = {
         "kind": get_args(TargetKind),
@@ -117,13 +130,13 @@ def _checked(overrides: Mapping[str, Any], level: str | None) -> Mapping[str, An
     }
     for key, allowed in choices.items():
         if key in overrides and not any(overrides[key] is each or overrides[key] == each for each in allowed):
-            raise DataError(f"overrides {key} is {overrides[key]!r}; allowed are {', '.join(map(str, allowed))}")
+            raise DataError(f"overrides.{key} is {overrides[key]!r}; allowed are {', '.join(map(str, allowed))}")
     for key in ("id", "smiles", "weight"):
         if key in overrides and not isinstance(overrides[key], str):
-            raise DataError(f"overrides {key} is {overrides[key]!r}; give the name of a column")
+            raise DataError(f"overrides.{key} is {overrides[key]!r}; give the name of a column")
     for key in ("node_features", "edge_features"):
         if not isinstance(overrides.get(key, {}), Mapping) or not _are_texts(overrides.get(key, {})):
-            raise DataError(f"overrides {key} is {overrides[key]!r}; give a mapping from columns to kinds")
+            raise DataError(f"overrides.{key} is {overrides[key]!r}; give a mapping from columns to kinds")
     if level is not None and level not in get_args(Level):
         raise DataError(f"level is {level!r}; allowed are {', '.join(get_args(Level))}")
     return overrides
@@ -147,16 +160,28 @@ def _is_split(name: str, column: Column) -> bool:
     return name == "split" and is_split_column(column)
 
 
-def _directed(raw: RawData, given: bool | None) -> bool | None:
+def _directed(raw: RawData, given: bool | None) -> tuple[bool | None, dict[str, str]]:
+    """Whether edges have a direction, and why that was guessed."""
     if given is not None:
-        return given
+        return given, {}
     graphs = [graph for graph in raw.graphs if graph is not None]
     said = {graph.directed for graph in graphs}
     if said == {None}:
-        return looks_directed((graph.num_nodes, graph.edges) for graph in graphs)
+        directed, reason = guess_direction((graph.num_nodes, graph.edges) for graph in graphs)
+        return directed, {"directed": reason}
     if raw.format == "graphs" or len(said) > 1:  # a `Graph` has all its edges
-        return None
-    return said.pop() if said else False
+        return None, {}
+    return (said.pop() if said else False), {}
+
+
+def other_labels(columns: Columns, targets: Sequence[str], given: Mapping[str, str]) -> list[str]:
+    """Columns beside the targets that look like labels: as features they could give the answer away.
+
+    A `y` beside an `x` is a coordinate. What the user has decided about (`given`) is left out.
+    """
+    free = [name for name in columns if name not in targets and name not in given and _LABEL.fullmatch(name.lower())]
+    names = {name.lower() for name in columns}
+    return [name for name in free if not (name.lower() == "y" and "x" in names)]
 
 
 def _resolved(
@@ -229,6 +254,7 @@ def guess_target(columns: Columns, given: TargetKind | None, where: str) -> tupl
     if kind == "regression":
         if given is None:
             _check_numbers(columns, where)
+            _check_alike(columns, where)
         return kind, ()
     if kind == "multiclass" and len(columns) > 1:
         raise DataError(f"{where}: {len(columns)} targets {list(columns)} with classes; choose one of them as target")
@@ -276,8 +302,24 @@ def _check_numbers(columns: Columns, where: str) -> None:
         if strange:
             raise DataError(
                 f"{where}: target {name!r} holds {strange[0]!r}, which is not a number; choose targets of one kind, "
-                "or say overrides kind=regression to treat such labels as missing"
+                "or say --set overrides.kind=regression to treat such labels as missing"
             )
+
+
+def _check_alike(columns: Columns, where: str) -> None:
+    """Refuse yes and no beside numbers: one loss does not fit both."""
+    present = {name: as_numbers(column[~missing_in(column)])[0] for name, column in columns.items()}
+    binary = [name for name, values in present.items() if _is_yes_or_no(values)]
+    if binary and len(binary) < len(columns):
+        other = next(name for name in columns if name not in binary)
+        raise DataError(
+            f"{where}: the targets are of two kinds: {binary[0]!r} holds 0 and 1 only, {other!r} other numbers; train "
+            f"a model for each kind (--target {other}), or say --set overrides.kind=regression to take all as numbers"
+        )
+
+
+def _is_yes_or_no(values: Column) -> bool:
+    return len(values) >= MIN_YES_OR_NO and set(values.tolist()) == {0.0, 1.0}
 
 
 def _check_classes(columns: Columns, num_classes: int, where: str) -> None:
@@ -286,26 +328,30 @@ def _check_classes(columns: Columns, num_classes: int, where: str) -> None:
     strange = as_numbers(column)[1]
     if strange and len(strange) < present / 2:
         raise DataError(
-            f"{where}: target {name!r} holds numbers, but also {strange[0]!r}; say overrides kind=regression to treat "
-            "such labels as missing, or kind=multiclass if its values are names"
+            f"{where}: target {name!r} holds numbers, but also {strange[0]!r}; say --set overrides.kind="
+            "regression to treat such labels as missing, or overrides.kind=multiclass if its values are names"
         )
     if num_classes > MAX_VOCABULARY or 2 * num_classes > present > 3:
         raise DataError(
             f"{where}: target {name!r} holds {num_classes} different texts in {present} rows; that looks like names. "
-            "Choose another target, or say overrides kind=multiclass"
+            "Choose another target, or say --set overrides.kind=multiclass"
         )
 
 
-def looks_directed(edge_lists: Iterable[tuple[int, IntArray]]) -> bool:
+def guess_direction(edge_lists: Iterable[tuple[int, IntArray]]) -> tuple[bool, str]:
     """Guess from (N, edges) of some graphs: directed if some edges are listed in both directions and some are not.
 
-    All in both directions, or none: the graphs are taken as undirected.
+    All in both directions, or none: the graphs are taken as undirected. Returns the guess and its reason.
     """
-    paired = single = False
+    paired = total = 0
     for num_nodes, edges in edge_lists:
         between = edges[:, edges[0] != edges[1]]
         both = np.isin(between[1] * num_nodes + between[0], between[0] * num_nodes + between[1])
-        paired, single = paired or bool(both.any()), single or not bool(both.all())
-        if paired and single:
-            return True
-    return False
+        paired, total = paired + int(both.sum()), total + len(both)
+    if not total:
+        return False, "guessed: there are no edges between nodes"
+    if not paired:
+        return False, "guessed: no edge is listed in both directions; if they have one, set it to true"
+    if paired == total:
+        return False, "guessed: all edges are listed in both directions"
+    return True, f"guessed: {paired:,} of {total:,} edges are listed in both directions, the others in one"

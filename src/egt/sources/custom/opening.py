@@ -27,7 +27,9 @@ from egt.sources.custom.raw import (
     sorted_texts,
     text_of,
 )
+from egt.sources.custom.roles import find_id, find_smiles
 from egt.sources.custom.schema import CustomSchema, Feature, SplitKind, SplitPlan
+from egt.sources.elements import elements_of
 
 
 def open_custom(
@@ -47,7 +49,8 @@ def open_custom(
             graphs, PyG data, or SMILES.
         target: the target column, or several names or patterns as `NR-*`; None to guess.
         level: "graph", "node", "edge" or "link"; None to guess.
-        overrides: corrections of other guesses: see `egt.sources.custom.infer.infer`.
+        overrides: corrections of other guesses: see `egt.sources.custom.infer.infer`. With `schema` only the columns
+            `smiles` and `id`, which new data may call otherwise.
         split: "random", "scaffold", "stratified", the name of a split column, or a `SplitPlan`. None: a split column
             if there is one, else random; with `schema`: no division, all rows are in the split "all".
         seed: of the division, when `split` is not a `SplitPlan`.
@@ -59,10 +62,9 @@ def open_custom(
     """
     raw = read_raw(data)
     if schema is not None:
-        if target is not None or level is not None or overrides:
-            raise DataError(
-                "with a schema nothing is guessed: change the schema in place of target, level or overrides"
-            )
+        if target is not None or level is not None:
+            raise DataError("with a schema nothing is guessed: change the schema in place of target or level")
+        schema = _with_roles(raw, schema, overrides or {})
         _check_fits(raw, schema)
         if split is None:
             return CustomSource(raw, schema, None)
@@ -124,6 +126,28 @@ def _plan(split: SplitPlan | str | None, seed: int) -> SplitPlan:
     return SplitPlan(kind="column", column=split, seed=seed)
 
 
+def _with_roles(raw: RawData, schema: CustomSchema, given: Mapping[str, Any]) -> CustomSchema:
+    """The schema with the columns that hold SMILES and ids in this data, as the user says."""
+    if other := sorted(set(given) - {"smiles", "id"}):
+        raise DataError(
+            f"overrides.{other[0]} cannot be changed once a model is trained; allowed here are overrides.smiles and "
+            "overrides.id, the columns of this data that hold the SMILES and the names"
+        )
+    if "smiles" in given and not raw.is_molecules:
+        raise DataError(f"{raw.where}: overrides.smiles is given, but this is {raw.format} data, without SMILES")
+    finders = {"smiles": find_smiles, "id": find_id}
+    found = {role: finders[role](raw.table, str(name), raw.where) for role, name in given.items()}
+    return schema.model_copy(update=found)
+
+
+def with_columns(raw: RawData, schema: CustomSchema, given: Mapping[str, Any]) -> CustomSchema:
+    """The schema with the columns of SMILES and ids as this first part of a file has them, for its other parts."""
+    schema = _with_roles(raw, schema, given)
+    finders = {"smiles": find_smiles, "id": find_id}
+    absent = [role for role in finders if getattr(schema, role) not in raw.table]
+    return schema.model_copy(update={role: finders[role](raw.table, None, raw.where) for role in absent})
+
+
 def _check_fits(raw: RawData, schema: CustomSchema) -> None:
     """Refuse data that lacks what a schema needs."""
     if raw.is_molecules != (schema.format == "molecules"):
@@ -166,10 +190,19 @@ def learn(raw: RawData, schema: CustomSchema, division: Division) -> CustomSchem
 
     return schema.model_copy(
         update={
+            "elements": _elements(raw, schema, division),
             "node_features": tuple(_learned(feature, node_columns(feature.name)) for feature in schema.node_features),
             "edge_features": tuple(_learned(feature, edge_columns(feature.name)) for feature in schema.edge_features),
         }
     )
+
+
+def _elements(raw: RawData, schema: CustomSchema, division: Division) -> tuple[str, ...]:
+    """The elements of the training molecules."""
+    if not raw.is_molecules:
+        return ()
+    column = raw.table[schema.smiles]
+    return tuple(sorted(elements_of(text for text in column[division.rows == 0] if isinstance(text, str))))
 
 
 def _learned(feature: Feature, columns: list[Column]) -> Feature:

@@ -41,6 +41,7 @@ class RawGraph:
         directed: what the file says about this graph; None if it says nothing.
         queries: (2, R) query pairs (link prediction), or None.
         query_targets: (R, 1) whether each of them is a link, or None.
+        names: what the file calls the N nodes; empty where they are numbered.
     """
 
     num_nodes: int
@@ -50,6 +51,7 @@ class RawGraph:
     directed: bool | None = None
     queries: IntArray | None = None
     query_targets: NDArray[np.float64] | None = None
+    names: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +67,7 @@ class RawData:
         problems: row -> why it cannot be read.
         declared: level -> the columns that the format itself declares to be targets.
         digest: a hash of the content.
+        first_row: the place of row 0 in the file, where this is a part of one.
     """
 
     where: str
@@ -75,6 +78,7 @@ class RawData:
     problems: Mapping[int, str] = field(default_factory=dict)
     declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     digest: str = ""
+    first_row: int = 0
 
     @property
     def is_molecules(self) -> bool:

@@ -38,7 +38,7 @@ def columns_at(raw: RawData, level: str) -> dict[str, Column]:
 
 
 def find_id(columns: Columns, given: str | None, where: str) -> str:
-    """The column that names the rows, none twice and most of them (but `id` is the id as it is); "" for none."""
+    """The column that names the rows, none twice and most of them (`id` may repeat); "" for none."""
     if given:
         if not _names_rows(_named(columns, given, where)):
             raise DataError(f"{where}: id column {given!r} has repeated or too few values; choose another one")
@@ -63,12 +63,12 @@ def find_smiles(columns: Columns, given: str | None, where: str) -> str:
     if found and not named and _parses(np.array([found[0]], dtype=object)):
         raise DataError(
             f"{where}: the first line looks like a row, not like names of columns ({found[0]!r} is a molecule); add a "
-            "line of names on top, or choose with overrides smiles=NAME"
+            "line of names on top, or say which column holds the SMILES (--smiles NAME)"
         )
     if len(found) != 1:
         what = f"several columns could hold SMILES: {', '.join(found)}" if found else "no column holds SMILES"
         raise DataError(
-            f"{where}: {what}. The columns are {', '.join(columns)}; choose one with overrides smiles=NAME. "
+            f"{where}: {what}. The columns are {', '.join(columns)}; choose one with --smiles NAME. "
             "(Graphs without SMILES go into JSONL or a folder of nodes.csv and edges.csv: see docs/data.md)"
         )
     return found[0]

@@ -74,6 +74,8 @@ class CustomSchema(Section):
         directed: None where each graph says it for itself.
         split: how the data was divided.
         node_features, edge_features: the feature columns in the order of the file.
+        elements: of the molecules in training; others are warned of.
+        notes: why something was decided so, by the name of the decision; for the reader.
     """
 
     format: str
@@ -89,6 +91,8 @@ class CustomSchema(Section):
     split: SplitPlan = SplitPlan()
     node_features: tuple[Feature, ...] = ()
     edge_features: tuple[Feature, ...] = ()
+    elements: tuple[str, ...] = ()
+    notes: dict[str, str] = Field(default_factory=dict)
 
     def features(self) -> FeatureSchema:
         """The features of the graphs: what a model reads."""
@@ -133,11 +137,16 @@ class CustomSchema(Section):
                 ("smiles", self.smiles, "overrides.smiles"),
                 ("atoms and bonds", self.vocabulary, "overrides.vocabulary"),
             ]
-        directed = {True: "yes", False: "no", None: "as each graph says"}[self.directed]
+        directed = {True: "yes", False: "no", None: "as each graph says"}[self.directed] + self._note("directed")
         table += [("directed", directed, "overrides.directed"), ("weight", self.weight or "none", "overrides.weight")]
-        table += [("node feature", _feature_text(each), "overrides.node_features") for each in self.node_features]
-        table += [("edge feature", _feature_text(each), "overrides.edge_features") for each in self.edge_features]
+        for level, features in (("node", self.node_features), ("edge", self.edge_features)):
+            key = f"{level}_features"
+            texts = [_feature_text(each) + self._note(f"{key}.{each.name}") for each in features]
+            table += [(f"{level} feature", text, f"overrides.{key}") for text in texts]
         return table
+
+    def _note(self, name: str) -> str:
+        return f" ({self.notes[name]})" if name in self.notes else ""
 
     def _split_text(self) -> str:
         if self.split.kind == "column":

@@ -11,6 +11,7 @@ import pytest
 
 from egt.errors import DataError
 from egt.sources.custom.formats.tables import Tables, column_of_texts, read_table
+from egt.sources.custom.opening import read_raw
 
 CSV = "name,mass,element\na,1.5,Na\nb,NA,\nc,-2,K\n"
 
@@ -51,7 +52,7 @@ def test_a_line_of_the_wrong_length_is_a_problem_in_its_place(tmp_path: Path) ->
     [
         (b"", "empty"),
         (b"a,a\n1,2\n", r"\['a'\] appear more than once"),
-        (b"a,b\n\xff\xfe,2\n", "not UTF-8"),
+        (b"a,b\n\x81\x8d,2\n", "not UTF-8"),
         (b'a,b\n"1,2\n', "quote"),
     ],
 )
@@ -178,3 +179,17 @@ def test_large_round_numbers_are_numbers() -> None:
 def test_a_decimal_comma_where_the_comma_is_free() -> None:
     np.testing.assert_equal(column_of_texts(["1,5", "-2", "", "3,25e2"], decimal_comma=True), [1.5, -2, np.nan, 325])
     assert column_of_texts(["1,5", "1.5"], decimal_comma=True).tolist() == ["1,5", "1.5"], "two spellings: no guess"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "cp1252", "utf-8-sig"])
+def test_encodings_of_spreadsheets(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "a.csv").write_bytes("smiles;größe\r\nCCO;1,5\r\nCC;2,5\r\n".encode(encoding))
+    columns = read_table(tmp_path / "a.csv").columns
+    assert list(columns) == ["smiles", "größe"]
+    assert columns["größe"].tolist() == [1.5, 2.5]
+
+
+def test_molecules_of_rdkit_and_rows_without_one() -> None:
+    chem = pytest.importorskip("rdkit.Chem")
+    raw = read_raw([chem.MolFromSmiles("OCC"), None, "CCN"])
+    assert raw.table["smiles"].tolist() == ["CCO", None, "CCN"]

@@ -14,7 +14,7 @@
 
 namespace egt {
 
-// Hands out pieces of one block of memory that only grows; `start` begins anew with all of it free, for pieces whose
+// Hands out pieces of one block of memory that only grows; `start` begins again with all of it free, for pieces whose
 // padded sizes add up to `floats`. A sanitizer sees a write between two pieces.
 class Scratch {
   public:

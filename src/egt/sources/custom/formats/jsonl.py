@@ -178,6 +178,7 @@ def _raw_graph(content: dict[str, Any]) -> RawGraph:
         edge_columns=with_mask_split(_with_targets(edges, content, "edge_targets", num_edges), "edges"),
         directed=directed,
         queries=queries,
+        names=tuple(number_of or ()),
     )
 
 

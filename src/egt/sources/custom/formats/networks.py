@@ -190,6 +190,7 @@ def _raw_graph(graph: Any) -> RawGraph:
         nodes=with_mask_split(_columns([data for _, data in graph.nodes(data=True)], "node"), "nodes"),
         edge_columns=with_mask_split(_columns([data for _, _, data in edges], "edge"), "edges"),
         directed=bool(graph.is_directed()),
+        names=tuple(str(node) for node in number_of),
     )
 
 

@@ -5,14 +5,17 @@ A line that does not fit is kept as a problem, in place.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import logging
 import re
+import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,6 +39,7 @@ from egt.sources.custom.raw import (
     objects,
     one_or_many,
 )
+from egt.sources.molecules import require_rdkit
 
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 DELIMITERS = ",;\t|"
@@ -45,6 +49,7 @@ MISSING_TEXTS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 _CODE = re.compile(r"[+-]?(0\d+|\d{16,})")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
+_BLOCK = 2**20
 csv.field_size_limit(2**31 - 1)
 
 logger = logging.getLogger(__name__)
@@ -63,14 +68,16 @@ class Table:
 class Tables(Format):
     """A table with a row for each molecule, or SMILES alone."""
 
-    what = f"a table of molecules ({', '.join(TABLE_SUFFIXES)}, or a pandas or Polars frame), or SMILES"
+    what = f"a table of molecules ({', '.join(TABLE_SUFFIXES)}, or a pandas or Polars frame), SMILES or RDKit molecules"
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Whether this is a file with such a name, a frame, or a list of texts."""
+        """Whether this is a file with such a name, a frame, or molecules."""
         if isinstance(data, Path):
             return data.is_file() and data.name.lower().endswith(TABLE_SUFFIXES)
-        return is_frame(data) or (not isinstance(data, str) and bool(one_or_many(data, _is_text)))
+        if is_frame(data):
+            return True
+        return data is not None and not isinstance(data, str) and bool(one_or_many(data, _is_molecule))
 
     @staticmethod
     def read(data: Any) -> RawData:
@@ -79,18 +86,22 @@ class Tables(Format):
             return molecules_of(read_table(data), str(data), digest_of_files([data]))
         if is_frame(data):
             return molecules_of(table_of_frame(data), "frame")
-        texts = [str(text) for text in one_or_many(data, _is_text)]
-        return molecules_of(Table({"smiles": column_of_values(texts, "SMILES")}, len(texts), {}), "SMILES")
+        texts = [_smiles_of(molecule) for molecule in one_or_many(data, _is_molecule)]
+        return molecules_of(Table({"smiles": objects(texts)}, len(texts), {}), "SMILES")
 
 
 @contextmanager
 def open_text(path: Path) -> Iterator[IO[str]]:
-    """Open a plain or gzipped UTF-8 file; whatever goes wrong while it is read is a `DataError`."""
+    """Open a plain or gzipped text file; whatever goes wrong while it is read is a `DataError`."""
     try:
         opener = gzip.open if path.suffix.lower() == ".gz" else open
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+        with opener(path, "rb") as content:
+            encoding = encoding_of(content)
+        if encoding == "cp1252":
+            logger.warning("%s is not UTF-8; it is read as Windows-1252 (older Excel): check names with accents", path)
+        with opener(path, "rt", encoding=encoding, newline="") as file:
             yield file
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
         raise DataError(f"{path}: not UTF-8 text ({error}); save the file as UTF-8") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{path}: damaged gzip file ({error}); copy it again") from error
@@ -98,9 +109,25 @@ def open_text(path: Path) -> Iterator[IO[str]]:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
+def encoding_of(file: IO[bytes] | gzip.GzipFile) -> str:
+    """How a text is written: UTF-16 says so in its first bytes, else UTF-8 or, if that is impossible, Windows-1252."""
+    start = file.read(2)
+    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "utf-16"
+    decoder, part = codecs.getincrementaldecoder("utf-8")(), start
+    try:
+        while part:
+            decoder.decode(part)
+            part = file.read(_BLOCK)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return "cp1252" if b"\0" not in part else "utf-8-sig"  # whose error then says where it is wrong
+    return "utf-8-sig"
+
+
 def read_table(path: Path) -> Table:
     """Read a CSV, TSV or Parquet file; it may have no rows."""
-    return _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
+    return _read_parquet(path) if path.suffix.lower() == ".parquet" else read_delimited(path)
 
 
 def is_frame(data: object) -> bool:
@@ -134,13 +161,35 @@ def molecules_of(table: Table, where: str, digest: str = "") -> RawData:
     )
 
 
-def _is_text(data: object) -> bool:
-    return isinstance(data, str)
+def molecule_blocks(path: Path, size: int) -> Iterator[RawData]:
+    """The molecules of a large text file, `size` rows at a time, each block as data of its own."""
+    first_row = 0
+    for table in table_blocks(path, size):
+        raw = molecules_of(table, str(path), f"{path} from row {first_row}")
+        yield replace(raw, first_row=first_row)
+        first_row += table.num_rows
 
 
-def _read_csv(path: Path) -> Table:
-    problems: dict[int, str] = {}
-    rows: list[list[str]] = []
+def _is_molecule(data: object) -> bool:
+    """Whether this is a SMILES string, an RDKit molecule (found without importing RDKit), or None for a missing one."""
+    return isinstance(data, str) or data is None or hasattr(data, "GetNumAtoms")
+
+
+def _smiles_of(molecule: Any) -> str | None:
+    if molecule is None or isinstance(molecule, str):
+        return molecule
+    text: str = require_rdkit().MolToSmiles(molecule)
+    return text
+
+
+def read_delimited(path: Path) -> Table:
+    """Read a text file of columns; the delimiter is taken from its first line."""
+    [table] = table_blocks(path)
+    return table
+
+
+def table_blocks(path: Path, size: int = sys.maxsize) -> Iterator[Table]:
+    """The rows of a text file of columns, `size` at a time; at least one block, which may have no rows."""
     with open_text(path) as file:
         first = file.readline()
         # Spreadsheets may name the delimiter in a line of its own.
@@ -153,27 +202,50 @@ def _read_csv(path: Path) -> Table:
             header = [name.strip() for name in next(reader, [])]
             if not header:
                 raise DataError(f"{path}: the file is empty; its first line must name the columns")
-            blank = 0
-            for cells in reader:
-                if not cells:
-                    blank += 1
-                    continue
-                if len(header) == 1:  # a blank line is an empty cell here, unless the file ends with it
-                    rows += [[""]] * blank
-                blank = 0
-                if len(cells) != len(header):
-                    line = reader.line_num + skipped
-                    problems[len(rows)] = f"{path.name} line {line}: {len(cells)} fields, the header has {len(header)}"
-                    cells = [""] * len(header)
-                rows.append(cells)
+            lines = _lines(reader, header)
+            block = list(islice(lines, size))
+            while True:
+                following = list(islice(lines, size))
+                yield _table(block, header, path, skipped, decimal_comma=delimiter == ";")
+                if not following:
+                    return
+                block = following
         except csv.Error as error:
             raise DataError(f"{path} line {reader.line_num + skipped}: {error}; is a quote left open?") from error
+
+
+Line = tuple[int, list[str]]
+"""The number of a line and its cells."""
+
+
+def _lines(reader: Any, header: list[str]) -> Iterator[Line]:
+    """The lines below the header that are rows."""
+    blank = 0
+    for cells in reader:
+        if not cells:
+            blank += 1
+            continue
+        if len(header) == 1:  # a blank line is an empty cell here, unless the file ends with it
+            yield from ((reader.line_num, [""]) for _ in range(blank))
+        blank = 0
+        yield reader.line_num, cells
+
+
+def _table(lines: Sequence[Line], header: list[str], path: Path, skipped: int, *, decimal_comma: bool) -> Table:
+    problems: dict[int, str] = {}
+    rows: list[list[str]] = []
+    for line, cells in lines:
+        if len(cells) != len(header):
+            given, there = len(cells), len(header)
+            problems[len(rows)] = f"{path.name} line {line + skipped}: {given} fields, the header has {there}"
+            cells = [""] * len(header)
+        rows.append(cells)
     cells_of = list(zip(*rows, strict=True)) if rows else [()] * len(header)
     # Spreadsheets leave empty columns without a name at the right.
     kept = [k for k, name in enumerate(header) if name or any(cells_of[k])]
     _check_header([header[k] for k in kept], str(path))
     # Where the comma is free, it is the decimal sign of many countries.
-    columns = {header[k]: column_of_texts(cells_of[k], decimal_comma=delimiter == ";") for k in kept}
+    columns = {header[k]: column_of_texts(cells_of[k], decimal_comma=decimal_comma) for k in kept}
     return Table(columns, len(rows), problems)
 
 

@@ -220,6 +220,7 @@ def _raw_graph(
         nodes=with_mask_split(nodes[row].columns, "nodes"),
         edge_columns=with_mask_split(edges[row].columns, "edges"),
         queries=queries,
+        names=() if node_names is None else names,
     )
 
 

@@ -1,4 +1,9 @@
-"""How much heat flows from node to node in a given time."""
+"""How much heat flows from node to node in a given time: an input for egt.
+
+Installed (`pip install .`), it works wherever a part is named:
+
+    egt train data.csv --target y --set "model.pair_inputs+={kind: heat_kernel, times: [0.5, 2.0]}"
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,79 @@
+"""`egt report`: runs beside the paper, their curves and predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from egt.cli.output import Bars, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from egt.reporting.results import Result
+
+Flag = Parameter(negative="")
+_SHOWN = ("data", "model", "measure", "ours", "seeds", "paper", "marks")
+"""Columns that fit into a terminal; files have all of them."""
+
+
+def report(
+    *runs: Path,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    predictions: Annotated[bool, Flag] = False,
+    readme: Path | None = None,
+    keep: Path | None = None,
+    json: Annotated[bool, Flag] = False,
+) -> None:
+    """Report finished runs: tables beside the paper's, learning curves, and plots of predictions.
+
+    Args:
+        runs: Run folders, folders of them, or result files.
+        output: The folder to write to: report.html, report.md, results.csv, runs.csv and a page for each run.
+        predictions: Plot the predictions of benchmark runs as well; of your own data they always are.
+        readme: The README whose table of results is made again.
+        keep: A folder to keep the results in, as ROW/seedK/result.json; run it on the machine of the runs.
+        json: Print one JSON object as the last line.
+    """
+    from egt.errors import DataError
+    from egt.reporting.record import keep_record, read_records
+    from egt.reporting.report import as_json, write_report
+    from egt.reporting.results import collect, sheets
+
+    if not runs:
+        raise DataError("give the folder of a run, or of several: egt report runs/paper")
+    records, unfinished = read_records(runs)
+    results = collect(records)
+    if keep is not None:
+        for record in records:
+            say(f"kept {keep_record(record, keep)}")
+    if readme is not None:
+        _write_readme(readme, results)
+    if output is not None:
+        with Bars(shown=not json) as bars:
+            files = write_report(results, unfinished, output, predictions=predictions, watch=bars)
+        say(f"wrote {output / 'report.html'} and {len(files) - 1} more files")
+    if json:
+        print_json({"results": as_json(results), "unfinished": [str(path) for path in unfinished]})
+        return
+    for sheet in (sheet.plain().only(_SHOWN) for sheet in sheets(results)):
+        print_table(sheet.title, sheet.columns, sheet.rows)
+        for note in sheet.notes:
+            say(f"- {note}")
+    for path in unfinished:
+        say(f"not finished: {path}")
+    if not records:
+        say("there is no finished run")
+
+
+def _write_readme(readme: Path, results: list[Result]) -> None:
+    from egt.errors import DataError
+    from egt.reporting.page import write_page
+    from egt.reporting.report import with_readme_table
+
+    try:
+        text = readme.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{readme}: cannot be read ({error.strerror})") from error
+    write_page(readme, with_readme_table(text, results, str(readme)))
+    say(f"made the table of {readme}")

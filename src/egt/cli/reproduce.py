@@ -1,0 +1,123 @@
+"""`egt reproduce`: the tables of the paper, row by row."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from egt.cli.output import Bars, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from egt.reproduce.rows import Order, RowRun
+    from egt.reproduce.run import Estimate, Summary
+
+Many = Parameter(consume_multiple=True, negative="")
+Flag = Parameter(negative="")
+
+
+def reproduce(
+    table: str,
+    *,
+    rows: Annotated[tuple[str, ...], Many] = (),
+    seeds: int = 4,
+    budget: float | None = None,
+    epochs: int | None = None,
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
+    start: Annotated[str | None, Parameter(name="--from")] = None,
+    out: Annotated[Path, Parameter(alias="-o")] = Path("runs", "paper"),
+    dry_run: Annotated[bool, Flag] = False,
+    json: Annotated[bool, Flag] = False,
+) -> None:
+    """Run the rows of a table of the paper, a few seeds each; what is done is skipped, what was stopped goes on.
+
+    Several machines with a common folder (--out) share the runs without doing one twice. `egt report OUT` makes the
+    tables.
+
+    Args:
+        table: medium, pcqm, transfer, variants or steps.
+        rows: Rows by name, pattern (`zinc-*`) or part of the name (`gcn`); all except the baselines by default.
+        seeds: How many seeds of each row.
+        budget: Minutes of training for each run; epochs, schedule and at last data are cut, and the report says so.
+        epochs: Epochs of each run, with the schedule scaled; the report says so.
+        settings: Settings to change in all rows, as path=value.
+        start: For transfer: the trained model to start from, instead of training it first.
+        out: The folder of the runs: OUT/ROW/seed0, seed1, ...
+        dry_run: Only show what would run, with parameters, memory and time.
+        json: Print one JSON object as the last line.
+    """
+    from egt.cli.train import show_log
+    from egt.execution.processes import is_first
+    from egt.reproduce.rows import Order
+    from egt.reproduce.run import estimates
+    from egt.reproduce.run import reproduce as run_all
+
+    order = Order(table, out, rows, seeds, budget, epochs, settings, start)
+    if dry_run:
+        _show_plan(order, estimates(order), json)
+        return
+    show_log(is_first())
+    with Bars() as bars:
+        summary = run_all(order, tell=_tell, watch=bars)
+    _show_summary(order, summary, json)
+
+
+def _tell(run: RowRun, what: str) -> None:
+    say(f"{run.row.name}, seed {run.seed}: {what} in {run.folder}")
+
+
+def _show_plan(order: Order, found: list[Estimate], json: bool) -> None:
+    if json:
+        print_json({"table": order.table, "runs": [_as_json(each) for each in found]})
+        return
+    rows = []
+    for each in (each for each in found if each.run.seed == 0):
+        seeds = [other for other in found if other.run.row.name == each.run.row.name]
+        left = sum(1 for other in seeds if other.state != "done")
+        rows.append((each.run.row.name, f"{left} of {len(seeds)}", *_needs(each, left)))
+        if each.error:
+            say(f"{each.run.row.name}: {each.error}")
+    columns = ("row", "to do", "parameters", "memory", "epochs", "s/epoch", "hours")
+    print_table(f"egt reproduce {order.table}: what would run here", columns, rows)
+    hours = sum(
+        each.plan.seconds_per_epoch * each.plan.epochs / 3600 for each in found if each.plan and each.state != "done"
+    )
+    say(f"{hours:,.1f} hours of training on this machine, in {order.out}")
+
+
+def _needs(each: Estimate, runs: int) -> tuple[str, ...]:
+    plan = each.plan
+    if plan is None:
+        return ("-",) * 5
+    return (
+        f"{plan.parameters:,}",
+        f"{plan.peak_memory_bytes / 1e9:.1f} GB",
+        f"{plan.epochs:,.0f}",
+        f"{plan.seconds_per_epoch:,.0f}",
+        f"{runs * plan.seconds_per_epoch * plan.epochs / 3600:,.1f}",
+    )
+
+
+def _as_json(each: Estimate) -> dict[str, object]:
+    from dataclasses import asdict
+
+    content = {} if each.plan is None else asdict(each.plan)
+    return {"row": each.run.row.name, "seed": each.run.seed, "state": each.state, "error": each.error, **content}
+
+
+def _show_summary(order: Order, summary: Summary, json: bool) -> None:
+    counts = {status: summary.count(status) for status in ("done", "skipped", "claimed", "waiting", "failed")}
+    for run, reason in summary.reasons.items():
+        say(f"{run.row.name}, seed {run.seed}: {summary.statuses[run]}: {reason}")
+    if json:
+        print_json({"out": str(order.out), **counts})
+    else:
+        say(
+            f"{counts['done']} runs done, {counts['skipped']} were done before, {counts['claimed']} are in other "
+            f"hands, {counts['waiting']} wait for a model to start from, {counts['failed']} failed\n"
+            f"next: egt report {order.out}"
+        )
+    if counts["failed"]:
+        sys.exit(1)

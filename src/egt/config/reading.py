@@ -1,0 +1,66 @@
+"""The settings that say how custom data is read: `overrides.KEY=VALUE`, `split=...`; the others are those of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from egt.errors import ConfigError
+from egt.files import parse_yaml
+from egt.graph import Level
+from egt.sources.custom.custom_source import CustomSource
+from egt.sources.custom.opening import open_custom
+from egt.sources.custom.schema import SplitPlan
+
+
+def as_words(settings: Sequence[str] | Mapping[str, Any]) -> list[str]:
+    """Settings as on a command line."""
+    if not isinstance(settings, Mapping):
+        return [settings] if isinstance(settings, str) else list(settings)
+    return [f"{path}={value if isinstance(value, str) else json.dumps(value)}" for path, value in settings.items()]
+
+
+def reads(setting: str) -> bool:
+    """Whether a setting concerns how custom data is read; that is decided when a run begins."""
+    return setting.startswith(("overrides.", "split=", "split."))
+
+
+def reading(settings: Sequence[str]) -> dict[str, Any]:
+    """The settings that concern how custom data is read, nested."""
+    found: dict[str, Any] = {}
+    for setting in filter(reads, settings):
+        path, _, text = setting.partition("=")
+        *sections, key = ("split.kind" if path == "split" else path).split(".")
+        place = found
+        for section in sections:
+            place = place.setdefault(section, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"--set {setting}: {section} is a single value, not a section")
+        place[key] = parse_yaml(text, f"--set {setting}") if key in ("directed", "seed", "fractions") else text
+    return found
+
+
+def open_data(data: Any, target: Sequence[str], task: Level | None, settings: Sequence[str]) -> CustomSource:
+    """Custom data as a new run reads it. Arguments as in `egt.train`; of the settings only those of reading count."""
+    asked = reading(settings)
+    return open_custom(
+        data,
+        target=list(target) or None,
+        level=task,
+        overrides=asked.get("overrides"),
+        split=_split(asked.get("split", {})),
+    )
+
+
+def _split(given: Mapping[str, Any]) -> SplitPlan | str | None:
+    """How custom data is divided: `split=scaffold` or a column, `split.seed=1`, `split.fractions=[0.7, 0.1, 0.2]`."""
+    kind = given.get("kind")
+    if not {*given} - {"kind"} and not isinstance(kind, Mapping):
+        return kind
+    try:
+        return SplitPlan.model_validate(given)
+    except ValidationError as error:
+        raise ConfigError("split has the settings kind, seed (a number) and fractions (three numbers)") from error

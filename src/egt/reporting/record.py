@@ -1,0 +1,305 @@
+"""What a run has left for a report: settings, metrics, curves, time. One JSON file, or read from a run folder."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import json
+import math
+import os
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from egt.config.load import parse_config, read_config
+from egt.config.presets import preset, starts_from
+from egt.config.run import RunConfig
+from egt.errors import ConfigError, DataError
+
+RESULT = "result.json"
+_CONFIG, _ARTIFACT, _CARD, _METRICS = "config.yaml", "artifact", "card.json", "metrics.csv"
+_TECHNICAL = {
+    ("name",),
+    ("seed",),
+    ("start",),
+    ("plugins",),
+    ("data", "num_workers"),
+    ("data", "pair_budget"),
+    ("data", "options"),
+    ("data", "train_share"),
+    ("task", "names"),
+    ("task", "class_names"),
+    ("trainer", "accelerator"),
+    ("trainer", "backend"),
+    ("trainer", "checkpoint_minutes"),
+    ("trainer", "compile"),
+    ("trainer", "devices"),
+    ("trainer", "max_epochs"),
+    ("trainer", "max_steps"),
+    ("trainer", "num_nodes"),
+    ("trainer", "recompute"),
+    ("trainer", "strategy"),
+    ("trainer", "trackers"),
+}
+"""Settings that do not change what is measured, or that are told in words of their own."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A finished run.
+
+    Fields:
+        name: of its row, else of the run.
+        preset: that it follows; "" for other runs.
+        seed: of the run.
+        config: its settings, as JSON.
+        metrics: split -> metric -> value.
+        parameters: that were learned; 0 for a rule.
+        history: a row for each epoch.
+        seconds: of training and validation, over all sessions.
+        epoch: whose weights were selected, from 0.
+        split_sizes: graphs of each split.
+        data_notes: what the card says about the data that was really used.
+        versions: of what decides a result.
+        machine: where it ran; empty where nobody wrote it down.
+        date: when it ended.
+        folder: where it was read from; "" if unknown.
+    """
+
+    name: str
+    preset: str
+    seed: int
+    config: Mapping[str, Any]
+    metrics: Mapping[str, Mapping[str, float]]
+    parameters: int = 0
+    history: Sequence[Mapping[str, float]] = ()
+    seconds: float = 0.0
+    epoch: int = 0
+    split_sizes: Mapping[str, int] = field(default_factory=dict)
+    data_notes: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    date: str = ""
+    folder: str = ""
+
+    def marks(self) -> list[str]:
+        """Why the run is not the paper's: a reduced budget, other settings, other data; each in plain words."""
+        return [*self._budget_marks(), *self._setting_marks(), *self._data_marks()]
+
+    def mark(self) -> str:
+        """The same in a few words; "" for a run as the paper's."""
+        words = [("reduced budget", self._budget_marks()), ("changed settings", self._setting_marks())]
+        words += [("substitute data", self._data_marks())]
+        return ", ".join(word for word, marks in words if marks)
+
+    @property
+    def whole(self) -> RunConfig | None:
+        """The preset that the run follows; None if there is none."""
+        try:
+            return preset(self.preset) if self.preset else None
+        except ConfigError:
+            return None
+
+    def _budget_marks(self) -> list[str]:
+        whole, trainer = self.whole, self.config.get("trainer", {})
+        if whole is None or not self.parameters:
+            return []
+        marks = []
+        for name, words in (("max_epochs", "epochs"), ("max_steps", "steps")):
+            full, own = getattr(whole.trainer, name), trainer.get(name)
+            if own is not None and full is not None and own != full:
+                marks.append(f"{own:,} of {full:,} {words}")
+            elif own is not None and full is None:
+                marks.append(f"stopped after {own:,} {words}")
+        share = self.config.get("data", {}).get("train_share", 1.0)
+        return marks + ([f"{share:.3g} of the training graphs"] if share < 1 else [])
+
+    def _setting_marks(self) -> list[str]:
+        whole = self.whole
+        if whole is None or not self.parameters:
+            return []
+        own, paper = (_flat(config.model_dump(mode="json")) for config in (config_of(self), whole))
+        scaled = any("of" in mark for mark in self._budget_marks())
+        changed = [
+            ".".join(path)
+            for path in {**own, **paper}
+            if own.get(path) != paper.get(path) and path not in _TECHNICAL and path[:2] != ("data", "custom")
+        ]
+        marks = [f"{path}={own.get(tuple(path.split('.')))}" for path in changed if not _is_scaled(path, scaled)]
+        return marks + self._start_marks()
+
+    def _start_marks(self) -> list[str]:
+        start, paper = self.config.get("start"), starts_from(self.preset)
+        if start is None:
+            return [f"from random weights, not those of {paper}"] if paper else []
+        return [] if start["name"] == paper else [f"starts from {start['name']}"]
+
+    def _data_marks(self) -> list[str]:
+        marks = ["generated graphs, not the published files"] if "Generated with seed" in self.data_notes else []
+        if "JPEG" in self.data_notes:
+            marks.append("images from JPEG files, not the original ones")
+        from egt.sources.benchmarks.benchmark import BENCHMARKS
+
+        source = self.config.get("data", {}).get("source", "")
+        if self.preset and source in BENCHMARKS:
+            sizes = BENCHMARKS.get(source).card.split_sizes
+            share = self.config.get("data", {}).get("train_share", 1.0)
+            for split, size in self.split_sizes.items():
+                expected = sizes.get(split, size)
+                if size < 0.98 * expected * (share if split == "train" else 1):
+                    marks.append(f"{size:,} of {expected:,} {split} graphs")
+        return marks
+
+    def to_json(self) -> str:
+        """What `from_json` reads."""
+        return json.dumps(asdict(self), indent=1, default=float) + "\n"
+
+    @classmethod
+    def from_json(cls, file: Path) -> RunRecord:
+        """The record in a file."""
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            return cls(**{**content, "folder": str(file.parent)})
+        except (OSError, ValueError, TypeError) as error:
+            raise DataError(f"{file}: is not the result of a run ({error})") from error
+
+
+def machine() -> dict[str, Any]:
+    """What is told about this machine."""
+    return {"processors": os.cpu_count(), "system": platform.platform(terse=True), "processor": _processor()}
+
+
+def read_records(paths: Iterable[Path]) -> tuple[list[RunRecord], list[Path]]:
+    """The finished runs below some paths, and the folders of those that have not finished.
+
+    Args:
+        paths: run folders, folders of run folders, or result files.
+    """
+    records, unfinished = [], []
+    for path in paths:
+        if not path.exists():
+            raise DataError(f"{path}: there is no such file or folder; give the folder of a run, or of several")
+        found = _results(path)
+        records += [_read(place) for place in found]
+        runs = [file.parent for file in sorted(path.rglob(_CONFIG)) if (file.parent / "checkpoints").is_dir()]
+        unfinished += [run for run in runs if not (run / _ARTIFACT).is_dir() and not (run / RESULT).is_file()]
+    return sorted(records, key=lambda record: (record.name, record.seed)), unfinished
+
+
+def read_run(folder: Path) -> RunRecord:
+    """The record of a run folder, from its artifact and metrics.csv."""
+    place = folder / _ARTIFACT if (folder / _ARTIFACT / _CARD).is_file() else folder
+    config = read_config(place / _CONFIG)
+    try:
+        card = json.loads((place / _CARD).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{place}: has no readable {_CARD} ({error}); give the folder that `egt train` wrote"
+        ) from error
+    history, data = _history(folder / _METRICS), card.get("data", {})
+    return RunRecord(
+        name=config.name,
+        preset=config.name if _is_preset(config.name) else "",
+        seed=config.seed,
+        config=config.model_dump(mode="json"),
+        metrics=card["metrics"],
+        parameters=card.get("parameters", 0),
+        history=history,
+        seconds=round(sum(row.get("seconds", 0.0) for row in history), 1),
+        epoch=data.get("epoch", 0),
+        split_sizes=data.get("card", {}).get("split_sizes", {}),
+        data_notes=data.get("card", {}).get("notes", ""),
+        versions=card.get("versions", {}),
+        date=datetime.datetime.fromtimestamp((place / _CARD).stat().st_mtime, datetime.UTC).date().isoformat(),
+        folder=str(folder),
+    )
+
+
+def write_record(record: RunRecord, folder: Path) -> None:
+    """Write the result of a run, at once."""
+    draft = folder / f".{RESULT}.{os.getpid()}"
+    draft.write_text(replace(record, folder="").to_json(), encoding="utf-8")
+    draft.replace(folder / RESULT)
+
+
+def keep_record(record: RunRecord, folder: Path) -> Path:
+    """Write a result where results are kept, FOLDER/ROW/seedK/result.json; one that is there is never replaced.
+
+    Raises:
+        DataError: there is another result of the same row and seed.
+    """
+    place = folder / record.name / f"seed{record.seed}"
+    signed = replace(record, machine=record.machine or machine(), folder="")
+    if (place / RESULT).exists():
+        if RunRecord.from_json(place / RESULT).metrics != record.metrics:
+            raise DataError(f"{place}: holds another result; keep this one in another folder, results are not replaced")
+        return place
+    place.mkdir(parents=True, exist_ok=True)
+    write_record(signed, place)
+    return place
+
+
+def config_of(record: RunRecord) -> RunConfig:
+    """The settings of a record."""
+    return parse_config(record.config, record.name)
+
+
+def _results(path: Path) -> list[Path]:
+    """Result files, and run folders that have none."""
+    if path.is_file():
+        return [path]
+    results = sorted(path.rglob(RESULT))
+    known = {file.parent for file in results}
+    cards = [file.parent for file in sorted(path.rglob(_CARD))]
+    runs = [card.parent if card.name == _ARTIFACT else card for card in cards]
+    return [*results, *(run for run in dict.fromkeys(runs) if run not in known)]
+
+
+def _read(place: Path) -> RunRecord:
+    return RunRecord.from_json(place) if place.is_file() else read_run(place)
+
+
+def _history(file: Path) -> list[dict[str, float]]:
+    if not file.is_file():
+        return []
+    with file.open(newline="") as stream:
+        return [{name: _number(value) for name, value in row.items()} for row in csv.DictReader(stream)]
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or "nan")
+    except ValueError:
+        return math.nan
+
+
+def _is_preset(name: str) -> bool:
+    try:
+        preset(name)
+    except ConfigError:
+        return False
+    return True
+
+
+def _flat(content: Mapping[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """The settings as path -> value."""
+    flat: dict[tuple[str, ...], Any] = {}
+    for name, value in content.items():
+        path = (*above, name)
+        flat |= _flat(value, path) if isinstance(value, Mapping) and path not in _TECHNICAL else {path: value}
+    return flat
+
+
+def _is_scaled(path: str, scaled: bool) -> bool:
+    """Whether a setting of the schedule only follows the length of the run."""
+    return scaled and path in ("schedule.patience", "schedule.warmup_steps", "schedule.total_steps")
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

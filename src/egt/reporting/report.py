@@ -1,0 +1,179 @@
+"""The report of some runs: a page with tables and curves, a page for each run, and the tables as Markdown and CSV."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from egt.config.load import write_config
+from egt.errors import DataError, EgtError, RunError
+from egt.reporting.charts import line_chart
+from egt.reporting.page import figure, page, table, write_page
+from egt.reporting.record import RunRecord, config_of
+from egt.reporting.results import Result, curves, results_sheet, runs_sheet, sheets
+from egt.reporting.sheet import Sheet
+from egt.sources.source import Progress
+
+_BEGIN, _END = "<!-- results: made by `egt report", "<!-- /results -->"
+_LEAD = (
+    "Means over seeds with the deviation of a sample. A mark says where a run is not the paper's: its budget, its data."
+)
+_README_COLUMNS = ("data", "model", "measure", "ours", "seeds", "paper", "parameters", "marks")
+
+
+def write_report(
+    results: Sequence[Result],
+    unfinished: Sequence[Path],
+    folder: Path,
+    *,
+    predictions: bool = False,
+    watch: Progress | None = None,
+) -> list[Path]:
+    """Write a report into a folder.
+
+    Args:
+        results: what to report.
+        unfinished: runs without a result; they are named.
+        folder: gets report.html, report.md, results.csv, runs.csv and a page for each run.
+        predictions: plot the predictions of every run whose model and data are there; of custom data always.
+        watch: is told about predictions.
+
+    Returns:
+        The files.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be written ({error.strerror}); choose another folder (-o)") from error
+    shown, every = sheets(results), runs_sheet(results)
+    files = {folder / "report.md": markdown(shown, every, unfinished), folder / "runs.csv": every.csv()}
+    main = [sheet for sheet in shown if "paper" in sheet.columns]
+    rows = [(sheet.title, *row) for sheet in main for row in sheet.rows]
+    files[folder / "results.csv"] = Sheet("", ("table", *main[0].columns), rows).csv() if main else ""
+    links = []
+    for result in results:
+        for record in result.records:
+            name = re.sub(r"[^\w.-]", "_", f"{record.name}-seed{record.seed}")
+            while folder / f"{name}.html" in files:
+                name += "x"
+            files[folder / f"{name}.html"] = run_page(record, result, predictions=predictions, watch=watch)
+            links.append((f"{record.name}, seed {record.seed}", f"{name}.html"))
+    files[folder / "report.html"] = report_page(results, shown, every, unfinished, links)
+    for file, content in files.items():
+        write_page(file, content)
+    return list(files)
+
+
+def markdown(shown: Sequence[Sheet], every: Sheet, unfinished: Sequence[Path]) -> str:
+    """The report as Markdown."""
+    parts = ["# Results\n", _LEAD + "\n", *(sheet.markdown() for sheet in (*shown, every))]
+    if unfinished:
+        parts.append("## Not finished\n\n" + "\n".join(f"- `{path}`" for path in unfinished) + "\n")
+    return "\n".join(parts)
+
+
+def report_page(
+    results: Sequence[Result],
+    shown: Sequence[Sheet],
+    every: Sheet,
+    unfinished: Sequence[Path],
+    links: Sequence[tuple[str, str]],
+) -> str:
+    """The report as an HTML page that stands alone."""
+    sections = [(sheet.title, sheet.plain().html()) for sheet in shown]
+    drawn = [(result, _curve_figures(result)) for result in results]
+    sections += [(f"Learning curves: {result.name}", figures) for result, figures in drawn if figures]
+    sections.append((every.title, every.html()))
+    if unfinished:
+        items = "".join(f"<li>{escape(str(path))}</li>" for path in unfinished)
+        sections.append(("Not finished", f"<ul>{items}</ul>"))
+    pages = "".join(f'<li><a href="{escape(file, quote=True)}">{escape(name)}</a></li>' for name, file in links)
+    return page("Results", _LEAD, [*sections, ("A page for each run", f"<ul>{pages}</ul>")])
+
+
+def run_page(record: RunRecord, result: Result, *, predictions: bool = False, watch: Progress | None = None) -> str:
+    """The page of one run: metrics, curves, predictions, settings."""
+    config = config_of(record)
+    splits = [
+        (split, name, f"{value:.6g}") for split, values in record.metrics.items() for name, value in values.items()
+    ]
+    single = Result(record.name, (record,), result.marks)
+    sections = [("Metrics", Sheet("", ("split", "metric", "value"), splits).html())]
+    if result.marks:
+        sections.append(
+            ("Not the paper's run", "<ul>" + "".join(f"<li>{escape(m)}</li>" for m in result.marks) + "</ul>")
+        )
+    sections += [("How it learned", figures)] if (figures := _curve_figures(single)) else []
+    if record.parameters and (predictions or config.data.custom is not None):
+        sections += _prediction_sections(record, watch)
+    facts = [
+        ("parameters", f"{record.parameters:,}"),
+        ("graphs", ", ".join(f"{split} {size:,}" for split, size in record.split_sizes.items())),
+        ("epochs", f"{len(record.history)}, weights of epoch {record.epoch + 1}"),
+        ("training time", f"{record.seconds:,.0f} s"),
+        ("data", record.data_notes),
+        ("machine", ", ".join(str(value) for value in record.machine.values())),
+        ("versions", ", ".join(f"{name} {number}" for name, number in record.versions.items())),
+        ("date", record.date),
+    ]
+    sections.append(("What was run", table(("what", "value"), [fact for fact in facts if fact[1]])))
+    sections.append(("Settings", f"<pre>{escape(write_config(config))}</pre>"))
+    return page(f"{record.name}, seed {record.seed}", f"{result.measure.title}: {single.values[0]:.6g}", sections)
+
+
+def readme_table(results: Sequence[Result]) -> str:
+    """The results as the table of a README; without any, a sentence that says so."""
+    if not results:
+        return "No run has been finished yet; [docs/reproducing.md](docs/reproducing.md) says how to make them.\n"
+    whole = results_sheet("", sorted(results, key=lambda result: (result.data, result.name)))
+    return whole.only(_README_COLUMNS).markdown(level=0)
+
+
+def with_readme_table(text: str, results: Sequence[Result], where: str) -> str:
+    """The text of a README whose table of results, between its two marks, is made again."""
+    begin = text.find(_BEGIN)
+    end = text.find(_END, begin)
+    if begin < 0 or end < 0:
+        raise DataError(f"{where}: there is no table of results; put {_BEGIN} RUNS --readme` --> and {_END} around it")
+    start = text.index("\n", begin) + 1
+    return f"{text[:start]}\n{readme_table(results)}\n{text[end:]}"
+
+
+def as_json(results: Sequence[Result]) -> list[dict[str, object]]:
+    """The results for other programs."""
+    rows = []
+    for result in results:
+        paper = result.place[1].paper if result.place else None
+        measure = result.measure
+        rows.append(
+            {
+                "row": result.name,
+                "metric": measure.metric,
+                "split": measure.split,
+                "mean": result.score.value,
+                "deviation": result.score.deviation,
+                "seeds": [record.seed for record in result.records],
+                "paper": None if paper is None else [paper.value, paper.deviation],
+                "marks": list(result.marks),
+            }
+        )
+    return json.loads(json.dumps(rows))  # type: ignore[no-any-return]
+
+
+def _curve_figures(result: Result) -> str:
+    figures = [figure(line_chart(series, "epoch", name), name) for name, series in curves(result).items()]
+    return f'<div class="row">{"".join(figures)}</div>' if figures else ""
+
+
+def _prediction_sections(record: RunRecord, watch: Progress | None) -> list[tuple[str, str]]:
+    from egt.reporting.answers import plots, read_answers, worst
+
+    try:
+        answers = read_answers(Path(record.folder), watch=watch)
+    except EgtError as error:
+        return [("Predictions", f"<p>{escape(str(error))}</p>")]
+    rows = worst(answers)
+    return [("Predictions on the test split", plots(answers)), (rows.title, rows.html())]

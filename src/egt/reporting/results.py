@@ -1,0 +1,223 @@
+"""Runs beside the paper: the mean over seeds, its deviation, and a plain mark where a run is not the paper's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean, stdev
+
+from egt.reporting.paper import TABLES, Measure, PaperRow, Score, Table, find_row
+from egt.reporting.record import RunRecord, config_of
+from egt.reporting.sheet import Sheet
+
+_LOWER_IS_BETTER = ("mae", "rmse", "loss")
+_COLUMNS = ("data", "model", "measure", "ours", "seeds", "paper", "parameters", "trained", "time a run", "marks")
+
+
+@dataclass(frozen=True)
+class Result:
+    """The runs of one row, or of one name, that were made in the same way.
+
+    Fields:
+        name: of the row.
+        records: its runs, one per seed.
+        marks: what makes them differ from the paper's; empty if nothing does.
+    """
+
+    name: str
+    records: tuple[RunRecord, ...]
+    marks: tuple[str, ...]
+
+    @cached_property
+    def place(self) -> tuple[Table, PaperRow] | None:
+        """Where the paper has it."""
+        return find_row(self.name) if self.records[0].preset else None
+
+    @property
+    def measure(self) -> Measure:
+        """What is reported: the paper's measure, or the metric that decides for the task."""
+        if self.place is not None:
+            return self.place[1].measure
+        metrics, metric = self.records[0].metrics, config_of(self.records[0]).task.deciding_metric
+        split = "test" if metric in metrics.get("test", {}) else "val"
+        return Measure(metric, f"{split} {metric}", split, metric not in _LOWER_IS_BETTER, decimals=4)
+
+    @property
+    def values(self) -> list[float]:
+        """The measure of each run, in the paper's unit."""
+        measure = self.measure
+        found = [record.metrics.get(measure.split, {}).get(measure.metric, math.nan) for record in self.records]
+        return [value * measure.factor for value in found]
+
+    @property
+    def score(self) -> Score:
+        """The mean over seeds, and their deviation (of a sample: over n - 1)."""
+        values = self.values
+        return Score(fmean(values), stdev(values) if len(values) > 1 else None)
+
+    @property
+    def model(self) -> str:
+        """What the row is called."""
+        return self.place[1].model if self.place else self.name
+
+    @property
+    def data(self) -> str:
+        """The data and the size of models."""
+        if self.place is not None:
+            return self.place[1].column.title
+        return str(self.records[0].config["data"]["source"]).rpartition("/")[2]
+
+
+def collect(records: Sequence[RunRecord]) -> list[Result]:
+    """The results of some runs: seeds of the same row together, unless they were made in different ways."""
+    groups: dict[tuple[str, tuple[str, ...]], dict[int, RunRecord]] = {}
+    for record in records:
+        groups.setdefault((record.name, tuple(record.marks())), {}).setdefault(record.seed, record)
+    return [Result(name, tuple(runs.values()), marks) for (name, marks), runs in groups.items()]
+
+
+def sheets(results: Sequence[Result]) -> list[Sheet]:
+    """The tables of the paper that have results, each with the other models of its columns, then all other runs."""
+    found = []
+    for table in TABLES.values():
+        names = [row.name for row in table.rows]
+        chosen = [
+            result for result in results if result.place and result.name in names and _is_home(result, table, results)
+        ]
+        chosen.sort(key=lambda result: names.index(result.name))
+        if chosen:
+            found += [results_sheet(table.title, chosen), *_beside(chosen)]
+    rest = [result for result in results if result.place is None]
+    return found + ([results_sheet("Other runs", rest)] if rest else [])
+
+
+def runs_sheet(results: Sequence[Result]) -> Sheet:
+    """One line for each run: nothing is averaged, nothing left out."""
+    columns = (
+        "row",
+        "seed",
+        "measure",
+        "value",
+        "validation",
+        "epochs",
+        "best epoch",
+        "seconds",
+        "date",
+        "egt",
+        "marks",
+    )
+    rows = []
+    for result in results:
+        measure = result.measure
+        for record, value in zip(result.records, result.values, strict=True):
+            validation = record.metrics.get("val", {}).get(measure.metric, math.nan) * measure.factor
+            rows.append(
+                (
+                    result.name,
+                    str(record.seed),
+                    measure.title,
+                    f"{value:.6g}",
+                    f"{validation:.6g}",
+                    str(len(record.history)),
+                    str(record.epoch + 1) if record.history else "-",
+                    f"{record.seconds:.0f}",
+                    record.date or "-",
+                    record.versions.get("egt", "-"),
+                    "; ".join(result.marks) or "-",
+                )
+            )
+    return Sheet("Every run", columns, rows)
+
+
+def _is_home(result: Result, table: Table, results: Sequence[Result]) -> bool:
+    """Whether a row that several tables have belongs here: where variants of it were run, else where it is first."""
+    assert result.place is not None
+    home = result.place[0]
+    if home is table:
+        return True
+    siblings = {row.name for row in table.rows} - {row.name for row in home.rows}
+    column = result.place[1].column.title
+    return any(
+        other.name in siblings and other.place is not None and other.place[1].column.title == column
+        for other in results
+    )
+
+
+def results_sheet(title: str, results: Sequence[Result]) -> Sheet:
+    """Results beside the paper's, one line each; marks and known doubts about printed numbers are told below."""
+    reasons = list(dict.fromkeys("; ".join(result.marks) for result in results if result.marks))
+    rows = [_row(result, reasons) for result in results]
+    doubts = dict.fromkeys(
+        f"{result.data}, {result.model}: {note}" for result in results if result.place for note in result.place[1].notes
+    )
+    return Sheet(title, _COLUMNS, rows, (*(f"[{k}] {reason}" for k, reason in enumerate(reasons, 1)), *doubts))
+
+
+def _row(result: Result, reasons: Sequence[str]) -> tuple[str, ...]:
+    measure, record = result.measure, result.records[0]
+    paper = result.place[1].paper if result.place else None
+    seconds = fmean(each.seconds for each in result.records)
+    return (
+        result.data,
+        result.model,
+        f"{measure.title} {'↑' if measure.higher_is_better else '↓'}",
+        measure.text(result.score),
+        str(len(result.records)),
+        measure.text(paper) if paper else "-",
+        f"{record.parameters:,}" if record.parameters else "-",
+        _length(record),
+        _clock(seconds),
+        f"{record.mark()} [{reasons.index('; '.join(result.marks)) + 1}]" if result.marks else "-",
+    )
+
+
+def _length(record: RunRecord) -> str:
+    return f"{len(record.history):,} epochs" if record.history else "-"
+
+
+def _clock(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _beside(results: Sequence[Result]) -> list[Sheet]:
+    """For each column with results: ours, the paper's, and the other models of its table, best first."""
+    by_column: dict[str, list[Result]] = {}
+    for result in results:
+        by_column.setdefault(result.data, []).append(result)
+    return [_ranking(chosen) for chosen in by_column.values()]
+
+
+def _ranking(results: Sequence[Result]) -> Sheet:
+    assert results[0].place is not None
+    column = results[0].place[1].column
+    measure = column.measure
+    rows: list[tuple[Score, str, str, str]] = []
+    for result in results:
+        assert result.place is not None
+        rows.append((result.score, f"**{result.model}**", "ours", result.records[0].mark() or "-"))
+        if result.place[1].paper is not None and not result.place[1].model.endswith("(ours)"):
+            rows.append((result.place[1].paper, result.model, "paper", "-"))
+    rows += [(score, model, "paper", "-") for model, score in column.others.items()]
+    rows.sort(key=lambda row: row[0].value, reverse=measure.higher_is_better)
+    title = f"{column.title}: beside the other models of the paper's table ({measure.title})"
+    return Sheet(title, ("model", "score", "from", "marks"), [(m, measure.text(s), f, k) for s, m, f, k in rows])
+
+
+def curves(result: Result) -> dict[str, Mapping[str, Sequence[float]]]:
+    """What happened over the epochs of a row: the losses of its first seed, and the metric of all seeds."""
+    first, metric = result.records[0], f"val_{result.measure.metric}"
+    losses = {
+        name: [row[key] for row in first.history]
+        for name, key in (("training", "train_loss"), ("validation", "val_loss"))
+        if first.history and key in first.history[0]
+    }
+    scores = {
+        f"seed {record.seed}": [row[metric] for row in record.history]
+        for record in result.records
+        if record.history and metric in record.history[0]
+    }
+    return {name: series for name, series in (("loss", losses), (metric.removeprefix("val_"), scores)) if series}

@@ -1,0 +1,67 @@
+"""SDF files: molecules with their properties as columns. RDKit reads them."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from egt.errors import DataError
+from egt.sources.custom.formats.tables import Table, column_of_texts, molecules_of
+from egt.sources.custom.raw import FORMATS, Format, RawData, digest_of_files, objects
+from egt.sources.molecules import require_rdkit
+
+SUFFIXES = (".sdf", ".sdf.gz")
+
+
+@FORMATS.register("sdf")
+class Sdf(Format):
+    """A file of molecules with properties, as databases and drawing programs write it."""
+
+    what = f"molecules with properties ({', '.join(SUFFIXES)})"
+
+    @staticmethod
+    def fits(data: Any) -> bool:
+        """Whether this is a file with such a name."""
+        return isinstance(data, Path) and data.is_file() and data.name.lower().endswith(SUFFIXES)
+
+    @staticmethod
+    def read(data: Any) -> RawData:
+        """The molecules as SMILES (three-dimensional coordinates are not used), properties as columns."""
+        return molecules_of(read_sdf(data), str(data), digest_of_files([data]))
+
+
+def read_sdf(path: Path) -> Table:
+    """The column `smiles`, `name` where a molecule has one, and the properties in the order in which they appear."""
+    smiles: list[str | None] = []
+    names: list[str | None] = []
+    rows: list[dict[str, str]] = []
+    problems: dict[int, str] = {}
+    for number, molecule in enumerate(_molecules(path)):
+        if molecule is None:
+            problems[number] = f"{path.name}: molecule {number + 1} cannot be read"
+        smiles.append(None if molecule is None else _smiles(molecule))
+        names.append((molecule.GetProp("_Name").strip() or None) if molecule is not None else None)
+        rows.append({} if molecule is None else {key: molecule.GetProp(key) for key in molecule.GetPropNames()})
+    if not rows:
+        raise DataError(f"{path}: there is no molecule in this file")
+    columns = {"smiles": objects(smiles)} | ({"name": objects(names)} if any(names) else {})
+    for key in dict.fromkeys(key for row in rows for key in row):
+        if key.lower() not in ("smiles", "name"):
+            columns[key] = column_of_texts([row.get(key, "") for row in rows])
+    return Table(columns, len(rows), problems)
+
+
+def _molecules(path: Path) -> Iterator[Any]:
+    chem = require_rdkit()
+    try:
+        with chem.rdBase.BlockLogs(), (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
+            yield from chem.ForwardSDMolSupplier(file)
+    except (OSError, EOFError, RuntimeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read as SDF ({error})") from error
+
+
+def _smiles(molecule: Any) -> str:
+    text: str = require_rdkit().MolToSmiles(molecule)
+    return text

@@ -1,0 +1,85 @@
+"""Molecules that are there more than once: in several splits, which flatters a score, or with different labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.sources.custom.division import Codes
+from egt.sources.molecules import require_rdkit
+from egt.sources.source import SPLITS
+
+MOST_COMPARED = 20_000
+"""Of more rows the SMILES are compared as they are written: to read them would take minutes."""
+_BITS = np.array([1, 2, 4, 0])
+"""The bit of each split; -1, in no split, is the last one."""
+_SEVERAL = np.array([False, False, False, True, False, True, True, True])
+"""Whether some bits are several splits."""
+
+
+def repeats(
+    smiles: Sequence[str], targets: NDArray[np.float64] | None, codes: Codes | None, *, classes: bool
+) -> list[str]:
+    """Warnings about molecules that occur more than once; none where all is well.
+
+    Args:
+        smiles: of all rows, "" where there is none.
+        targets: (R, T) labels of all rows, NaN where one is missing.
+        codes: (R,) the split of each row; None where rows are not divided.
+        classes: whether labels are classes, which differ, or numbers, which may scatter.
+    """
+    keys = _keys(smiles)
+    number_of: dict[str, int] = {}
+    numbers = np.array([number_of.setdefault(key, len(number_of)) for key in keys])
+    known = np.flatnonzero(numbers != number_of.get("", -1))
+    rows = known[np.argsort(numbers[known], kind="stable")]
+    if not len(rows):
+        return []
+    starts = np.flatnonzero(np.diff(numbers[rows], prepend=-1))  # where the rows of the next molecule begin
+    found = []
+    if codes is not None:
+        splits = np.bitwise_or.reduceat(_BITS[codes[rows]], starts)
+        shared = np.flatnonzero(_SEVERAL[splits])
+        if len(shared):
+            first = keys[rows[starts[shared[0]]]]
+            where = " and ".join(name for code, name in enumerate(SPLITS) if splits[shared[0]] & _BITS[code])
+            found.append(
+                f"{len(shared)} molecules are in several splits ({first}: {where}), which flatters the scores; remove "
+                "repetitions, or divide with --set split=scaffold"
+            )
+    if targets is not None:
+        spread = np.zeros(targets.shape[1]) if classes else _deviations(targets)
+        torn = np.flatnonzero((_ranges(targets[rows], starts) > spread).any(axis=1))
+        if len(torn):
+            how = "different labels" if classes else "labels that differ by more than the standard deviation of all"
+            first = keys[rows[starts[torn[0]]]]
+            found.append(f"{len(torn)} molecules occur more than once with {how} (as {first})")
+    return found
+
+
+def _keys(smiles: Sequence[str]) -> list[str]:
+    """One text for each molecule, the same for the same molecule."""
+    if len(smiles) > MOST_COMPARED:
+        return list(smiles)
+    chem = require_rdkit()
+    with chem.rdBase.BlockLogs():
+        molecules = [chem.MolFromSmiles(text) if text.isascii() else None for text in smiles]
+        return [
+            text if molecule is None else chem.MolToSmiles(molecule)
+            for text, molecule in zip(smiles, molecules, strict=True)
+        ]
+
+
+def _ranges(labels: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(M, T) largest minus smallest label of each molecule, 0 where there is none; its rows begin at `starts`."""
+    low = np.minimum.reduceat(np.where(np.isnan(labels), np.inf, labels), starts)
+    high = np.maximum.reduceat(np.where(np.isnan(labels), -np.inf, labels), starts)
+    ranges: NDArray[np.float64] = np.maximum(high - low, 0.0)
+    return ranges
+
+
+def _deviations(labels: NDArray[np.float64]) -> NDArray[np.float64]:
+    columns = [column[~np.isnan(column)] for column in labels.T]
+    return np.array([column.std() if len(column) else 0.0 for column in columns])

@@ -1,0 +1,240 @@
+"""Reports: means beside the paper's, marks that cannot be missed, and pages that stand alone."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from egt.cli.main import main
+from egt.config.load import override
+from egt.config.presets import preset
+from egt.errors import DataError
+from egt.reporting.axes import curve_chart, matrix_chart, parity_chart, precision_recall, roc
+from egt.reporting.record import RunRecord, read_records, write_record
+from egt.reporting.report import readme_table, with_readme_table, write_report
+from egt.reporting.results import collect, runs_sheet, sheets
+from tests.cli.runs import TINY, egt, molecules
+
+ROOT = Path(__file__).resolve().parents[2]
+FULL = {"train": 10_000, "val": 1_000, "test": 1_000}
+
+
+def record(name: str = "zinc-100k", seed: int = 0, mae: float = 0.15, settings: tuple[str, ...] = ()) -> RunRecord:
+    config = override(preset(name), [f"seed={seed}", *settings])
+    rows = [{"epoch": float(k), "train_loss": 1 / (k + 1), "val_loss": 1.1 / (k + 1), "val_mae": 1.2 / (k + 1),
+             "seconds": 20.0} for k in range(3)]  # fmt: skip
+    return RunRecord(
+        name=name,
+        preset=name,
+        seed=seed,
+        config=config.model_dump(mode="json"),
+        metrics={"val": {"mae": mae + 0.01}, "test": {"mae": mae, "num_labels": 1000.0}},
+        parameters=124_665,
+        history=rows,
+        seconds=60.0,
+        split_sizes=FULL,
+        date="2026-11-16",
+    )
+
+
+def test_seeds_are_averaged_beside_the_paper_and_its_other_models() -> None:
+    results = collect([record(seed=0, mae=0.14), record(seed=1, mae=0.16)])
+    assert len(results) == 1
+    assert results[0].score.value == pytest.approx(0.15)
+    assert results[0].score.deviation == pytest.approx(math.sqrt(2) * 0.01)
+    table, ranking = sheets(results)
+    (row,) = table.rows
+    assert row[3:6] == ("0.150 ± 0.014", "2", "0.143 ± 0.011")
+    assert row[-1] == "-"  # a run as the paper's has no mark
+    order = [cells[0] for cells in ranking.rows]
+    assert order[:4] == ["EGT", "**EGT**", "DGN", "PNA"]
+    assert order[-1] == "GAT"
+
+
+def test_runs_made_in_different_ways_are_never_averaged() -> None:
+    short = record(seed=1, mae=0.3, settings=("trainer.max_epochs=30", "schedule.patience=1"))
+    results = collect([record(seed=0), short])
+    assert [len(result.records) for result in results] == [1, 1]
+    assert results[1].marks == ("30 of 600 epochs",)  # the patience follows the epochs
+    assert any(cells[-1] == "reduced budget [1]" for cells in sheets(results)[0].rows)
+    assert "[1] 30 of 600 epochs" in sheets(results)[0].notes
+
+
+@pytest.mark.parametrize(
+    ("changes", "mark"),
+    [
+        ({"data_notes": "Generated with seed 0 (x), not the published files."}, "generated graphs, not the published"),
+        ({"data_notes": "The images are lossy JPEG files"}, "images from JPEG"),
+        ({"split_sizes": {**FULL, "test": 10}}, "10 of 1,000 test graphs"),
+    ],
+)
+def test_other_data_is_marked(changes: dict[str, object], mark: str) -> None:
+    other = replace(record(), **changes)
+    assert any(mark in each for each in other.marks())
+    assert other.mark() == "substitute data"
+
+
+def test_changed_settings_and_shares_are_marked() -> None:
+    other = record(settings=("optimizer.lr=0.01", "data.train_share=0.5"))
+    assert other.marks() == ["0.5 of the training graphs", "optimizer.lr=0.01"]
+    assert "from random weights, not those of pcqm4mv2-larger" in record("molhiv-larger").marks()
+
+
+def test_a_row_of_several_tables_stands_where_its_variants_are() -> None:
+    alone = [sheet.title for sheet in sheets(collect([record("zinc-500k")]))]
+    assert alone[0].startswith("Medium-scale")
+    beside = sheets(collect([record("zinc-500k"), record("zinc-500k-simple")]))
+    variants = next(sheet for sheet in beside if sheet.title.startswith("Variants"))
+    assert [row[1] for row in variants.rows] == ["EGT", "EGT-Simple"]
+
+
+def test_every_run_is_listed_with_its_own_number() -> None:
+    sheet = runs_sheet(collect([record(seed=k, mae=0.1 + 0.01 * k) for k in range(3)]))
+    assert [row[1] for row in sheet.rows] == ["0", "1", "2"]
+    assert [row[3] for row in sheet.rows] == ["0.1", "0.11", "0.12"]
+
+
+def test_a_report_is_written_and_read_again(tmp_path: Path) -> None:
+    for seed in range(2):
+        folder = tmp_path / "runs" / "zinc-100k" / f"seed{seed}"
+        folder.mkdir(parents=True)
+        write_record(record(seed=seed), folder)
+    records, unfinished = read_records([tmp_path / "runs"])
+    assert [each.seed for each in records] == [0, 1]
+    write_report(collect(records), [*unfinished, Path("runs/half")], tmp_path / "report")
+    page = (tmp_path / "report" / "report.html").read_text()
+    check_page(page)
+    assert "runs/half" in page
+    assert page.count("<svg") == 2
+    assert "seed 1" in page
+    with (tmp_path / "report" / "results.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert row["paper"] == "0.143 ± 0.011"
+    assert "| ZINC 100K | EGT |" in (tmp_path / "report" / "report.md").read_text()
+    check_page((tmp_path / "report" / "zinc-100k-seed1.html").read_text())
+
+
+def check_page(page: str) -> None:
+    """Stands alone, and every drawing is whole."""
+    assert not re.search(r'(src|href)="(https?:)?//', page)
+    for drawing in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
+        ElementTree.fromstring(drawing)
+
+
+@pytest.mark.parametrize("kind", ["regression", "binary", "multiclass"])
+def test_a_run_on_custom_data_gets_its_plots(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+    values = {"regression": [0.1 * k for k in range(20)], "binary": [k % 2 for k in range(20)],
+              "multiclass": ["abc"[k % 3] for k in range(20)]}[kind]  # fmt: skip
+    table = molecules(tmp_path / "data.csv", y=values)
+    split = ["split=random", "split.fractions=[0.4, 0.2, 0.4]"]
+    trained = egt(
+        capsys,
+        "train",
+        table,
+        "--target",
+        "y",
+        "--set",
+        *split,
+        *TINY,
+        "trainer.backend=plain",
+        "--out",
+        tmp_path / "run",
+    )
+    assert trained.code == 0, trained.err
+    done = egt(capsys, "report", tmp_path / "run", "-o", tmp_path / "report", "--json")
+    assert done.code == 0, done.err
+    assert done.json["results"][0]["paper"] is None
+    page = (tmp_path / "report" / "data-seed0.html").read_text()
+    check_page(page)
+    expected = {"regression": ["mean absolute error"], "binary": ["ROC curve", "Precision over recall"],
+                "multiclass": ["True class (rows)"]}[kind]  # fmt: skip
+    for words in (*expected, "Worst-predicted rows", "How it learned", "node_width: 16"):
+        assert words in page
+
+
+def test_the_readme_has_the_table_of_the_results_that_are_here() -> None:
+    """`egt report benchmarks/runs --readme README.md` makes it again."""
+    readme = (ROOT / "README.md").read_text()
+    records, _ = read_records([ROOT / "benchmarks" / "runs"])
+    assert with_readme_table(readme, collect(records), "README.md") == readme
+
+
+def test_the_table_of_a_readme_is_replaced_between_its_marks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text("# x\n\n<!-- results: made by `egt report runs --readme` -->\nold\n<!-- /results -->\n\nend\n")
+    (tmp_path / "runs").mkdir()
+    assert egt(capsys, "report", tmp_path / "runs", "--readme", readme).code == 0
+    assert "No run has been finished yet" in readme.read_text()
+    write_record(record(), tmp_path / "runs")
+    assert egt(capsys, "report", tmp_path / "runs", "--readme", readme).code == 0
+    text = readme.read_text()
+    assert "old" not in text
+    assert "| ZINC 100K | EGT | MAE ↓ | 0.150 | 1 | 0.143 ± 0.011 |" in text
+    assert text.endswith("<!-- /results -->\n\nend\n")
+    with pytest.raises(DataError, match="there is no table of results"):
+        with_readme_table("# nothing\n", [], "README.md")
+    assert readme_table([]).startswith("No run")
+
+
+def test_results_are_kept_and_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, mae in (("one", 0.15), ("two", 0.14)):
+        (tmp_path / name).mkdir()
+        write_record(record(mae=mae), tmp_path / name)
+    for _ in range(2):
+        assert egt(capsys, "report", tmp_path / "one", "--keep", tmp_path / "kept").code == 0
+    (kept,), _ = read_records([tmp_path / "kept"])
+    assert kept.metrics["test"]["mae"] == 0.15
+    assert kept.machine
+    done = egt(capsys, "report", tmp_path / "two", "--keep", tmp_path / "kept")
+    assert done.code == 2
+    assert "results are not replaced" in done.err
+
+
+def test_what_is_no_run_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "result.json").write_text("[]")
+    for words, message in (([tmp_path / "none"], "no such file"), ([], "give the folder"),
+                           ([tmp_path], "is not the result of a run")):  # fmt: skip
+        done = egt(capsys, "report", *words)
+        assert done.code == 2
+        assert message in done.err
+
+
+def test_curves_of_a_perfect_and_of_a_guessed_order() -> None:
+    labels = np.array([True, True, False, False])
+    x, y = roc(np.array([4.0, 3.0, 2.0, 1.0]), labels)
+    assert np.trapezoid(y, x) == 1.0
+    x, y = roc(np.ones(4), labels)
+    assert np.trapezoid(y, x) == 0.5
+    recall, precision = precision_recall(np.array([4.0, 1.0, 2.0, 3.0]), labels)
+    assert recall.tolist() == [0.5, 0.5, 0.5, 1.0]
+    assert precision.tolist() == pytest.approx([1.0, 0.5, 1 / 3, 0.5])
+
+
+def test_charts_show_what_they_are_given() -> None:
+    truth = np.linspace(0, 1, 3000)
+    parity = ElementTree.fromstring(parity_chart(truth, truth**2, "y"))
+    assert len([each for each in parity.iter() if each.tag.endswith("circle")]) == 2000
+    matrix = matrix_chart(np.array([[8, 2], [0, 5]]), ("<no>", "yes"))
+    assert "<no>" not in matrix
+    assert [each.text for each in ElementTree.fromstring(matrix).iter() if each.text and each.text.isdigit()] == [
+        "8", "2", "0", "5",
+    ]  # fmt: skip
+    ElementTree.fromstring(curve_chart({"a": roc(truth, truth > 0.5)}, "x", "y", diagonal=True))
+
+
+def test_the_command_exists() -> None:
+    with pytest.raises(SystemExit) as done:
+        main(["report", "--help"])
+    assert not done.value.code

@@ -1,0 +1,27 @@
+"""Elements are read from the text of a SMILES as RDKit reads them."""
+
+from __future__ import annotations
+
+import pytest
+
+from egt.sources.elements import elements_of
+
+TEXTS = [
+    "CCO", "c1ccccc1Cl", "[Fe+2]", "C[C@@H](N)C(=O)O", "[nH]1cccc1", "N[Pt](N)(Cl)Cl", "[13CH4]", "[se]1cccc1", "BrCI",
+    "[Na+].[Cl-]", "[Sc]", "OB(O)c1ccsc1", "[2H]C([2H])[2H]", "C[Si](C)(C)C", "P(=O)(F)F", "[Cu+2].[O-]S(=O)(=O)[O-]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_elements_are_those_of_rdkit(text: str) -> None:
+    chem = pytest.importorskip("rdkit.Chem")
+    assert elements_of([text]) == {atom.GetSymbol() for atom in chem.MolFromSmiles(text).GetAtoms()} - {"H"}
+
+
+def test_any_atom_is_told() -> None:
+    assert elements_of(["*CC"]) == {"*", "C"}
+    assert elements_of(["[*:1]CC"]) == {"*", "C"}
+
+
+def test_elements_of_many_molecules_together() -> None:
+    assert elements_of(["CC", "BrC", "[Fe+2]", "", "N"]) == {"C", "Br", "Fe", "N"}

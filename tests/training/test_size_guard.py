@@ -1,0 +1,51 @@
+"""A graph that is too large is refused from its size alone, with the settings under which it fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from egt import api
+from egt.config.load import override
+from egt.config.presets import preset
+from egt.errors import ConfigError
+from egt.sources.benchmarks.benchmark import BENCHMARKS
+from egt.training import run as training
+from egt.training import size_guard
+from egt.training.size_guard import check_sizes
+from tests.cli.runs import write_csv
+
+PATTERN = preset("pattern-100k")
+CARD = replace(BENCHMARKS.get(PATTERN.data.source).card, num_nodes=(10, 100.0, 200_000))
+
+
+def test_a_graph_that_is_too_large_is_refused_with_what_fits() -> None:
+    with pytest.raises(ConfigError, match=r"200,000 nodes; .*--set model\.scope=neighbors data\.layout=edge_list"):
+        check_sizes(PATTERN, CARD)
+    check_sizes(PATTERN, replace(CARD, num_nodes=(10, 100.0, 200)))
+
+
+def test_links_are_not_sent_to_lists_of_edges() -> None:
+    target = replace(CARD.target, level="link")
+    with pytest.raises(ConfigError, match="Links are asked of all pairs"):
+        check_sizes(PATTERN, replace(CARD, target=target))
+
+
+def test_nothing_is_prepared_for_a_graph_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "graph"
+    folder.mkdir()
+    ring = np.arange(60)
+    write_csv(folder / "nodes.csv", [{"node": k, "x": 0.5 * k, "y": k % 2} for k in ring.tolist()])
+    write_csv(folder / "edges.csv", [{"source": k, "target": (k + 1) % 60} for k in ring.tolist()])
+    monkeypatch.setattr(size_guard, "available_memory", lambda device: 1000)
+    monkeypatch.setattr(training, "_prepare", lambda *_: pytest.fail("graphs were prepared"))
+    with pytest.raises(ConfigError, match="a graph has 60 nodes; its 3,600 pairs need about"):
+        api.train(folder, "y", out=tmp_path / "run", progress=False)
+
+
+def test_lists_of_edges_have_no_limit_of_pairs() -> None:
+    settings = ["model.scope=neighbors", "data.layout=edge_list", "task.auxiliary=[]"]
+    check_sizes(override(PATTERN, settings), CARD)
