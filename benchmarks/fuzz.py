@@ -63,13 +63,6 @@ def table(rng: random.Random) -> str:
         *(CELLS[:4], ("0", "1"), ("0.5", "1", "2.5")),
         *(("a", "b", "c"), ("train", "val", "test"), ("0", "1", "2")),
     )
-        CELLS[:4],
-        ("0", "1"),
-        ("0.5", "1", "2.5"),
-        ("a", "b", "c"),
-        ("train", "val", "test"),
-        ("0", "1", "2"),
-    )
     kinds = [plain[0] if name == "smiles" else rng.choice(plain[1:]) for name in columns]
     if rng.random() < 0.3:
         kinds[rng.randrange(len(kinds))] = tuple(rng.sample(CELLS, rng.randint(1, 8)))
