@@ -108,3 +108,16 @@ def test_without_a_terminal_or_for_programs_nothing_is_drawn(
     assert "downloading" not in quiet.err
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert egt(capsys, "data", "prepare", "molhiv", "--json").json["graphs"] == 20
+
+
+@pytest.fixture
+def unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is published holds no molecule."""
+    monkeypatch.setattr(sys.modules[__name__], "SMILES", ["no molecule("] * 20)
+
+
+@pytest.mark.usefixtures("unreadable", "published")
+def test_data_of_which_no_row_can_be_read_is_an_error_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    done = egt(capsys, "data", "prepare", "molhiv", "--fetch")
+    assert done.code == 2
+    assert "none of its 20 rows can be read; the first: " in done.err

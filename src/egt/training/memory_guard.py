@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 
 import numpy as np
+import torch
 
 from egt.config.run import RunConfig
 from egt.encodings.store import Store
@@ -31,8 +32,8 @@ def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig
     """
     device = device_of(accelerator=config.trainer.accelerator)
     how = execution(config, device)
-    free = available_memory(device) // (num_devices(config.trainer) if device.type == "cpu" else 1)
-    check_model(config, free)
+    free = _free(config, device)
+    check_model(config)
     largest = max(int(store.sizes.max()) for store in stores.values())
     if _upper_bound(config, largest) * _SURELY_ENOUGH < free:
         return config
@@ -68,11 +69,14 @@ def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig
     return config.model_copy(update={"data": config.data.model_copy(update={"pair_budget": budget})})
 
 
-def check_model(config: RunConfig, free: int) -> None:
-    """Raise a `ConfigError` if the model and what training keeps of it do not fit into `free` bytes of memory.
+def _free(config: RunConfig, device: torch.device) -> int:
+    """Bytes that each process of a run may use."""
+    return available_memory(device) // (num_devices(config.trainer) if device.type == "cpu" else 1)
 
-    The model is not allocated.
-    """
+
+def check_model(config: RunConfig) -> None:
+    """Raise a `ConfigError` if the model and what training keeps of it do not fit into memory; it is not allocated."""
+    free = _free(config, device_of(accelerator=config.trainer.accelerator))
     parameters = num_parameters(config)
     needed = 4 * num_copies(config) * parameters
     if needed > free:

@@ -74,7 +74,7 @@ class Plan:
 def plan(config: RunConfig) -> Plan:
     """Parameters, memory and time of a run; takes some seconds, and needs no data where a card knows its sizes."""
     device = device_of(accelerator=config.trainer.accelerator)
-    check_model(config, available_memory(device))
+    check_model(config)
     sizes, degree, counts, origin = known_sizes(config)
     how = execution(config, device)
     footprint = measure_footprint(config, how, degree)

@@ -39,7 +39,7 @@ from egt.training.checks import (
     check_unused,
 )
 from egt.training.loop import loop
-from egt.training.memory_guard import fit_into_memory
+from egt.training.memory_guard import check_model, fit_into_memory
 from egt.training.run_folder import (
     ARTIFACT,
     check_not_foreign,
@@ -114,6 +114,7 @@ def train(
     with _held(folder, resume):
         begun = bool(checkpoints_of(folder).generations())
         start = None if begun else _start(config)
+        check_model(config)
         check_sizes(config, source.card)
         _keep(config, folder)  # a run that is killed from here on can be resumed without its options
         stores = _prepare(config, source, watch)
@@ -301,7 +302,6 @@ def _artifact(
     task = build_task(config, result.scale)
     found = {name: evaluate(model, task, config, stores[name]) for name in ("val", "test") if name in stores}
     metrics = {name: each.metrics for name, each in found.items()}
-
     check_learned(config, stores, metrics)
     card = source.card
     data = {
