@@ -52,7 +52,7 @@ class Run(Outcome):
         return Predictor(self.artifact)
 
     def predict(self, data: Any) -> Predictions:
-        """The predictions of the trained model for new data: see `Predictor.predict`."""
+        """Return the predictions of the trained model for new data: see `Predictor.predict`."""
         return self.model.predict(data)
 
 
@@ -142,7 +142,7 @@ class _Asked:
     out: Path | None
 
     def new(self, show: Callable[[CustomSchema], None] | None) -> tuple[Path, RunConfig, Source | None]:
-        """The folder, the configuration and, if it is open already, the data of a new run."""
+        """Return the folder, the configuration and, if it is open already, the data of a new run."""
         if not self.is_custom:
             config = self.given()
             return self.out or run_folder(config.name), config, None
@@ -156,13 +156,13 @@ class _Asked:
         return folder, self.inferred(source), source
 
     def given(self) -> RunConfig:
-        """The configuration that is given, or that of a preset."""
+        """Return the configuration that is given, or that of a preset."""
         if self.target or self.task is not None:
             raise ConfigError("--target and --task are for own data; a preset or run.yaml says what it predicts")
         return self.data if isinstance(self.data, RunConfig) else find_config(str(self.data))
 
     def inferred(self, source: CustomSource) -> RunConfig:
-        """The configuration that fits custom data."""
+        """Return the configuration that fits custom data."""
         where = str(self.path.resolve()) if self.path else "memory"
         return infer_config(source.schema, source.card, where, self.name)
 
@@ -172,7 +172,7 @@ class _Asked:
         return _stem(self.path.resolve().name) if self.path else "custom"
 
     def kept(self) -> tuple[Path, RunConfig] | None:
-        """The folder and the configuration of the run that is to be continued, if there is one."""
+        """Return the folder and the configuration of the run that is to be continued, if there is one."""
         if isinstance(self.data, RunConfig):
             return None  # it says everything; training compares it with the checkpoint
         folders = [Path("runs", "custom")]
@@ -184,7 +184,7 @@ class _Asked:
         return None
 
     def begun(self, folder: Path, config: RunConfig) -> tuple[Path, RunConfig, Source | None]:
-        """The run that was begun in a folder, checked to be the one that is asked for."""
+        """Return the run that was begun in a folder, checked to be the one that is asked for."""
         self._check_same(folder, config)
         in_memory = self.path is None and config.data.custom is not None
         return folder, config, open_source(config, self.data) if in_memory else None
@@ -236,7 +236,7 @@ def _names(target: str | Sequence[str] | None) -> list[str]:
 
 
 def _same_columns(names: Sequence[str], patterns: Sequence[str]) -> bool:
-    """Whether the patterns of a target can stand for these columns: each for some, and together for all."""
+    """Return whether the patterns of a target can stand for these columns: each for some, and together for all."""
     found = [[name for name in names if name == pattern or fnmatchcase(name, pattern)] for pattern in patterns]
     return all(found) and {name for some in found for name in some} == {*names}
 
@@ -257,7 +257,7 @@ def _check_same_start(given: StartConfig, folder: Path, config: RunConfig) -> No
 
 
 def _start_options(start: StartConfig) -> str:
-    """The options of the command line behind a start."""
+    """Return the options of the command line behind a start."""
     options = [f"--tune {start.tune}"] if start.tune != "all" else []
     options += [f"--freeze-below {start.freeze_below}"] if start.freeze_below else []
     options += ["--keep-head"] if start.keep_head else []

@@ -65,7 +65,7 @@ _PLAIN = PlainLayers()
 
 
 def feature_schema(config: ModelConfig) -> FeatureSchema:
-    """The features that the model reads."""
+    """Return the features that the model reads."""
     features: dict[str, Any] = {}
     for term in (*config.node_inputs, *config.pair_inputs):
         features |= term.features()
@@ -73,7 +73,7 @@ def feature_schema(config: ModelConfig) -> FeatureSchema:
 
 
 def preparation(config: RunConfig) -> Preparation:
-    """What has to be computed for each graph before the model can read it."""
+    """Return what has to be computed for each graph before the model can read it."""
     readers: list[Input | Objective] = [
         *config.model.node_inputs,
         *config.model.pair_inputs,
@@ -86,7 +86,7 @@ def preparation(config: RunConfig) -> Preparation:
 
 
 def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
-    """The model of a run, with fresh parameters (seed torch's generator first for a given start).
+    """Return the model of a run, with fresh parameters (seed torch's generator first for a given start).
 
     Args:
         config: the run.
@@ -119,7 +119,7 @@ def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
 
 
 def build_task(config: RunConfig, scale: TargetScale | None = None) -> Task:
-    """The task of a run: loss, metrics and decoding.
+    """Return the task of a run: loss, metrics and decoding.
 
     Args:
         config: the run.

@@ -10,7 +10,7 @@ from egt.errors import ConfigError, DataError
 
 
 def exists(path: Path | str) -> bool:
-    """Whether there is a file or folder of this name; a text that can be no name, as a long SMILES, has none."""
+    """Return whether there is a file or folder of this name; a text that can be no name, as a long SMILES, has none."""
     try:
         return Path(path).exists()
     except (OSError, ValueError):
@@ -18,7 +18,7 @@ def exists(path: Path | str) -> bool:
 
 
 def user_folder(variable: str, *default: str) -> Path:
-    """The folder that an environment variable names, else one in the home folder.
+    """Return the folder that an environment variable names, else one in the home folder.
 
     Args:
         variable: its name.
@@ -36,7 +36,7 @@ def user_folder(variable: str, *default: str) -> Path:
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """The content of a YAML text.
+    """Return the content of a YAML text.
 
     Args:
         text: of any origin.
@@ -59,7 +59,7 @@ def parse_yaml(text: str, where: str) -> Any:
 
 
 def _size(content: Any, known: dict[int, int], above: set[int]) -> int:
-    """How many values there are, those of an alias counted wherever it stands.
+    """Return how many values there are, those of an alias counted wherever it stands.
 
     Args:
         content: what was read.

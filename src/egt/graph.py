@@ -124,7 +124,7 @@ class Graph:
 
     @classmethod
     def undirected(cls, *, num_nodes: int, edge_index: ArrayLike, **fields: Any) -> Graph:
-        """A graph from undirected edges, each given once: both directions are stored with the same features.
+        """Return a graph from undirected edges, each given once: both directions are stored with the same features.
 
         Arguments are those of `Graph`; `edge_*` fields have one row per undirected edge. The opposite of edge k is
         stored at row k + (number of edges that are not self-loops before it), behind all given edges.
@@ -141,13 +141,13 @@ class Graph:
 
     @classmethod
     def trusted(cls, **fields: Any) -> Graph:
-        """A graph from arrays that are valid and read-only already: all fields are given, nothing is checked."""
+        """Return a graph from arrays that are valid and read-only already: all fields are given, nothing is checked."""
         graph = object.__new__(cls)
         graph.__dict__.update(fields)
         return graph
 
     def adjacency(self, *, weighted: bool = False, self_loops: bool = True) -> NDArray[np.float64]:
-        """The dense adjacency matrix.
+        """Return the dense adjacency matrix.
 
         Args:
             weighted: entries are the edge weights instead of 1.
@@ -164,7 +164,7 @@ class Graph:
         return matrix
 
     def permuted(self, permutation: ArrayLike) -> Graph:
-        """The same graph with its nodes renumbered: new node k is old node `permutation[k]`."""
+        """Return the same graph with its nodes renumbered: new node k is old node `permutation[k]`."""
         order = np.asarray(permutation, dtype=np.int64)
         if not np.array_equal(np.sort(order), np.arange(self.num_nodes)):
             raise GraphError(f"permutation must hold each of 0..{self.num_nodes - 1} once")

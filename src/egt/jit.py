@@ -9,7 +9,7 @@ import numba
 
 
 def compiled(signature: Any) -> Callable[[Any], Any]:
-    """A decorator: the machine code of a function, kept on disk between runs where there is a folder for it.
+    """Return a decorator: the machine code of a function, kept on disk between runs where there is a folder for it.
 
     Args:
         signature: numba's types of the result and the arguments. It is compiled at once for these.

@@ -78,7 +78,7 @@ class Registry(Generic[Entry]):
         return add
 
     def find(self, name: str) -> Entry | None:
-        """The part of this name; None if there is none, also in the installed packages."""
+        """Return the part of this name; None if there is none, also in the installed packages."""
         if name not in self._entries:
             _import_all(self._package)
         if name not in self._entries:
@@ -86,19 +86,19 @@ class Registry(Generic[Entry]):
         return self._entries.get(name)
 
     def get(self, name: str) -> Entry:
-        """The part of this name; an error names those that exist."""
+        """Return the part of this name; an error names those that exist."""
         found = self.find(name)
         if found is None:
             raise ConfigError(f"there is no {self.slot} {name!r}{self.hint(name)}")
         return found
 
     def hint(self, name: str) -> str:
-        """What may have been meant by a name that does not exist, for the end of a message."""
+        """Return what may have been meant by a name that does not exist, for the end of a message."""
         close = get_close_matches(name, self.names(), n=2)
         return f"; did you mean {' or '.join(close)}?" if close else f"; there are: {', '.join(self.names())}"
 
     def names(self) -> list[str]:
-        """All names: built-in parts first, then those of installed packages."""
+        """Return all names: built-in parts first, then those of installed packages."""
         _import_all(self._package)
         _import_plugins()
         return list(self._entries)
@@ -136,7 +136,7 @@ def _distribution(point: Any) -> str:
 
 
 def _home(entry: object) -> str:
-    """Where a part is defined."""
+    """Return where a part is defined."""
     return f"{getattr(entry, '__module__', '')}.{getattr(entry, '__qualname__', entry)}"
 
 
@@ -165,7 +165,7 @@ class Part(Section):
 
     @classmethod
     def of_kind(cls, kind: str) -> Self:
-        """The part of this kind in this slot, with its default settings."""
+        """Return the part of this kind in this slot, with its default settings."""
         part: Self = cls.registry.get(kind)()
         return part
 

@@ -121,7 +121,7 @@ def find_artifact(path: str | Path) -> Path:
 
 
 def weights_sha256(path: Path) -> str:
-    """The checksum of the weights of an artifact, as its card has it."""
+    """Return the checksum of the weights of an artifact, as its card has it."""
     checksum: str = _read_card(path)["sha256"][WEIGHTS]
     return checksum
 
@@ -197,14 +197,14 @@ def _with_nulls(metrics: Any) -> Any:
 
 
 def _with_nans(metrics: Any) -> Any:
-    """What `_with_nulls` took, where it is used."""
+    """Return what `_with_nulls` took, where it is used."""
     if isinstance(metrics, Mapping):
         return {name: _with_nans(value) for name, value in metrics.items()}
     return math.nan if metrics is None else metrics
 
 
 def versions() -> dict[str, str]:
-    """The versions of what decides a result."""
+    """Return the versions of what decides a result."""
     found = {"egt": __version__}
     for name in ("torch", "numpy", "rdkit"):
         try:
@@ -258,7 +258,7 @@ def _are_numbers(values: Any, count: int) -> bool:
 
 
 def _card_sha256(card: Mapping[str, Any]) -> str:
-    """The checksum of a card that does not have it yet, however its JSON is laid out."""
+    """Return the checksum of a card that does not have it yet, however its JSON is laid out."""
     return hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
 
 

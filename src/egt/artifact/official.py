@@ -74,7 +74,7 @@ def import_official(
     new_head: int | None = None,
     attend_padding: bool = False,
 ) -> Artifact:
-    """An artifact from the authors' weights.
+    """Return an artifact from the authors' weights.
 
     Args:
         checkpoint: their `model_state` file, the folder that holds it, or the same tensors as safetensors.
@@ -107,7 +107,7 @@ def find_settings(checkpoint: Path) -> OfficialSettings:
 
 
 def with_padding_attended(config: RunConfig) -> RunConfig:
-    """The run with the authors' padding behavior of virtual nodes, on the layout where padding exists."""
+    """Return the run with the authors' padding behavior of virtual nodes, on the layout where padding exists."""
     readout = config.model.readout
     if not readout.added_nodes():
         return config
@@ -117,7 +117,7 @@ def with_padding_attended(config: RunConfig) -> RunConfig:
 
 
 def read_weights(file: Path) -> dict[str, Tensor]:
-    """The tensors of a state_dict, from safetensors or a torch file; a pickle is never run."""
+    """Return the tensors of a state_dict, from safetensors or a torch file; a pickle is never run."""
     try:
         if file.suffix == ".safetensors":
             return safetensors.torch.load_file(file)
@@ -143,7 +143,7 @@ def official_config(
     names: tuple[str, ...] | None = None,
     new_head: int | None = None,
 ) -> RunConfig:
-    """The run that these weights belong to: sizes from the tensors' shapes, the rest from the settings."""
+    """Return the run that these weights belong to: sizes from the tensors' shapes, the rest from the settings."""
     shape = _Shapes(weights)
     num_outputs = new_head or shape.of(f"mlp_layers.{shape.num_linears - 1}.weight")[0]
     names = names or tuple(f"target_{k}" for k in range(num_outputs))
@@ -183,7 +183,7 @@ def official_config(
 
 
 def convert(weights: Weights, config: RunConfig, where: str = "state_dict") -> dict[str, Tensor]:
-    """The authors' tensors under our names and in our channel order.
+    """Return the authors' tensors under our names and in our channel order.
 
     Tensors that nothing in our model reads (the edge update behind the last layer) are left out; any other name that
     does not belong to an EGT is an error.
@@ -205,7 +205,7 @@ def convert(weights: Weights, config: RunConfig, where: str = "state_dict") -> d
 
 
 def build_names(config: RunConfig) -> list[tuple[str, torch.Size]]:
-    """Names and shapes of the tensors of a run's model, without allocating them."""
+    """Return names and shapes of the tensors of a run's model, without allocating them."""
     with torch.device("meta"):
         return [(name, tensor.shape) for name, tensor in build_model(config).state_dict().items()]
 

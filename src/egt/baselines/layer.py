@@ -19,7 +19,7 @@ class LayerPart(Part):
     registry: ClassVar[Registry[type[LayerPart]]] = Registry("layer", __package__)
 
     def module(self, model: ModelConfig) -> nn.Module:
-        """One layer with fresh parameters."""
+        """Return one layer with fresh parameters."""
         raise NotImplementedError(f"{type(self).__name__} does not say what it computes (method `module`)")
 
     def check(self, run: RunConfig) -> None:

@@ -65,7 +65,7 @@ class GraphBatch:
         return self.layout.num_graphs
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> GraphBatch:
-        """The batch on another device."""
+        """Return the batch on another device."""
         device = torch.device(device)
 
         def move(value: Any) -> Any:

@@ -71,10 +71,10 @@ class Layout(Protocol):
         """The flat rows of nodes i and j in the node channel, each (pairs...)."""
 
     def to(self, device: torch.device) -> Self:
-        """The same layout with its indices on another device."""
+        """Return the same layout with its indices on another device."""
 
     def with_virtual(self, num_virtual: int) -> tuple[Self, Tensor, Tensor]:
-        """The layout with virtual nodes in front of each graph, and where the old rows go.
+        """Return the layout with virtual nodes in front of each graph, and where the old rows go.
 
         Returns:
             The new layout; the flat position there of each old node; the same of each old pair.
@@ -96,19 +96,19 @@ class Layout(Protocol):
         """`sum_j A_ij V_j`. A: (pairs..., H), V: (nodes..., H, d_k). Returns (nodes..., H, d_k)."""
 
     def per_node(self, x: Tensor) -> Tensor:
-        """A value per graph, (B, ...), handed to each of its nodes: broadcasts to (nodes..., ...)."""
+        """Return a value per graph, (B, ...), handed to each of its nodes: broadcasts to (nodes..., ...)."""
 
     def mean_nodes(self, h: Tensor) -> Tensor:
-        """The mean over the real, non-virtual nodes of each graph. h: (nodes..., d). Returns (B, d)."""
+        """Return the mean over the real, non-virtual nodes of each graph. h: (nodes..., d). Returns (B, d)."""
 
     def virtual_nodes(self, h: Tensor) -> Tensor:
-        """The virtual nodes of each graph. h: (nodes..., d). Returns (B, q, d)."""
+        """Return the virtual nodes of each graph. h: (nodes..., d). Returns (B, q, d)."""
 
     def with_virtual_rows(self, h: Tensor, rows: Tensor) -> Tensor:
         """Replace the virtual nodes of h by `rows`, (B, q, d); the inverse of `virtual_nodes`."""
 
     def node_rows(self, h: Tensor) -> Tensor:
-        """The real nodes of all graphs in order, virtual ones left out. h: (nodes..., d). Returns (M, d)."""
+        """Return the real nodes of all graphs in order, virtual ones left out. h: (nodes..., d). Returns (M, d)."""
 
 
 def masked_softmax(logits: Tensor, allowed: Tensor | None, dim: int) -> Tensor:
@@ -133,7 +133,7 @@ class Arrangement(Protocol):
         """Arrays (N, N, ...) of all graphs, by name, as (pairs..., ...)."""
 
     def rows(self, index: Array, k: int) -> Array:
-        """Where the pairs `index` (2, R) of graph k stand in the flat edge channel."""
+        """Return where the pairs `index` (2, R) of graph k stand in the flat edge channel."""
 
 
 class DenseArrangement:

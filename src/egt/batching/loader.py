@@ -53,7 +53,7 @@ class _Plans(Sampler[Plan]):
 def step_loader(
     samples: Sequence[Sample], plans: Sequence[Plan], layout: LayoutName, num_workers: int = 0
 ) -> DataLoader[list[GraphBatch]]:
-    """A loader of the micro-batches of each plan, in order, whatever the number of workers.
+    """Return a loader of the micro-batches of each plan, in order, whatever the number of workers.
 
     Args:
         samples: prepared graphs.

@@ -89,7 +89,7 @@ class Packed:
         return [part.unflatten(0, run) for part, run in zip(parts, self.runs, strict=True)]
 
     def _pairs(self, x: Tensor) -> list[Tensor]:
-        """The runs of a pair tensor, each (graphs, n, n, ...)."""
+        """Return the runs of a pair tensor, each (graphs, n, n, ...)."""
         parts = x.split([count * size * size for count, size in self.runs])
         return [part.unflatten(0, (count, size, size)) for part, (count, size) in zip(parts, self.runs, strict=True)]
 

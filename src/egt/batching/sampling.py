@@ -85,7 +85,7 @@ def check_budget(sizes: IntArray, layout: LayoutName, pair_budget: int | None) -
 
 
 def padded_share(groups: Iterable[IntArray]) -> float:
-    """The share of pair cells that is padding when each group is padded to its largest graph.
+    """Return the share of pair cells that is padding when each group is padded to its largest graph.
 
     groups: the sizes of the graphs of each group.
     """
@@ -139,13 +139,13 @@ class Sampling:
         return -(-num_batches // self.accumulate)
 
     def epoch(self, epoch: int, start: int = 0) -> Epoch:
-        """The steps of an epoch from position `start` on."""
+        """Return the steps of an epoch from position `start` on."""
         batches = self._batches(epoch)
         steps = _cut(batches, self.accumulate)[start:]
         return Epoch(self, steps)
 
     def _batches(self, epoch: int) -> list[IntArray]:
-        """All batches of an epoch, over all processes."""
+        """Return all batches of an epoch, over all processes."""
         order = permutation(len(self.sizes), self.seed, epoch)
         if self.mode == "exact":
             return _cut(order, self.batch_size)
@@ -175,7 +175,7 @@ class Epoch(Sequence[list[IntArray]]):
     @overload
     def __getitem__(self, index: slice) -> list[list[IntArray]]: ...
     def __getitem__(self, index: int | slice) -> list[IntArray] | list[list[IntArray]]:
-        """What this process computes for a step."""
+        """Return what this process computes for a step."""
         if isinstance(index, slice):
             return [self[k] for k in range(*index.indices(len(self)))]
         how, micro_batches = self.sampling, []

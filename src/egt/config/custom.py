@@ -37,7 +37,7 @@ _PATIENCE = 30
 
 
 def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, seed: int = 0) -> RunConfig:
-    """The run that fits the user's data.
+    """Return the run that fits the user's data.
 
     Args:
         schema: what the columns of the data mean.
@@ -76,7 +76,7 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
 def custom_model(
     features: FeatureSchema, target: TargetSchema, largest: int, *, neighbors: bool = False
 ) -> ModelConfig:
-    """A small model for these features and this target.
+    """Return a small model for these features and this target.
 
     Args:
         features: what its nodes and edges have.
@@ -147,7 +147,7 @@ def _schedule(validated: bool) -> SchedulePart:
 
 
 def _constant() -> tuple[NodeInput, ...]:
-    """What enters the node channel where nodes have no features."""
+    """Return what enters the node channel where nodes have no features."""
     from egt.inputs.constant import Constant
 
     return (Constant(),)

@@ -24,7 +24,7 @@ from egt.tasks.task import TaskPart
 
 
 def read_config(path: Path) -> RunConfig:
-    """The run described by a YAML file."""
+    """Return the run described by a YAML file."""
     try:
         content = parse_yaml(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError as error:
@@ -39,7 +39,7 @@ def read_config(path: Path) -> RunConfig:
 
 
 def parse_config(content: Mapping[str, Any], where: str) -> RunConfig:
-    """A checked run; all errors at once, each with its path in the configuration."""
+    """Return a checked run; all errors at once, each with its path in the configuration."""
     try:
         return RunConfig.model_validate(migrate(content))
     except ValidationError as error:
@@ -47,7 +47,7 @@ def parse_config(content: Mapping[str, Any], where: str) -> RunConfig:
 
 
 def _missing_plugins(content: Mapping[str, Any]) -> str:
-    """Which packages with parts of this run are not there, for the end of a message."""
+    """Return which packages with parts of this run are not there, for the end of a message."""
     named = content.get("plugins")
     names = [name for name in named if isinstance(name, str)] if isinstance(named, list | tuple) else []
     missing = [name for name in names if not _importable(name)]
@@ -59,12 +59,12 @@ def _importable(package: str) -> bool:
 
 
 def write_config(config: RunConfig) -> str:
-    """The whole configuration as YAML; `read_config` gives it back unchanged."""
+    """Return the whole configuration as YAML; `read_config` gives it back unchanged."""
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
 def find_config(name_or_path: str) -> RunConfig:
-    """A preset by its name, or a YAML file by its path."""
+    """Return a preset by its name, or a YAML file by its path."""
     path = Path(name_or_path)
     if path.suffix in {".yaml", ".yml"} or (exists(path) and path.is_file()):
         return read_config(path)
@@ -74,7 +74,7 @@ def find_config(name_or_path: str) -> RunConfig:
 
 
 def override(config: RunConfig, settings: Sequence[str], where: str = "--set") -> RunConfig:
-    """The run with some settings replaced, each given as `path=value` (`optimizer.lr=1e-3`).
+    """Return the run with some settings replaced, each given as `path=value` (`optimizer.lr=1e-3`).
 
     `path+=value` adds an entry to a list. Another `kind` of task, schedule or readout keeps the settings it shares.
 
@@ -192,7 +192,7 @@ def _line(problem: ErrorDetails, location: tuple[str, ...], names: list[str]) ->
 
 
 def _names_beside(section: type[Section], location: Sequence[str]) -> list[str]:
-    """The settings of the section that holds the last part of `location`."""
+    """Return the settings of the section that holds the last part of `location`."""
     for part in location[:-1]:
         inner = _sections(section.model_fields[part]) if part in section.model_fields else []
         named = [found for found in inner if _kind(found) in location]
@@ -219,7 +219,7 @@ _GONE = ("target_mean", "target_std")
 
 
 def migrate(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings of a run, from whichever version; those of this version come back unchanged."""
+    """Return the settings of a run, from whichever version; those of this version come back unchanged."""
     data = content.get("data")
     if not isinstance(data, Mapping) or "own_schema" not in data or "custom" in data:
         return content
@@ -231,7 +231,7 @@ def migrate(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _with_classes(task: Any, schema: Any) -> Any:
-    """The names of two classes were in the schema alone."""
+    """Fill in the names of two classes, which were in the schema alone."""
     if not isinstance(task, Mapping) or not isinstance(schema, Mapping) or len(schema.get("classes") or ()) != 2:
         return task
     return {"class_names": schema["classes"], **task} if task.get("kind") == "binary" else task

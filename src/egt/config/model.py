@@ -84,7 +84,7 @@ class ModelConfig(Section):
         return (*self.node_inputs, *self.pair_inputs, self.readout, *((self.layer,) if self.layer else ()))
 
     def norm(self, width: int) -> nn.LayerNorm:
-        """A LayerNorm as all of this model are."""
+        """Return a LayerNorm as all of this model are."""
         from torch import nn
 
         return nn.LayerNorm(width, eps=self.norm_eps)

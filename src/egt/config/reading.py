@@ -24,12 +24,12 @@ def as_words(settings: Sequence[str] | Mapping[str, Any]) -> list[str]:
 
 
 def reads(setting: str) -> bool:
-    """Whether a setting concerns how custom data is read; that is decided when a run begins."""
+    """Return whether a setting concerns how custom data is read; that is decided when a run begins."""
     return setting.startswith(("overrides.", "split=", "split."))
 
 
 def reading(settings: Sequence[str]) -> dict[str, Any]:
-    """The settings that concern how custom data is read, nested."""
+    """Return the settings that concern how custom data is read, nested."""
     found: dict[str, Any] = {}
     for setting in filter(reads, settings):
         path, _, text = setting.partition("=")

@@ -35,7 +35,7 @@ class Encoding(Protocol):
         """False for a result that is cheaper to compute than to keep on disk."""
 
     def __call__(self, graph: Graph) -> Array:
-        """The encoding of one graph."""
+        """Return the encoding of one graph."""
 
 
 @runtime_checkable
@@ -43,11 +43,11 @@ class Joinable(Protocol):
     """An encoding that can serve several inputs with different settings at once."""
 
     def join(self, other: Any) -> Encoding:
-        """An encoding with what both give."""
+        """Return an encoding with what both give."""
 
 
 def merged(encodings: Iterable[Encoding]) -> tuple[Encoding, ...]:
-    """One encoding for each name, whatever number of inputs asks for it.
+    """Return one encoding for each name, whatever number of inputs asks for it.
 
     Raises:
         ConfigError: two inputs want an encoding with different settings, and it cannot serve both.
@@ -121,7 +121,7 @@ class Preparation:
         ]
 
     def _all_fit(self, graphs: Sequence[Graph]) -> bool:
-        """Whether the schema accepts all graphs: asked once for their features, one graph below another."""
+        """Return whether the schema accepts all graphs: asked once for their features, one graph below another."""
         names = ("node_categories", "node_values", "edge_categories", "edge_values")
         try:
             rows = {name: np.concatenate([getattr(graph, name) for graph in graphs]) for name in names}

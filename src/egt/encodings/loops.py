@@ -24,7 +24,7 @@ _VECTOR, _MATRIX = numba.float64[::1], numba.float64[:, ::1]
 
 @compiled(numba.float64(_MATRIX, numba.float64[:], numba.float64[:]))
 def _sign(weights: Matrix, u: Vector, v: Vector) -> float:
-    """The sign of one pair of vectors, by the rule of `canonical_signs`."""
+    """Return the sign of one pair of vectors, by the rule of `canonical_signs`."""
     for w in range(len(weights)):
         for kind in range(4):
             moment = size = 0.0
@@ -54,7 +54,7 @@ def signs_of_pairs(weights: Matrix, u: Matrix, v: Matrix) -> Vector:
 
 @compiled(numba.float32[:, ::1](_MATRIX, _MATRIX, _VECTOR, _MATRIX, numba.int64))
 def encode_triplets(weights: Matrix, u: Matrix, s: Vector, v: Matrix, rank: int) -> NDArray[np.float32]:
-    """The encoding (N, 2 rank) of K triplets, from large to small; what is missing, or is noise, is zero."""
+    """Return the encoding (N, 2 rank) of K triplets, from large to small; what is missing, or is noise, is zero."""
     num_nodes = len(u)
     encoding = np.zeros((num_nodes, 2 * rank), np.float32)
     for k in range(len(s)):
@@ -92,7 +92,7 @@ _EDGES, _ENCODING = numba.int64[:, ::1], numba.float32[:, ::1]
 def encode_symmetric(
     num_nodes: int, edges: NDArray[np.int64], entries: Vector, rank: int
 ) -> tuple[bool, NDArray[np.float32]]:
-    """Whether the adjacency matrix is symmetric, and if so its encoding (N, 2 rank).
+    """Return whether the adjacency matrix is symmetric, and if so its encoding (N, 2 rank).
 
     The matrix has `entries[e]` for the edge `edges[0, e] -> edges[1, e]`, and ones on its diagonal. The weights of the
     sign rule are ones, degrees and sums of degrees.
@@ -118,7 +118,7 @@ def encode_symmetric(
 
 @compiled(numba.uint8[:, ::1](numba.int64, numba.int64[:, ::1], numba.int64))
 def hop_distances(num_nodes: int, edges: NDArray[np.int64], max_hops: int) -> NDArray[np.uint8]:
-    """The hop distances (N, N) of the graph with edges `edges[0, e] -> edges[1, e]`; `max_hops + 1` if farther.
+    """Return the hop distances (N, N) of the graph with edges `edges[0, e] -> edges[1, e]`; `max_hops + 1` if farther.
 
     `reach[i]` is the set of nodes within k steps of i. One more step gives
     `reach'[i] = reach[i] | union of reach[j] over edges i -> j`, and what is new in it is at distance k + 1.

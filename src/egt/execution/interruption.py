@@ -53,7 +53,7 @@ class Interruption:
 
 @contextmanager
 def ending_at_once(where: str) -> Iterator[None]:
-    """A signal ends this process with a message and exit code 1, even in a call that never comes back to Python.
+    """Yield a signal ends this process with a message and exit code 1, even in a call that never comes back to Python.
 
     Python's own handlers wait for such a call, as for other processes that may never come. A thread does not.
 

@@ -39,7 +39,7 @@ class Processes:
         return self.rank == 0
 
     def gather(self, value: T) -> list[T]:
-        """The values of all processes, in order of rank, the same in each."""
+        """Return the values of all processes, in order of rank, the same in each."""
         if self.count == 1:
             return [value]
         from torch import distributed
@@ -49,7 +49,7 @@ class Processes:
         return values
 
     def total(self, *values: float) -> list[float]:
-        """The sums of plain numbers over all processes, the same in each."""
+        """Return the sums of plain numbers over all processes, the same in each."""
         if self.count == 1:
             return list(values)
         import torch
@@ -115,7 +115,7 @@ def leave_processes() -> None:
 
 
 def _first_machine() -> str:
-    """The first machine of a Slurm job: "node[07-09,12]" is node07."""
+    """Return the first machine of a Slurm job: "node[07-09,12]" is node07."""
     names = os.environ.get("SLURM_STEP_NODELIST", os.environ.get("SLURM_NODELIST", "127.0.0.1"))
     return re.sub(r"\[([^,\-\]]*)[^\]]*\]", r"\1", names).split(",")[0]
 
@@ -138,7 +138,7 @@ def device_of(processes: Processes = ALONE, accelerator: str = "auto") -> torch.
 
 
 def num_devices(settings: TrainerConfig) -> int:
-    """How many processes train on this machine."""
+    """Return how many processes train on this machine."""
     import torch
 
     if settings.devices != "auto":
@@ -147,12 +147,12 @@ def num_devices(settings: TrainerConfig) -> int:
 
 
 def has_cuda(settings: TrainerConfig) -> bool:
-    """Whether a run computes on NVIDIA GPUs."""
+    """Return whether a run computes on NVIDIA GPUs."""
     import torch
 
     return torch.cuda.is_available() and settings.accelerator in ("auto", "gpu", "cuda")
 
 
 def share_of_batch(config: RunConfig) -> int:
-    """The most graphs of a batch that one process computes."""
+    """Return the most graphs of a batch that one process computes."""
     return -(-config.data.batch_size // (num_devices(config.trainer) * config.trainer.num_nodes))

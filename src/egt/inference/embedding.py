@@ -45,7 +45,7 @@ class Embedding:
 
 
 def embeddings(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> list[Embedding]:
-    """The embeddings of prepared graphs, in their order. Virtual nodes are left out of nodes and pairs."""
+    """Return the embeddings of prepared graphs, in their order. Virtual nodes are left out of nodes and pairs."""
     found: dict[int, Embedding] = {}
     for numbers, channels in _encoded(model, config, samples):
         parts = split_rows(model.readout(channels), rows_per_graph(samples, numbers, config.model.level))
@@ -56,7 +56,7 @@ def embeddings(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> list
 
 
 def _encoded(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> Iterator[tuple[IntArray, Channels]]:
-    """The numbers of the graphs of each batch, and their final channels."""
+    """Yield the numbers of the graphs of each batch, and their final channels."""
     sizes = graph_sizes(samples)
     if not len(sizes):
         return
@@ -98,6 +98,6 @@ def _flat(*indices: Tensor, like: Tensor) -> list[Tensor]:
 
 
 def _of_each(rows: Tensor, graph: Tensor, num_graphs: int) -> list[NDArray[Any]]:
-    """The rows of each graph; they are in the order of the graphs."""
+    """Return the rows of each graph; they are in the order of the graphs."""
     counts = torch.bincount(graph, minlength=num_graphs).tolist()
     return [part.cpu().numpy() for part in rows.split(counts)]

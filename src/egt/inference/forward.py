@@ -38,7 +38,7 @@ def forward(
     in_step: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[IntArray, GraphBatch, Tensor]]:
-    """The outputs of a model for all samples, or for the share of one of several processes.
+    """Yield the outputs of a model for all samples, or for the share of one of several processes.
 
     Args:
         model: on the device that computes.
@@ -86,7 +86,7 @@ def forward(
 
 
 def graphs_at_once(batch_size: int, layout: LayoutName) -> int:
-    """How many graphs at most are computed at once without gradients, within the budget of pairs.
+    """Return how many graphs at most are computed at once without gradients, within the budget of pairs.
 
     That budget says nothing about lists of edges: they are taken as in training.
     """
@@ -94,13 +94,13 @@ def graphs_at_once(batch_size: int, layout: LayoutName) -> int:
 
 
 def evaluation_budget(pair_budget: int | None, sizes: IntArray) -> int:
-    """The most pairs that are computed at once without gradients: those of a single graph if it has more."""
+    """Return the most pairs that are computed at once without gradients: those of a single graph if it has more."""
     return max(pair_budget or PAIRS_AT_ONCE, int(sizes.max()) ** 2)
 
 
 @contextmanager
 def evaluating(model: EGT) -> Iterator[None]:
-    """The model in evaluation mode and without gradients; afterwards it is as it was."""
+    """Yield the model in evaluation mode and without gradients; afterwards it is as it was."""
     was_training = model.training
     model.eval()
     try:
@@ -111,7 +111,7 @@ def evaluating(model: EGT) -> Iterator[None]:
 
 
 def rows_per_graph(samples: Sequence[Sample], numbers: IntArray, level: str) -> list[int]:
-    """How many rows of the output belong to each graph of a batch."""
+    """Return how many rows of the output belong to each graph of a batch."""
     graphs = [samples[k].graph for k in numbers.tolist()]
     if level == "graph":
         return [1] * len(graphs)

@@ -74,7 +74,7 @@ class Predictions(Sequence[Prediction]):
     @overload
     def __getitem__(self, index: slice) -> Predictions: ...
     def __getitem__(self, index: int | slice) -> Prediction | Predictions:
-        """One answer, or some of them."""
+        """Return one answer, or some of them."""
         if isinstance(index, slice):
             return Predictions(self.config, self._answers[index])
         return self._answers[index]
@@ -127,7 +127,7 @@ class Predictions(Sequence[Prediction]):
             raise RunError(f"{path}: cannot be written ({error.strerror}); choose another file (-o)") from error
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The table as a pandas data frame."""
+        """Return the table as a pandas data frame."""
         try:
             import pandas
         except ImportError as error:
@@ -169,5 +169,5 @@ class Predictions(Sequence[Prediction]):
 
 
 def join(parts: Sequence[Predictions]) -> Predictions:
-    """The predictions of one model for several inputs, one after another."""
+    """Return the predictions of one model for several inputs, one after another."""
     return Predictions(parts[0].config, (answer for part in parts for answer in part))

@@ -72,7 +72,7 @@ class Predictor:
         self.task = build_task(self.config, TargetScale.from_json(artifact.data.get("scale")))
 
     def predict(self, data: Any, *, keep: Sequence[str] = (), watch: Progress | None = None) -> Predictions:
-        """The predictions for new data, one per row, in the order of the input. No file is written.
+        """Return the predictions for new data, one per row, in the order of the input. No file is written.
 
         Args:
             data: SMILES strings, RDKit molecules (None for a row without one), `Graph`s, the path of a file or folder,
@@ -93,7 +93,7 @@ class Predictor:
         keep: Sequence[str] = (),
         watch: Progress | None = None,
     ) -> Iterator[Predictions]:
-        """The predictions for a text file of molecules, part by part: its size does not matter.
+        """Yield the predictions for a text file of molecules, part by part: its size does not matter.
 
         Args:
             path: of a .csv, .csv.gz, .tsv or .tsv.gz file.
@@ -127,7 +127,7 @@ class Predictor:
         return self._predict(source, split, watch, keep=keep, with_truth=True)
 
     def evaluate(self, data: Any = "test", *, of: Any = None, watch: Progress | None = None) -> dict[str, float]:
-        """The metrics on a split of the data that the model was trained on, or on new data with its targets.
+        """Return the metrics on a split of the data that the model was trained on, or on new data with its targets.
 
         Args:
             data: the name of a split ("train", "val", "test"), or whatever `predict` takes.
@@ -137,7 +137,7 @@ class Predictor:
         return self.evaluation(data, of=of, watch=watch).metrics
 
     def evaluation(self, data: Any = "test", *, of: Any = None, watch: Progress | None = None) -> Evaluation:
-        """What `evaluate` gives, with the loss and the metrics of each of several targets (`by_target`)."""
+        """Return what `evaluate` gives, with the loss and the metrics of each of several targets (`by_target`)."""
         with reading(watch):
             if isinstance(data, str) and data in SPLITS:
                 source, split = open_source(self.config, of), data
@@ -151,7 +151,7 @@ class Predictor:
         return evaluate(self.model, self.task, self.config, store, watch, self.processes)
 
     def encode(self, data: Any, *, watch: Progress | None = None) -> list[Embedding | None]:
-        """What the model makes of each graph of new data before its head: see `Embedding`.
+        """Return what the model makes of each graph of new data before its head: see `Embedding`.
 
         Args:
             data: as for `predict`.
@@ -246,7 +246,7 @@ class _Beside:
         self.columns = {} if self.source is None else self.source.kept(keep)
 
     def __call__(self, row: int, graph: Graph | None) -> dict[str, Any]:
-        """The fields of its `Prediction`."""
+        """Return the fields of its `Prediction`."""
         truth = None if graph is None or self.level is None else getattr(graph, f"{self.level}_targets")
         return {
             "smiles": None if self.smiles is None else self.smiles[row],
@@ -263,7 +263,7 @@ def load(
     processes: Processes = ALONE,
     set: Sequence[str] | Mapping[str, Any] = (),
 ) -> Predictor:
-    """A trained model from an artifact, or from a run folder that holds one.
+    """Return a trained model from an artifact, or from a run folder that holds one.
 
     Args:
         path: of the artifact or the run folder.
@@ -318,7 +318,7 @@ def _counting(watch: Progress, before: int, total: int) -> Progress:
 
 
 def _rows(part: Prepared) -> list[int]:
-    """The rows of some records in order; each has either a graph or an error."""
+    """Return the rows of some records in order; each has either a graph or an error."""
     rows = sorted({*part.rows, *(problem.row for problem in part.problems)})
     if len(rows) != part.num_records:
         raise DataError(f"{part.num_records} rows were given, but {len(rows)} were read")

@@ -21,7 +21,7 @@ from egt.sources.source import ALL, Progress, Source
 def open_source(
     config: RunConfig, data: Any = None, *, fetch: bool = False, progress: Progress | None = None
 ) -> Source:
-    """The data that a run is trained and evaluated on, divided as its configuration says.
+    """Return the data that a run is trained and evaluated on, divided as its configuration says.
 
     Args:
         config: the run.
@@ -64,7 +64,7 @@ def open_new(config: RunConfig, data: Any, overrides: Mapping[str, Any] | None =
 
 
 def reading_schema(config: RunConfig) -> CustomSchema:
-    """How new files are read: as the custom data of the run was, or as the card of its benchmark says."""
+    """Return how new files are read: as the custom data of the run was, or as the card of its benchmark says."""
     if config.data.custom is not None:
         return config.data.custom
     from egt.sources.benchmarks.benchmark import BENCHMARKS

@@ -71,7 +71,7 @@ def predict_to_file(
 
 
 def complete_rows(path: Path) -> tuple[int, int, list[str]]:
-    """Where the last complete row of a CSV file ends, how many there are below the header, and the header."""
+    """Return where the last complete row of a CSV file ends, how many there are below the header, and the header."""
     position = end = count = quotes = 0
     header = b""
     with path.open("rb") as file:

@@ -56,6 +56,6 @@ class Degrees:
             raise ConfigError(f"Degrees: max_degree is {self.max_degree}; it must be at least 1")
 
     def __call__(self, graph: Graph) -> NDArray[np.int64]:
-        """The degrees (N, 2): column 0 counts edges i -> j, column 1 edges j -> i."""
+        """Return the degrees (N, 2): column 0 counts edges i -> j, column 1 edges j -> i."""
         counts = [np.bincount(ends, minlength=graph.num_nodes) for ends in graph.edge_index]
         return np.minimum(np.stack(counts, axis=1), self.max_degree)

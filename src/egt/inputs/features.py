@@ -92,7 +92,7 @@ class EdgeCategories(PairInput):
 
 
 def node_features(schema: FeatureSchema) -> tuple[NodeInput, ...]:
-    """The inputs for the features of nodes."""
+    """Return the inputs for the features of nodes."""
     inputs: list[NodeInput] = []
     if schema.node_categories:
         inputs.append(NodeCategories(sizes=_sizes(schema.node_categories)))
@@ -102,7 +102,7 @@ def node_features(schema: FeatureSchema) -> tuple[NodeInput, ...]:
 
 
 def edge_features(schema: FeatureSchema, absent: Absent = "zero") -> tuple[PairInput, ...]:
-    """The inputs for the features of edges; `absent` is what a non-edge gets."""
+    """Return the inputs for the features of edges; `absent` is what a non-edge gets."""
     inputs: list[PairInput] = []
     if schema.edge_categories:
         inputs.append(EdgeCategories(sizes=_sizes(schema.edge_categories), absent=absent))
@@ -112,5 +112,5 @@ def edge_features(schema: FeatureSchema, absent: Absent = "zero") -> tuple[PairI
 
 
 def _sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """A column without any known category still has a row in the table."""
+    """Give a column without any known category a row in the table all the same."""
     return tuple(max(size, 1) for size in sizes)

@@ -24,15 +24,15 @@ class Input(Part):
     """One term of the sum that enters a channel."""
 
     def features(self) -> Mapping[str, Any]:
-        """The fields of `FeatureSchema` that a graph must have."""
+        """Return the fields of `FeatureSchema` that a graph must have."""
         return {}
 
     def encodings(self) -> tuple[Encoding, ...]:
-        """What is computed for each graph beforehand."""
+        """Return what is computed for each graph beforehand."""
         return ()
 
     def module(self, width: int) -> nn.Module:
-        """The learned half: a module from a `GraphBatch` to rows of this width."""
+        """Return the learned half: a module from a `GraphBatch` to rows of this width."""
         raise NotImplementedError(f"{type(self).__name__} does not say how it is embedded (method `module`)")
 
 

@@ -63,7 +63,7 @@ class LaplacianEigenvectors:
             raise ConfigError(f"LaplacianEigenvectors: rank is {self.rank}; it must be at least 1")
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
-        """The encoding (N, rank), from the smallest eigenvalue to the largest."""
+        """Return the encoding (N, rank), from the smallest eigenvalue to the largest."""
         A = graph.adjacency(self_loops=False)
         A = np.maximum(A, A.T)
         np.fill_diagonal(A, 0.0)

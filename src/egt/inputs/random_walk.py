@@ -59,7 +59,7 @@ class RandomWalks:
             raise ConfigError(f"RandomWalks: num_steps is {self.num_steps}; it must be at least 1")
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
-        """The probabilities (N, N, K): [i, j, k] is that of standing on j after k steps from i."""
+        """Return the probabilities (N, N, K): [i, j, k] is that of standing on j after k steps from i."""
         A = graph.adjacency(weighted=self.weighted, self_loops=False)
         if A.min() < 0:
             raise GraphError(

@@ -69,7 +69,7 @@ class SvdEncoding:
             raise ConfigError(f"SvdEncoding: rank is {self.rank}; it must be at least 1")
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
-        """The encoding (N, 2 rank): all U columns, then all V columns."""
+        """Return the encoding (N, 2 rank): all U columns, then all V columns."""
         from egt.encodings.loops import encode_symmetric, encode_triplets  # imports numba
 
         if graph.num_nodes > DENSE_LIMIT and 4 * self.rank < graph.num_nodes:
@@ -127,13 +127,13 @@ def _sparse_triplets(A: Any, rank: int) -> Decomposition:
 
 
 def _arpack_settings(A: Any, rank: int) -> dict[str, Any]:
-    """A fixed start vector, for the same digits every time, and a basis wide enough for close eigenvalues."""
+    """Return a fixed start vector, for the same digits every time, and a basis wide enough for close eigenvalues."""
     num_nodes = A.shape[0]
     return {"v0": np.random.default_rng(0).standard_normal(num_nodes), "ncv": min(num_nodes - 1, max(64, 4 * rank))}
 
 
 def _sparse_adjacency(graph: Graph, weighted: bool) -> Any:
-    """The matrix of `graph.adjacency(weighted=weighted, self_loops=True)` in sparse form."""
+    """Return the matrix of `graph.adjacency(weighted=weighted, self_loops=True)` in sparse form."""
     from scipy.sparse import csr_array
 
     i, j = graph.edge_index

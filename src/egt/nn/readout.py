@@ -30,7 +30,7 @@ class Readout(nn.Module):
         self.norm = norm
 
     def prepare(self, x: Channels) -> Channels:
-        """The channels that enter the layers."""
+        """Return the channels that enter the layers."""
         return x
 
 
@@ -75,7 +75,7 @@ class VirtualNodeReadout(Readout):
         return Channels(h, e.unflatten(0, layout.pair_shape), context, pair_rows[x.queries])
 
     def virtual_edges(self, layout: Layout) -> Tensor:
-        """The embeddings of all pairs with a virtual node, zeros elsewhere. Returns (pairs..., d_e)."""
+        """Return the embeddings of all pairs with a virtual node, zeros elsewhere. Returns (pairs..., d_e)."""
         q, pair = self.num_virtual, layout.pair_indices
         between = (self.edges.unsqueeze(0) + self.edges.unsqueeze(1)).flatten(0, 1) / 2
         table = torch.cat([torch.zeros_like(self.edges[:1]), self.edges, between])  # (1 + q + q^2, d_e)

@@ -22,17 +22,17 @@ class ReadoutPart(Part):
     level: ClassVar[Level]
 
     def added_nodes(self) -> int:
-        """How many nodes the readout puts in front of each graph."""
+        """Return how many nodes the readout puts in front of each graph."""
         return 0
 
     def reads(self, model: ModelConfig) -> Reads:
-        """What is read of the last layer; what nobody reads is not computed there."""
+        """Return what is read of the last layer; what nobody reads is not computed there."""
         return "nodes"
 
     def width(self, model: ModelConfig) -> int:
-        """The width of a row that it gives."""
+        """Return the width of a row that it gives."""
         return model.node_width
 
     def module(self, model: ModelConfig) -> Readout:
-        """The learned half."""
+        """Return the learned half."""
         raise NotImplementedError(f"{type(self).__name__} does not say how it reads (method `module`)")

@@ -60,7 +60,7 @@ def read_answers(folder: Path, split: str = "test", watch: Progress | None = Non
 
 
 def plots(answers: Answers) -> str:
-    """What suits the task: parity plots, or ROC and precision-recall curves and a confusion matrix, as HTML."""
+    """Return what suits the task: parity plots, or ROC and precision-recall curves and a confusion matrix, as HTML."""
     kind = answers.config.task.kind
     drawn = {"regression": _parity, "binary": _curves, "multiclass": _classes}.get(kind)
     figures = drawn(answers) if drawn is not None and len(answers.names) else []
@@ -68,7 +68,7 @@ def plots(answers: Answers) -> str:
 
 
 def worst(answers: Answers) -> Sheet:
-    """The rows with the largest errors: of the value, or of the probability of what is true."""
+    """Return the rows with the largest errors: of the value, or of the probability of what is true."""
     task = answers.config.task
     rows: list[tuple[float, tuple[str, ...]]] = []
     for k, target in enumerate(task.names):

@@ -138,7 +138,7 @@ def precision_recall(scores: NDArray[np.float64], labels: NDArray[np.bool_]) -> 
 
 
 def _cumulative(scores: NDArray[np.float64], labels: NDArray[np.bool_]) -> Points:
-    """How many of either class score at least as much as each distinct score, highest first."""
+    """Return how many of either class score at least as much as each distinct score, highest first."""
     order = np.argsort(-scores, kind="stable")
     last = np.r_[np.flatnonzero(np.diff(scores[order])), len(order) - 1]
     right = np.cumsum(labels[order])[last].astype(np.float64)

@@ -73,7 +73,7 @@ def graph_drawing(
     positions: NDArray[np.float64] | None = None,
     size: int = 380,
 ) -> str:
-    """A graph whose nodes are colored by a share between 0 and 1; a red ring around the marked ones.
+    """Return a graph whose nodes are colored by a share between 0 and 1; a red ring around the marked ones.
 
     Args:
         graph: at most a few hundred nodes.

@@ -27,7 +27,7 @@ svg { max-width: 100%; height: auto; } svg text { font-size: 12px; } svg text:no
 
 
 def page(title: str, lead: str, sections: Sequence[tuple[str, str]]) -> str:
-    """An HTML page.
+    """Return an HTML page.
 
     Args:
         title: of the page.
@@ -43,14 +43,14 @@ def page(title: str, lead: str, sections: Sequence[tuple[str, str]]) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """An HTML table of plain texts."""
+    """Return an HTML table of plain texts."""
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def figure(drawing: str, caption: str) -> str:
-    """A drawing with a caption."""
+    """Return a drawing with a caption."""
     return f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
 
 

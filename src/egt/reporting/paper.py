@@ -42,7 +42,7 @@ class Measure:
     decimals: int = 3
 
     def text(self, score: Score) -> str:
-        """A score in the paper's unit, as it prints them."""
+        """Return a score in the paper's unit, as it prints them."""
         text = f"{score.value:.{self.decimals}f}"
         return text if score.deviation is None else f"{text} ± {score.deviation:.{self.decimals}f}"
 
@@ -397,14 +397,14 @@ TABLES: Mapping[str, Table] = {table.name: table for table in (MEDIUM, PCQM, TRA
 
 
 def find_table(name: str) -> Table:
-    """The table of this name."""
+    """Return the table of this name."""
     if name not in TABLES:
         raise ConfigError(f"there is no table {name!r} in the paper; there are: {', '.join(TABLES)}")
     return TABLES[name]
 
 
 def choose_rows(table: Table, wanted: Iterable[str]) -> tuple[PaperRow, ...]:
-    """The rows of a table that are named, in its order.
+    """Return the rows of a table that are named, in its order.
 
     Args:
         table: of the paper.
@@ -428,5 +428,5 @@ def _named(table: Table, wanted: str) -> list[str]:
 
 
 def find_row(name: str) -> tuple[Table, PaperRow] | None:
-    """The first table that has a row of this name, and the row; None if the paper has none."""
+    """Return the first table that has a row of this name, and the row; None if the paper has none."""
     return next(((table, row) for table in TABLES.values() for row in table.rows if row.name == name), None)

@@ -85,11 +85,11 @@ class RunRecord:
     folder: str = ""
 
     def marks(self) -> list[str]:
-        """Why the run is not the paper's: a reduced budget, other settings, other data; each in plain words."""
+        """Return why the run is not the paper's: a reduced budget, other settings, other data; each in plain words."""
         return [*self._budget_marks(), *self._setting_marks(), *self._data_marks()]
 
     def mark(self) -> str:
-        """The same in a few words; "" for a run as the paper's."""
+        """Return the same in a few words; "" for a run as the paper's."""
         words = [("reduced budget", self._budget_marks()), ("changed settings", self._setting_marks())]
         words += [("substitute data", self._data_marks())]
         return ", ".join(word for word, marks in words if marks)
@@ -153,12 +153,12 @@ class RunRecord:
         return marks
 
     def to_json(self) -> str:
-        """What `from_json` reads."""
+        """Return what `from_json` reads."""
         return json.dumps(asdict(self), indent=1, default=float) + "\n"
 
     @classmethod
     def from_json(cls, file: Path) -> RunRecord:
-        """The record in a file."""
+        """Return the record in a file."""
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
             return cls(**{**content, "folder": str(file.parent)})
@@ -167,12 +167,12 @@ class RunRecord:
 
 
 def machine() -> dict[str, Any]:
-    """What is told about this machine."""
+    """Return what is told about this machine."""
     return {"processors": os.cpu_count(), "system": platform.platform(terse=True), "processor": _processor()}
 
 
 def read_records(paths: Iterable[Path]) -> tuple[list[RunRecord], list[Path]]:
-    """The finished runs below some paths, and the folders of those that have not finished.
+    """Return the finished runs below some paths, and the folders of those that have not finished.
 
     Args:
         paths: run folders, folders of run folders, or result files.
@@ -189,7 +189,7 @@ def read_records(paths: Iterable[Path]) -> tuple[list[RunRecord], list[Path]]:
 
 
 def read_run(folder: Path) -> RunRecord:
-    """The record of a run folder, from its artifact and metrics.csv."""
+    """Return the record of a run folder, from its artifact and metrics.csv."""
     place = folder / _ARTIFACT if (folder / _ARTIFACT / _CARD).is_file() else folder
     config = read_config(place / _CONFIG)
     try:
@@ -242,7 +242,7 @@ def keep_record(record: RunRecord, folder: Path) -> Path:
 
 
 def config_of(record: RunRecord) -> RunConfig:
-    """The settings of a record."""
+    """Return the settings of a record."""
     return parse_config(record.config, record.name)
 
 
@@ -284,7 +284,7 @@ def _is_preset(name: str) -> bool:
 
 
 def _flat(content: Mapping[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    """The settings as path -> value."""
+    """Return the settings as path -> value."""
     flat: dict[tuple[str, ...], Any] = {}
     for name, value in content.items():
         path = (*above, name)
@@ -293,7 +293,7 @@ def _flat(content: Mapping[str, Any], above: tuple[str, ...] = ()) -> dict[tuple
 
 
 def _is_scaled(path: str, scaled: bool) -> bool:
-    """Whether a setting of the schedule only follows the length of the run."""
+    """Return whether a setting of the schedule only follows the length of the run."""
     return scaled and path in ("schedule.patience", "schedule.warmup_steps", "schedule.total_steps")
 
 

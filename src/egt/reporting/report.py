@@ -68,7 +68,7 @@ def write_report(
 
 
 def markdown(shown: Sequence[Sheet], every: Sheet, unfinished: Sequence[Path]) -> str:
-    """The report as Markdown."""
+    """Return the report as Markdown."""
     parts = ["# Results\n", _LEAD + "\n", *(sheet.markdown() for sheet in (*shown, every))]
     if unfinished:
         parts.append("## Not finished\n\n" + "\n".join(f"- `{path}`" for path in unfinished) + "\n")
@@ -82,7 +82,7 @@ def report_page(
     unfinished: Sequence[Path],
     links: Sequence[tuple[str, str]],
 ) -> str:
-    """The report as an HTML page that stands alone."""
+    """Return the report as an HTML page that stands alone."""
     sections = [(sheet.title, sheet.plain().html()) for sheet in shown]
     drawn = [(result, _curve_figures(result)) for result in results]
     sections += [(f"Learning curves: {result.name}", figures) for result, figures in drawn if figures]
@@ -95,7 +95,7 @@ def report_page(
 
 
 def run_page(record: RunRecord, result: Result, *, predictions: bool = False, watch: Progress | None = None) -> str:
-    """The page of one run: metrics, curves, predictions, settings."""
+    """Return the page of one run: metrics, curves, predictions, settings."""
     config = config_of(record)
     splits = [
         (split, name, f"{value:.6g}") for split, values in record.metrics.items() for name, value in values.items()
@@ -125,7 +125,7 @@ def run_page(record: RunRecord, result: Result, *, predictions: bool = False, wa
 
 
 def readme_table(results: Sequence[Result]) -> str:
-    """The results as the table of a README; without any, a sentence that says so."""
+    """Return the results as the table of a README; without any, a sentence that says so."""
     if not results:
         return "No run has been finished yet; [docs/reproducing.md](docs/reproducing.md) says how to make them.\n"
     whole = results_sheet("", sorted(results, key=lambda result: (result.data, result.name)))
@@ -133,7 +133,7 @@ def readme_table(results: Sequence[Result]) -> str:
 
 
 def with_readme_table(text: str, results: Sequence[Result], where: str) -> str:
-    """The text of a README whose table of results, between its two marks, is made again."""
+    """Return the text of a README whose table of results, between its two marks, is made again."""
     begin = text.find(_BEGIN)
     end = text.find(_END, begin)
     if begin < 0 or end < 0:
@@ -143,7 +143,7 @@ def with_readme_table(text: str, results: Sequence[Result], where: str) -> str:
 
 
 def as_json(results: Sequence[Result]) -> list[dict[str, object]]:
-    """The results for other programs."""
+    """Return the results for other programs."""
     rows = []
     for result in results:
         paper = result.place[1].paper if result.place else None

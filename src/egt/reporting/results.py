@@ -71,7 +71,7 @@ class Result:
 
 
 def collect(records: Sequence[RunRecord]) -> list[Result]:
-    """The results of some runs: seeds of the same row together, unless they were made in different ways."""
+    """Return the results of some runs: seeds of the same row together, unless they were made in different ways."""
     groups: dict[tuple[str, tuple[str, ...]], dict[int, RunRecord]] = {}
     for record in records:
         groups.setdefault((record.name, tuple(record.marks())), {}).setdefault(record.seed, record)
@@ -94,7 +94,7 @@ def sheets(results: Sequence[Result]) -> list[Sheet]:
 
 
 def runs_sheet(results: Sequence[Result]) -> Sheet:
-    """One line for each run: nothing is averaged, nothing left out."""
+    """Return one line for each run: nothing is averaged, nothing left out."""
     columns = (
         "row",
         "seed",
@@ -208,7 +208,7 @@ def _ranking(results: Sequence[Result]) -> Sheet:
 
 
 def curves(result: Result) -> dict[str, Mapping[str, Sequence[float]]]:
-    """What happened over the epochs of a row: the losses of its first seed, and the metric of all seeds."""
+    """Return what happened over the epochs of a row: the losses of its first seed, and the metric of all seeds."""
     first, metric = result.records[0], f"val_{result.measure.metric}"
     losses = {
         name: [row[key] for row in first.history]

@@ -28,31 +28,31 @@ class Sheet:
     notes: Sequence[str] = ()
 
     def markdown(self, level: int = 2) -> str:
-        """The table as Markdown; `level` is that of its heading, 0 leaves it out."""
+        """Return the table as Markdown; `level` is that of its heading, 0 leaves it out."""
         heading = f"{'#' * level} {self.title}\n\n" if level else ""
         lines = [_line(self.columns), _line(["---"] * len(self.columns)), *(_line(row) for row in self.rows)]
         notes = "".join(f"\n- {note}" for note in self.notes)
         return heading + "\n".join(lines) + ("\n" + notes if notes else "") + "\n"
 
     def plain(self) -> Sheet:
-        """The table without the emphasis of Markdown."""
+        """Return the table without the emphasis of Markdown."""
         rows = [[cell.replace("**", "") for cell in row] for row in self.rows]
         return Sheet(self.title, self.columns, rows, self.notes)
 
     def only(self, columns: Sequence[str]) -> Sheet:
-        """The table with some of its columns; all if it lacks one of them."""
+        """Return the table with some of its columns; all if it lacks one of them."""
         if not {*columns} <= {*self.columns}:
             return self
         places = [list(self.columns).index(column) for column in columns]
         return Sheet(self.title, columns, [[row[k] for k in places] for row in self.rows], self.notes)
 
     def html(self) -> str:
-        """The table as HTML, without its title."""
+        """Return the table as HTML, without its title."""
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         return f'<div class="wide">{table(self.columns, self.rows)}</div>' + (f"<ul>{notes}</ul>" if notes else "")
 
     def csv(self) -> str:
-        """The table as CSV."""
+        """Return the table as CSV."""
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([self.columns, *self.rows])
         return text.getvalue()

@@ -14,7 +14,7 @@ MIN_EPOCHS = 10
 
 
 def fit_into(config: RunConfig, plan: Plan, minutes: float) -> RunConfig:
-    """The run unchanged if it takes no longer, else cut to about these minutes.
+    """Return the run unchanged if it takes no longer, else cut to about these minutes.
 
     Args:
         config: the whole run.
@@ -32,7 +32,7 @@ def fit_into(config: RunConfig, plan: Plan, minutes: float) -> RunConfig:
 
 
 def with_epochs(config: RunConfig, epochs: int) -> RunConfig:
-    """The run with this many epochs if it has more; all training graphs stay."""
+    """Return the run with this many epochs if it has more; all training graphs stay."""
     limits = config.trainer
     if limits.max_steps is not None:
         num_graphs = known_sizes(config)[2]["train"]
@@ -44,7 +44,7 @@ def with_epochs(config: RunConfig, epochs: int) -> RunConfig:
 
 
 def _cut_steps(config: RunConfig, steps: int, num_graphs: int) -> RunConfig:
-    """A run of steps: graphs that it would never come to are left out, so that nobody prepares them."""
+    """Return a run of steps: graphs that it would never come to are left out, so that nobody prepares them."""
     assert config.trainer.max_steps is not None
     steps = max(2, steps)
     seen = steps * config.data.batch_size * config.trainer.accumulate

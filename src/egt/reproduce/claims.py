@@ -48,7 +48,7 @@ class Claim(Callback):
         return _file(self.place, self.number)
 
     def is_held(self) -> bool:
-        """Whether nobody has taken over."""
+        """Return whether nobody has taken over."""
         return _highest(self.place) == self.number
 
     def on_step(self, state: State, step: StepSums) -> None:
@@ -73,7 +73,7 @@ class Claim(Callback):
 
 @contextmanager
 def claimed(place: Path) -> Iterator[Claim | None]:
-    """The claim on a run while the context lasts; None if another process is at it.
+    """Yield the claim on a run while the context lasts; None if another process is at it.
 
     Args:
         place: what is claimed; its parent folder is made.
@@ -94,7 +94,7 @@ def claimed(place: Path) -> Iterator[Claim | None]:
 
 
 def holder(place: Path) -> str:
-    """The machine that does a run now; "" if none does."""
+    """Return the machine that does a run now; "" if none does."""
     number = _highest(place)
     return str(_read(_file(place, number)).get("machine", "?")) if number and not _is_given_up(place, number) else ""
 
@@ -122,7 +122,7 @@ def _file(place: Path, number: int) -> Path:
 
 
 def _highest(place: Path) -> int:
-    """The number of the claim that holds; 0 without any."""
+    """Return the number of the claim that holds; 0 without any."""
     numbers = [path.name.rpartition("-")[2] for path in place.parent.glob(f"{place.name}{_MARK}*")]
     return max((int(number) for number in numbers if number.isdigit()), default=0)
 
@@ -140,7 +140,7 @@ def _is_given_up(place: Path, number: int) -> bool:
 
 
 def _now(folder: Path) -> float:
-    """The time by the clock of the disk, which may be another machine's."""
+    """Return the time by the clock of the disk, which may be another machine's."""
     trial = folder / f".clock-{os.getpid()}-{threading.get_ident()}"
     try:
         trial.write_text("")

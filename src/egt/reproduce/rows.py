@@ -77,7 +77,7 @@ class RowRun:
     start: str = ""
 
     def is_done(self) -> bool:
-        """Whether its result is there."""
+        """Return whether its result is there."""
         return (self.folder / RESULT).is_file()
 
 
@@ -90,7 +90,7 @@ def ordered_runs(order: Order) -> list[RowRun]:
 
 
 def row_config(order: Order, row: PaperRow, *, keep: bool = True) -> RunConfig:
-    """The configuration that all seeds of a row share, seed 0.
+    """Return the configuration that all seeds of a row share, seed 0.
 
     What `--budget` makes of a recipe depends on the machine and the moment: the first process writes it down, the
     others take it from there.
@@ -145,7 +145,7 @@ def _write_new(file: Path, content: dict[str, Any]) -> bool:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """The file, once whoever writes it is done."""
+    """Return the file, once whoever writes it is done."""
     for _ in _attempts():
         try:
             content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))

@@ -64,6 +64,6 @@ def _graphs(source: Source, split: str) -> list[Graph]:
 
 
 def _is_labelled(graph: Graph, config: RunConfig) -> bool:
-    """Whether there is anything to score: labels of some benchmarks are hidden."""
+    """Return whether there is anything to score: labels of some benchmarks are hidden."""
     values = getattr(graph, f"{config.model.level}_targets")
     return values is not None and bool((values == values).any())

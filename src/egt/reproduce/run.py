@@ -36,7 +36,7 @@ class Summary:
     reasons: dict[RowRun, str] = field(default_factory=dict)
 
     def count(self, status: Status) -> int:
-        """How many runs have this status."""
+        """Return how many runs have this status."""
         return sum(1 for each in self.statuses.values() if each == status)
 
 
@@ -77,7 +77,7 @@ class Estimate:
 
 
 def estimates(order: Order) -> list[Estimate]:
-    """What the runs of an order would need; each row is measured once, nothing is written."""
+    """Return what the runs of an order would need; each row is measured once, nothing is written."""
     plans: dict[str, Plan | None] = {}
     errors: dict[str, str] = {}
     found = []
@@ -129,7 +129,7 @@ def _signed(record: RunRecord) -> RunRecord:
 
 
 def _start(run: RowRun, order: Order) -> Path | None:
-    """The model that a run starts from."""
+    """Return the model that a run starts from."""
     if not run.start:
         return None
     if order.start is not None:

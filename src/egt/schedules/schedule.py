@@ -11,13 +11,13 @@ class Schedule(Protocol):
     """A learning rate that may depend on the step and on the validation losses so far."""
 
     def rate(self, step: int) -> float:
-        """The rate of the optimizer step with this 0-based number."""
+        """Return the rate of the optimizer step with this 0-based number."""
 
     def observe(self, loss: float) -> None:
         """Take note of the validation loss of an epoch."""
 
     def state(self) -> dict[str, Any]:
-        """What has to be kept to continue."""
+        """Return what has to be kept to continue."""
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a kept state."""
@@ -30,11 +30,11 @@ class SchedulePart(Part):
     needs_validation: ClassVar[bool] = False
 
     def build(self, lr: float) -> Schedule:
-        """The schedule of a run whose optimizer has this rate."""
+        """Return the schedule of a run whose optimizer has this rate."""
         raise NotImplementedError(f"{type(self).__name__} does not say how the rate moves (method `build`)")
 
     def scaled(self, ratio: float) -> SchedulePart:
-        """The same shape for a run that is shorter (or longer) by this ratio."""
+        """Return the same shape for a run that is shorter (or longer) by this ratio."""
         return self
 
 

@@ -66,17 +66,17 @@ class AuthorsHdf5:
         return replace(self.base_card, split_sizes=sizes, notes="The authors' files.")
 
     def fingerprint(self) -> str:
-        """A hash of the file."""
+        """Return a hash of the file."""
         return fingerprint([self.path], "authors hdf5", self.base_card.name)
 
     def records(self, split: str) -> Sequence[str]:
-        """The groups of a split, by name."""
+        """Return the groups of a split, by name."""
         check_split(split, _SPLITS, self.base_card.name)
         parent = f"{GROUP_NAMES[self.base_card.name]}/{_SPLITS[split]}"
         return [f"{parent}/{name}" for name in sorted(self._file()[parent])]
 
     def read(self, record: str) -> Reading:
-        """The graph of one group."""
+        """Return the graph of one group."""
         *_, split, name = record.split("/")
         row = int(name) if name.isdigit() else 0
         label = f"{split}/{name}"
@@ -108,7 +108,7 @@ class AuthorsHdf5:
 
 @lru_cache(maxsize=8)
 def _open(path: Path, process: int) -> Any:
-    """The open file; each process has its own, since HDF5 files do not survive a fork."""
+    """Return the open file; each process has its own, since HDF5 files do not survive a fork."""
     try:
         import h5py
     except ImportError as error:

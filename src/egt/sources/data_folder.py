@@ -15,12 +15,12 @@ _SAMPLE = 2**20
 
 
 def data_folder(data_dir: str | Path | None = None) -> Path:
-    """The folder of the data sets: the argument, else `EGT_DATA_DIR`, else `~/.cache/egt/data`."""
+    """Return the folder of the data sets: the argument, else `EGT_DATA_DIR`, else `~/.cache/egt/data`."""
     return Path(data_dir).expanduser() if data_dir else user_folder("EGT_DATA_DIR", ".cache", "egt", "data")
 
 
 def find_file(folder: Path, candidates: Sequence[str]) -> Path | None:
-    """The first of the relative paths that exists in the folder."""
+    """Return the first of the relative paths that exists in the folder."""
     return next((folder / name for name in candidates if (folder / name).is_file()), None)
 
 
@@ -36,7 +36,7 @@ def missing_files(name: str, folder: Path, candidates: Sequence[str], url: str =
 
 
 def fingerprint(files: Sequence[Path], *settings: object) -> str:
-    """A hash of files and settings.
+    """Return a hash of files and settings.
 
     Files up to 64 MiB are hashed whole; larger ones by size, time of change, and their first and last MiB, so that
     opening several gigabytes does not take a minute.

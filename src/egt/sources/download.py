@@ -77,7 +77,7 @@ def download(
 
 
 def file_checksum(path: Path, algorithm: str) -> str:
-    """The checksum of a file, as "sha256:..." or "md5:..."."""
+    """Return the checksum of a file, as "sha256:..." or "md5:..."."""
     with path.open("rb") as stream:
         return f"{algorithm}:{hashlib.file_digest(stream, algorithm).hexdigest()}"
 

@@ -11,7 +11,7 @@ _TWO_LETTERS = ("Br", "Cl")
 
 
 def elements_of(smiles: Iterable[str]) -> set[str]:
-    """The symbols of all atoms of some molecules, `*` for any atom; hydrogen is not told."""
+    """Return the symbols of all atoms of some molecules, `*` for any atom; hydrogen is not told."""
     text = "\n".join(smiles)
     found = {symbol.capitalize() for symbol in set(_BRACKET.findall(text))} if "[" in text else set()
     plain = _BRACKET.sub("", text) if "[" in text else text

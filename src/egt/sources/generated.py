@@ -20,7 +20,7 @@ Recipe = Callable[[int, str, int], Graph]
 
 
 def graph_random(seed: int, split: str, number: int) -> np.random.Generator:
-    """The random numbers of one graph, independent of those of all others and of the order they are made in."""
+    """Return the random numbers of one graph, independent of those of all others and of the order they are made in."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_SPLIT_NUMBER[split], number)))
 
 
@@ -58,11 +58,11 @@ class GeneratedSource:
         return replace(self.base_card, split_sizes=sizes, notes=notes.strip())
 
     def fingerprint(self) -> str:
-        """A hash of all that determines the graphs."""
+        """Return a hash of all that determines the graphs."""
         return fingerprint([], self.base_card.name, self.made_by, self.seed, sorted(self.card.split_sizes.items()))
 
     def records(self, split: str) -> Sequence[tuple[str, int]]:
-        """The graphs of a split, by number."""
+        """Return the graphs of a split, by number."""
         check_split(split, self.card.split_sizes, self.card.name)
         return [(split, number) for number in range(self.card.split_sizes[split])]
 

@@ -58,7 +58,7 @@ class RawNumbers(NamedTuple):
 
 
 def raw_numbers(molecules: Sequence[Any]) -> RawNumbers:
-    """The raw numbers of RDKit molecules."""
+    """Return the raw numbers of RDKit molecules."""
     forms = [molecule.ToBinary(0) for molecule in molecules]  # 0: without the properties that users may add
     ends = np.cumsum([len(form) for form in forms], dtype=np.int64)
     data = np.frombuffer(bytearray().join([*forms, bytes(_LONGEST)]), np.uint8)
@@ -152,7 +152,7 @@ _INTS, _TABLE = numba.int64[::1], numba.int64[:, ::1]
 
 @compiled(numba.types.Tuple((numba.boolean[::1], _INTS, _INTS, _TABLE, _TABLE))(numba.uint8[::1], _INTS))
 def _read(data: Bytes, ends: IntArray) -> tuple[Any, ...]:
-    """The fields of `RawNumbers` from molecules that end at `ends`."""
+    """Return the fields of `RawNumbers` from molecules that end at `ends`."""
     num_atoms, num_bonds = np.zeros(len(ends), np.int64), np.zeros(len(ends), np.int64)
     readable = np.zeros(len(ends), np.bool_)
     start = 0

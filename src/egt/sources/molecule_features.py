@@ -70,7 +70,7 @@ class _Codes:
         self.table = np.concatenate(tables)
 
     def __call__(self, raw: IntArray) -> IntArray:
-        """The ids of (rows, columns) raw values."""
+        """Return the ids of (rows, columns) raw values."""
         ids: IntArray = self.table[np.minimum(np.maximum(raw, self.low), self.high) + self.offset]
         return np.ascontiguousarray(ids)
 
@@ -137,7 +137,7 @@ def asked_features(molecule: Any) -> MoleculeFeatures:
 def _coded(
     num_atoms: Iterable[int], num_bonds: Iterable[int], atoms: IntArray, bonds: IntArray
 ) -> list[MoleculeFeatures]:
-    """The features of some molecules from the numbers that `RawNumbers` explains."""
+    """Return the features of some molecules from the numbers that `RawNumbers` explains."""
     num_edges = [2 * int(number) for number in num_bonds]
     parts = zip(
         _split(_OGB_ATOM_CODES(atoms), map(int, num_atoms)),

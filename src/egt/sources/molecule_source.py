@@ -59,21 +59,21 @@ class MoleculeSource:
         return replace(self.base_card, split_sizes=sizes)
 
     def fingerprint(self) -> str:
-        """A hash of the files, the vocabulary and the version of RDKit."""
+        """Return a hash of the files, the vocabulary and the version of RDKit."""
         from rdkit import rdBase
 
         return fingerprint(self.files, self.base_card.name, self.vocabulary, rdBase.rdkitVersion)
 
     def records(self, split: str) -> Sequence[int]:
-        """The row numbers of a split."""
+        """Return the row numbers of a split."""
         return rows_of(self.load(*self.files).splits, split, self.base_card.name)
 
     def read(self, record: int) -> Reading:
-        """The molecule of a row."""
+        """Return the molecule of a row."""
         return self.read_all([record])[0]
 
     def read_all(self, records: Sequence[int]) -> list[Reading]:
-        """The molecules of some rows."""
+        """Return the molecules of some rows."""
         table = self.load(*self.files)
         names = [str(record) for record in records]
         results = graphs_from_smiles(
@@ -91,7 +91,7 @@ class MoleculeSource:
 
 
 def read_csv(path: Path, text_columns: Sequence[str] = ("smiles",)) -> Any:
-    """A CSV file (plain or .gz) as an Arrow table; the named columns are text, whatever they look like.
+    """Return a CSV file (plain or .gz) as an Arrow table; the named columns are text, whatever they look like.
 
     Raises:
         DataError: if the file is not a CSV table.
@@ -107,7 +107,7 @@ def read_csv(path: Path, text_columns: Sequence[str] = ("smiles",)) -> Any:
 
 
 def column(table: Any, name: str, path: Path) -> Any:
-    """One column of an Arrow table, in one piece.
+    """Return one column of an Arrow table, in one piece.
 
     Raises:
         DataError: if the table does not have it.
@@ -136,7 +136,7 @@ def numbers(table: Any, names: Sequence[str], path: Path) -> NDArray[np.float64]
 
 
 def _to_numpy(values: Any) -> NDArray[Any]:
-    """An Arrow array of numbers, NaN where one is missing."""
+    """Return an Arrow array of numbers, NaN where one is missing."""
     import pyarrow
 
     plain = pyarrow.types.is_integer(values.type) or pyarrow.types.is_floating(values.type)
@@ -148,7 +148,7 @@ def _to_numpy(values: Any) -> NDArray[Any]:
 
 
 def rows_by_split(table: Any, path: Path) -> dict[str, IntArray]:
-    """The rows of each split from the column `split`; "valid" is called "val" as everywhere in this package."""
+    """Return the rows of each split from the column `split`; "valid" is called "val" as everywhere in this package."""
     labels = np.array(column(table, "split", path).to_pylist())
     names = {"train": "train", "valid": "val", "val": "val", "test": "test"}
     unknown = sorted(set(labels.tolist()) - set(names))

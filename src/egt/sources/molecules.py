@@ -44,7 +44,7 @@ is_flat = re.compile(r"(?:[A-Za-z0-9()=#%.:-]|\[(?:[BCNOPSFIbcnops]|Cl|Br)H?\d?[
 def graph_from_smiles(
     smiles: str, *, vocabulary: MoleculeVocabulary = "ogb", id: str = "", graph_targets: ArrayLike | None = None
 ) -> tuple[Graph, str]:
-    """The graph of a molecule.
+    """Return the graph of a molecule.
 
     Args:
         smiles: the SMILES string.
@@ -119,7 +119,7 @@ def _graph(features: MoleculeFeatures, graph_targets: ArrayLike | None, id: str)
 
 
 def require_rdkit() -> Any:
-    """The `rdkit.Chem` module.
+    """Return the `rdkit.Chem` module.
 
     Raises:
         DataError: if RDKit is not installed.
@@ -132,7 +132,7 @@ def require_rdkit() -> Any:
 
 
 def parse_smiles(smiles: Sequence[str]) -> list[tuple[Any, str]]:
-    """The RDKit molecule of each SMILES string, or a `DataError`; and a warning if it was read relaxed."""
+    """Return the RDKit molecule of each SMILES string, or a `DataError`; and a warning if it was read relaxed."""
     Chem = require_rdkit()
     flat = [is_flat(text) is not None for text in smiles]
     with Chem.rdBase.BlockLogs():
@@ -156,7 +156,7 @@ def parse_smiles(smiles: Sequence[str]) -> list[tuple[Any, str]]:
 
 
 def _parse_strict(smiles: str, Chem: Any, *, flat: bool) -> Any:
-    """The molecule that RDKit accepts as it is, or None.
+    """Return the molecule that RDKit accepts as it is, or None.
 
     For a flat SMILES this is `MolFromSmiles` without its steps for hydrogen atoms and stereo marks.
     """
@@ -172,7 +172,7 @@ def _parse_strict(smiles: str, Chem: Any, *, flat: bool) -> Any:
 
 
 def _parse_relaxed(smiles: str, Chem: Any) -> tuple[Any, str]:
-    """The molecule without the check of valences, and the reason why it needs that."""
+    """Return the molecule without the check of valences, and the reason why it needs that."""
     with _rdkit_messages() as messages:
         try:
             molecule = Chem.MolFromSmiles(smiles, sanitize=False)
@@ -213,6 +213,6 @@ def _rdkit_messages() -> Iterator[list[str]]:
 
 
 def _one_line(messages: list[str]) -> str:
-    """The first message that says something, without RDKit's clock."""
+    """Return the first message that says something, without RDKit's clock."""
     lines = (re.sub(r"^\[[0-9:]+\]\s*", "", " ".join(message.split())) for message in messages)
     return next(filter(None, lines), "RDKit gives no reason")

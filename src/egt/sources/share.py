@@ -40,18 +40,18 @@ class TrainShare:
         return sorted(order[: max(1, round(self.share * count))].tolist())
 
     def fingerprint(self) -> str:
-        """A hash of the source and of the share."""
+        """Return a hash of the source and of the share."""
         return fingerprint([], self.whole.fingerprint(), "train share", self.share)
 
     def records(self, split: str) -> Sequence[Any]:
-        """The records of a split."""
+        """Return the records of a split."""
         records = self.whole.records(split)
         return [records[number] for number in self._chosen] if split == "train" else records
 
     def read(self, record: Any) -> Reading:
-        """The graph of one record."""
+        """Return the graph of one record."""
         return self.whole.read(record)
 
     def read_all(self, records: Sequence[Any]) -> list[Reading]:
-        """The graphs of some records."""
+        """Return the graphs of some records."""
         return read_all(self.whole, records)

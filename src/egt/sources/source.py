@@ -78,13 +78,13 @@ class Source(Protocol):
         """The description of this data, with its true split sizes and schema; no graph is read for it."""
 
     def fingerprint(self) -> str:
-        """A hash of the raw content and of every setting that changes the graphs; the key of the store."""
+        """Return a hash of the raw content and of every setting that changes the graphs; the key of the store."""
 
     def records(self, split: str) -> Sequence[Any]:
-        """The rows of a split, in order, before parsing."""
+        """Return the rows of a split, in order, before parsing."""
 
     def read(self, record: Any) -> Reading:
-        """The graph of one record. A bad row is a reading with an `error`, never an exception."""
+        """Return the graph of one record. A bad row is a reading with an `error`, never an exception."""
 
 
 @runtime_checkable
@@ -92,11 +92,11 @@ class BulkSource(Source, Protocol):
     """A source that reads many records faster than one by one."""
 
     def read_all(self, records: Sequence[Any]) -> list[Reading]:
-        """What `read` gives for each of the records."""
+        """Return what `read` gives for each of the records."""
 
 
 def read_all(source: Source, records: Sequence[Any]) -> list[Reading]:
-    """The readings of some records, the fast way if the source has one."""
+    """Return the readings of some records, the fast way if the source has one."""
     if isinstance(source, BulkSource):
         return source.read_all(records)
     return [source.read(record) for record in records]
@@ -109,7 +109,7 @@ def check_split(split: str, splits: Iterable[str], name: str) -> None:
 
 
 def rows_of(splits: Mapping[str, IntArray], split: str, name: str) -> list[int]:
-    """The row numbers of a split: the records of a source that reads its rows by number."""
+    """Return the row numbers of a split: the records of a source that reads its rows by number."""
     check_split(split, splits, name)
     rows: list[int] = splits[split].tolist()
     return rows

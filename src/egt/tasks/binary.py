@@ -56,7 +56,7 @@ class Binary(TaskPart):
         return RankingScores()
 
     def decode(self, prediction: Tensor) -> Tensor:
-        """The probability of each label; see `TaskPart.decode`."""
+        """Return the probability of each label; see `TaskPart.decode`."""
         return prediction.float().sigmoid()
 
     def label(self, value: float) -> str:
@@ -64,7 +64,7 @@ class Binary(TaskPart):
         return self.class_names[int(value)]
 
     def columns(self, values: NDArray[np.float32]) -> Row:
-        """The class of each label, and its probabilities, named by class; see `TaskPart.columns`.
+        """Return the class of each label, and its probabilities, named by class; see `TaskPart.columns`.
 
         Labels 0 and 1 have one, `NAME_probability`, that of 1. Other classes have no order that a reader could know:
         each has its own, `NAME_CLASS_probability`.

@@ -43,7 +43,7 @@ class DistanceObjective(Objective):
 
 
 def distance_targets(distance: Tensor, max_hops: int) -> Tensor:
-    """The class of each pair: at how many hop counts k in 1..nu the one node is reachable from the other.
+    """Return the class of each pair: at how many hop counts k in 1..nu the one node is reachable from the other.
 
     DISCREPANCY: the paper's D^(nu) would tell a node from its neighbors; in the TensorFlow code, as here, distances 0
     and 1 share class nu, distance t in 2..nu is class nu + 1 - t, and the rest is ignored, so class 0 has no target.

@@ -85,7 +85,7 @@ class Multiclass(TaskPart):
         return ClassScores(self.num_classes)
 
     def decode(self, prediction: Tensor) -> Tensor:
-        """The probability of each class; see `TaskPart.decode`."""
+        """Return the probability of each class; see `TaskPart.decode`."""
         return prediction.float().softmax(-1)
 
     def label(self, value: float) -> str:
@@ -93,7 +93,7 @@ class Multiclass(TaskPart):
         return self.class_names[int(value)] if self.class_names else str(int(value))
 
     def columns(self, values: NDArray[np.float32]) -> Row:
-        """The class, its probability, and the probability of each class; see `TaskPart.columns`."""
+        """Return the class, its probability, and the probability of each class; see `TaskPart.columns`."""
         classes = self.class_names or tuple(str(k) for k in range(self.num_classes))
         name, best = self.names[0], int(values.argmax())
         row: Row = {name: classes[best], f"{name}_probability": number(values[best])}

@@ -25,7 +25,7 @@ class Scores(Protocol):
         """Add what another accumulator of the same task saw."""
 
     def compute(self) -> dict[str, float]:
-        """The metrics by name, and `num_labels` on which they were computed; NaN where there was no label."""
+        """Return the metrics by name, and `num_labels` on which they were computed; NaN where there was no label."""
 
 
 @runtime_checkable
@@ -33,7 +33,7 @@ class TargetScores(Scores, Protocol):
     """Metrics that can be told for each target."""
 
     def by_target(self) -> list[dict[str, float]]:
-        """What `compute` gives, of each target alone, in their order."""
+        """Return what `compute` gives, of each target alone, in their order."""
 
 
 class _Values:
@@ -186,7 +186,7 @@ class RankingScores:
 
 
 def _binary_scores(logit: NDArray[Any], positive: NDArray[np.bool_]) -> dict[str, float]:
-    """The scores of one target, NaN where its labels do not define one. logit, positive: (n,)."""
+    """Return the scores of one target, NaN where its labels do not define one. logit, positive: (n,)."""
     both = bool(positive.any() and not positive.all())
     answer = logit >= 0
     hits, alarms = float((answer & positive).sum()), float((answer & ~positive).sum())
@@ -205,7 +205,7 @@ def _binary_scores(logit: NDArray[Any], positive: NDArray[np.bool_]) -> dict[str
 
 
 def _mean(values: Iterable[float]) -> float:
-    """The mean of the numbers that are there; NaN without any."""
+    """Return the mean of the numbers that are there; NaN without any."""
     found = values if isinstance(values, np.ndarray) else np.array([*values], np.float64)
     known = found[~np.isnan(found)]
     return float(known.mean()) if len(known) else float("nan")
@@ -241,7 +241,7 @@ def _cumulative(score: NDArray[Any], positive: NDArray[np.bool_]) -> tuple[NDArr
 
 
 def roc_auc(score: NDArray[Any], positive: NDArray[np.bool_]) -> float:
-    """The chance that a positive scores above a negative, ties counting half. score, positive: (n,)."""
+    """Return the chance that a positive scores above a negative, ties counting half. score, positive: (n,)."""
     hits, alarms = (np.append(0, counts) for counts in _cumulative(score, positive))
     return float(np.sum(np.diff(alarms) * (hits[1:] + hits[:-1])) / 2 / hits[-1] / alarms[-1])
 

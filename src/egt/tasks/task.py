@@ -47,7 +47,7 @@ class TargetScale:
 
     @classmethod
     def of(cls, rows: Iterable[NDArray[np.float64]]) -> TargetScale:
-        """The scale of training targets, each (T,) or (rows, T); missing labels are left out.
+        """Return the scale of training targets, each (T,) or (rows, T); missing labels are left out.
 
         A target without labels or without spread keeps a std of 1.
         """
@@ -62,18 +62,18 @@ class TargetScale:
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
 
     def tensors(self, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
-        """Mean and std, (T,) each."""
+        """Return mean and std, (T,) each."""
         import torch
 
         return torch.tensor(self.mean, device=device), torch.tensor(self.std, device=device)
 
     def to_json(self) -> dict[str, list[float]]:
-        """What `from_json` takes."""
+        """Return what `from_json` takes."""
         return {"mean": list(self.mean), "std": list(self.std)}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Sequence[float]] | None) -> TargetScale | None:
-        """The scale that a checkpoint or an artifact keeps; None where targets are not standardized."""
+        """Return the scale that a checkpoint or an artifact keeps; None where targets are not standardized."""
         return None if content is None else cls(tuple(content["mean"]), tuple(content["std"]))
 
 
@@ -90,7 +90,7 @@ class Objective(Part):
         raise NotImplementedError(f"{type(self).__name__} does not say how wide its head is (property `num_outputs`)")
 
     def encodings(self) -> tuple[Encoding, ...]:
-        """What is computed for each graph beforehand."""
+        """Return what is computed for each graph beforehand."""
         return ()
 
     def check(self, run: RunConfig) -> None:
@@ -107,7 +107,7 @@ class Objective(Part):
             )
 
     def loss(self, head: Callable[[Tensor], Tensor], x: Channels, batch: GraphBatch) -> Tensor:
-        """The sum over the graphs times the weight; whoever calls divides it by their number.
+        """Return the sum over the graphs times the weight; whoever calls divides it by their number.
 
         Args:
             head: of the objective, on rows of the edge channel.
@@ -152,7 +152,7 @@ class TaskPart(Part):
             objective.check(run)
 
     def named(self, names: tuple[str, ...], class_names: tuple[str, ...]) -> TaskPart:
-        """The task with targets, and classes where it has them, called as in its data."""
+        """Return the task with targets, and classes where it has them, called as in its data."""
         return self.model_copy(update={"names": names}) if len(names) == len(self.names) else self
 
     def scale(self, targets: Iterable[NDArray[np.float64]]) -> TargetScale | None:
@@ -164,26 +164,26 @@ class TaskPart(Part):
         raise NotImplementedError(f"{type(self).__name__} has no loss (method `loss_sum`)")
 
     def scores(self) -> Scores:
-        """A fresh accumulator of the metrics of a split; it is fed predictions in the unit of the targets."""
+        """Return a fresh accumulator of the metrics of a split; it is fed predictions in the unit of the targets."""
         raise NotImplementedError(f"{type(self).__name__} has no metrics (method `scores`)")
 
     def decode(self, prediction: Tensor) -> Tensor:
-        """Values in their unit, or probabilities. prediction: (rows, outputs). Returns the same shape."""
+        """Return values in their unit, or probabilities. prediction: (rows, outputs). Returns the same shape."""
         return prediction.float()
 
     def columns(self, values: NDArray[np.float32]) -> Row:
-        """One answer by the names of its columns. values: (outputs,), decoded."""
+        """Return one answer by the names of its columns. values: (outputs,), decoded."""
         return {name: number(value) for name, value in zip(self.names, values, strict=True)}
 
     def true_columns(self, target: NDArray[Any]) -> Row:
-        """The labels beside an answer, in the terms of `columns`. target: (T,), NaN where one is missing."""
+        """Return the labels beside an answer, in the terms of `columns`. target: (T,), NaN where one is missing."""
         return {
             f"{name}_true": "" if np.isnan(value) else self.label(value)
             for name, value in zip(self.names, target, strict=True)
         }
 
     def label(self, value: Any) -> Any:
-        """A label in the user's terms: the number or, where there are classes, the name of one."""
+        """Return a label in the user's terms: the number or, where there are classes, the name of one."""
         return number(value)
 
 
@@ -221,12 +221,12 @@ class Task:
         return self.part.loss_sum(prediction, target), count_labels(batch, self.level)
 
     def scores(self) -> Scores:
-        """A fresh accumulator of the metrics of a split, fed with predictions as the model gives them."""
+        """Return a fresh accumulator of the metrics of a split, fed with predictions as the model gives them."""
         scores = self.part.scores()
         return scores if self.scale is None else Rescaled(scores, self.scale)
 
     def decode(self, prediction: Tensor) -> Tensor:
-        """Values in their unit, or probabilities. prediction: (rows, outputs). Returns the same shape."""
+        """Return values in their unit, or probabilities. prediction: (rows, outputs). Returns the same shape."""
         decoded = self.part.decode(prediction)
         if self.scale is None:
             return decoded
@@ -287,5 +287,5 @@ def count_labels(batch: GraphBatch, level: Level) -> Tensor:
 
 
 def number(value: np.float32) -> float:
-    """The shortest decimal that is the same float32."""
+    """Return the shortest decimal that is the same float32."""
     return float(str(value))

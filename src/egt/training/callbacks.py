@@ -135,7 +135,7 @@ _TRACKERS: dict[str, type[Callback]] = {"tensorboard": TensorBoard, "wandb": Wei
 
 
 def trackers(settings: TrainerConfig) -> list[Callback]:
-    """The trackers of a run: those that it names, or those that are installed and set up here.
+    """Return the trackers of a run: those that it names, or those that are installed and set up here.
 
     Raises:
         ConfigError: one that is named is not installed.
@@ -192,7 +192,7 @@ class RunBar(Callback):
         self.bar.stop()
 
     def _validation(self, state: State) -> list[str]:
-        """The last score and the best loss so far."""
+        """Return the last score and the best loss so far."""
         progress = state.progress
         name = f"val_{self.metric}"
         last = [f"{self.metric} {progress.history[-1][name]:.4g}"] if name in (progress.history or [{}])[-1] else []

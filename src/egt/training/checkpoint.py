@@ -79,12 +79,12 @@ class Progress:
         return 0 if self.best is None else len(self.history) - 1 - self.best.epoch
 
     def as_json(self) -> dict[str, Any]:
-        """What `from_json` takes."""
+        """Return what `from_json` takes."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> Progress:
-        """The progress that was kept."""
+        """Return the progress that was kept."""
         best = state["best"]
         return cls(**{**state, "best": None if best is None else Best(**best)})
 
@@ -144,7 +144,7 @@ class Checkpoints:
             ) from error
 
     def generations(self) -> list[Path]:
-        """The checkpoints, oldest first."""
+        """Return the checkpoints, oldest first."""
         return sorted(self.folder.glob("step-*.safetensors"))
 
     def write(
@@ -183,12 +183,12 @@ class Checkpoints:
 
 
 def checkpoints_of(folder: Path) -> Checkpoints:
-    """The checkpoints of the run in this folder."""
+    """Return the checkpoints of the run in this folder."""
     return Checkpoints(folder / CHECKPOINTS)
 
 
 def named(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
-    """The tensors of a part ("model", "optimizer" or "average"), without its name in front."""
+    """Return the tensors of a part ("model", "optimizer" or "average"), without its name in front."""
     return {name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items() if name.startswith(f"{part}.")}
 
 
@@ -233,7 +233,7 @@ def read_tensors(path: Path) -> Kept:
 
 
 def _missing_progress(progress: Any) -> list[str]:
-    """What a kept progress lacks to be one."""
+    """Return what a kept progress lacks to be one."""
     missing = _missing(progress, [each.name for each in fields(Progress)], "progress.")
     if missing or progress["best"] is None:
         return missing
@@ -273,7 +273,7 @@ class Trained:
 
 
 def read_trained(config: RunConfig, folder: Path) -> Trained:
-    """The result of the run in a folder, as far as it has come."""
+    """Return the result of the run in a folder, as far as it has come."""
     latest = checkpoints_of(folder).latest()
     if latest is None:
         raise ArtifactError(f"{folder} holds no checkpoint of a run")

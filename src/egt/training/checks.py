@@ -154,7 +154,7 @@ def check_threads(kept: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
 
 
 def _paths(config: Mapping[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], str]:
-    """The settings as path -> value."""
+    """Return the settings as path -> value."""
     flat: dict[tuple[str, ...], str] = {}
     for name, value in config.items():
         path = (*above, name)

@@ -53,7 +53,7 @@ class Engine:
             model.to(self.device)
 
     def spread(self, losses: nn.Module) -> Losses:
-        """A function of a batch -> losses whose gradients are averaged over all processes."""
+        """Return a function of a batch -> losses whose gradients are averaged over all processes."""
         if self.sharded or self.processes.count == 1:
             return losses
         from torch.nn.parallel import DistributedDataParallel
@@ -79,23 +79,23 @@ class Engine:
         return any(self.processes.total(float(wanted))) if self.sharded else wanted
 
     def accumulating(self, last: bool) -> AbstractContextManager[None]:
-        """Where a micro-batch is computed: gradients of replicas travel once, with the last of a step."""
+        """Return the context of a micro-batch: gradients of replicas travel once, with the last of a step."""
         synchronized: AbstractContextManager[None] = nullcontext()
         return synchronized if last or self._replicas is None else self._replicas.no_sync()
 
     def precision(self) -> AbstractContextManager[None]:
-        """Where a forward pass is computed: matrix products in half precision if asked."""
+        """Return the context of a forward pass: matrix products in half precision if asked."""
         return torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A tensor of which each process may hold a part; all have to ask for it together."""
+    """Return a tensor of which each process may hold a part; all have to ask for it together."""
     gathered: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
     return gathered
 
 
 def part_like(value: Tensor, like: Tensor) -> Tensor:
-    """What a process keeps of a whole tensor: as much as it has of another one, on the same device."""
+    """Return what a process keeps of a whole tensor: as much as it has of another one, on the same device."""
     if not hasattr(like, "full_tensor"):
         return value.to(like.device, copy=True)
     from torch.distributed.tensor import distribute_tensor

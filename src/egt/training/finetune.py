@@ -31,7 +31,7 @@ _PLACES: tuple[tuple[Level, str, str], ...] = (
 def describe_start(
     artifact: str, *, keep_head: bool = False, freeze_below: int = 0, tune: Tuned = "all"
 ) -> StartConfig:
-    """What the configuration of a run says about the artifact it starts from. Arguments as in `StartConfig`."""
+    """Return what the configuration of a run says about the artifact it starts from. Arguments as in `StartConfig`."""
     path = find_artifact(artifact)
     name = read_config(path / CONFIG).name
     if freeze_below < 0:
@@ -47,7 +47,7 @@ def describe_start(
 
 
 def load_start(config: RunConfig) -> Start | None:
-    """What the configuration says that the run starts from; None for random weights.
+    """Return what the configuration says that the run starts from; None for random weights.
 
     Raises:
         ArtifactError: the artifact is gone, or has other weights than when the run was described.
@@ -68,7 +68,7 @@ def load_start(config: RunConfig) -> Start | None:
 
 
 def with_model_of(config: RunConfig, trained: RunConfig, settings: Sequence[str] = ()) -> RunConfig:
-    """A run of own data with the sizes and parts of a trained model, and then with some settings replaced.
+    """Return a run of own data with the sizes and parts of a trained model, and then with some settings replaced.
 
     Molecules of the same vocabulary keep its inputs; other data brings its own features, in the places of the trained
     model's. The readout is the trained model's where both predict at the same level.
@@ -92,7 +92,7 @@ def with_model_of(config: RunConfig, trained: RunConfig, settings: Sequence[str]
 def start_of(
     artifact: Artifact, config: RunConfig, *, keep_head: bool = False, freeze_below: int = 0, tuned: Tuned = "all"
 ) -> Start:
-    """What a run starts from when it starts from an artifact: features and categories move by their names.
+    """Return what a run starts from when it starts from an artifact: features and categories move by their names.
 
     What the artifact does not know is re-initialized. Arguments as in `Start`.
 
@@ -135,7 +135,7 @@ def _check_head(trained: RunConfig, config: RunConfig) -> None:
 
 
 def _vocabulary(config: RunConfig) -> str | None:
-    """The atom and bond features of a run on molecules."""
+    """Return the atom and bond features of a run on molecules."""
     schema = config.data.custom
     if schema is not None:
         return schema.vocabulary if schema.format == "molecules" else None
@@ -148,7 +148,7 @@ def _vocabulary(config: RunConfig) -> str | None:
 
 
 def _merged(own: Sequence[Any], trained: Sequence[Any]) -> tuple[Any, ...]:
-    """The inputs of the trained model, its features replaced by the own ones."""
+    """Return the inputs of the trained model, its features replaced by the own ones."""
     mine = {term.kind: term for term in own if term.kind in _FEATURES}
     kept = [mine.pop(term.kind, None) if term.kind in _FEATURES else term for term in trained]
     return (*(term for term in kept if term is not None), *mine.values())
@@ -169,7 +169,7 @@ def _in_place(weights: Mapping[str, Tensor], trained: RunConfig, config: RunConf
 
 
 def _features(config: RunConfig, level: Level) -> list[Feature] | None:
-    """The features of own data in the order in which a model reads them; None where features have no names."""
+    """Return the features of own data in the order in which a model reads them; None where features have no names."""
     schema = config.data.custom
     if schema is None or _vocabulary(config) is not None:
         return None
@@ -211,6 +211,6 @@ def _columns(config: RunConfig, level: Level) -> list[Key]:
 
 
 def _setting(config: RunConfig, kind: str, name: str, default: Any) -> Any:
-    """A setting of the input term of a kind."""
+    """Return a setting of the input term of a kind."""
     terms = (*config.model.node_inputs, *config.model.pair_inputs)
     return next((getattr(term, name) for term in terms if term.kind == kind), default)

@@ -24,7 +24,7 @@ _SURELY_ENOUGH = 16
 
 
 def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig:
-    """The run, unchanged if its batches fit into memory, else with a `data.pair_budget` under which they do.
+    """Return the run, unchanged if its batches fit into memory, else with a `data.pair_budget` under which they do.
 
     Raises:
         ConfigError: the model, a single graph of any split, or a batch that cannot be split, does not fit; it is named,
@@ -70,7 +70,7 @@ def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig
 
 
 def _free(config: RunConfig, device: torch.device) -> int:
-    """Bytes that each process of a run may use."""
+    """Return bytes that each process of a run may use."""
     return available_memory(device) // (num_devices(config.trainer) if device.type == "cpu" else 1)
 
 
@@ -107,7 +107,7 @@ def _check_largest(
 
 
 def _evaluation(config: RunConfig, how: Execution, store: Store) -> tuple[float, float]:
-    """Bytes of the most expensive batch of a split without gradients, and bytes per pair of its small graphs."""
+    """Return bytes of the most expensive batch of a split without gradients, and bytes per pair of its small graphs."""
     worst = np.sort(store.sizes)[::-1][: graphs_at_once(config.data.batch_size, how.layout)]
     within = np.cumsum(worst**2) <= evaluation_budget(config.data.pair_budget, worst)
     needed = sum(prediction_bytes(config, nodes, how) for nodes in worst[within].tolist())
@@ -116,7 +116,7 @@ def _evaluation(config: RunConfig, how: Execution, store: Store) -> tuple[float,
 
 
 def _upper_bound(config: RunConfig, largest: int) -> int:
-    """Bytes that a training step could take at most: the plain pair pass on a batch of the largest graphs."""
+    """Return bytes that a training step could take at most: the plain pair pass on a batch of the largest graphs."""
     model = config.model
     hidden = model.edge_width * model.edge_ffn_multiplier
     per_pair = 4 * (8 * model.edge_width + 4 * hidden + 16 * model.num_heads)

@@ -60,7 +60,7 @@ class AdamW:
 
 
 def _fresh(parameter: Tensor) -> dict[str, Tensor]:
-    """The state before the first step; torch counts steps on the CPU."""
+    """Return the state before the first step; torch counts steps on the CPU."""
     return {
         "step": torch.tensor(0.0),
         "exp_avg": torch.zeros_like(parameter, memory_format=torch.preserve_format),

@@ -101,7 +101,7 @@ def plan(config: RunConfig) -> Plan:
 
 
 def known_sizes(config: RunConfig) -> tuple[Sizes, float, dict[str, int], str]:
-    """What is known of the graphs without preparing them.
+    """Return what is known of the graphs without preparing them.
 
     Returns:
         Numbers of nodes that are like those of the training graphs, edges per node, the sizes of the splits, and where

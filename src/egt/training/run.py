@@ -197,7 +197,7 @@ def train_on(
 
 
 def with_names(config: RunConfig, source: Source) -> RunConfig:
-    """The run with targets and classes called as in its data."""
+    """Return the run with targets and classes called as in its data."""
     if config.data.custom is not None:
         return config
     target = source.card.target
@@ -222,7 +222,7 @@ def _held(folder: Path, resume: bool) -> Iterator[None]:
 
 
 def _prepare(config: RunConfig, source: Source, watch: Telling | None) -> dict[str, Store]:
-    """The splits that have graphs."""
+    """Return the splits that have graphs."""
     stores = {}
     for split in SPLITS:
         if not source.card.split_sizes.get(split):
@@ -239,7 +239,7 @@ def _prepare(config: RunConfig, source: Source, watch: Telling | None) -> dict[s
 
 
 def _start(config: RunConfig) -> Start | None:
-    """The weights that a new run starts from; None for random ones."""
+    """Return the weights that a new run starts from; None for random ones."""
     if config.start is None:
         return None
     from egt.training.finetune import load_start
@@ -253,7 +253,7 @@ def _keep(config: RunConfig, folder: Path) -> None:
 
 
 def _facts(config: RunConfig, training: Sequence[Sample], validation: Sequence[Sample] | None) -> dict[str, Any]:
-    """What a checkpoint has to agree with: settings and data."""
+    """Return what a checkpoint has to agree with: settings and data."""
     sizes = graph_sizes(training)
     return {
         "config": config.model_dump(mode="json"),
@@ -264,7 +264,7 @@ def _facts(config: RunConfig, training: Sequence[Sample], validation: Sequence[S
 
 
 def _scale(config: RunConfig, samples: Sequence[Sample]) -> TargetScale | None:
-    """Mean and std of the training targets, where the task standardizes them."""
+    """Return mean and std of the training targets, where the task standardizes them."""
     name = f"{config.model.level}_targets"
 
     def rows() -> Iterator[NDArray[np.float64]]:

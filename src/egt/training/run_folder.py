@@ -26,7 +26,7 @@ _TRIAL_BYTES = 1 << 20
 
 
 def run_folder(name: str) -> Path:
-    """Where a run goes when nobody says where: `runs/NAME`.
+    """Return where a run goes when nobody says where: `runs/NAME`.
 
     Raises:
         ConfigError: the name is a path, and would lead somewhere else.
@@ -79,7 +79,7 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def _try_lock(folder: Path) -> IO[str] | None:
-    """The lock of a folder, None while another process has it."""
+    """Return the lock of a folder, None while another process has it."""
     import fcntl
 
     try:
@@ -126,7 +126,7 @@ def try_folder(folder: Path) -> None:
 
 
 def cannot_write(folder: Path, error: OSError) -> ConfigError:
-    """What to tell about a folder that cannot be written."""
+    """Return what to tell about a folder that cannot be written."""
     return ConfigError(
         f"{folder} cannot be written ({error.strerror}); make room there, or choose another folder (--out)"
     )

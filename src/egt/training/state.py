@@ -89,7 +89,7 @@ class State:
         return {name: parameter for name, parameter in self.model.named_parameters() if parameter.requires_grad}
 
     def is_finished(self) -> bool:
-        """Whether the run has reached its end, or has not become better for too long."""
+        """Return whether the run has reached its end, or has not become better for too long."""
         limits = self.config.trainer
         return not self.awaits_validation and (
             (limits.max_epochs is not None and self.progress.epoch >= limits.max_epochs)
@@ -200,7 +200,7 @@ class State:
             self.engine.scaler.load_state_dict(state["precision"])
 
     def _score(self, row: Mapping[str, float]) -> float:
-        """What decides which epoch is better, smaller ones are; a metric without labels never is."""
+        """Return what decides which epoch is better, smaller ones are; a metric without labels never is."""
         if self.config.trainer.select_by == "loss":
             return row["val_loss"]
         task = self.config.task
@@ -208,7 +208,7 @@ class State:
         return math.inf if math.isnan(value) else value
 
     def _row(self, validation: Mapping[str, float]) -> dict[str, float]:
-        """A line of metrics.csv."""
+        """Return a line of metrics.csv."""
         progress = self.progress
         loss, labels, auxiliary, graphs = progress.sums
         return {
@@ -228,7 +228,7 @@ class State:
             write_tensors(self.checkpoints.folder / file, self.facts, weights)
 
     def _whole(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors, from all processes where each has a part."""
+        """Return the tensors, from all processes where each has a part."""
         return {name: whole(tensor) for name, tensor in tensors.items()}
 
 

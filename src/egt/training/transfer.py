@@ -37,7 +37,7 @@ class Remap:
     dim: int = 0
 
     def __call__(self, weight: Tensor, fresh: Tensor) -> Tensor:
-        """The new weight: what both know from `weight`, the rest from `fresh`."""
+        """Return the new weight: what both know from `weight`, the rest from `fresh`."""
         expected = list(fresh.shape)
         expected[self.dim] = len(self.old)
         if list(weight.shape) != expected or fresh.shape[self.dim] != len(self.new):

@@ -69,7 +69,7 @@ class Losses(nn.Module):
         self.model, self.task = model, task
 
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """The two sums."""
+        """Return the two sums."""
         if not self.task.auxiliary:
             primary, _ = self.task.loss(self.model(batch), batch)
             return primary, primary.new_zeros(())
@@ -118,7 +118,7 @@ class Work:
         return step_loader(self.job.training, left, self.sampling.layout, self.config.data.num_workers)
 
     def padded(self, batches: Sequence[GraphBatch]) -> list[GraphBatch]:
-        """The micro-batches of a step, and behind them spare ones that count nowhere.
+        """Return the micro-batches of a step, and behind them spare ones that count nowhere.
 
         The others wait for the gradients of this process even if it has no graph. Where the weights are spread over the
         processes, all of them compute equally many micro-batches.
@@ -131,7 +131,7 @@ class Work:
         return collate([self.job.training[0]], self.sampling.layout, [0])
 
     def is_stopping(self) -> bool:
-        """Whether to end a validation early."""
+        """Return whether to end a validation early."""
         return self.engine.agree(bool(self.interruption.requested))
 
     def stop(self) -> NoReturn:

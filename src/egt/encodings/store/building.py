@@ -38,7 +38,7 @@ def prepare(
     num_workers: int | None = None,
     progress: Progress | None = None,
 ) -> Store:
-    """The prepared graphs of a split: opened if they are on disk, else built and kept there.
+    """Return the prepared graphs of a split: opened if they are on disk, else built and kept there.
 
     The folder is keyed by the content of the source, the schema and the settings of the stored encodings. It appears
     at once when complete, so it may be built by several processes at a time and a builder may be killed at any moment;
@@ -68,7 +68,7 @@ def prepare_splits(
     num_workers: int | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Store]:
-    """The prepared graphs of several splits, as `prepare` gives each.
+    """Return the prepared graphs of several splits, as `prepare` gives each.
 
     One set of worker processes serves all of them, and goes on with the next split while a thread brings the last one
     to the disk.
@@ -164,12 +164,12 @@ def _write(
 
 
 def cache_folder(given: Path | str | None) -> Path:
-    """The folder of all stores: the given one, else `EGT_CACHE_DIR`, else `~/.cache/egt`."""
+    """Return the folder of all stores: the given one, else `EGT_CACHE_DIR`, else `~/.cache/egt`."""
     return Path(given).expanduser() if given else user_folder("EGT_CACHE_DIR", ".cache", "egt")
 
 
 def store_name(source: Source, split: str, preparation: Preparation) -> str:
-    """The folder name of a store: readable words, and a hash of everything that decides its content."""
+    """Return the folder name of a store: readable words, and a hash of everything that decides its content."""
     content = {
         "format": FORMAT_VERSION,
         "source": source.fingerprint(),
@@ -224,7 +224,7 @@ def _unlock(handle: int) -> None:
 
 
 def building_folder(path: Path) -> Path:
-    """A new folder beside the final one, so that moving it there is one step."""
+    """Return a new folder beside the final one, so that moving it there is one step."""
     folder = path.with_name(f".{path.name}.{uuid.uuid4().hex}.building")
     folder.mkdir()
     return folder

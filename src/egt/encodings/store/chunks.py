@@ -58,7 +58,7 @@ def _settings(encoding: Encoding) -> dict[str, Any]:
 
 
 def take_apart(sample: Sample) -> dict[str, Array]:
-    """The rows of each field of a sample that is not None."""
+    """Return the rows of each field of a sample that is not None."""
     graph = sample.graph
     fields: dict[str, Array] = {name: getattr(graph, name) for name in GRAPH_FIELDS}
     fields["id"] = np.frombuffer(graph.id.encode(), np.uint8)
@@ -73,12 +73,12 @@ def take_apart(sample: Sample) -> dict[str, Array]:
 
 
 def presence(arrays: Mapping[str, Array]) -> int:
-    """The `present` byte of a sample that was taken apart."""
+    """Return the `present` byte of a sample that was taken apart."""
     return sum(1 << bit for bit, name in enumerate(OPTIONAL) if name in arrays)
 
 
 def put_together(num_nodes: int, present: int, rows: dict[str, Any], stored: Sequence[Encoding]) -> Sample:
-    """The opposite of `take_apart`; turns the rows of each field into a sample of views."""
+    """Return the opposite of `take_apart`; turns the rows of each field into a sample of views."""
     node: dict[str, Array] = {}
     pair: dict[str, Array] = {}
     for encoding in stored:
@@ -171,7 +171,7 @@ def check_width(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> None
 
 
 def samples_of(chunk: Chunk, preparation: Preparation) -> list[Sample]:
-    """The samples of a chunk, with all encodings of the preparation."""
+    """Return the samples of a chunk, with all encodings of the preparation."""
     fields = field_names(preparation.encodings)
     ends = np.cumsum(chunk.lengths, axis=0)
     starts = ends - chunk.lengths
@@ -185,7 +185,7 @@ def samples_of(chunk: Chunk, preparation: Preparation) -> list[Sample]:
 
 
 def with_computed(sample: Sample, preparation: Preparation) -> Sample:
-    """The sample with the encodings that are not stored."""
+    """Return the sample with the encodings that are not stored."""
     computed = [encoding for encoding in preparation.encodings if not encoding.stored]
     if not computed:
         return sample

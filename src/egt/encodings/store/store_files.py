@@ -138,7 +138,7 @@ class StoreWriter:
 
 
 def map_array(path: Path) -> Array:
-    """A `.npy` file as a plain read-only array that lives in the page cache, not in this process."""
+    """Return a `.npy` file as a plain read-only array that lives in the page cache, not in this process."""
     try:
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except OSError as error:
@@ -161,7 +161,7 @@ def write_index(folder: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_index(folder: Path) -> dict[str, Any]:
-    """The content of a store's index, after a check of its own checksum and of the size of every file."""
+    """Return the content of a store's index, after a check of its own checksum and of the size of every file."""
     try:
         index = json.loads((folder / INDEX).read_text())
         content: dict[str, Any] = index["content"]
@@ -303,7 +303,7 @@ class Store(Sequence[Sample]):
     @overload
     def __getitem__(self, index: slice) -> list[Sample]: ...
     def __getitem__(self, index: int | slice) -> Sample | list[Sample]:
-        """The sample of one graph, or a list of them."""
+        """Return the sample of one graph, or a list of them."""
         if isinstance(index, slice):
             return [self._sample(k) for k in range(*index.indices(len(self)))]
         num_graphs = len(self.sizes)

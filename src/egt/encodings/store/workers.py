@@ -68,7 +68,7 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
     def chunks(self, records: Sequence[Any], kept: Parts | None = None) -> Generator[Chunk]:
-        """The chunks of all records, in order; the same numbers for every number of workers.
+        """Yield the chunks of all records, in order; the same numbers for every number of workers.
 
         kept: where chunks are found that an earlier, interrupted build has made; None writes no file.
         """
@@ -105,7 +105,7 @@ class Workers:
                 chunk.cancel()
 
     def _pool_of(self, num_workers: int) -> ProcessPoolExecutor:
-        """The running processes if there are enough of them, else new ones."""
+        """Return the running processes if there are enough of them, else new ones."""
         if self._pool is None or self._pool_size < num_workers:
             self.__exit__()
             _load_libraries(self.preparation)
@@ -141,7 +141,7 @@ def prepare_in_memory(
     num_workers: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Prepared]:
-    """The prepared graphs of a split, about two thousand at a time; no file is written.
+    """Yield the prepared graphs of a split, about two thousand at a time; no file is written.
 
     Arguments as in `prepare`; the stage of which `progress` is told is "preparing".
     """

@@ -140,7 +140,7 @@ def _checksum(library: Path) -> str:
 
 
 def _version(cxx: str) -> str | None:
-    """What a compiler says about itself; None, after a notice, if it cannot be run."""
+    """Return what a compiler says about itself; None, after a notice, if it cannot be run."""
     try:
         run = subprocess.run(
             [cxx, "--version"], capture_output=True, text=True, errors="replace", check=False, timeout=_VERSION_SECONDS

@@ -43,7 +43,7 @@ def shapes(name: str) -> Callable[[Function], Function]:
 
 
 def _untraced(function: Function) -> Function:
-    """The function, hidden from `torch.compile` where that is in use."""
+    """Return the function, hidden from `torch.compile` where that is in use."""
     hidden = _disable_dynamo(function)
 
     @wraps(function)

@@ -56,7 +56,7 @@ def open_benchmark(
     fetch: bool = False,
     progress: Progress | None = None,
 ) -> Source:
-    """The source of a benchmark.
+    """Return the source of a benchmark.
 
     Files win over a generator. Published files are fetched only when asked for.
 
@@ -104,7 +104,7 @@ def fetch_benchmark(name: str, data_dir: str | Path | None = None, *, progress: 
 
 
 def list_cards() -> list[DataCard]:
-    """The cards of all benchmarks; needs no data."""
+    """Return the cards of all benchmarks; needs no data."""
     return [BENCHMARKS.get(name).card for name in BENCHMARKS]
 
 
@@ -136,12 +136,12 @@ def _generate(benchmark: Benchmark, options: Options) -> Source:
 
 
 def hdf5_files(card: DataCard) -> dict[str, Callable[[Path], Source]]:
-    """The files of a benchmark that the authors of EGT published."""
+    """Return the files of a benchmark that the authors of EGT published."""
     return {path: lambda found: AuthorsHdf5(card, found) for path in hdf5_candidates(card.name)}
 
 
 def recipe(card: DataCard, make: Recipe, default_seed: int, made_by: str) -> Callable[..., Source]:
-    """What generates a benchmark from a seed, graph by graph."""
+    """Return what generates a benchmark from a seed, graph by graph."""
 
     def generate(seed: int = default_seed, split_sizes: Mapping[str, int] | None = None) -> Source:
         return GeneratedSource(card, make, seed, made_by, split_sizes)

@@ -69,7 +69,7 @@ class Pattern:
 
 
 def pattern_graph(seed: int, split: str, number: int) -> Graph:
-    """One graph of PATTERN.
+    """Return one graph of PATTERN.
 
     Five communities (edge probability 0.5 inside, 0.35 between) and one of 100 fixed patterns, each node of which is
     joined to each other node with probability 0.5. Graph k has pattern k mod 100, so the first graphs are as balanced
@@ -94,7 +94,7 @@ def pattern_graph(seed: int, split: str, number: int) -> Graph:
 
 
 def cluster_graph(seed: int, split: str, number: int) -> Graph:
-    """One graph of CLUSTER.
+    """Return one graph of CLUSTER.
 
     Six communities (edge probability 0.55 inside, 0.25 between); one node of community r has the signal r + 1, all
     others 0. A draw outside the published range of 41 to 190 nodes is repeated.
@@ -113,7 +113,7 @@ def cluster_graph(seed: int, split: str, number: int) -> Graph:
 
 @lru_cache(maxsize=4)
 def _patterns(seed: int) -> list[Pattern]:
-    """The 100 patterns of a data set."""
+    """Return the 100 patterns of a data set."""
     random = np.random.default_rng(np.random.SeedSequence(seed))
     patterns = []
     for _ in range(_NUM_PATTERNS):
@@ -142,7 +142,7 @@ def _shuffled(
     labels: NDArray[np.float64],
     name: str,
 ) -> Graph:
-    """The graph with its nodes in random order."""
+    """Return the graph with its nodes in random order."""
     order = random.permutation(len(signals))
     return Graph(
         num_nodes=len(order),

@@ -65,7 +65,7 @@ def molhiv_table(path: Path) -> MoleculeSource:
 
 
 def ogb_folder(card: DataCard, mapping: Path) -> MoleculeSource:
-    """A data set in OGB's layout: `mapping/mol.csv.gz` and `split/scaffold/{train,valid,test}.csv.gz`.
+    """Return a data set in OGB's layout: `mapping/mol.csv.gz` and `split/scaffold/{train,valid,test}.csv.gz`.
 
     Args:
         card: the card of the data set; its target names become those of the file.
@@ -98,7 +98,7 @@ def _load_folder(mapping: Path, *split_files: Path) -> MoleculeTable:
 
 
 def _read_rows(path: Path, num_rows: int) -> IntArray:
-    """The row numbers in a split file: one a line, without a header."""
+    """Return the row numbers in a split file: one a line, without a header."""
     import pyarrow
     from pyarrow import csv
 

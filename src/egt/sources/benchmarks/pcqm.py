@@ -74,7 +74,7 @@ _SPLIT_NAMES = {
 
 
 def pcqm_folder(card: DataCard, raw: Path) -> MoleculeSource:
-    """A data set in the layout of OGB-LSC.
+    """Return a data set in the layout of OGB-LSC.
 
     Args:
         card: the card of the data set.
@@ -88,12 +88,12 @@ def pcqm_folder(card: DataCard, raw: Path) -> MoleculeSource:
 
 
 def pcqm_sample(path: Path) -> MoleculeSource:
-    """The first molecules of PCQM4Mv2 from a CSV table with the columns smiles and homolumogap_ev."""
+    """Return the first molecules of PCQM4Mv2 from a CSV table with the columns smiles and homolumogap_ev."""
     return MoleculeSource(PCQM4MV2_2K, (path,), _load_sample)
 
 
 def read_split_dict(path: Path) -> dict[str, IntArray]:
-    """The row numbers of each split in OGB's `split_dict.pt`.
+    """Return the row numbers of each split in OGB's `split_dict.pt`.
 
     The file is a pickle inside. It is read by torch's weights-only loader, which builds nothing but numbers, strings,
     containers and arrays, and refuses everything else; so it cannot run code.

@@ -31,7 +31,7 @@ def _median_of_three_first(
 
 @compiled(numba.int64[::1](numba.float64[::1], numba.int64))
 def partition_order(values: NDArray[np.float64], kth: int) -> NDArray[np.int64]:
-    """The numbers of the entries, those before `kth` not larger than the entry there, those behind not smaller.
+    """Return the numbers of the entries, those before `kth` not larger than the entry there, those behind not smaller.
 
     Args:
         values: (n,), without NaN.

@@ -93,17 +93,17 @@ class SuperpixelSource:
         return replace(self.base_card, split_sizes=sizes, notes=f"{made} {self.base_card.notes}".strip())
 
     def fingerprint(self) -> str:
-        """A hash of the images, the recipe and the version of scikit-image."""
+        """Return a hash of the images, the recipe and the version of scikit-image."""
         return fingerprint(
             self.files, self.base_card.name, self.segmentation, version("scikit-image"), "8 of 9 neighbors"
         )
 
     def records(self, split: str) -> Sequence[int]:
-        """The numbers of the images of a split."""
+        """Return the numbers of the images of a split."""
         return rows_of(self.load(*self.files).splits, split, self.base_card.name)
 
     def read(self, record: int) -> Reading:
-        """The graph of one image."""
+        """Return the graph of one image."""
         images = self.load(*self.files)
         graph = superpixel_graph(images.image(record), self.segmentation, int(images.labels[record]), str(record))
         return Reading(record, str(record), graph=graph)
@@ -146,7 +146,7 @@ def cifar10_superpixels(path: Path) -> SuperpixelSource:
 
 
 def require_slic() -> Any:
-    """The function `skimage.segmentation.slic`.
+    """Return the function `skimage.segmentation.slic`.
 
     Raises:
         DataError: if scikit-image is not installed.
@@ -220,7 +220,7 @@ def _most_similar(place: NDArray[np.float64]) -> tuple[IntArray, FloatArray]:
 
 
 def _kept_neighbors(node: int, similarity: NDArray[np.float64]) -> IntArray:
-    """The nodes that the public code joins to one, given its row of similarities."""
+    """Return the nodes that the public code joins to one, given its row of similarities."""
     from egt.sources.benchmarks.selection import partition_order  # imports numba
 
     num_nodes = len(similarity)

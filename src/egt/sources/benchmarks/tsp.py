@@ -41,7 +41,7 @@ _SCALE = 1e6  # LKH rounds distances to integers
 
 
 def tsp_graph(seed: int, split: str, number: int) -> Graph:
-    """One graph of TSP: node values are the coordinates in the unit square, edge values the distances.
+    """Return one graph of TSP: node values are the coordinates in the unit square, edge values the distances.
 
     An edge has label 1 if the tour goes along it in either direction.
     """
@@ -85,7 +85,7 @@ def tour_edges(tour: IntArray) -> NDArray[np.bool_]:
 
 
 def require_elkai() -> Any:
-    """The `elkai` module.
+    """Return the `elkai` module.
 
     Raises:
         DataError: if it is not installed.

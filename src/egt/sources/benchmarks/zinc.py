@@ -85,15 +85,15 @@ class ZincGraphs:
         return replace(ZINC, split_sizes={name: len(rows) for name, rows in _load_graphs(self.path)[1].items()})
 
     def fingerprint(self) -> str:
-        """A hash of the file."""
+        """Return a hash of the file."""
         return fingerprint([self.path], "zinc graphs")
 
     def records(self, split: str) -> Sequence[int]:
-        """The row numbers of a split."""
+        """Return the row numbers of a split."""
         return rows_of(_load_graphs(self.path)[1], split, ZINC.name)
 
     def read(self, record: int) -> Reading:
-        """The stored graph of a row."""
+        """Return the stored graph of a row."""
         columns = _load_graphs(self.path)[0]
         atoms, source, target, bonds = (np.array(columns[k][record].as_py(), dtype=np.int64) for k in _LISTS)
         try:

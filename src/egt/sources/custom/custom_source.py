@@ -71,7 +71,7 @@ class _Records(Sequence[CustomRecord]):
     @overload
     def __getitem__(self, index: slice) -> list[CustomRecord]: ...
     def __getitem__(self, index: int | slice) -> CustomRecord | list[CustomRecord]:
-        """One record, or some of them."""
+        """Return one record, or some of them."""
         if isinstance(index, slice):
             return [self._make(row) for row in self._rows[index]]
         return self._make(self._rows[index])
@@ -111,7 +111,7 @@ class CustomSource:
         )
 
     def fingerprint(self) -> str:
-        """A hash of the raw content, the schema and the split."""
+        """Return a hash of the raw content, the schema and the split."""
         total = hashlib.sha256(f"custom {VERSION} {self._raw.digest}".encode())
         schema = self.schema.model_dump(mode="json", exclude={"elements", "notes"})  # they change no graph
         total.update(json.dumps(schema, sort_keys=True).encode())
@@ -122,7 +122,7 @@ class CustomSource:
         return total.hexdigest()
 
     def records(self, split: str) -> Sequence[CustomRecord]:
-        """The rows of a split, in order. Rows that could not be read are among them, with their error."""
+        """Return the rows of a split, in order. Rows that could not be read are among them, with their error."""
         if split == ALL:
             return _Records(self._record, range(self._raw.num_rows))
         if self._division is None or split not in SPLITS:
@@ -137,11 +137,11 @@ class CustomSource:
         return [self._record(row, scored=parts[row] == code) for row in parts if (parts[row] == code).any()]
 
     def read(self, record: CustomRecord) -> Reading:
-        """The graph of a record, with a warning about whatever had to be filled in."""
+        """Return the graph of a record, with a warning about whatever had to be filled in."""
         return self.read_all([record])[0]
 
     def read_all(self, records: Sequence[CustomRecord]) -> list[Reading]:
-        """The graphs of some records."""
+        """Return the graphs of some records."""
         graphs = iter(self._graphs([record for record in records if not record.error]))
         readings = []
         for record in records:
@@ -159,13 +159,13 @@ class CustomSource:
         return readings
 
     def smiles(self) -> list[str] | None:
-        """The SMILES of all rows, "" where there is none; None when they are no molecules."""
+        """Return the SMILES of all rows, "" where there is none; None when they are no molecules."""
         if not self._raw.is_molecules:
             return None
         return [_text(cell) for cell in self._raw.table[self._smiles]]
 
     def warnings(self) -> list[str]:
-        """What to look at before training: molecules in several splits, or with different labels."""
+        """Return what to look at before training: molecules in several splits, or with different labels."""
         smiles = self.smiles()
         if smiles is None:
             return []
@@ -175,21 +175,21 @@ class CustomSource:
         return repeats(smiles, self._targets, codes, classes=bool(self.schema.classes))
 
     def _foreign(self, record: CustomRecord) -> str:
-        """Which elements of a new molecule training never saw."""
+        """Return which elements of a new molecule training never saw."""
         if self._division is not None or not self.schema.elements:
             return ""
         foreign = sorted(elements_of([record.smiles]) - set(self.schema.elements))
         return f"not in the training molecules: {', '.join(foreign)}" if foreign else ""
 
     def names(self, row: int) -> Sequence[str]:
-        """What the data calls the nodes of a graph; empty where they are numbered."""
+        """Return what the data calls the nodes of a graph; empty where they are numbered."""
         graph = self._raw.graphs[row] if self._raw.graphs else None
         if graph is None or all(name == str(k) for k, name in enumerate(graph.names)):
             return ()
         return graph.names
 
     def kept(self, patterns: Sequence[str]) -> dict[str, list[str]]:
-        """Columns of the table as texts, "" where a value is missing, by names or patterns (`*`).
+        """Return columns of the table as texts, "" where a value is missing, by names or patterns (`*`).
 
         Raises:
             DataError: a name or pattern fits no column.
@@ -205,7 +205,7 @@ class CustomSource:
         return {name: [_text(cell) for cell in columns[name]] for name in found}
 
     def missing_targets(self) -> list[str]:
-        """The target columns that this data lacks."""
+        """Return the target columns that this data lacks."""
         if self.schema.level == "link":
             return []
         if self.schema.level == "graph":
@@ -217,7 +217,7 @@ class CustomSource:
         return [name for name in self.schema.targets if name not in there]
 
     def _asked(self, result: tuple[Graph, str] | EgtError, record: CustomRecord) -> tuple[Graph, str]:
-        """The graph with the pairs that link prediction asks about."""
+        """Return the graph with the pairs that link prediction asks about."""
         if isinstance(result, EgtError):
             raise result
         graph, warning = result
@@ -260,7 +260,7 @@ class CustomSource:
         return hide_links(graph, directed=directed, seed=plan.seed + record.row)
 
     def _link_records(self, split: str, division: Division) -> list[CustomRecord]:
-        """One record for each graph that `split_links` will make."""
+        """Return one record for each graph that `split_links` will make."""
         records = []
         for row, codes in division.parts.items():
             graph = self._raw.graphs[row]
@@ -299,7 +299,7 @@ class CustomSource:
         return {split: int((self._division.rows == code).sum()) for code, split in enumerate(SPLITS)}
 
     def _size(self, row: int) -> tuple[int, int] | None:
-        """The number of nodes and directed edges of a row; None if it cannot be read."""
+        """Return the number of nodes and directed edges of a row; None if it cannot be read."""
         if row in self._raw.problems:
             return None
         if self._raw.is_molecules:
@@ -323,7 +323,7 @@ def _molecule_size(smiles: str) -> tuple[int, int] | None:
 
 
 def _text(cell: Any) -> str:
-    """A cell as a text, "" where it is missing; a column without any text was read as numbers."""
+    """Return a cell as a text, "" where it is missing; a column without any text was read as numbers."""
     return "" if cell is None or cell != cell else text_of(cell)
 
 
@@ -339,7 +339,7 @@ def _ids(raw: RawData, name: str, *, is_new: bool) -> list[str]:
 
 
 def _smiles(raw: RawData, schema: CustomSchema) -> str:
-    """The SMILES column: the one of the schema or, in new data without it, the one that looks like it."""
+    """Return the SMILES column: the one of the schema or, in new data without it, the one that looks like it."""
     if not raw.is_molecules or schema.smiles in raw.table:
         return schema.smiles
     return find_smiles(raw.table, None, raw.where)

@@ -81,7 +81,7 @@ def target_matrix(columns: Columns, schema: CustomSchema, num_rows: int) -> NDAr
 
 
 def level_columns(graph: RawGraph, level: str) -> Columns:
-    """The columns of the nodes, or of the listed edges."""
+    """Return the columns of the nodes, or of the listed edges."""
     return graph.nodes if level == "node" else graph.edge_columns
 
 
@@ -217,7 +217,7 @@ def column_split(column: Column, where: str) -> Codes:
 
 
 def is_split_column(column: Column) -> bool:
-    """Whether a column holds names of splits and nothing else."""
+    """Return whether a column holds names of splits and nothing else."""
     if column.dtype != object:
         return False
     words = {str(value).strip().lower() for value in column if value is not None}

@@ -49,7 +49,7 @@ class GraphsSource:
         )
 
     def fingerprint(self) -> str:
-        """A hash of all arrays of all graphs."""
+        """Return a hash of all arrays of all graphs."""
         total = hashlib.sha256(repr((self.card.schema, self.card.target)).encode())
         for split, part in self._splits.items():
             total.update(f"{split} {len(part)}".encode())
@@ -63,12 +63,12 @@ class GraphsSource:
         return total.hexdigest()
 
     def records(self, split: str) -> Sequence[tuple[int, Graph]]:
-        """The graphs of a split, numbered."""
+        """Return the graphs of a split, numbered."""
         check_split(split, self._splits, self.card.name)
         return list(enumerate(self._splits[split]))
 
     def read(self, record: tuple[int, Graph]) -> Reading:
-        """The graph of a record."""
+        """Return the graph of a record."""
         row, graph = record
         return Reading(row, graph.id or str(row), graph=graph)
 

@@ -39,7 +39,7 @@ def infer(
     overrides: Mapping[str, Any] | None = None,
     split: SplitPlan | None = None,
 ) -> CustomSchema:
-    """The schema of some data, with nothing learned yet.
+    """Return the schema of some data, with nothing learned yet.
 
     Args:
         raw: the parsed data.
@@ -150,7 +150,7 @@ def _only(columns: Columns, name: str) -> Columns:
 
 
 def _features(columns: Columns, raw: RawData, level: str, targets: Sequence[str]) -> Columns:
-    """Columns that may be features: no target of this level, chosen or declared, and no split."""
+    """Return columns that may be features: no target of this level, chosen or declared, and no split."""
     barred = {*targets, *raw.declared.get(level, ())}
     return {name: column for name, column in columns.items() if name not in barred and not _is_split(name, column)}
 
@@ -160,7 +160,7 @@ def _is_split(name: str, column: Column) -> bool:
 
 
 def _directed(raw: RawData, given: bool | None) -> tuple[bool | None, dict[str, str]]:
-    """Whether edges have a direction, and why that was guessed."""
+    """Return whether edges have a direction, and why that was guessed."""
     if given is not None:
         return given, {}
     graphs = [graph for graph in raw.graphs if graph is not None]
@@ -174,7 +174,7 @@ def _directed(raw: RawData, given: bool | None) -> tuple[bool | None, dict[str, 
 
 
 def other_labels(columns: Columns, targets: Sequence[str], given: Mapping[str, str]) -> list[str]:
-    """Columns beside the targets that look like labels: as features they could give the answer away.
+    """Return columns beside the targets that look like labels: as features they could give the answer away.
 
     A `y` beside an `x` is a coordinate. What the user has decided about (`given`) is left out.
     """
@@ -186,7 +186,7 @@ def other_labels(columns: Columns, targets: Sequence[str], given: Mapping[str, s
 def _resolved(
     plan: SplitPlan, columns: Mapping[str, Columns], split_columns: Mapping[str, str], level: Level, raw: RawData
 ) -> SplitPlan:
-    """The plan with its column found and checked, and `auto` decided."""
+    """Return the plan with its column found and checked, and `auto` decided."""
     places = [level, "graph"] if level in ("node", "edge") else ["graph"]
     if plan.kind == "auto":
         column = next((split_columns[place] for place in places if split_columns[place]), "")
@@ -200,7 +200,7 @@ def _resolved(
 
 
 def guess_feature(name: str, column: Column) -> Feature:
-    """The kind of a feature column.
+    """Return the kind of a feature column.
 
     Vectors are continuous. Texts are categories, unless they are all different or too many (names: ignored). Whole
     numbers with at most 20 different values are categories; other numbers are continuous. Nothing there: ignored.
@@ -218,7 +218,7 @@ def guess_feature(name: str, column: Column) -> Feature:
 
 
 def choose_features(columns: Columns, weight: str, given: Mapping[str, str], where: str) -> tuple[Feature, ...]:
-    """The features of a level: guesses, replaced by what the user says about a column."""
+    """Return the features of a level: guesses, replaced by what the user says about a column."""
     unknown = sorted(set(given) - set(columns))
     if unknown:
         raise DataError(f"{where}: there is no column {unknown[0]!r}; the columns are {', '.join(columns) or 'none'}")
@@ -237,7 +237,7 @@ def choose_features(columns: Columns, weight: str, given: Mapping[str, str], whe
 
 
 def guess_target(columns: Columns, given: TargetKind | None, where: str) -> tuple[TargetKind, tuple[str, ...]]:
-    """The kind of the targets and their classes.
+    """Return the kind of the targets and their classes.
 
     Two values: binary. Texts, or whole numbers with 3 to 20 values that appear twice on average: multiclass. Other
     numbers: regression. Several columns: multi-label if all of them hold the same two values, else regression.

@@ -34,7 +34,7 @@ def split_links(
     directed: bool | None = None,
     seed: int = 0,
 ) -> dict[str, list[Graph]]:
-    """The training, validation and test graphs for predicting the links of one graph.
+    """Return the training, validation and test graphs for predicting the links of one graph.
 
     Args:
         graph: the full graph.
@@ -68,7 +68,7 @@ def split_links(
 
 
 def count_links(edges: IntArray, codes: Codes, num_nodes: int, *, directed: bool, folds: int = FOLDS) -> dict[str, int]:
-    """How many graphs `split_links` makes of a graph for each split, from the split of its edges."""
+    """Return how many graphs `split_links` makes of a graph for each split, from the split of its edges."""
     between = edges[0] != edges[1]
     num_pairs = [
         link_groups(edges[:, between & (codes == code)], num_nodes, directed)[1] for code in range(len(SPLITS))
@@ -79,7 +79,7 @@ def count_links(edges: IntArray, codes: Codes, num_nodes: int, *, directed: bool
 def hide_links(
     graph: Graph, *, share: float = HIDDEN_SHARE, negatives: float = 1.0, directed: bool | None = None, seed: int = 0
 ) -> Graph:
-    """The graph with a random share of its edges hidden and asked about (at least one)."""
+    """Return the graph with a random share of its edges hidden and asked about (at least one)."""
     if not 0 < share < 1:
         raise DataError(f"share is {share}; it must be between 0 and 1")
     directed = not graph.is_symmetric if directed is None else directed
@@ -108,7 +108,7 @@ def _ask(
     directed: bool,
     generator: np.random.Generator,
 ) -> Graph:
-    """The graph that shows some pairs (and its self-loops) and asks for others and for sampled non-edges."""
+    """Return the graph that shows some pairs (and its self-loops) and asks for others and for sampled non-edges."""
     num_nodes = graph.num_nodes
     i, j = graph.edge_index
     visible = pairs[:, shown]

@@ -127,7 +127,7 @@ def _plan(split: SplitPlan | str | None, seed: int) -> SplitPlan:
 
 
 def _with_roles(raw: RawData, schema: CustomSchema, given: Mapping[str, Any]) -> CustomSchema:
-    """The schema with the columns that hold SMILES and ids in this data, as the user says."""
+    """Return the schema with the columns that hold SMILES and ids in this data, as the user says."""
     if other := sorted(set(given) - {"smiles", "id"}):
         raise DataError(
             f"overrides.{other[0]} cannot be changed once a model is trained; allowed here are overrides.smiles and "
@@ -169,7 +169,7 @@ def _check_fits(raw: RawData, schema: CustomSchema) -> None:
 
 
 def learn(raw: RawData, schema: CustomSchema, division: Division) -> CustomSchema:
-    """The schema with what the training split teaches, and nothing else: vocabularies, and means and deviations.
+    """Return the schema with what the training split teaches, and nothing else: vocabularies, and means and deviations.
 
     When a graph is divided within (node masks), the whole graph is the training input, so its features are learned
     from all its nodes. For links, held-out edges are left out.
@@ -198,7 +198,7 @@ def learn(raw: RawData, schema: CustomSchema, division: Division) -> CustomSchem
 
 
 def _elements(raw: RawData, schema: CustomSchema, division: Division) -> tuple[str, ...]:
-    """The elements of the training molecules."""
+    """Return the elements of the training molecules."""
     if not raw.is_molecules:
         return ()
     column = raw.table[schema.smiles]
@@ -220,7 +220,7 @@ def _learned(feature: Feature, columns: list[Column]) -> Feature:
 
 
 def _scaled(feature: Feature, values: NDArray[np.float64]) -> Feature:
-    """Mean and deviation of each part; a vector of zeros and ones (a bag of words, one-hot) stays unchanged."""
+    """Return mean and deviation of each part; a vector of zeros and ones (a bag of words, one-hot) stays unchanged."""
     if feature.width > 1 and np.isin(values[np.isfinite(values)], (0, 1)).all():
         return feature
     mean, std = _moments(values)
@@ -228,7 +228,7 @@ def _scaled(feature: Feature, values: NDArray[np.float64]) -> Feature:
 
 
 def _moments(values: NDArray[np.float64]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each column over its values; 0 and 1 where there is nothing to learn.
+    """Return mean and standard deviation of each column over its values; 0 and 1 where there is nothing to learn.
 
     Numbers that no graph can hold are left out: the graphs that have them are refused.
     """

@@ -97,12 +97,12 @@ class Format:
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Whether this is the format of some data: a `Path` that exists, or Python objects."""
+        """Return whether this is the format of some data: a `Path` that exists, or Python objects."""
         raise NotImplementedError
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """The columns of the data; raises a `DataError` if it cannot be read as a whole."""
+        """Return the columns of the data; raises a `DataError` if it cannot be read as a whole."""
         raise NotImplementedError
 
 
@@ -110,7 +110,7 @@ FORMATS: Registry[type[Format]] = Registry("file format", "egt.sources.custom.fo
 
 
 def one_or_many(data: Any, kind: Callable[[Any], bool]) -> list[Any]:
-    """The objects of a kind: the given one, or all items of a list or data set of them; else none."""
+    """Return the objects of a kind: the given one, or all items of a list or data set of them; else none."""
     if kind(data):
         return [data]
     items = list(data) if isinstance(data, Iterable) and not isinstance(data, str | Mapping) else []
@@ -118,7 +118,7 @@ def one_or_many(data: Any, kind: Callable[[Any], bool]) -> list[Any]:
 
 
 def text_of(value: Any) -> str:
-    """The one spelling of a category: 3, 3.0, "3" and True are "3", "3", "3" and "1"."""
+    """Return the one spelling of a category: 3, 3.0, "3" and True are "3", "3", "3" and "1"."""
     if isinstance(value, str):
         return value
     if isinstance(value, int | np.integer):
@@ -128,12 +128,12 @@ def text_of(value: Any) -> str:
 
 
 def column_of_numbers(array: Any) -> Column:
-    """A numeric Arrow array as a float64 column, nulls as NaN."""
+    """Return a numeric Arrow array as a float64 column, nulls as NaN."""
     return np.array(array.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def is_exact(number: int) -> bool:
-    """Whether a float64 holds a whole number as it is. One that it does not hold is taken for a name.
+    """Return whether a float64 holds a whole number as it is. One that it does not hold is taken for a name.
 
     Raises:
         OverflowError: for a number beyond all float64.
@@ -142,7 +142,7 @@ def is_exact(number: int) -> bool:
 
 
 def column_of_values(values: Sequence[Any], where: str) -> Column:
-    """A column of Python values (from JSON, NetworkX): numbers, texts, or lists of numbers of one length.
+    """Return a column of Python values (from JSON, NetworkX): numbers, texts, or lists of numbers of one length.
 
     Raises:
         DataError: for values that fit into no column, with `where` in front.
@@ -178,7 +178,7 @@ def _vectors(values: Sequence[Any], where: str) -> Column:
 
 
 def objects(values: Sequence[str | None]) -> Column:
-    """A column of texts, None where one is missing."""
+    """Return a column of texts, None where one is missing."""
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
@@ -214,7 +214,7 @@ def encode_target(column: Column, classes: Sequence[str]) -> tuple[NDArray[np.fl
 
 
 def strange_label(name: str, value: str, classes: Sequence[str]) -> str:
-    """The warning about a label that is neither a number nor a known class."""
+    """Return the warning about a label that is neither a number nor a known class."""
     allowed = f"one of {', '.join(classes[:10])}" if classes else "a finite number"
     return f"label {name!r} is {value!r}, not {allowed}: treated as missing"
 
@@ -246,7 +246,7 @@ def sorted_texts(texts: set[str]) -> list[str]:
 
 
 def expanded(name: str, column: Column) -> dict[str, Column]:
-    """A vector column as one column per part, named `name.0`, `name.1`, ...; any other column unchanged."""
+    """Return a vector column as one column per part, named `name.0`, `name.1`, ...; any other column unchanged."""
     if column.ndim == 1:
         return {name: column}
     if column.shape[1] == 1:
@@ -255,7 +255,7 @@ def expanded(name: str, column: Column) -> dict[str, Column]:
 
 
 def with_mask_split(columns: Columns, where: str) -> Columns:
-    """Columns whose `train_mask`, `val_mask`, `test_mask` are replaced by one `split` column."""
+    """Return columns whose `train_mask`, `val_mask`, `test_mask` are replaced by one `split` column."""
     masks = {split: f"{split}_mask" for split in ("train", "val", "test")}
     if "split" in columns or masks["train"] not in columns:
         return columns
@@ -271,7 +271,7 @@ def with_mask_split(columns: Columns, where: str) -> Columns:
 
 
 def digest_of_files(paths: Iterable[Path]) -> str:
-    """The SHA-256 of some files: their names and contents, in the order of the names."""
+    """Return the SHA-256 of some files: their names and contents, in the order of the names."""
     total = hashlib.sha256()
     for path in sorted(paths):
         total.update(path.name.encode())
@@ -281,7 +281,7 @@ def digest_of_files(paths: Iterable[Path]) -> str:
 
 
 def digest_of_graphs(table: Columns, graphs: Sequence[RawGraph | None]) -> str:
-    """The SHA-256 of graphs that are in memory."""
+    """Return the SHA-256 of graphs that are in memory."""
     total = hashlib.sha256()
     groups: list[tuple[str, Columns]] = [("table", table)]
     for graph in graphs:

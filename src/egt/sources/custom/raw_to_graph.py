@@ -33,7 +33,7 @@ def build_graph(
     graph_targets: Sequence[float] | None = None,
     scored: NDArray[np.bool_] | None = None,
 ) -> tuple[Graph, list[str]]:
-    """The graph of a raw one, and warnings about what had to be filled in.
+    """Return the graph of a raw one, and warnings about what had to be filled in.
 
     Args:
         raw_graph: the graph as its file gives it.
@@ -152,7 +152,7 @@ def _weights(raw_graph: RawGraph, schema: CustomSchema, warnings: list[str]) -> 
 
 
 def _edge_columns(raw_graph: RawGraph, schema: CustomSchema, merged: MergedEdges) -> Columns:
-    """The columns of the merged edges; the weight is the merged one."""
+    """Return the columns of the merged edges; the weight is the merged one."""
     columns = {name: column[merged.rows] for name, column in raw_graph.edge_columns.items()}
     if merged.weight is not None:
         columns[schema.weight] = merged.weight

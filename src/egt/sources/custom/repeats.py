@@ -60,7 +60,7 @@ def repeats(
 
 
 def _keys(smiles: Sequence[str]) -> list[str]:
-    """One text for each molecule, the same for the same molecule."""
+    """Return one text for each molecule, the same for the same molecule."""
     if len(smiles) > MOST_COMPARED:
         return list(smiles)
     chem = require_rdkit()

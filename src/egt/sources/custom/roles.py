@@ -22,7 +22,7 @@ MAX_SMILES_TRIED = 50
 
 
 def columns_at(raw: RawData, level: str) -> dict[str, Column]:
-    """The columns of a level, those of nodes and edges joined over all graphs.
+    """Return the columns of a level, those of nodes and edges joined over all graphs.
 
     A column that is a number in one graph and a text or a vector in another is left as the first graph has it;
     the graphs that differ are reported when they are read.
@@ -38,7 +38,7 @@ def columns_at(raw: RawData, level: str) -> dict[str, Column]:
 
 
 def find_id(columns: Columns, given: str | None, where: str) -> str:
-    """The column that names the rows, none twice and most of them (`id` may repeat); "" for none."""
+    """Return the column that names the rows, none twice and most of them (`id` may repeat); "" for none."""
     if given:
         if not _names_rows(_named(columns, given, where)):
             raise DataError(f"{where}: id column {given!r} has repeated or too few values; choose another one")
@@ -51,7 +51,7 @@ def find_id(columns: Columns, given: str | None, where: str) -> str:
 
 
 def find_smiles(columns: Columns, given: str | None, where: str) -> str:
-    """The column with SMILES: by its name, else the only one whose texts RDKit can read."""
+    """Return the column with SMILES: by its name, else the only one whose texts RDKit can read."""
     texts = [name for name, column in columns.items() if column.dtype == object]
     if given:
         if _named(columns, given, where).dtype != object:
@@ -75,7 +75,7 @@ def find_smiles(columns: Columns, given: str | None, where: str) -> str:
 
 
 def find_split(columns: Columns, given: str, where: str) -> str:
-    """The column that says train, val or test; "" for none."""
+    """Return the column that says train, val or test; "" for none."""
     if given:
         _named(columns, given, where)
         return given
@@ -84,7 +84,7 @@ def find_split(columns: Columns, given: str, where: str) -> str:
 
 
 def find_weight(columns: Columns, given: str | None, where: str) -> str:
-    """The edge column with weights; "" for none."""
+    """Return the edge column with weights; "" for none."""
     if given is None:
         return next((name for name in columns if name.lower() in WEIGHT_NAMES and _is_number(columns[name])), "")
     if given and not _is_number(_named(columns, given, where)):
@@ -95,7 +95,7 @@ def find_weight(columns: Columns, given: str | None, where: str) -> str:
 def find_targets(
     raw: RawData, columns: Mapping[str, Columns], target: Sequence[str] | None, level: Level | None
 ) -> tuple[Level, tuple[str, ...]]:
-    """The level and the target columns.
+    """Return the level and the target columns.
 
     Args:
         raw: the data.
@@ -171,7 +171,7 @@ def _is_id(name: str) -> bool:
 
 
 def _unfit(columns: Mapping[str, Columns]) -> str:
-    """Why a column of the graphs was not taken for the target, where its content is the reason."""
+    """Return why a column of the graphs was not taken for the target, where its content is the reason."""
     for name, column in columns["graph"].items():
         present = column[~missing_in(column)]
         if not len(present):
@@ -182,7 +182,7 @@ def _unfit(columns: Mapping[str, Columns]) -> str:
 
 
 def _is_name_like(column: Column) -> bool:
-    """Whether a column cannot be a target: nothing in it, or a text that is different in every row."""
+    """Return whether a column cannot be a target: nothing in it, or a text that is different in every row."""
     present = column[~missing_in(column)]
     return not len(present) or (column.dtype == object and len(present) > 2 and len(set(present)) == len(present))
 

@@ -95,7 +95,7 @@ class CustomSchema(Section):
     notes: dict[str, str] = Field(default_factory=dict)
 
     def features(self) -> FeatureSchema:
-        """The features of the graphs: what a model reads."""
+        """Return the features of the graphs: what a model reads."""
         if self.format == "molecules":
             return MOLECULE_SCHEMAS[self.vocabulary]
         return FeatureSchema(
@@ -106,7 +106,7 @@ class CustomSchema(Section):
         )
 
     def target(self) -> TargetSchema:
-        """The targets of the graphs: what a model predicts."""
+        """Return the targets of the graphs: what a model predicts."""
         return TargetSchema(
             level=self.level,
             kind=self.kind,
@@ -116,11 +116,11 @@ class CustomSchema(Section):
         )
 
     def is_directed(self, said: bool | None) -> bool:
-        """Whether a graph is read as directed, given what it says about itself."""
+        """Return whether a graph is read as directed, given what it says about itself."""
         return bool(said) if self.directed is None else self.directed
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """A short table to show: what was decided, the decision, and the setting that changes it."""
+        """Return a short table to show: what was decided, the decision, and the setting that changes it."""
         kind = "multi-label" if self.kind == "binary" and len(self.targets) > 1 else self.kind
         classes = f" ({_few(self.classes)})" if self.classes else ""
         table = [
@@ -156,7 +156,7 @@ class CustomSchema(Section):
 
 
 def card_schema(card: DataCard) -> CustomSchema:
-    """How files with the features of a benchmark are read: SMILES, or graphs with the columns of its vocabulary.
+    """Return how files with the features of a benchmark are read: SMILES, or graphs with the columns of its vocabulary.
 
     Continuous features are one column of vectors: `x` of the nodes, `edge_attr` of the edges. Data whose categories
     have no names (`GraphsSource`) is read from `Graph` objects.
@@ -200,7 +200,7 @@ def _features(categories: dict[str, tuple[str, ...]], continuous: str, width: in
 
 
 def _numbered(name: str, sizes: Sequence[int]) -> dict[str, tuple[str, ...]]:
-    """The categories of features without names: their ids, as the format `graphs` has them."""
+    """Return the categories of features without names: their ids, as the format `graphs` has them."""
     names = [name] if len(sizes) == 1 else [f"{name}.{k}" for k in range(len(sizes))]
     return {each: tuple(str(k) for k in range(size)) for each, size in zip(names, sizes, strict=True)}
 

@@ -38,17 +38,17 @@ class Graphs(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Whether these are graphs of egt."""
+        """Return whether these are graphs of egt."""
         return not isinstance(data, Path) and bool(_graphs(data)[0])
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """The graphs as raw data."""
+        """Return the graphs as raw data."""
         return raw_graphs(*_graphs(data))
 
 
 def raw_graphs(graphs: Sequence[Graph], splits: Sequence[str] | None = None) -> RawData:
-    """Graphs as raw data; `splits` names the split of each."""
+    """Return graphs as raw data; `splits` names the split of each."""
     level = _target_level(graphs)
     rows: list[RawGraph | None] = [_raw_graph(graph, level) for graph in graphs]
     table: dict[str, Column] = {}
@@ -75,7 +75,7 @@ def raw_graphs(graphs: Sequence[Graph], splits: Sequence[str] | None = None) -> 
 
 
 def _graphs(data: Any) -> tuple[list[Graph], list[str] | None]:
-    """The graphs and, where they are given by split, their splits."""
+    """Return the graphs and, where they are given by split, their splits."""
     if not isinstance(data, Mapping):
         return one_or_many(data, _is_graph), None
     parts = {str(split): one_or_many(part, _is_graph) for split, part in data.items()}
@@ -88,7 +88,7 @@ def _is_graph(data: object) -> bool:
 
 
 def _target_level(graphs: Sequence[Graph]) -> str | None:
-    """What the targets belong to; None where there are none, or they are of links."""
+    """Return what the targets belong to; None where there are none, or they are of links."""
     levels = [
         level
         for level in ("graph", "node", "edge")

@@ -58,12 +58,12 @@ class Jsonl(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Whether this is the path of such a file."""
+        """Return whether this is the path of such a file."""
         return isinstance(data, Path) and data.is_file() and data.name.lower().endswith(JSONL_SUFFIXES)
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """The graphs of a file."""
+        """Return the graphs of a file."""
         return read_jsonl(data)
 
 
@@ -125,7 +125,7 @@ def _parse(line: str) -> dict[str, Any]:
 
 
 def _head(content: dict[str, Any]) -> dict[str, Any]:
-    """The graph-level cells of a line: id, split, and each target (a list gives one cell per part)."""
+    """Return the graph-level cells of a line: id, split, and each target (a list gives one cell per part)."""
     head = {key: content[key] for key in ("id", "split") if content.get(key) is not None}
     if not all(isinstance(value, str | int | float) for value in head.values()):
         raise DataError("id and split must be texts or numbers")
@@ -198,7 +198,7 @@ def _with_targets(features: dict[str, list[Any]], content: dict[str, Any], key: 
 
 
 def _columns(given: Any, key: str) -> dict[str, list[Any]]:
-    """Columns from an object of lists, or from a list of objects whose absent keys are missing values."""
+    """Return columns from an object of lists, or from a list of objects whose absent keys are missing values."""
     if given is None:
         return {}
     if isinstance(given, list) and all(isinstance(row, dict) for row in given):

@@ -29,7 +29,7 @@ from egt.sources.custom.raw_to_graph import merge_edges
 
 
 def is_networkx(graph: object) -> bool:
-    """Whether an object is a NetworkX graph (found without importing NetworkX)."""
+    """Return whether an object is a NetworkX graph (found without importing NetworkX)."""
     return any(kind.__module__.split(".")[0] == "networkx" for kind in type(graph).__mro__) and hasattr(graph, "adj")
 
 
@@ -41,12 +41,12 @@ class NetworkX(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Whether these are GraphML files or NetworkX graphs."""
+        """Return whether these are GraphML files or NetworkX graphs."""
         return bool(_graphml_files(data) if isinstance(data, Path) else one_or_many(data, is_networkx))
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """The graphs of files or of objects."""
+        """Return the graphs of files or of objects."""
         if isinstance(data, Path):
             return read_graphml(_graphml_files(data))
         return raw_networkx(one_or_many(data, is_networkx))
@@ -96,7 +96,7 @@ def from_networkx(
     edge_targets: Sequence[str] = (),
     id: str = "",
 ) -> Graph:
-    """A NetworkX graph as a `Graph`, with the attributes that are named here and nothing guessed.
+    """Return a NetworkX graph as a `Graph`, with the attributes that are named here and nothing guessed.
 
     Args:
         graph: any NetworkX graph; the edges of an undirected one are stored in both directions.
@@ -204,7 +204,7 @@ def _columns(rows: Sequence[Mapping[Any, Any]], level: str) -> Columns:
 
 
 def _plain(value: Any) -> Any:
-    """The numbers and vectors of NumPy and PyTorch as those of Python."""
+    """Return the numbers and vectors of NumPy and PyTorch as those of Python."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 

@@ -30,7 +30,7 @@ STRUCTURE = ("edge_index", "y", "num_nodes", "ptr", "batch")
 
 
 def is_pyg(data: object) -> bool:
-    """Whether an object is a PyG `Data` (found without importing PyG)."""
+    """Return whether an object is a PyG `Data` (found without importing PyG)."""
     return any(
         kind.__module__.startswith("torch_geometric.") and kind.__name__ == "BaseData" for kind in type(data).__mro__
     )
@@ -44,12 +44,12 @@ class PyG(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Whether this is a `.pt` file, or made by PyG."""
+        """Return whether this is a `.pt` file, or made by PyG."""
         return data.suffix.lower() == ".pt" if isinstance(data, Path) else bool(one_or_many(data, is_pyg))
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """The graphs of a file or of objects."""
+        """Return the graphs of a file or of objects."""
         where = str(data) if isinstance(data, Path) else "PyG data"
         try:
             return read_pt(data) if isinstance(data, Path) else raw_pyg(one_or_many(data, is_pyg), where)
@@ -121,7 +121,7 @@ def raw_pyg(datas: Sequence[Any], where: str = "PyG data", digest: str = "") -> 
 
 
 def from_pyg(data: Any, *, level: Literal["graph", "node", "edge"] | None = None, id: str = "") -> Graph:
-    """A PyG `Data` as a `Graph`, features taken as they are: integer ones are category ids, float ones values.
+    """Return a PyG `Data` as a `Graph`, features taken as they are: integer ones are category ids, float ones values.
 
     Args:
         data: a `Data` with `edge_index` and any of `x`, `edge_attr`, `edge_weight` and `y`.
@@ -195,7 +195,7 @@ def _rows(array: Column) -> Column:
 
 
 def _target_level(datas: Sequence[Any]) -> Literal["graph", "node", "edge"] | None:
-    """What `y` describes: it has one row per node in all graphs, or per edge, or as many numbers in each graph.
+    """Return what `y` describes: it has one row per node in all graphs, or per edge, or as many numbers in each graph.
 
     datas: the graphs that have a `y`.
     """

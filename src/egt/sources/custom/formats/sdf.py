@@ -23,12 +23,12 @@ class Sdf(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Whether this is a file with such a name."""
+        """Return whether this is a file with such a name."""
         return isinstance(data, Path) and data.is_file() and data.name.lower().endswith(SUFFIXES)
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """The molecules as SMILES (three-dimensional coordinates are not used), properties as columns."""
+        """Return the molecules as SMILES (three-dimensional coordinates are not used), properties as columns."""
         return molecules_of(read_sdf(data), str(data), digest_of_files([data]))
 
 

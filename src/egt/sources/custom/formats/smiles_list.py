@@ -20,12 +20,12 @@ class SmilesList(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Whether this is a file with such a name."""
+        """Return whether this is a file with such a name."""
         return isinstance(data, Path) and data.is_file() and data.name.lower().endswith(SUFFIXES)
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """The molecules; a file whose first line has commas, semicolons or tabs between names is a table."""
+        """Return the molecules; a file whose first line has commas, semicolons or tabs between names is a table."""
         with open_text(data) as file:
             first = file.readline()
         table = read_delimited(data) if _is_header(first) else _lines(data)
@@ -33,7 +33,7 @@ class SmilesList(Format):
 
 
 def _is_header(line: str) -> bool:
-    """Whether a line names columns: it has a delimiter that no SMILES has, and a word with `smiles` in it."""
+    """Return whether a line names columns: it has a delimiter that no SMILES has, and a word with `smiles` in it."""
     return any(sign in line for sign in ",;\t|") and "smi" in line.lower()
 
 

@@ -72,7 +72,7 @@ class Tables(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Whether this is a file with such a name, a frame, or molecules."""
+        """Return whether this is a file with such a name, a frame, or molecules."""
         if isinstance(data, Path):
             return data.is_file() and data.name.lower().endswith(TABLE_SUFFIXES)
         if is_frame(data):
@@ -81,7 +81,7 @@ class Tables(Format):
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """The rows; which column holds the SMILES is decided later."""
+        """Return the rows; which column holds the SMILES is decided later."""
         if isinstance(data, Path):
             return molecules_of(read_table(data), str(data), digest_of_files([data]))
         if is_frame(data):
@@ -131,12 +131,12 @@ def read_table(path: Path) -> Table:
 
 
 def is_frame(data: object) -> bool:
-    """Whether an object is a data frame (pandas, Polars, Arrow: found without importing them)."""
+    """Return whether an object is a data frame (pandas, Polars, Arrow: found without importing them)."""
     return hasattr(data, "__arrow_c_stream__") and hasattr(data, "columns")
 
 
 def table_of_frame(frame: Any) -> Table:
-    """The columns of a data frame; the index of a pandas frame is none of them."""
+    """Return the columns of a data frame; the index of a pandas frame is none of them."""
     is_pandas = type(frame).__module__.split(".")[0] == "pandas"
     try:
         return _table_of_arrow(
@@ -148,7 +148,7 @@ def table_of_frame(frame: Any) -> Table:
 
 
 def molecules_of(table: Table, where: str, digest: str = "") -> RawData:
-    """A table in which each row is a molecule."""
+    """Return a table in which each row is a molecule."""
     if not table.num_rows:
         raise DataError(f"{where}: there is no row below the header")
     return RawData(
@@ -162,7 +162,7 @@ def molecules_of(table: Table, where: str, digest: str = "") -> RawData:
 
 
 def molecule_blocks(path: Path, size: int) -> Iterator[RawData]:
-    """The molecules of a large text file, `size` rows at a time, each block as data of its own."""
+    """Yield the molecules of a large text file, `size` rows at a time, each block as data of its own."""
     first_row = 0
     for table in table_blocks(path, size):
         raw = molecules_of(table, str(path), f"{path} from row {first_row}")
@@ -189,7 +189,7 @@ def read_delimited(path: Path) -> Table:
 
 
 def table_blocks(path: Path, size: int = sys.maxsize) -> Iterator[Table]:
-    """The rows of a text file of columns, `size` at a time; at least one block, which may have no rows."""
+    """Yield the rows of a text file of columns, `size` at a time; at least one block, which may have no rows."""
     with open_text(path) as file:
         first = file.readline()
         # Spreadsheets may name the delimiter in a line of its own.
@@ -219,7 +219,7 @@ Line = tuple[int, list[str]]
 
 
 def _lines(reader: Any, header: list[str]) -> Iterator[Line]:
-    """The lines below the header that are rows."""
+    """Yield the lines below the header that are rows."""
     blank = 0
     for cells in reader:
         if not cells:
@@ -274,7 +274,7 @@ def _table_of_arrow(table: pa.Table, where: str) -> Table:
 
 
 def _arrow_column(array: pa.ChunkedArray, where: str) -> Column | None:
-    """A column, or None for a type that cannot be one (images, nested records): such columns are left out."""
+    """Return a column, or None for a type that cannot be one (images, nested records): such columns are left out."""
     kind, is_a = array.type, pa.types
     if is_a.is_dictionary(kind):
         return _arrow_column(array.cast(kind.value_type), where)
@@ -301,13 +301,13 @@ def _arrow_column(array: pa.ChunkedArray, where: str) -> Column | None:
 
 
 def _has_long_numbers(array: pa.ChunkedArray) -> bool:
-    """Whether there are whole numbers beyond those that all float64 tell apart."""
+    """Return whether there are whole numbers beyond those that all float64 tell apart."""
     extremes = pc.min_max(array)
     return any(abs(extremes[end].as_py() or 0) > 2**53 for end in ("min", "max"))
 
 
 def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Column:
-    """A column of a text file: numbers if every cell that is there is one, or true or false; else texts.
+    """Return a column of a text file: numbers if every cell that is there is one, or true or false; else texts.
 
     Codes stay texts, though they look like numbers: whole numbers with leading zeros (0042), and those with so many
     digits that no float64 holds them exactly.

@@ -59,17 +59,17 @@ class TablesFolder(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Whether this is the path of such a folder."""
+        """Return whether this is the path of such a folder."""
         return isinstance(data, Path) and data.is_dir() and is_folder(data)
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """The graphs of a folder."""
+        """Return the graphs of a folder."""
         return read_folder(data)
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a folder has a nodes and an edges table."""
+    """Return whether a folder has a nodes and an edges table."""
     return _find(path, "nodes") is not None and _find(path, "edges") is not None
 
 
@@ -117,7 +117,7 @@ def _find(path: Path, name: str) -> Path | None:
 
 
 def _strict(path: Path) -> Table:
-    """A table without bad lines: here a line alone does not say which graph it would spoil."""
+    """Return a table without bad lines: here a line alone does not say which graph it would spoil."""
     table = read_table(path)
     if table.problems:
         raise DataError(f"{path.parent.name}/{next(iter(table.problems.values()))}")
@@ -125,7 +125,7 @@ def _strict(path: Path) -> Table:
 
 
 def _find_column(columns: Columns, role: str) -> str | None:
-    """The column with a structural role, in capitals or not."""
+    """Return the column with a structural role, in capitals or not."""
     spelled = {name.lower(): name for name in reversed(list(columns))}
     return next((spelled[name] for name in NAMES[role] if name in spelled), None)
 
@@ -136,7 +136,7 @@ def _take(columns: Columns, role: str) -> Column | None:
 
 
 def _keys(table: Table, where: str) -> list[str] | None:
-    """The graph of each row, or None when the table has no graph column."""
+    """Return the graph of each row, or None when the table has no graph column."""
     column = _take(table.columns, "graph")
     try:
         return None if column is None else _texts(column, "graph")

@@ -40,17 +40,17 @@ class TU(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Whether this is the path of such a folder."""
+        """Return whether this is the path of such a folder."""
         return isinstance(data, Path) and data.is_dir() and is_tu(data)
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """The graphs of a folder."""
+        """Return the graphs of a folder."""
         return read_tu(data)
 
 
 def is_tu(path: Path) -> bool:
-    """Whether a folder holds exactly one adjacency file of the TU format."""
+    """Return whether a folder holds exactly one adjacency file of the TU format."""
     return len(_adjacencies(path)) == 1
 
 
