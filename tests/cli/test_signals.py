@@ -12,7 +12,11 @@ import pytest
 
 from tests.cli.runs import SMILES, TINY, molecules
 
-FOREVER = ("trainer.max_epochs=100000", "trainer.precision=bf16")  # without the fused kernel, which is compiled first
+FOREVER = (
+    "trainer.max_epochs=100000",
+    "trainer.patience=null",
+    "trainer.precision=bf16",
+)  # without the fused kernel, which is compiled first
 
 
 def stopped(folder: Path, sign: str, number: signal.Signals, *settings: str, times: int = 1) -> str:
