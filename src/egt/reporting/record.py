@@ -55,7 +55,7 @@ class RunRecord:
         preset: that it follows; "" for other runs.
         seed: of the run.
         config: its settings, as JSON.
-        metrics: split -> metric -> value.
+        metrics: split -> metric -> value, None where it could not be computed.
         parameters: that were learned; 0 for a rule.
         history: a row for each epoch.
         seconds: of training and validation, over all sessions.
@@ -72,7 +72,7 @@ class RunRecord:
     preset: str
     seed: int
     config: Mapping[str, Any]
-    metrics: Mapping[str, Mapping[str, float]]
+    metrics: Mapping[str, Mapping[str, float | None]]
     parameters: int = 0
     history: Sequence[Mapping[str, float]] = ()
     seconds: float = 0.0

@@ -98,7 +98,9 @@ def run_page(record: RunRecord, result: Result, *, predictions: bool = False, wa
     """Return the page of one run: metrics, curves, predictions, settings."""
     config = config_of(record)
     splits = [
-        (split, name, f"{value:.6g}") for split, values in record.metrics.items() for name, value in values.items()
+        (split, name, "-" if value is None else f"{value:.6g}")
+        for split, values in record.metrics.items()
+        for name, value in values.items()
     ]
     single = Result(record.name, (record,), result.marks)
     sections = [("Metrics", Sheet("", ("split", "metric", "value"), splits).html())]

@@ -48,7 +48,7 @@ class Result:
     def values(self) -> list[float]:
         """The measure of each run, in the paper's unit."""
         measure = self.measure
-        found = [record.metrics.get(measure.split, {}).get(measure.metric, math.nan) for record in self.records]
+        found = [_metric(record, measure.split, measure.metric) for record in self.records]
         return [value * measure.factor for value in found]
 
     @property
@@ -93,6 +93,12 @@ def sheets(results: Sequence[Result]) -> list[Sheet]:
     return found + ([results_sheet("Other runs", rest)] if rest else [])
 
 
+def _metric(record: RunRecord, split: str, name: str) -> float:
+    """Return a metric of a run; NaN where it could not be computed, as a ranking of one class."""
+    value = record.metrics.get(split, {}).get(name)
+    return math.nan if value is None else value
+
+
 def runs_sheet(results: Sequence[Result]) -> Sheet:
     """Return one line for each run: nothing is averaged, nothing left out."""
     columns = (
@@ -112,7 +118,7 @@ def runs_sheet(results: Sequence[Result]) -> Sheet:
     for result in results:
         measure = result.measure
         for record, value in zip(result.records, result.values, strict=True):
-            validation = record.metrics.get("val", {}).get(measure.metric, math.nan) * measure.factor
+            validation = _metric(record, "val", measure.metric) * measure.factor
             rows.append(
                 (
                     result.name,

@@ -185,7 +185,7 @@ def synthetic_graph(
         size: number of nodes.
         random: draws the features.
         degree: edges per node, counted in both directions, as far as a graph of this size can have them.
-        targets: give it targets of 0.
+        targets: give it targets, 0 and 1 in turn.
     """
     schema = feature_schema(config.model)
     reach = np.arange(1, 1 + max(1, min(round(degree / 2), (size - 1) // 2)))
@@ -208,7 +208,7 @@ def synthetic_graph(
         return graph
     level, width = config.model.level, len(config.task.names)
     rows = {"graph": (width,), "node": (size, width), "edge": (graph.num_edges, width)}[level]
-    return replace(graph, **{f"{level}_targets": np.zeros(rows)})  # type: ignore[arg-type]
+    return replace(graph, **{f"{level}_targets": np.resize([0.0, 1.0], rows)})  # type: ignore[arg-type]
 
 
 def _depths(config: RunConfig) -> tuple[int, int, int]:
