@@ -13,7 +13,7 @@ from torch import nn
 from egt.assemble import build_model
 from egt.config.run import OptimizerConfig
 from egt.schedules.constant import ConstantRate
-from egt.training.optimizer import AdamW
+from egt.training.engine import AdamW
 from egt.training.run import train_on
 from tests.training.tiny import tiny_config, tiny_samples
 
@@ -65,7 +65,7 @@ def test_training_does_not_import_the_compiler() -> None:
     code = """
 import sys, torch
 from egt.config.run import OptimizerConfig
-from egt.training.optimizer import AdamW
+from egt.training.engine import AdamW
 import egt.training.run
 weight = torch.nn.Parameter(torch.ones(2))
 optimizer = AdamW({"w": weight}, OptimizerConfig())

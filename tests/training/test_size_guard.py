@@ -13,9 +13,9 @@ from egt.config.load import override
 from egt.config.presets import preset
 from egt.errors import ConfigError
 from egt.sources.benchmarks.benchmark import BENCHMARKS
+from egt.training import memory_guard
 from egt.training import run as training
-from egt.training import size_guard
-from egt.training.size_guard import check_sizes
+from egt.training.memory_guard import check_sizes
 from tests.cli.runs import write_csv
 
 PATTERN = preset("pattern-100k")
@@ -40,7 +40,7 @@ def test_nothing_is_prepared_for_a_graph_that_does_not_fit(tmp_path: Path, monke
     ring = np.arange(60)
     write_csv(folder / "nodes.csv", [{"node": k, "x": 0.5 * k, "y": k % 2} for k in ring.tolist()])
     write_csv(folder / "edges.csv", [{"source": k, "target": (k + 1) % 60} for k in ring.tolist()])
-    monkeypatch.setattr(size_guard, "available_memory", lambda device: 1000)
+    monkeypatch.setattr(memory_guard, "prediction_bytes", lambda *_: 10**15)
     monkeypatch.setattr(training, "_prepare", lambda *_: pytest.fail("graphs were prepared"))
     with pytest.raises(ConfigError, match="a graph has 60 nodes; its 3,600 pairs need about"):
         api.train(folder, "y", out=tmp_path / "run", progress=False)

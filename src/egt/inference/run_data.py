@@ -14,7 +14,6 @@ from egt.files import exists
 from egt.graph import Graph
 from egt.sources.custom.opening import open_custom
 from egt.sources.custom.schema import CustomSchema, card_schema
-from egt.sources.share import TrainShare
 from egt.sources.source import ALL, Progress, Source
 
 
@@ -34,7 +33,11 @@ def open_source(
         from egt.sources.benchmarks.benchmark import open_benchmark  # here: the run of a file needs no benchmark
 
         source = open_benchmark(config.data.source, options=config.data.options, fetch=fetch, progress=progress)
-        return source if config.data.train_share == 1 else TrainShare(source, config.data.train_share)
+        if config.data.train_share == 1:
+            return source
+        from egt.sources.share import TrainShare
+
+        return TrainShare(source, config.data.train_share)
     if data is None and not exists(config.data.source):
         raise DataError(
             f"{config.data.source}: the data of this run is not there; put it back, give new data (--data FILE), "

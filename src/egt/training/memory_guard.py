@@ -15,6 +15,7 @@ from egt.execution.execution import Execution, execution
 from egt.execution.memory import available_memory, prediction_bytes
 from egt.execution.processes import device_of, num_devices, share_of_batch
 from egt.inference.forward import evaluation_budget, graphs_at_once
+from egt.sources.source import DataCard
 from egt.training.footprint import Footprint, measure_footprint, num_copies, num_parameters
 
 log = logging.getLogger(__name__)
@@ -124,3 +125,29 @@ def _upper_bound(config: RunConfig, largest: int) -> int:
     nodes = largest + 16
     batch = config.data.batch_size * model.num_layers * (per_pair * nodes**2 + per_node * nodes)
     return round(batch + 5 * 4 * num_parameters(config))
+
+
+def check_sizes(config: RunConfig, card: DataCard) -> None:
+    """Raise a `ConfigError` if the largest graph that the card knows of does not fit even without gradients.
+
+    The message names what does fit: attention between neighbors on lists of edges, which no link prediction can use.
+    """
+    device = device_of(accelerator=config.trainer.accelerator)
+    how, free, largest = execution(config, device, training=False), available_memory(device), int(card.num_nodes[2])
+    needed = prediction_bytes(config, largest, how)
+    if needed <= free:
+        return
+    raise ConfigError(
+        f"{config.data.source}: a graph has {largest:,} nodes; its {largest**2:,} pairs need about "
+        f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free. {_way_out(config, card)}"
+    )
+
+
+def _way_out(config: RunConfig, card: DataCard) -> str:
+    model = config.model
+    if card.target.level == "link":
+        return (
+            "Links are asked of all pairs: give parts of the graph as graphs of their own, or lower model.edge_width "
+            f"({model.edge_width})"
+        )
+    return "Attention between neighbors needs only edges: --set model.scope=neighbors data.layout=edge_list"

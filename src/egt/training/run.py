@@ -39,7 +39,7 @@ from egt.training.checks import (
     check_unused,
 )
 from egt.training.loop import loop
-from egt.training.memory_guard import check_model, fit_into_memory
+from egt.training.memory_guard import check_model, check_sizes, fit_into_memory
 from egt.training.run_folder import (
     ARTIFACT,
     check_not_foreign,
@@ -50,7 +50,6 @@ from egt.training.run_folder import (
     try_folder,
     unchanged_if_refused,
 )
-from egt.training.size_guard import check_sizes
 from egt.training.work import Job
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from egt.execution.execution import execution
 from egt.model import EGT
 from egt.schedules.schedule import Schedule
 from egt.training.checkpoint import Best, Kept, Progress, StepSums, checkpoints_of, named, write_tensors
-from egt.training.engine import Engine, part_like, whole
-from egt.training.optimizer import AdamW
+from egt.training.engine import AdamW, Engine, part_like, whole
 
 if TYPE_CHECKING:
     from egt.training.transfer import Start

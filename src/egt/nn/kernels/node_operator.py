@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from egt.nn.kernels import binding
-from egt.nn.kernels.registration import operator, shapes
+from egt.nn.kernels.operator import operator, shapes
 
 
 def _checked(names: Sequence[str], tensors: Sequence[Tensor], sizes: dict[str, int]) -> list[Tensor]:

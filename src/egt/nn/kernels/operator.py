@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 
 from egt.nn.kernels import allocator, binding
-from egt.nn.kernels.registration import operator, shapes
+
+Function = Callable[..., Any]
+
+
+def operator(name: str) -> Callable[[Function], Any]:
+    """A decorator: the operator `egt::name`, computed by the function on a CPU; its types are read from the hints.
+
+    What it returns is called like the function; `torch.library.register_autograd` takes its full name.
+    """
+    full = f"egt::{name}"
+
+    def register(function: Function) -> Any:
+        torch.library.define(full, torch.library.infer_schema(function, mutates_args=()))
+        torch.library.impl(full, "cpu", _untraced(function))
+        return getattr(torch.ops.egt, name).default
+
+    return register
+
+
+def shapes(name: str) -> Callable[[Function], Function]:
+    """A decorator: the function gives empty results of the right shapes for `egt::name`, which compilation needs."""
+
+    def register(function: Function) -> Function:
+        torch.library.register_fake(f"egt::{name}", function)
+        return function
+
+    return register
+
+
+def _untraced(function: Function) -> Function:
+    """Return the function, hidden from `torch.compile` where that is in use."""
+    hidden = _disable_dynamo(function)
+
+    @wraps(function)
+    def run(*args: Any) -> Any:
+        return hidden(*args) if "torch._dynamo" in sys.modules else function(*args)
+
+    return run
 
 
 class Switches(NamedTuple):
