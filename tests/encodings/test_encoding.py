@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from egt.encodings.distances import ShortestPaths
-from egt.encodings.encoding import Preparation, Sample
-from egt.errors import GraphError
+from egt.encodings.encoding import Preparation, Sample, merged
+from egt.errors import ConfigError, GraphError
 from egt.graph import FeatureSchema, Graph
 from egt.inputs.degree import Degrees
 
@@ -27,3 +27,9 @@ def test_many_graphs_are_prepared_as_each_alone_and_a_misfit_gives_its_reason() 
         assert set(sample.node) | set(sample.pair) == {encoding.name for encoding in preparation.encodings}
     assert isinstance(first, Sample)
     assert first.pair["distance"].tolist() == [[0, 1, 2], [1, 0, 1], [2, 1, 0]]
+
+
+def test_inputs_share_an_encoding_that_serves_all_of_them() -> None:
+    assert merged([ShortestPaths(3), Degrees(4), ShortestPaths(16), Degrees(4)]) == (ShortestPaths(16), Degrees(4))
+    with pytest.raises(ConfigError, match="two inputs ask for the encoding 'degree' with different settings"):
+        merged([Degrees(4), Degrees(5)])

@@ -10,11 +10,13 @@ from PIL import Image
 from pyarrow import parquet
 
 from egt.errors import DataError
+from egt.sources.benchmarks.selection import partition_order
 from egt.sources.benchmarks.superpixels import (
     CIFAR10,
     MNIST,
     Segmentation,
     SuperpixelSource,
+    _kept_neighbors,
     _most_similar,
     _segments,
     cifar10_superpixels,
@@ -177,3 +179,11 @@ def test_a_few_images_of_mnist_have_about_the_published_mean(data_dir: Path) -> 
     sizes = _sizes(mnist_superpixels(folder / "mnist_train.npz", folder / "mnist_test.npz"), 200)
     assert sizes.mean() == pytest.approx(70.57, abs=1.5)
     assert sizes.max() <= 75
+
+
+def test_the_last_of_the_nine_largest_is_the_neighbor_that_is_lost() -> None:
+    row = np.random.default_rng(3).random(30)
+    row[7] = 0.0  # the node itself
+    nine = partition_order(row, 20)[-9:]
+    assert set(nine.tolist()) == set(np.argsort(row)[-9:].tolist())
+    assert _kept_neighbors(7, row).tolist() == nine[:-1].tolist()
