@@ -178,7 +178,7 @@ def _listed(messages: Sequence[str], limit: int = 3) -> str:
 
 
 def _columns(card: DataCard) -> str:
-    """What new files for a model of this data need to hold."""
+    """Return what new files for a model of this data need to hold."""
     from egt.sources.custom import card_schema
 
     schema = card_schema(card)

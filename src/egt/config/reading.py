@@ -17,7 +17,7 @@ from egt.sources.custom.schema import SplitPlan
 
 
 def as_words(settings: Sequence[str] | Mapping[str, Any]) -> list[str]:
-    """Settings as on a command line."""
+    """Return settings as on a command line."""
     if not isinstance(settings, Mapping):
         return [settings] if isinstance(settings, str) else list(settings)
     return [f"{path}={value if isinstance(value, str) else json.dumps(value)}" for path, value in settings.items()]
@@ -44,7 +44,7 @@ def reading(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def open_data(data: Any, target: Sequence[str], task: Level | None, settings: Sequence[str]) -> CustomSource:
-    """Custom data as a new run reads it. Arguments as in `egt.train`; of the settings only those of reading count."""
+    """Open custom data as a new run does. Arguments as in `egt.train`; only the settings of reading count."""
     asked = reading(settings)
     return open_custom(
         data,
