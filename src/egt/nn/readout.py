@@ -72,7 +72,7 @@ class VirtualNodeReadout(Readout):
         h = h.flatten(0, -2).index_copy(0, node_rows, x.h.flatten(0, -2)).view(*i.shape, -1)
         e = self.virtual_edges(layout).flatten(0, -2).index_copy(0, pair_rows, x.e.flatten(0, -2))
         context = replace(x.context, layout=layout, allowed=self.allowed(x.context.allowed, layout, pair_rows))
-        return Channels(h, e.unflatten(0, layout.pair_shape), context, pair_rows[x.queries])
+        return Channels(h, e.unflatten(0, layout.pair_shape), context, pair_rows[x.queries], pair_rows[x.edges])
 
     def virtual_edges(self, layout: Layout) -> Tensor:
         """Return the embeddings of all pairs with a virtual node, zeros elsewhere. Returns (pairs..., d_e)."""
