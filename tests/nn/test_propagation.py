@@ -12,6 +12,7 @@ from egt.batching.batch import LayoutName, collate
 from egt.graph import Graph
 from egt.nn.channels import AttentionContext, Channels
 from egt.nn.propagation import PropagatedReadout
+from egt.nn.randomness import graph_keys
 from tests.graphs import graphs_of_every_kind, samples_of, tiny_config, tiny_model
 
 LOCAL: dict[str, Any] = {
@@ -43,6 +44,18 @@ def test_it_is_a_product_with_matrices(layout: LayoutName) -> None:
     x = Channels(batch.node_values, batch.node_values, AttentionContext(batch.layout), batch.queries, batch.edge_pairs)
     found = PropagatedReadout(nn.Identity(), 4, 0.3)(x)
     torch.testing.assert_close(found, torch.cat([_by_matrix(graph, 4, 0.3) for graph in graphs]))
+
+
+def test_dropout_acts_on_what_is_spread() -> None:
+    samples = samples_of(tiny_config(**LOCAL), graphs_of_every_kind(0))
+    batch = collate(samples, "packed")
+    keys = graph_keys(0, 0, batch.graph_ids)
+    ones = torch.ones_like(batch.node_values)
+    x = Channels(ones, ones, AttentionContext(batch.layout, None, keys), batch.queries, batch.edge_pairs)
+    readout = PropagatedReadout(nn.Identity(), 1, 1.0, dropout=0.5)  # restarts at once: z = z_0
+    assert set(readout(x).unique().tolist()) == {0.0, 2.0}
+    assert torch.equal(readout(x), readout(x))
+    assert torch.equal(readout.eval()(x), ones)
 
 
 def test_a_model_with_it_agrees_on_all_layouts() -> None:

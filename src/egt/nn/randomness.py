@@ -28,6 +28,7 @@ class Stream(IntEnum):
     NODE_FFN_DROPOUT = 5
     EDGE_FFN_DROPOUT = 6
     SIGNS = 7
+    READOUT = 16
 
 
 def mix(x: Tensor) -> Tensor:
