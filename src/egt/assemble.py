@@ -9,7 +9,7 @@ from torch import nn
 
 from egt.config.model import ModelConfig
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Preparation, merged
+from egt.encodings.encoding import Encoding, Listable, Preparation, merged
 from egt.graph import FeatureSchema
 from egt.inputs.input import Input
 from egt.model import EGT, directly, recomputed
@@ -80,9 +80,16 @@ def preparation(config: RunConfig) -> Preparation:
         *config.task.auxiliary,
     ]
     encodings = merged(encoding for reader in readers for encoding in reader.encodings())
-    if config.data.layout == "edge_list":  # nothing of size N^2; the distance of an edge needs no search
-        encodings = tuple(encoding for encoding in encodings if encoding.level == "node")
+    if config.data.layout == "edge_list":
+        encodings = tuple(found for encoding in encodings for found in _without_matrix(encoding))
     return Preparation(feature_schema(config.model), encodings)
+
+
+def _without_matrix(encoding: Encoding) -> tuple[Encoding, ...]:
+    """Return what an edge list holds of an encoding: nothing of size N^2; the distance of an edge needs no search."""
+    if isinstance(encoding, Listable):
+        return (encoding.listed(),)
+    return (encoding,) if encoding.level == "node" else ()
 
 
 def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:

@@ -163,6 +163,15 @@ class Graph:
             np.fill_diagonal(matrix, 1.0)
         return matrix
 
+    def listed_pairs(self) -> NDArray[np.int64]:
+        """Return (2, R): every edge and every node with itself, each once, sorted by first node, then by second.
+
+        The edge-list layout has a row for each of them, in this order.
+        """
+        own = np.arange(self.num_nodes) * (self.num_nodes + 1)
+        codes = np.unique(np.concatenate([own, self.edge_index[0] * self.num_nodes + self.edge_index[1]]))
+        return np.stack(np.divmod(codes, max(self.num_nodes, 1)))
+
     def permuted(self, permutation: ArrayLike) -> Graph:
         """Return the same graph with its nodes renumbered: new node k is old node `permutation[k]`."""
         order = np.asarray(permutation, dtype=np.int64)

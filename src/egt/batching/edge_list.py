@@ -187,15 +187,14 @@ class _PairSum(torch.autograd.Function):
 
 
 class EdgeListArrangement:
-    """One row per edge and per node with itself; distances need no search, other pair encodings have no place."""
+    """One row per edge and per node with itself; distances need no search, other pair encodings come as rows."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
         sizes = [graph.num_nodes for graph in graphs]
         self.graphs = graphs
         self.total = sum(sizes)
         self.start = np.cumsum(sizes) - sizes
-        own = np.arange(self.total) * (self.total + 1)
-        self.codes = np.unique(np.concatenate([own, *(self._codes(g.edge_index, k) for k, g in enumerate(graphs))]))
+        self.codes = np.concatenate([self._codes(g.listed_pairs(), k) for k, g in enumerate(graphs)])
         query, key = self.codes // self.total, self.codes % self.total
         self.layout = EdgeList(sizes, torch.from_numpy(query), torch.from_numpy(key))
 
@@ -208,8 +207,11 @@ class EdgeListArrangement:
         return torch.from_numpy(np.concatenate(arrays))
 
     def pairs(self, encodings: Sequence[Mapping[str, Array]]) -> dict[str, Tensor]:
-        """See `Arrangement`."""
-        return {"distance": (self.layout.query != self.layout.key).to(torch.uint8)}
+        """See `Arrangement`; each array is (R, ...), a row for each of `Graph.listed_pairs`."""
+        distance = (self.layout.query != self.layout.key).to(torch.uint8)
+        listed = [name for name in encodings[0] if name != "distance"]
+        rows = {name: torch.from_numpy(np.concatenate([each[name] for each in encodings])) for name in listed}
+        return {**rows, "distance": distance}
 
     def rows(self, index: Array, k: int) -> Array:
         """See `Arrangement`."""

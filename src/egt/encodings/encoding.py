@@ -46,6 +46,14 @@ class Joinable(Protocol):
         """Return an encoding with what both give."""
 
 
+@runtime_checkable
+class Listable(Protocol):
+    """An encoding of pairs that can be computed for a list of pairs without a matrix of all."""
+
+    def listed(self) -> Encoding:
+        """Return the encoding that gives (R, ...), a row for each of `Graph.listed_pairs`."""
+
+
 def merged(encodings: Iterable[Encoding]) -> tuple[Encoding, ...]:
     """Return one encoding for each name, whatever number of inputs asks for it.
 

@@ -28,6 +28,7 @@ class Stream(IntEnum):
     NODE_FFN_DROPOUT = 5
     EDGE_FFN_DROPOUT = 6
     SIGNS = 7
+    NODE_VALUES = 15
 
 
 def mix(x: Tensor) -> Tensor:
