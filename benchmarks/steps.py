@@ -68,7 +68,7 @@ def layer_stack(work: Work, batch: GraphBatch, clock: Clock) -> None:
         for layer in model.layers:
             new = layer(*new, x.context)
         outputs = [(out, gradient) for out, gradient in zip(new, gradients, strict=True) if out.grad_fn is not None]
-        torch.autograd.backward(*map(list, zip(*outputs, strict=True)))
+        torch.autograd.backward([out for out, _ in outputs], [gradient for _, gradient in outputs])
 
     clock("layers", both_ways)
     work.state.optimizer.zero_grad()

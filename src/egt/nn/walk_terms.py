@@ -58,13 +58,18 @@ class WalkTerm(nn.Module):
         return nn.functional.linear(probabilities[..., : self.num_steps], weight, self.W.bias)
 
 
+def _rows(sample: Sample, num_steps: int) -> Array:
+    """Return the probabilities of all pairs of a graph, or of its listed ones. Returns (pairs, K)."""
+    values = sample.pair[_NAME]
+    return values.reshape(-1, values.shape[-1])[:, :num_steps]
+
+
 class PairWalks(WalkTerm):
     """e0_ij += W (s * r_ij) with r_ij = [I, P, ..., P^(K-1)]_ij; arguments as in `WalkTerm`."""
 
     def rows(self, sample: Sample) -> Array:
-        """See `WalkTerm.rows`; of all pairs (N, N, K), or of listed ones (R, K)."""
-        values = sample.pair[_NAME]
-        return values.reshape(-1, values.shape[-1])[:, : self.num_steps]
+        """See `WalkTerm.rows`."""
+        return _rows(sample, self.num_steps)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Returns (pairs..., d_e)."""
@@ -79,9 +84,9 @@ class NodeWalks(WalkTerm):
 
     def rows(self, sample: Sample) -> Array:
         """See `WalkTerm.rows`; a pair of a node with itself is where the walk of no steps is."""
-        values = sample.pair[_NAME]
-        rows = values.reshape(-1, values.shape[-1])[:, : self.num_steps]
-        return rows[rows[:, 0] == 1]
+        rows = _rows(sample, self.num_steps)
+        own: Array = rows[rows[:, 0] == 1]
+        return own
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Returns (nodes..., d_h)."""
