@@ -59,12 +59,16 @@ class ModelConfig(Section):
     clip: tuple[float, float] | None = (-5.0, 5.0)
     scale_dot: bool = True
     norm_eps: PositiveFloat = 1e-5
+    edge_values: Literal["none", "sliced", "full"] = "none"
+    node_scaling: Literal["none", "degree"] = "none"
     masking: RandomMaskingConfig = RandomMaskingConfig()
+    key_dropout: Probability = 0.0
     attention_dropout: Probability = 0.0
     node_dropout: Probability = 0.0
     edge_dropout: Probability = 0.0
     node_ffn_dropout: Probability = 0.0
     edge_ffn_dropout: Probability = 0.0
+    drop_path: Probability = 0.0
     initialization: Literal["torch", "keras"] = "torch"
     layer: LayerPart | None = None
 
@@ -95,6 +99,11 @@ class ModelConfig(Section):
             raise ValueError(
                 f"node_width {self.node_width} is not a multiple of num_heads {self.num_heads}; "
                 "each head takes an equal share of the node channel"
+            )
+        if self.edge_values == "sliced" and self.edge_width % self.num_heads:
+            raise ValueError(
+                f"edge_width {self.edge_width} is not a multiple of num_heads {self.num_heads}; sliced edge_values give "
+                "each head an equal share of the edge channel, full ones give it all"
             )
         if not self.node_inputs:
             raise ValueError("node_inputs is empty; give a graph without node features the input {kind: constant}")

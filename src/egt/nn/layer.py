@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torch import Tensor, nn
 
 from egt.errors import ConfigError
@@ -10,6 +12,9 @@ from egt.nn.dropout import Dropout, RandomMasking
 from egt.nn.feedforward import FeedForward
 from egt.nn.pair_pass import EdgePass, Logits, PairPass, ResidualEdges, SigmoidGate
 from egt.nn.randomness import Stream
+
+if TYPE_CHECKING:
+    from egt.nn.degree_scaling import DegreeScaling
 
 
 class EGTLayer(nn.Module):
@@ -28,6 +33,7 @@ class EGTLayer(nn.Module):
         pairs: the pair pass; its parts make the variants of the paper.
         dropout: of O_h's output and, unless it is given, inside `ffn`: a probability, or the part for O_h's output.
         ffn: feed-forward block of the node channel.
+        scaling: of what the heads gathered, in front of O_h; None: none, as in the paper.
         attention_dropout: probability for the attention matrix, unless `pairs` is given.
         edge_dropout: probability for the update of the edge channel and its feed-forward block, likewise.
         layer: number of the layer in a stack whose layers share a context: each draws random numbers of its own.
@@ -43,6 +49,7 @@ class EGTLayer(nn.Module):
         pairs: PairPass | None = None,
         dropout: Dropout | float = 0.0,
         ffn: FeedForward | None = None,
+        scaling: DegreeScaling | None = None,
         attention_dropout: float = 0.0,
         edge_dropout: float = 0.0,
         layer: int = 0,
@@ -61,6 +68,7 @@ class EGTLayer(nn.Module):
         self.dropout = dropout
         ffn_dropout = Dropout(dropout.probability, Stream.NODE_FFN_DROPOUT, dropout.layer, "node")
         self.ffn = ffn or _paper_ffn(node_width, ffn_dropout)
+        self.scaling = scaling
 
     def forward(self, h: Tensor, e: Tensor, context: AttentionContext | None = None) -> tuple[Tensor, Tensor]:
         """Update both channels.
@@ -73,7 +81,10 @@ class EGTLayer(nn.Module):
         context = context or AttentionContext.dense(h)
         qkv = self.project(h, context).unflatten(-1, (3, self.num_heads, -1))  # (nodes..., 3, H, d_k)
         out, e = self.pairs(qkv, e, context)  # (nodes..., H, d_k), (pairs..., d_e)
-        return self.update_nodes(h, out.flatten(-2), context), e
+        out = out.flatten(-2)  # (nodes..., d_h)
+        if self.scaling is not None:
+            out = self.scaling(out, context)
+        return self.update_nodes(h, out, context), e
 
     def project(self, h: Tensor, context: AttentionContext) -> Tensor:
         """Compute Q|K|V of the nodes, (nodes..., 3 d_h)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
 
@@ -9,6 +11,9 @@ from egt.batching.layout import Layout
 from egt.nn.channels import AttentionContext
 from egt.nn.dropout import Dropout, RandomMasking
 from egt.nn.feedforward import FeedForward
+
+if TYPE_CHECKING:
+    from egt.nn.edge_values import EdgeValues
 
 Clip = tuple[float, float] | None
 
@@ -18,12 +23,15 @@ class PairPass(nn.Module):
 
     A_tilde = softmax(H_hat) * sigmoid(G e_hat);   out_i = s_i sum_j A_tilde_ij V_j
 
+    With edge values the sum is over A_tilde_ij (V_j + U e_hat_ij).
+
     Args:
         logits: H_hat of every pair.
         masking: random attention masking.
         gate: NoGate, SigmoidGate or CentralityGate.
         dropout: of the attention matrix A_tilde.
         edges: ResidualEdges or FrozenEdges.
+        edge_values: what nodes receive from the edge channel itself; None: nothing, as in the paper.
     """
 
     def __init__(
@@ -33,6 +41,7 @@ class PairPass(nn.Module):
         gate: NoGate | SigmoidGate,
         dropout: Dropout,
         edges: ResidualEdges | FrozenEdges,
+        edge_values: EdgeValues | None = None,
     ) -> None:
         super().__init__()
         self.logits = logits
@@ -40,6 +49,7 @@ class PairPass(nn.Module):
         self.gate = gate
         self.dropout = dropout
         self.edges = edges
+        self.edge_values = edge_values
 
     def forward(self, qkv: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
         """Do the pair work. qkv: (nodes..., 3, H, d_k) queries, keys and values, e: (pairs..., d_e).
@@ -53,8 +63,10 @@ class PairPass(nn.Module):
         S = context.layout.softmax(H_hat, attended)  # (pairs..., H)
         A_tilde, s = self.gate(S, e_hat, counted, context.layout)  # (pairs..., H), (nodes..., H)
         A_tilde = self.dropout(A_tilde, context)
-        out = s.unsqueeze(-1) * context.layout.aggregate(A_tilde, V)  # (nodes..., H, d_k)
-        return out, self.edges(e, H_hat, context)
+        gathered = context.layout.aggregate(A_tilde, V)  # (nodes..., H, d_k)
+        if self.edge_values is not None:
+            gathered = gathered + self.edge_values(A_tilde, e_hat, context.layout)
+        return s.unsqueeze(-1) * gathered, self.edges(e, H_hat, context)
 
 
 class Logits(nn.Module):
@@ -116,7 +128,7 @@ class SigmoidGate(nn.Module):
         Args:
             S: (pairs..., H) softmax of the logits, zero where attention is not allowed.
             e_hat: (pairs..., d_e) normalized edge channel.
-            counted: (pairs..., 1 or H) whose gates are open at all; None for all.
+            counted: (pairs..., 1 or H) whose gates are open at all, or how often each counts; None for all, once.
             layout: the layout of the pairs.
 
         Returns:
@@ -136,7 +148,7 @@ class CentralityGate(SigmoidGate):
     def forward(self, S: Tensor, e_hat: Tensor, counted: Tensor | None, layout: Layout) -> tuple[Tensor, Tensor]:
         """See `SigmoidGate.forward`."""
         gates = torch.sigmoid(self.G(e_hat))
-        open_gates = gates if counted is None else gates * counted
+        open_gates = gates if counted is None else gates * counted.to(gates.dtype)
         s = torch.log1p(layout.sum_keys(open_gates))
         virtual = (layout.node_indices.i < layout.num_virtual).unsqueeze(-1)
         return S * gates, torch.where(virtual, 1.0, s)
