@@ -43,9 +43,13 @@ class EdgeValues(nn.Module):
 
     def gather(self, A_tilde: Tensor, e_hat: Tensor, layout: Layout) -> Tensor:
         """Sum what each head reads over the keys. Returns (nodes..., H, width)."""
-        parts = e_hat.chunk(len(self.U), -1) if self.form == "sliced" else [e_hat] * len(self.U)
+        read = self.read(e_hat).expand(*e_hat.shape[:-1], *self.U.shape[:2]).unbind(-2)  # (pairs..., width) each
         heads = A_tilde.split(1, -1)  # (pairs..., 1) each
-        return torch.stack([layout.sum_keys(A * x) for A, x in zip(heads, parts, strict=True)], -2)
+        return torch.stack([layout.sum_keys(A * x) for A, x in zip(heads, read, strict=True)], -2)
+
+    def read(self, x: Tensor) -> Tensor:
+        """Return the channels that each head reads. x: (..., d_e). Returns (..., H or 1, width)."""
+        return x.unflatten(-1, (len(self.U), -1)) if self.form == "sliced" else x.unsqueeze(-2)
 
     def project(self, gathered: Tensor) -> Tensor:
         """Apply U. gathered: (nodes..., H, width). Returns (nodes..., H, d_k)."""

@@ -1,10 +1,11 @@
 // The pass over the rows of one part.
 #pragma once
 
-#include "attention.h"
 #include "attention_backward.h"
+#include "attention_forward.h"
 #include "edges.h"
 #include "lanes.h"
+#include "randomness.h"
 #include "target.h"
 #include "workspace.h"
 
@@ -27,8 +28,12 @@ inline void forward_part(const Plan &plan, const std::vector<RowRange> &rows, Sc
     Workspace work(plan, scratch, false);
     for (const RowRange &range : rows) {
         load_graph(work, range.graph);
+        draw_keys(work, range.graph);
         for_each_tile(plan, range, [&](const Tile &tile) {
-            read_edges(work, tile, work.edges_normalized, plan.chunk_stride, 0);
+            if (plan.value_width > 0)
+                read_edges(work, tile, work.normalized, plan.tile_stride, 1);
+            else
+                read_edges(work, tile, work.edges_normalized, plan.chunk_stride, 0);
             compute_logits(work, tile, nullptr);
             if (plan.attends) attend(work, tile, out);
             if (plan.updates) update_edges(work, tile, e_new);
@@ -62,6 +67,7 @@ inline void backward_part(const Plan &plan, const std::vector<RowRange> &rows, S
     const size_t graph_floats = size_t(plan.node_width) * plan.key_stride;
     for (const RowRange &range : rows) {
         load_graph(work, range.graph);
+        draw_keys(work, range.graph);
         std::fill_n(work.d_keys, graph_floats, 0.0f);
         if (plan.attends) std::fill_n(work.d_values, graph_floats, 0.0f);
         for_each_tile(plan, range, [&](const Tile &tile) {
