@@ -136,7 +136,8 @@ def layer(
                 if variant.gate != "none":
                     G = float(params["pairs.gate.G.weight"][t] @ e_hat + params["pairs.gate.G.bias"][t])
                     gates[i, j, t] = 1 / (1 + math.exp(-G))
-    return _nodes(h, pair_values, H_hat, gates, allowed, params, variant), _edges(e, H_hat, params, variant)
+    updated = _edges(e, H_hat, h_hat, params, variant)
+    return _nodes(h, pair_values, H_hat, gates, allowed, params, variant), updated
 
 
 def _nodes(
@@ -191,13 +192,16 @@ def _nodes(
     return result
 
 
-def _edges(e: Array, H_hat: Array, params: Mapping[str, Array], variant: Variant) -> Array:
+def _edges(e: Array, H_hat: Array, h_hat: Array, params: Mapping[str, Array], variant: Variant) -> Array:
     if variant.edges == "frozen":
         return e
     result = np.zeros_like(e)
     for i in range(len(e)):
         for j in range(len(e)):
             update = params["pairs.edges.O_e.weight"] @ H_hat[i, j] + params["pairs.edges.O_e.bias"]
+            if variant.edges == "outer_sum":
+                A, B = params["outer.weight"][: e.shape[-1]], params["outer.weight"][e.shape[-1] :]
+                update = update + A @ h_hat[i] + B @ h_hat[j]
             row = e[i, j] + drop_branch(drop_row(update, variant, 4, i, j, variant.edge_dropout), variant, 13)
             update = feed_forward(row, params, "pairs.edges.ffn.", variant.eps)
             dropped_update = drop_row(update, variant, 6, i, j, variant.edge_ffn_dropout)

@@ -187,12 +187,13 @@ def _layer(model: ModelConfig, backend: LayerClasses, k: int, *, frozen: bool) -
         dropout=_branch_dropout(model, model.node_dropout, Stream.NODE_DROPOUT, k, "node"),
         ffn=FeedForward(d_h, hidden, _ACTIVATIONS[model.activation], model.norm(d_h), ffn_dropout),
         scaling=_node_scaling(model),
+        outer=None if frozen else _outer(model),
     )
 
 
 def _edge_only_layer(model: ModelConfig, backend: LayerClasses, k: int) -> EdgeOnlyLayer:
     pairs = backend.edges(_logits(model), _residual_edges(model, k))
-    return EdgeOnlyLayer(model.node_width, model.num_heads, model.norm(model.node_width), pairs)
+    return EdgeOnlyLayer(model.node_width, model.num_heads, model.norm(model.node_width), pairs, _outer(model))
 
 
 def _logits(model: ModelConfig) -> Logits:
@@ -238,6 +239,12 @@ def _edge_values(model: ModelConfig) -> EdgeValues | None:
 
     d_k = head_width(model.node_width, model.num_heads)
     return EdgeValues(model.edge_width, model.num_heads, d_k, model.edge_values)
+
+
+def _outer(model: ModelConfig) -> nn.Linear | None:
+    if model.edges.kind != "outer_sum":
+        return None
+    return nn.Linear(model.node_width, 2 * model.edge_width, bias=False)
 
 
 def _node_scaling(model: ModelConfig) -> DegreeScaling | None:

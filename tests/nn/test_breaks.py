@@ -74,7 +74,7 @@ def virtual_nodes_scaled(patch: Patch) -> None:
 def masked_logits_into_the_edge_update(patch: Patch) -> None:
     plain = ResidualEdges.forward
 
-    def forward(self: ResidualEdges, e: Tensor, H_hat: Tensor, context: AttentionContext) -> Tensor:
+    def forward(self: ResidualEdges, e: Tensor, H_hat: Tensor, context: AttentionContext, ends: None) -> Tensor:
         return plain(self, e, H_hat if context.allowed is None else H_hat.masked_fill(~context.allowed, -1e4), context)
 
     patch.setattr(ResidualEdges, "forward", forward)

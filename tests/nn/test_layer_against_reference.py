@@ -64,7 +64,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "sliced edge values": {"edge_values": "sliced", "edge_width": 8, "gate": "centrality"},
     "full edge values": {"edge_values": "full", "scope": "neighbors"},
     "full edge values, simple": {"edge_values": "full", "edges": {"kind": "frozen"}, "attention_dropout": 0.4},
+    "outer sum": {"edges": {"kind": "outer_sum"}},
     "everything": {
+        "edges": {"kind": "outer_sum"},
         "edge_values": "sliced",
         "edge_width": 8,
         "node_scaling": "degree",
@@ -120,7 +122,7 @@ def check(name: str, layout: LayoutName) -> None:
                 edges=config.model.edges.kind,
                 clip=config.model.clip,
                 eps=config.model.norm_eps,
-                normalize_e=config.model.edges.kind == "residual" or config.model.edges.normalize,
+                normalize_e=config.model.edges.normalize,
                 num_virtual=q,
                 scale=config.model.scale_dot,
                 keys=(int(keys[b, 0]), int(keys[b, 1])) if training else None,

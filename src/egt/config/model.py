@@ -25,6 +25,13 @@ class ResidualEdgesConfig(Section):
     normalize: ClassVar[bool] = True
 
 
+class OuterSumEdgesConfig(Section):
+    """EGT+: the update of a pair also reads both of its nodes, A h_i + B h_j."""
+
+    kind: Literal["outer_sum"] = "outer_sum"
+    normalize: ClassVar[bool] = True
+
+
 class FrozenEdgesConfig(Section):
     """EGT-Simple: the edge embeddings stay unchanged; `normalize` puts a LayerNorm before E and G in each layer."""
 
@@ -48,7 +55,9 @@ class ModelConfig(Section):
     num_heads: PositiveInt = 8
     node_inputs: tuple[NodeInput, ...]
     pair_inputs: tuple[PairInput, ...]
-    edges: Annotated[ResidualEdgesConfig | FrozenEdgesConfig, Field(discriminator="kind")] = ResidualEdgesConfig()
+    edges: Annotated[ResidualEdgesConfig | OuterSumEdgesConfig | FrozenEdgesConfig, Field(discriminator="kind")] = (
+        ResidualEdgesConfig()
+    )
     gate: Literal["sigmoid", "centrality", "none"] = "sigmoid"
     scope: Literal["everyone", "neighbors"] = "everyone"
     readout: ReadoutPart = Field(default_factory=lambda: ReadoutPart.of_kind("mean"))
@@ -80,7 +89,7 @@ class ModelConfig(Section):
     @property
     def updates_edges(self) -> bool:
         """Whether the layers update the edge channel; EGT-Simple does not."""
-        return self.edges.kind == "residual"
+        return self.edges.kind != "frozen"
 
     @property
     def parts(self) -> tuple[Part, ...]:

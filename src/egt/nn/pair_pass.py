@@ -51,8 +51,16 @@ class PairPass(nn.Module):
         self.edges = edges
         self.edge_values = edge_values
 
-    def forward(self, qkv: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
-        """Do the pair work. qkv: (nodes..., 3, H, d_k) queries, keys and values, e: (pairs..., d_e).
+    def forward(
+        self, qkv: Tensor, e: Tensor, context: AttentionContext, ends: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Do the pair work.
+
+        Args:
+            qkv: (nodes..., 3, H, d_k) queries, keys and values.
+            e: (pairs..., d_e) edge channel.
+            context: layout, mask and keys.
+            ends: (nodes..., 2 d_e) what nodes add to the edge update (see `ResidualEdges.forward`).
 
         Returns:
             The aggregated values (nodes..., H, d_k), and the edge channel (pairs..., d_e).
@@ -66,7 +74,7 @@ class PairPass(nn.Module):
         gathered = context.layout.aggregate(A_tilde, V)  # (nodes..., H, d_k)
         if self.edge_values is not None:
             gathered = gathered + self.edge_values(A_tilde, e_hat, context.layout)
-        return s.unsqueeze(-1) * gathered, self.edges(e, H_hat, context)
+        return s.unsqueeze(-1) * gathered, self.edges(e, H_hat, context, ends)
 
 
 class Logits(nn.Module):
@@ -170,16 +178,33 @@ class ResidualEdges(nn.Module):
         self.dropout = dropout
         self.ffn = ffn
 
-    def forward(self, e: Tensor, H_hat: Tensor, context: AttentionContext) -> Tensor:
-        """Update the edge channel. e: (pairs..., d_e), H_hat: (pairs..., H)."""
-        out: Tensor = self.ffn(e + self.dropout(self.O_e(H_hat), context), context)
+    def forward(self, e: Tensor, H_hat: Tensor, context: AttentionContext, ends: Tensor | None = None) -> Tensor:
+        """Update the edge channel.
+
+        Args:
+            e: (pairs..., d_e) edge channel.
+            H_hat: (pairs..., H) logits.
+            context: layout and keys.
+            ends: (nodes..., 2 d_e) of an outer sum, A h_hat|B h_hat: A h_hat_i + B h_hat_j is added to O_e H_hat.
+        """
+        update = self.O_e(H_hat)
+        if ends is not None:
+            update = update + _outer_sum(ends, context.layout)
+        out: Tensor = self.ffn(e + self.dropout(update, context), context)
         return out
+
+
+def _outer_sum(ends: Tensor, layout: Layout) -> Tensor:
+    """Add the first half of i's row to the second half of j's. ends: (nodes..., 2 d_e). Returns (pairs..., d_e)."""
+    i, j = layout.pair_nodes
+    first, second = ends.flatten(0, -2).chunk(2, -1)
+    return first[i] + second[j]
 
 
 class FrozenEdges(nn.Module):
     """No edge update: EGT-Simple, and the last layer of a model whose edge channel nobody reads."""
 
-    def forward(self, e: Tensor, H_hat: Tensor, context: AttentionContext) -> Tensor:
+    def forward(self, e: Tensor, H_hat: Tensor, context: AttentionContext, ends: None = None) -> Tensor:
         """Return e unchanged. e: (pairs..., d_e), H_hat: (pairs..., H)."""
         return e
 
@@ -197,9 +222,9 @@ class EdgePass(nn.Module):
         self.logits = logits
         self.edges = edges
 
-    def forward(self, qk: Tensor, e: Tensor, context: AttentionContext) -> Tensor:
-        """Update the edge channel. qk: (nodes..., 2, H, d_k) queries and keys, e: (pairs..., d_e)."""
+    def forward(self, qk: Tensor, e: Tensor, context: AttentionContext, ends: Tensor | None = None) -> Tensor:
+        """Update the edge channel; see `PairPass.forward`. qk: (nodes..., 2, H, d_k) queries and keys."""
         Q, K = qk.unbind(-3)  # (nodes..., H, d_k)
         H_hat, _ = self.logits(Q, K, e, context.layout)
-        updated: Tensor = self.edges(e, H_hat, context)
+        updated: Tensor = self.edges(e, H_hat, context, ends)
         return updated

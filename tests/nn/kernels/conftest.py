@@ -69,7 +69,8 @@ class Case:
         H, d_e, m = self.heads, self.edge_width, self.hidden_width
         nodes, pairs = sum(self.sizes), sum(n * n for n in self.sizes)
         d = H * self.head_width
-        qkv = torch.randn(nodes, d * (2 if self.settings.get("edges_only") else 3), generator=random)
+        ends = 2 * d_e if self.settings.get("outer_sum") else 0
+        qkv = torch.randn(nodes, d * (2 if self.settings.get("edges_only") else 3) + ends, generator=random)
         qkv[:, : 2 * d] *= self.logit_size**0.5
         self.qkv = qkv.requires_grad_()
         self.e = normal(pairs, d_e)
@@ -162,7 +163,8 @@ class Case:
         allowed = s.get("allowed", torch.ones(self.num_pairs, dtype=torch.bool)).split([n * n for n in self.sizes])
         outs, edges = [], []
         for b, n in enumerate(self.sizes):
-            Q, K, *V = node_rows[b].view(n, -1, H, d_k).unbind(1)
+            ends = 2 * d_e if s.get("outer_sum") else 0
+            Q, K, *V = node_rows[b][:, : -ends or None].reshape(n, -1, H, d_k).unbind(1)
             e = pair_rows[b].view(n, n, d_e)
             e_hat = F.layer_norm(e, (d_e,), norm[0], norm[1], s.get("norm_eps", 1e-5)) if norm else e
             logits = s["scale"] * torch.einsum("itc,jtc->ijt", Q, K)
@@ -172,7 +174,11 @@ class Case:
                 assert ffn_norm is not None
                 assert W1 is not None
                 assert W2 is not None
-                e1 = e + self.branch(self.dropped(F.linear(H_hat, *O), "edge_dropout", b), "edge_path", b)
+                update = F.linear(H_hat, *O)
+                if ends:
+                    Ah, Bh = node_rows[b][:, -ends:].chunk(2, -1)
+                    update = update + Ah.unsqueeze(1) + Bh.unsqueeze(0)
+                e1 = e + self.branch(self.dropped(update, "edge_dropout", b), "edge_path", b)
                 e1_hat = F.layer_norm(e1, (d_e,), ffn_norm[0], ffn_norm[1], s.get("ffn_norm_eps", 1e-5))
                 hidden = activation(F.linear(e1_hat, *W1))
                 added = self.branch(self.dropped(F.linear(hidden, *W2), "ffn_dropout", b), "ffn_path", b)

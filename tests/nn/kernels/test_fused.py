@@ -73,6 +73,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
         **{"edge_width": 48, "head_width": 6, "hidden_width": 96},
         "settings": {"centrality": True, "edge_values": "sliced"},
     },
+    "outer sum": {"settings": {"outer_sum": True}},
+    "outer sum, odd widths": {
+        **{"heads": 3, "head_width": 7, "edge_width": 5, "hidden_width": 11, "norm": False},
+        "settings": {"outer_sum": True},
+    },
+    "outer sum, edges only, dropout": {
+        **{"sizes": [9, 1, 30], "gate": False, "probabilities": {"edge_dropout": 0.2}},
+        "settings": {"edges_only": True, "outer_sum": True},
+    },
+    "outer sum, many rows of one graph": {"sizes": [3, 130], "settings": {"outer_sum": True}},
     "everything": {
         "sizes": [9, 1, 30, 2, 25],
         "allowed_share": 0.6,
@@ -80,7 +90,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
             **{"mask": 0.1, "dropout": 0.2, "edge_dropout": 0.1, "ffn_dropout": 0.2},
             **{"key_dropout": 0.2, "edge_path": 0.3, "ffn_path": 0.3},
         },
-        "settings": {"activation": "gelu", "centrality": True, "num_virtual_nodes": 1, "edge_values": "full"},
+        "settings": {
+            **{"activation": "gelu", "centrality": True, "num_virtual_nodes": 1},
+            **{"edge_values": "full", "outer_sum": True},
+        },
     },
     **{name: {"settings": {"activation": name}} for name in ("gelu", "relu", "silu")},
     "silu, edges only": {"gate": False, "settings": {"activation": "silu", "edges_only": True}},

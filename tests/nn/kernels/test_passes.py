@@ -49,6 +49,39 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "relu": {"activation": "relu", "readout": {"kind": "edge"}},
     "silu": {"activation": "silu", "readout": {"kind": "virtual_nodes", "num_virtual": 1}},
     "odd widths": {"edge_width": 5, "num_heads": 3, "node_width": 21},
+    "key dropout": {"key_dropout": 0.4, "gate": "centrality"},
+    "key dropout, constrained with virtual nodes": {
+        **{"key_dropout": 0.3, "gate": "centrality", "scope": "neighbors", "attention_dropout": 0.1},
+        "readout": {"kind": "virtual_nodes", "num_virtual": 2},
+    },
+    "drop-path": {"drop_path": 0.6},
+    "drop-path of edges": {"drop_path": 0.6, "edge_dropout": 0.2, "readout": {"kind": "edge"}},
+    "drop-path of virtual nodes": {
+        **{"drop_path": 0.6, "node_dropout": 0.2},
+        "readout": {"kind": "virtual_nodes", "num_virtual": 3},
+    },
+    "degree scaling": {"node_scaling": "degree"},
+    "degree scaling of virtual nodes": {
+        "node_scaling": "degree",
+        "readout": {"kind": "virtual_nodes", "num_virtual": 3},
+    },
+    "sliced edge values": {"edge_values": "sliced", "edge_width": 8, "gate": "centrality"},
+    "full edge values": {"edge_values": "full", "scope": "neighbors", "readout": {"kind": "node"}},
+    "edge values of virtual nodes": {
+        **{"edge_values": "full", "gate": "centrality"},
+        "readout": {"kind": "virtual_nodes", "num_virtual": 3},
+    },
+    "edge values, simple": {"edge_values": "full", "edges": {"kind": "frozen"}},
+    "edge values, edges": {"edge_values": "sliced", "edge_width": 8, "readout": {"kind": "edge"}},
+    "outer sum": {"edges": {"kind": "outer_sum"}, "edge_dropout": 0.2},
+    "outer sum, edges": {"edges": {"kind": "outer_sum"}, "readout": {"kind": "edge"}, "drop_path": 0.5},
+    "everything": {
+        "edges": {"kind": "outer_sum"},
+        **{"edge_values": "sliced", "edge_width": 8, "node_scaling": "degree", "gate": "centrality"},
+        **{"key_dropout": 0.2, "drop_path": 0.3, "attention_dropout": 0.1, "edge_ffn_dropout": 0.1},
+        "masking": {"probability": 0.1, "gates": True},
+        "readout": {"kind": "virtual_nodes", "num_virtual": 2},
+    },
 }
 
 

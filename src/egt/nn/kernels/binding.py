@@ -39,7 +39,8 @@ class PairParameters(ctypes.Structure):
 
 _INTEGERS = (
     *("num_graphs", "num_nodes", "num_pairs", "node_width", "edge_width", "num_heads", "hidden_width"),
-    *("activation", "attends", "centrality", "num_virtual_nodes", "query_rows", "edge_values", "masks_gates"),
+    *("activation", "attends", "centrality", "num_virtual_nodes", "query_rows"),
+    *("edge_values", "outer_sum", "masks_gates"),
     *("mask_threshold", "dropout_threshold", "edge_dropout_threshold", "ffn_dropout_threshold"),
     *("key_dropout_threshold", "edge_path_threshold", "ffn_path_threshold"),
     *("num_threads", "portable"),

@@ -115,6 +115,7 @@ def pair_pass(
     num_virtual_nodes: int = 0,
     query_rows: int = 0,
     edge_values: str = "none",
+    outer_sum: bool = False,
     activation: str = "elu",
     norm_eps: float = 1e-5,
     ffn_norm_eps: float = 1e-5,
@@ -126,7 +127,8 @@ def pair_pass(
     """Do all pair work of a layer on the packed layout (float32, CPU).
 
     Args:
-        qkv: (M, 3 d) Q|K|V of all nodes, channel t * d_k + c of head t; (M, 2 d) Q|K if `edges_only`.
+        qkv: (M, 3 d) Q|K|V of all nodes, channel t * d_k + c of head t; (M, 2 d) Q|K if `edges_only`. With an outer sum
+            2 d_e more, A h|B h.
         e: (P, d_e) edge channel; pair (i, j) of a graph is row start + i * N + j.
         sizes: (B,) int64, nodes of each graph, virtual nodes included (they come first).
         weights: parameters of the parts.
@@ -139,6 +141,7 @@ def pair_pass(
         query_rows: compute only the first rows of each graph, the others are zero; 0: all. Only with frozen edges.
         edge_values: what each head gathers of the edges besides values, one of `binding.EDGE_VALUES`: nothing, its own
             share of w = d_e / H channels, or all w = d_e of them.
+        outer_sum: whether A h_i + B h_j is added to W_O H_hat + b_O.
         activation: of the edge FFN, one of `binding.ACTIVATIONS`.
         norm_eps: of the norm before E and G.
         ffn_norm_eps: of the norm before the edge FFN.
@@ -156,6 +159,7 @@ def pair_pass(
     has_edge_update = weights.O is not None
     assert has_edge_update or not edges_only, "a pass without attention and without edge update does nothing"
     assert not (query_rows and has_edge_update), "an edge update needs all rows"
+    assert has_edge_update or not outer_sum, "an outer sum is part of an edge update"
     assert not centrality or weights.G is not None, "centrality sums gates"
     pairs = (weights.norm, weights.E, None if edges_only else weights.G, *weights[3:])
     switches = Switches(
@@ -167,6 +171,7 @@ def pair_pass(
         centrality=centrality,
         num_virtual_nodes=num_virtual_nodes,
         query_rows=query_rows,
+        outer_sum=outer_sum,
         edge_values=0 if edges_only else binding.EDGE_VALUES.index(edge_values),
         masks_gates=masks_gates,
         mask_threshold=random.mask.threshold,

@@ -41,11 +41,13 @@ class FusedPairPass(PairPass):
         self.updates_edges = isinstance(edges, ResidualEdges)
         self.activation = activation_name(edges.ffn.activation) if isinstance(edges, ResidualEdges) else "elu"
 
-    def forward(self, qkv: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, qkv: Tensor, e: Tensor, context: AttentionContext, ends: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """See `PairPass.forward`."""
         only_virtual = context.only_virtual_rows and not self.updates_edges  # an edge update needs all rows
         out, updated = pair_pass(
-            qkv.flatten(-3),
+            _with_ends(qkv.flatten(-3), ends),
             e,
             packed(context).size_tensor,
             _weights(self.logits, self.edges, self.gate),
@@ -55,6 +57,7 @@ class FusedPairPass(PairPass):
             centrality=self.centrality,
             num_virtual_nodes=context.layout.num_virtual,
             query_rows=context.layout.num_virtual if only_virtual else 0,
+            outer_sum=ends is not None,
             edge_values="none" if self.edge_values is None else self.edge_values.form,
             activation=self.activation,
             norm_eps=_eps(self.logits.norm_e),
@@ -91,16 +94,17 @@ class FusedEdgePass(EdgePass):
         super().__init__(logits, edges)
         self.activation = activation_name(edges.ffn.activation)
 
-    def forward(self, qk: Tensor, e: Tensor, context: AttentionContext) -> Tensor:
+    def forward(self, qk: Tensor, e: Tensor, context: AttentionContext, ends: Tensor | None = None) -> Tensor:
         """See `EdgePass.forward`."""
         _, updated = pair_pass(
-            qk.flatten(-3),
+            _with_ends(qk.flatten(-3), ends),
             e,
             packed(context).size_tensor,
             _weights(self.logits, self.edges, None),
             scale=self.logits.scale,
             clip=self.logits.clip or _NO_CLIP,
             edges_only=True,
+            outer_sum=ends is not None,
             activation=self.activation,
             norm_eps=_eps(self.logits.norm_e),
             ffn_norm_eps=_ffn_eps(self.edges),
@@ -128,6 +132,11 @@ def packed(context: AttentionContext) -> Packed:
             "collate them packed, or build the model with the backend 'plain'"
         )
     return context.layout
+
+
+def _with_ends(qkv: Tensor, ends: Tensor | None) -> Tensor:
+    """Return the rows of the nodes as the kernel reads them: Q|K|V, and A h|B h behind it. Each: (M, width)."""
+    return qkv if ends is None else torch.cat([qkv, ends], -1)
 
 
 def _may_overwrite(context: AttentionContext) -> bool:
@@ -187,12 +196,17 @@ class FusedLayer(EGTLayer):
         super().__init__(*widths, **parts)
         self.activation = activation_name(self.ffn.activation)
 
-    def project(self, h: Tensor, context: AttentionContext) -> Tensor:
+    def project(self, h: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor | None]:
         """See `EGTLayer.project`."""
         packed(context)  # or an error, before anything is computed
-        norm = _layer_norm(self.norm_h)
-        qkv: Tensor = norm_linear(h, norm.weight, norm.bias, self.qkv.weight, self.qkv.bias, norm.eps)
-        return qkv
+        norm, weight, bias = _layer_norm(self.norm_h), self.qkv.weight, self.qkv.bias
+        if self.outer is None:
+            return norm_linear(h, norm.weight, norm.bias, weight, bias, norm.eps), None
+        weight = torch.cat([weight, self.outer.weight])
+        bias = torch.cat([bias, bias.new_zeros(self.outer.out_features)])
+        both: Tensor = norm_linear(h, norm.weight, norm.bias, weight, bias, norm.eps)
+        qkv, ends = both.tensor_split([self.qkv.out_features], -1)
+        return qkv, ends
 
     def update_nodes(self, h: Tensor, out: Tensor, context: AttentionContext) -> Tensor:
         """See `EGTLayer.update_nodes`; where only virtual nodes are read, all other rows stay unchanged."""

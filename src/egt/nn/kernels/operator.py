@@ -64,6 +64,7 @@ class Switches(NamedTuple):
     num_virtual_nodes: int
     query_rows: int
     edge_values: int
+    outer_sum: int
     masks_gates: int
     mask_threshold: int
     dropout_threshold: int
@@ -104,8 +105,9 @@ class Numbers(NamedTuple):
     ffn_path_scale: float
 
 
-def _node_width(qkv: Tensor, switches: Sequence[int]) -> int:
-    return qkv.shape[1] // (3 if Switches(*switches).attends else 2)
+def _node_width(qkv: Tensor, e: Tensor, switches: Sequence[int]) -> int:
+    s = Switches(*switches)
+    return (qkv.shape[1] - 2 * s.outer_sum * e.shape[1]) // (3 if s.attends else 2)
 
 
 def _output_shapes(
@@ -117,7 +119,7 @@ def _output_shapes(
     pairs = e.shape[0] if s.updates else 0
     num_heads, d_e = weights[2 * s.has_norm].shape  # of E
     gathered = (0, d_e + num_heads, num_heads * (d_e + 1))[s.edge_values]
-    return (rows, _node_width(qkv, switches) + gathered), (pairs, e.shape[1])
+    return (rows, _node_width(qkv, e, switches) + gathered), (pairs, e.shape[1])
 
 
 class Inputs:
@@ -136,14 +138,14 @@ class Inputs:
     ) -> None:
         s = Switches(*switches)
         named = dict(zip(s.parameter_names(), weights, strict=True))
-        num_graphs, d, d_e, H = sizes.shape[0], _node_width(qkv, switches), e.shape[1], named["E_weight"].shape[0]
+        num_graphs, d, d_e, H = sizes.shape[0], _node_width(qkv, e, switches), e.shape[1], named["E_weight"].shape[0]
         m = named["W1_weight"].shape[0] if s.updates else 0
         if d % H:
             raise ValueError(f"pair_pass: node width {d} is not a multiple of {H} heads")
         if s.edge_values == binding.EDGE_VALUES.index("sliced") and d_e % H:
             raise ValueError(f"pair_pass: edge width {d_e} is not a multiple of {H} heads")
         float_shapes: dict[str, tuple[int, ...]] = {
-            "qkv": (qkv.shape[0], d * (3 if s.attends else 2)),
+            "qkv": (qkv.shape[0], d * (3 if s.attends else 2) + 2 * s.outer_sum * d_e),
             "e": (e.shape[0], d_e),
         }
         shapes = {"E": (H, d_e), "G": (H, d_e), "O": (d_e, H), "W1": (m, d_e), "W2": (d_e, m)}
@@ -259,8 +261,8 @@ def run_backward(
     d_weights = [torch.zeros(weight.shape) for weight in weights]
     if d_out is None and d_e_new is None:
         return [torch.zeros(qkv.shape), torch.zeros(e.shape), *d_weights]
-    # Rows that were not computed have no gradient, and values have none without `out`.
-    is_partial = s.query_rows or (s.attends and d_out is None)
+    # Rows that were not computed have no gradient; values have none without `out`, and an outer sum without `e_new`.
+    is_partial = s.query_rows or (s.attends and d_out is None) or (s.outer_sum and d_e_new is None)
     d_qkv = torch.zeros(qkv.shape) if is_partial else torch.empty(qkv.shape)
     d_e = torch.zeros(e.shape) if s.query_rows else allocator.empty(e.shape)
     named = zip(inputs.names, d_weights, strict=True)

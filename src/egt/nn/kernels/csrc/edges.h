@@ -5,6 +5,7 @@
 #include "gemm.h"
 #include "lanes.h"
 #include "norm.h"
+#include "outer_sum.h"
 #include "randomness.h"
 #include "target.h"
 #include "workspace.h"
@@ -135,6 +136,7 @@ inline void update_edges(Workspace &work, const Tile &tile, float *e_new) {
     const Plan &plan = work.plan;
     const int d_e = plan.edge_width, tile_stride = plan.tile_stride;
     prepare_edge_noise(work, tile);
+    if (plan.outer_sum()) add_outer_sum(work, tile, update_dropout(work, 0));
     for_each_chunk(plan, tile, [&](int start, int count, int width) {
         const int64_t first = (tile.first_pair + start) * d_e;
         // Written over e, the lines are at hand already.
@@ -171,13 +173,16 @@ inline ChunkChannels drop_gradient(const EdgeDropout &dropout, ChunkChannels d, 
     return {buffer, stride};
 }
 
-// From d_e_new to the gradient of e1 (in the tile's d_edges), of H_hat (d_H_hat) and of the update's weights.
-inline void update_edges_backward(Workspace &work, const Tile &tile, const float *d_e_new, ParameterSums &sums) {
+// From d_e_new to the gradient of e1 (in the tile's d_edges), of H_hat (d_H_hat), of the update's weights, and of what an
+// outer sum adds (in d_qkv).
+inline void update_edges_backward(Workspace &work, const Tile &tile, const float *d_e_new, float *d_qkv,
+                                  ParameterSums &sums) {
     const Plan &plan = work.plan;
     const int d_e = plan.edge_width, m = plan.hidden_width, H = plan.num_heads;
     const int stride = plan.chunk_stride, tile_stride = plan.tile_stride;
     const bool from_values = keeps_values(plan.pass.activation);
     prepare_edge_noise(work, tile);
+    if (plan.outer_sum()) add_outer_sum(work, tile, update_dropout(work, 0));
     for_each_chunk(plan, tile, [&](int start, int count, int width) {
         const int64_t first = (tile.first_pair + start) * d_e;
         edge_hidden(work, start, width, {plan.pass.e + first + tile.count * d_e, d_e_new + first},
@@ -216,6 +221,7 @@ inline void update_edges_backward(Workspace &work, const Tile &tile, const float
         add_edge_weight_gradient(work, sums.O_weight, H, H_hat, tile_stride, d_update.data, d_update.stride, count);
         add_bias_gradient(sums.O_bias.data(), d_e, d_update.data, d_update.stride, width);
     });
+    if (plan.outer_sum()) outer_sum_backward(work, tile, update_dropout(work, 0), d_qkv);
 }
 
 // From d_EG and the tile's d_edges to the gradient of e and of the weights of E and G.

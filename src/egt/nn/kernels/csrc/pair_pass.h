@@ -31,6 +31,7 @@ struct EgtPairPass {
     int64_t num_virtual_nodes;  // rows of virtual nodes are not scaled
     int64_t query_rows;         // only the first rows of each graph are computed; 0: all (frozen edges only)
     int64_t edge_values;        // what heads gather of edges: 0 nothing, 1 their own d_e / H channels each, 2 all
+    int64_t outer_sum;          // 1: the update of e also adds A h_i + B h_j, which lie behind Q|K|V
     int64_t masks_gates;        // random masking: 1 on logits and gates, 0 on logits only
     int64_t mask_threshold;     // random masking drops where bits < threshold; 0: never
     int64_t dropout_threshold;  // the same for attention dropout,
@@ -46,7 +47,7 @@ struct EgtPairPass {
     double key_dropout_scale;     // how often the gate of another kept key counts in a centrality sum
     double edge_path_scale, ffn_path_scale;
     const int64_t *sizes;         // (B) N_b
-    const float *qkv;             // (M, 3 d) as Q|K|V, head-major channels; (M, 2 d) without values
+    const float *qkv;             // (M, 3 d) as Q|K|V, head-major channels; (M, 2 d) without values; 2 d_e more: A h|B h
     const float *e;               // (P, d_e)
     const uint8_t *allowed;       // (P) nonzero where i may attend j; null: everyone
     const int64_t *mask_keys;     // (B, 2) 32-bit keys of the masking stream
@@ -78,4 +79,4 @@ const int64_t *egt_struct_sizes(void);
 }
 
 static_assert(sizeof(EgtPairParameters) == 14 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
-static_assert(sizeof(EgtPairPass) == (23 + 11 + 12 + 14) * 8, "a field is not 8 bytes wide, or binding.py lacks one");
+static_assert(sizeof(EgtPairPass) == (24 + 11 + 12 + 14) * 8, "a field is not 8 bytes wide, or binding.py lacks one");

@@ -37,6 +37,7 @@ struct Workspace {
     const Plan &plan;
     // of the current graph: keys and values, and their gradients
     float *keys, *values, *d_keys, *d_values;
+    float *ends, *d_ends;        // B h of the outer sum, and its gradient
     float *kept_keys;            // bits: whom others may attend
     float edge_path, ffn_path;  // factors of the two branches of the edge channel
     // of the current tile
@@ -58,6 +59,7 @@ struct Workspace {
         const size_t values_rows = plan.attends ? d : 0;
         take(keys, d * key);
         take(values, values_rows * key);
+        take(ends, plan.outer_sum() ? d_e * key : 0);
         take(kept_keys, plan.pass.key_dropout_threshold > 0 ? key : 0);
         take(EG, 2 * H * tile);
         take(H_hat, H * tile);
@@ -79,6 +81,7 @@ struct Workspace {
         take(d_read, plan.value_width > 0 ? d_e * tile : 0);
         take(d_keys, d * key);
         take(d_values, values_rows * key);
+        take(d_ends, plan.outer_sum() ? d_e * key : 0);
         take(d_edges, d_e * tile);
         take(d_H_hat, H * tile);
         take(d_EG, 2 * H * tile);
@@ -108,6 +111,9 @@ inline void load_graph(Workspace &work, int64_t graph) {
     const float *qkv = plan.pass.qkv + plan.node_start[graph] * plan.qkv_width;
     load_channels(qkv + d, plan.qkv_width, n, d, work.keys, plan.key_stride);
     if (plan.attends) load_channels(qkv + 2 * d, plan.qkv_width, n, d, work.values, plan.key_stride);
+    if (plan.outer_sum())
+        load_channels(qkv + plan.ends_at + plan.edge_width, plan.qkv_width, n, plan.edge_width, work.ends,
+                      plan.key_stride);
 }
 
 // Calls body(tile) for the tiles of a range of rows.
