@@ -28,8 +28,13 @@ CONSTRAINED: dict[str, dict[str, Any]] = {
     "constrained, frozen edges": {"scope": "neighbors", "edges": {"kind": "frozen"}, "activation": "gelu"},
 }
 PLUS: dict[str, Any] = {
-    **{"edge_values": "sliced", "edge_width": 8, "node_scaling": "degree", "gate": "centrality"},
-    **{"edges": {"kind": "outer_sum"}, "key_dropout": 0.3, "drop_path": 0.5},
+    "edge_values": "sliced",
+    "edge_width": 8,
+    "node_scaling": "degree",
+    "gate": "centrality",
+    "edges": {"kind": "outer_sum"},
+    "key_dropout": 0.3,
+    "drop_path": 0.5,
 }
 CONSTRAINED["constrained, plus"] = {"scope": "neighbors", "readout": VIRTUAL, **PLUS, "edge_values": "full"}
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -111,8 +111,8 @@ class ModelConfig(Section):
             )
         if self.edge_values == "sliced" and self.edge_width % self.num_heads:
             raise ValueError(
-                f"edge_width {self.edge_width} is not a multiple of num_heads {self.num_heads}; sliced edge_values give "
-                "each head an equal share of the edge channel, full ones give it all"
+                f"edge_width {self.edge_width} is not a multiple of num_heads {self.num_heads}; sliced edge values "
+                "give each head an equal share of the edge channel, full ones give it all"
             )
         if not self.node_inputs:
             raise ValueError("node_inputs is empty; give a graph without node features the input {kind: constant}")

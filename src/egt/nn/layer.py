@@ -34,7 +34,7 @@ class EGTLayer(nn.Module):
         dropout: of O_h's output and, unless it is given, inside `ffn`: a probability, or the part for O_h's output.
         ffn: feed-forward block of the node channel.
         scaling: of what the heads gathered, in front of O_h; None: none, as in the paper.
-        outer: [A; B] of an outer sum, d_h -> 2 d_e: the edge update also adds A h_hat_i + B h_hat_j; None: nothing, as in
+        outer: [A; B] of an outer sum, d_h -> 2 d_e: the edge update also adds A h_hat_i + B h_hat_j; None: none, as in
             the paper.
         attention_dropout: probability for the attention matrix, unless `pairs` is given.
         edge_dropout: probability for the update of the edge channel and its feed-forward block, likewise.

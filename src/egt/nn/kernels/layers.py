@@ -78,7 +78,7 @@ class FusedPairPass(PairPass):
         return values, e if updated is None else updated
 
     def _e_hat_gathered(self, edge_values: EdgeValues, gathered: Tensor) -> Tensor:
-        """Compute s_i sum_j A_tilde_ij e_hat_ij as each head reads it, (M, H, width): the norm's affine part is linear."""
+        """Apply the weight and bias of the norm to what heads gathered of edges without them. Returns (M, H, width)."""
         gathered = gathered.unflatten(-1, (len(edge_values.U), -1))  # (M, H, width + 1)
         x, total = gathered[..., :-1], gathered[..., -1:]
         norm = self.logits.norm_e
