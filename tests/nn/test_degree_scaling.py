@@ -9,7 +9,7 @@ import torch
 
 from egt import EGTLayer
 from egt.assemble import build_model
-from egt.batching.batch import collate
+from egt.batching.batch import LayoutName, collate
 from egt.errors import ConfigError
 from egt.nn.degree_scaling import DegreeScaling
 from tests.graphs import graphs_of_every_kind, samples_of, tiny_config, tiny_model
@@ -43,16 +43,16 @@ def test_it_starts_as_no_scaling_with_two_numbers_for_each_channel_of_a_layer() 
     assert torch.equal(scaled(collate(samples_of(on, graphs))), plain(collate(samples_of(off, graphs))))
 
 
-def test_virtual_nodes_have_no_degree() -> None:
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_virtual_nodes_have_no_degree(layout: LayoutName) -> None:
     config = tiny_config(node_scaling="degree", readout={"kind": "virtual_nodes", "num_virtual": 2})
     model = tiny_model(config)
-    for layout in ("packed", "padded"):
-        batch = collate(samples_of(config, graphs_of_every_kind(1)), layout)  # type: ignore[arg-type]
-        x = model.readout.prepare(model.embed(batch))
-        assert x.context.degree is not None
-        assert not x.context.layout.virtual_nodes(x.context.degree).any()
-        real = batch.layout.node_rows(batch.node["out_degree"])
-        assert torch.equal(x.context.layout.node_rows(x.context.degree), real)
+    batch = collate(samples_of(config, graphs_of_every_kind(1)), layout)
+    x = model.readout.prepare(model.embed(batch))
+    assert x.context.degree is not None
+    assert not x.context.layout.virtual_nodes(x.context.degree).any()
+    real = batch.layout.node_rows(batch.node["out_degree"])
+    assert torch.equal(x.context.layout.node_rows(x.context.degree), real)
 
 
 def test_a_context_without_degrees_is_refused() -> None:

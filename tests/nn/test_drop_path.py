@@ -31,7 +31,7 @@ def context(step: int = 0) -> AttentionContext:
 
 
 def skipped(path: DropPath, step: int = 0) -> Tensor:
-    """(GRAPHS,) whether a graph's branch is skipped; asserts that it is so as a whole, and that kept ones are scaled."""
+    """(GRAPHS,) whether a graph's branch is skipped; asserts that it is so as a whole and that kept ones are scaled."""
     shape = (GRAPHS, 3, 5) if path.level == "node" else (GRAPHS, 3, 3, 5)
     out = path(torch.ones(shape), context(step)).flatten(1)
     assert torch.equal(out.amin(1), out.amax(1))

@@ -12,7 +12,7 @@ from egt.config.load import override
 from egt.config.presets import preset
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
-from egt.nn.edge_values import EdgeValues
+from egt.nn.edge_values import EdgeValueForm, EdgeValues
 from egt.nn.pair_pass import PairPass
 from tests.graphs import tiny_config
 
@@ -62,12 +62,12 @@ def test_a_slice_for_each_head_must_come_out_even() -> None:
 
 
 @pytest.mark.parametrize("form", ["sliced", "full"])
-def test_gradients_of_a_layer_with_edge_values_and_outer_sum(form: str) -> None:
+def test_gradients_of_a_layer_with_edge_values_and_outer_sum(form: EdgeValueForm) -> None:
     torch.manual_seed(0)
     plain = EGTLayer(4, 4, 2).pairs
     pairs = PairPass(
         *(plain.logits, plain.masking, plain.gate, plain.dropout, plain.edges),
-        edge_values=EdgeValues(4, 2, 2, form),  # type: ignore[arg-type]
+        edge_values=EdgeValues(4, 2, 2, form),
     )
     layer = EGTLayer(4, 4, 2, pairs=pairs, outer=nn.Linear(4, 8, bias=False)).double()
     h, e = torch.randn(1, 3, 4).double().requires_grad_(), torch.randn(1, 3, 3, 4).double().requires_grad_()

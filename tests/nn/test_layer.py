@@ -46,9 +46,9 @@ def test_an_outer_sum_reads_both_nodes_of_a_pair() -> None:
     h, e = torch.randn(1, 5, 16), torch.randn(1, 5, 5, 4)
     first = plain.norm_h(h)[0] @ outer.weight[:4].T  # A h_hat
     second = plain.norm_h(h)[0] @ outer.weight[4:].T  # B h_hat
-    added = []
-    layer.pairs.edges.ffn = torch.nn.Identity()  # type: ignore[assignment]
-    layer.pairs.edges.ffn.forward = lambda e1, context: added.append(e1) or e1  # type: ignore[func-returns-value]
+    added: list[torch.Tensor] = []
+    assert isinstance(layer.pairs.edges, ResidualEdges)
+    layer.pairs.edges.ffn.register_forward_pre_hook(lambda _, given: added.append(given[0]))
     layer(h, e)
     layer.outer = None
     layer(h, e)

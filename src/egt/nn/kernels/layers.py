@@ -199,14 +199,14 @@ class FusedLayer(EGTLayer):
     def project(self, h: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor | None]:
         """See `EGTLayer.project`."""
         packed(context)  # or an error, before anything is computed
-        norm, weight, bias = _layer_norm(self.norm_h), self.qkv.weight, self.qkv.bias
+        norm, qkv = _layer_norm(self.norm_h), self.qkv
         if self.outer is None:
-            return norm_linear(h, norm.weight, norm.bias, weight, bias, norm.eps), None
-        weight = torch.cat([weight, self.outer.weight])
-        bias = torch.cat([bias, bias.new_zeros(self.outer.out_features)])
+            return norm_linear(h, norm.weight, norm.bias, qkv.weight, qkv.bias, norm.eps), None
+        weight = torch.cat([qkv.weight, self.outer.weight])
+        bias = torch.cat([qkv.bias, qkv.bias.new_zeros(self.outer.out_features)])
         both: Tensor = norm_linear(h, norm.weight, norm.bias, weight, bias, norm.eps)
-        qkv, ends = both.tensor_split([self.qkv.out_features], -1)
-        return qkv, ends
+        of_heads, ends = both.tensor_split([qkv.out_features], -1)
+        return of_heads, ends
 
     def update_nodes(self, h: Tensor, out: Tensor, context: AttentionContext) -> Tensor:
         """See `EGTLayer.update_nodes`; where only virtual nodes are read, all other rows stay unchanged."""
