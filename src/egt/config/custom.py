@@ -4,8 +4,9 @@ Defaults, each of which `--set` changes:
 
 - model: 4 layers, widths 64/16, 8 heads (about 0.2 million parameters), centrality gates, dropout 0.1; for graphs of
   more than 500 nodes 3 layers, widths 64/8, 4 heads, because memory grows with the square of the nodes; with graphs
-  of more than 1,500 nodes attention is between neighbors only (EGT-Constrained), unless links are predicted.
-- inputs: the features of the schema, SVD encodings of rank 8, hop distances up to 16.
+  of more than 1,500 nodes attention is between neighbors only (EGT-Constrained).
+- inputs: the features of the schema, SVD encodings of rank 8, hop distances up to 16; for links between so many nodes
+  also short walks, since a neighbor of a neighbor is not attended.
 - readout: 4 virtual nodes for graph targets, the nodes or the edge channel otherwise.
 - task: regression on standardized targets with MAE, binary with ROC-AUC, or classes with accuracy.
 - training: Adam 1e-3, halved after 10 epochs without improvement, batches of 1 to 128 graphs, about 6,000 steps
@@ -22,7 +23,7 @@ from egt.config.run import DataConfig, OptimizerConfig, RunConfig, TrainerConfig
 from egt.graph import FeatureSchema, Level
 from egt.inputs.distance import Distance
 from egt.inputs.features import edge_features, node_features
-from egt.inputs.input import NodeInput
+from egt.inputs.input import NodeInput, PairInput
 from egt.inputs.svd import Svd
 from egt.readouts.readout import ReadoutPart
 from egt.schedules.schedule import SchedulePart
@@ -53,7 +54,7 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
     steps = -(-num_train // batch_size)
     epochs = min(max(_STEPS // max(steps, 1), _EPOCHS[0]), _EPOCHS[1])
     validated = card.split_sizes.get("val", 0) > 0
-    huge = card.num_nodes[2] > _HUGE_GRAPH and schema.level != "link"
+    huge = card.num_nodes[2] > _HUGE_GRAPH
     return RunConfig(
         name=name,
         seed=seed,
@@ -91,7 +92,11 @@ def custom_model(
         edge_width=8 if large else 16,
         num_heads=4 if large else 8,
         node_inputs=(*(node_features(features) or _constant()), Svd(rank=8)),
-        pair_inputs=(Distance(max_hops=16), *edge_features(features)),
+        pair_inputs=(
+            Distance(max_hops=16),
+            *(_walks() if neighbors and target.level == "link" else ()),
+            *edge_features(features),
+        ),
         gate="centrality",
         scope="neighbors" if neighbors else "everyone",
         readout=_readout(target.level),
@@ -144,6 +149,13 @@ def _schedule(validated: bool) -> SchedulePart:
     from egt.schedules.constant import ConstantRate
 
     return ConstantRate()
+
+
+def _walks() -> tuple[PairInput, ...]:
+    """Return what describes the pairs of which links are asked, where only neighbors attend each other."""
+    from egt.inputs.walks import Walks
+
+    return (Walks(),)
 
 
 def _constant() -> tuple[NodeInput, ...]:

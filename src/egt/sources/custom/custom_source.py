@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from egt.errors import DataError, EgtError
 from egt.graph import Graph
 from egt.sources.custom.division import Division, target_matrix
-from egt.sources.custom.link import count_links, hide_links, split_links
+from egt.sources.custom.link import asked_edges, count_links, hide_links, link_graph
 from egt.sources.custom.raw import RawData, RawGraph, encode_target, missing_in, strange_label, text_of
 from egt.sources.custom.roles import find_id, find_smiles
 from egt.sources.custom.schema import CustomSchema
@@ -221,9 +221,13 @@ class CustomSource:
         if isinstance(result, EgtError):
             raise result
         graph, warning = result
-        if self.schema.level == "link" and graph.query_index is None:
-            graph = self._linked(graph, record)
-        return graph, warning
+        if self.schema.level != "link":
+            return graph, warning
+        if graph.query_index is None:
+            return self._linked(graph, record), warning
+        known = asked_edges(graph)
+        warnings = [warning, f"{known} of the pairs asked about are edges of the graph, which shows them" if known else ""]
+        return graph, "; ".join(filter(None, warnings))
 
     def _graphs(self, records: Sequence[CustomRecord]) -> list[tuple[Graph, str] | EgtError]:
         """The graphs with all their edges, and warnings; in the place of one that cannot be read is the reason."""
@@ -254,7 +258,7 @@ class CustomSource:
         directed = self.schema.is_directed(None if record.graph is None else record.graph.directed)
         if record.link is not None:
             split, number = record.link
-            return split_links(graph, fractions=plan.fractions, directed=directed, seed=plan.seed)[split][number]
+            return link_graph(graph, split, number, fractions=plan.fractions, directed=directed, seed=plan.seed)
         if self._division is None:
             raise DataError("link prediction on new data needs the pairs to ask about: give queries (docs/data.md)")
         return hide_links(graph, directed=directed, seed=plan.seed + record.row)
