@@ -110,9 +110,7 @@ def measure(
         "peak_gb": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e9, 2),
         "cpu_seconds": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, 1),
         "roc_auc": round(float(roc_auc_score(labels, answers)), 4),
-        "roc_auc_common_neighbors": round(
-            float(roc_auc_score(labels, common_neighbors(shown, num_nodes, asked))), 4
-        ),
+        "roc_auc_common_neighbors": round(float(roc_auc_score(labels, common_neighbors(shown, num_nodes, asked))), 4),
         "roc_auc_same_community": round(float(roc_auc_score(labels, same)), 4),
         "test": json.loads(tested.strip().splitlines()[-1]),
     }

@@ -209,7 +209,9 @@ class EdgeListArrangement:
         self.listed = [graph.listed_pairs for graph in graphs]
         self.codes = np.concatenate([self._codes(pairs, k) for k, pairs in enumerate(self.listed)])
         query, key = (torch.from_numpy(ends) for ends in np.divmod(self.codes, self.total))
-        neighbors = sum(graph.num_nodes + np.count_nonzero(graph.edge_index[0] != graph.edge_index[1]) for graph in graphs)
+        neighbors = sum(
+            graph.num_nodes + np.count_nonzero(graph.edge_index[0] != graph.edge_index[1]) for graph in graphs
+        )
         self.layout = EdgeList(sizes, query, key, has_only_neighbors=len(self.codes) == neighbors)
 
     def _codes(self, index: Array, k: int) -> Array:

@@ -10,8 +10,8 @@ Defaults, each of which `--set` changes:
 - readout: 4 virtual nodes for graph targets, the nodes or the edge channel otherwise.
 - task: regression on standardized targets with MAE, binary with ROC-AUC, or classes with accuracy.
 - training: Adam 1e-3, halved after 10 epochs without improvement, batches of 1 to 128 graphs, about 6,000 steps
-  (10 to 200 epochs); it ends early after 30 epochs without a better validation loss, in which the rate was halved
-  three times. The weights that are best on validation are kept.
+  (10 to 200 epochs; for links of huge graphs as many as pass 50 million pairs); it ends early after 30 epochs without
+  a better validation loss, in which the rate was halved three times. The weights that are best on validation are kept.
 
 Parts are imported where they are chosen, so that a run loads only its own.
 """
@@ -34,6 +34,8 @@ from egt.tasks.task import TaskPart
 _LARGE_GRAPH, _HUGE_GRAPH = 500, 1_500
 _STEPS = 6_000
 _EPOCHS = (10, 200)
+_LISTED_PAIRS = 50_000_000
+"""How many pairs a training for links of a huge graph goes through: some minutes on one core."""
 _PATIENCE = 30
 
 
@@ -52,9 +54,12 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
     smallest = min(max(num_train // 8, 1), 4)
     batch_size = min(max(num_train // 20, smallest), 32 if num_train < 5_000 else 64 if num_train < 20_000 else 128)
     steps = -(-num_train // batch_size)
-    epochs = min(max(_STEPS // max(steps, 1), _EPOCHS[0]), _EPOCHS[1])
     validated = card.split_sizes.get("val", 0) > 0
     huge = card.num_nodes[2] > _HUGE_GRAPH
+    wanted = _STEPS // max(steps, 1)
+    if huge and schema.level == "link":
+        wanted = min(wanted, round(_LISTED_PAIRS / (num_train * (card.num_nodes[1] + card.mean_edges))))
+    epochs = min(max(wanted, _EPOCHS[0]), _EPOCHS[1])
     return RunConfig(
         name=name,
         seed=seed,

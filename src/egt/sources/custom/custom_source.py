@@ -226,7 +226,10 @@ class CustomSource:
         if graph.query_index is None:
             return self._linked(graph, record), warning
         known = asked_edges(graph)
-        warnings = [warning, f"{known} of the pairs asked about are edges of the graph, which shows them" if known else ""]
+        warnings = [
+            warning,
+            f"{known} of the pairs asked about are edges of the graph, which shows them" if known else "",
+        ]
         return graph, "; ".join(filter(None, warnings))
 
     def _graphs(self, records: Sequence[CustomRecord]) -> list[tuple[Graph, str] | EgtError]:
