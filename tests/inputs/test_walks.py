@@ -28,7 +28,7 @@ def test_equals_powers_of_the_matrices(random_graph: MakeGraph, directed: bool) 
 
 
 def test_common_neighbors_and_lift_by_hand() -> None:
-    """0 and 1 share the nodes 2 and 3: two walks of two steps, on which a walker from 0 ends with certainty in 0 or 1."""
+    """0 and 1 share the nodes 2 and 3: two walks of two steps; a walker from 0 ends in 0 or 1, equally often."""
     graph = Graph.undirected(num_nodes=5, edge_index=[[0, 0, 1, 1], [2, 3, 2, 3]])
     encoding = ShortWalks()(graph)
     np.testing.assert_allclose(np.expm1(encoding[0, 1]), [2, 0, 8, 0.5 / (2 / 8), 0, 0.5 / (2 / 8)], rtol=1e-5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import groupby
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from egt.batching.layout import DenseArrangement, Indices, masked_softmax
-from egt.encodings.encoding import Array
+from egt.encodings.encoding import Array, Sample
 from egt.graph import Graph
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from egt.batching.layout import DenseArrangement, Indices, masked_softmax
-from egt.encodings.encoding import Array
+from egt.encodings.encoding import Array, Sample
 from egt.graph import Graph
 
 

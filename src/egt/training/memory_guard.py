@@ -139,6 +139,6 @@ def check_sizes(config: RunConfig, card: DataCard) -> None:
         return
     raise ConfigError(
         f"{config.data.source}: a graph has {largest:,} nodes; its {largest**2:,} pairs need about "
-        f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free. Attention between neighbors needs only edges and the "
-        "pairs asked about: --set model.scope=neighbors data.layout=edge_list"
+        f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free. Attention between neighbors needs only edges and "
+        "pairs that are asked about: --set model.scope=neighbors data.layout=edge_list"
     )

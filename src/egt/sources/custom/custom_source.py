@@ -143,6 +143,7 @@ class CustomSource:
     def read_all(self, records: Sequence[CustomRecord]) -> list[Reading]:
         """Return the graphs of some records."""
         graphs = iter(self._graphs([record for record in records if not record.error]))
+        any_foreign = bool(self._foreign([record.smiles for record in records]))
         readings = []
         for record in records:
             if record.error:
@@ -154,7 +155,8 @@ class CustomSource:
                 where = f"{self._raw.where} row {self._raw.first_row + record.row + 1}"
                 readings.append(Reading(record.row, record.id, error=f"{where}: {error}"))
                 continue
-            warning = "; ".join(filter(None, (record.warning, warning, self._foreign(record))))
+            foreign = self._foreign([record.smiles]) if any_foreign else ""
+            warning = "; ".join(filter(None, (record.warning, warning, foreign)))
             readings.append(Reading(record.row, record.id, graph=graph, warning=warning))
         return readings
 
@@ -174,11 +176,11 @@ class CustomSource:
         codes = None if self._division is None else self._division.rows
         return repeats(smiles, self._targets, codes, classes=bool(self.schema.classes))
 
-    def _foreign(self, record: CustomRecord) -> str:
-        """Return which elements of a new molecule training never saw."""
+    def _foreign(self, smiles: Sequence[str]) -> str:
+        """Return which elements of new molecules training never saw."""
         if self._division is not None or not self.schema.elements:
             return ""
-        foreign = sorted(elements_of([record.smiles]) - set(self.schema.elements))
+        foreign = sorted(elements_of(smiles) - set(self.schema.elements))
         return f"not in the training molecules: {', '.join(foreign)}" if foreign else ""
 
     def names(self, row: int) -> Sequence[str]:
