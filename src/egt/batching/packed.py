@@ -85,7 +85,7 @@ class Packed:
         return wide, nodes, pairs
 
     def _nodes(self, x: Tensor) -> list[Tensor]:
-        """The runs of a node tensor, each (graphs, n, ...). `split` keeps the backward free of zero-filled buffers."""
+        """Split a node tensor into its runs, each (graphs, n, ...). `split` spares the backward zero-filled buffers."""
         parts = x.split([count * size for count, size in self.runs])
         return [part.unflatten(0, run) for part, run in zip(parts, self.runs, strict=True)]
 

@@ -38,7 +38,7 @@ class ShortestPaths:
         return ShortestPaths(max(self.max_hops, other.max_hops))
 
     def __call__(self, graph: Graph) -> NDArray[np.uint8]:
-        """The distances (N, N): entry [i, j] is the length of the shortest walk from i to j, 0 on the diagonal."""
+        """Compute the distances (N, N): [i, j] is the length of the shortest walk from i to j, 0 on the diagonal."""
         if self.max_hops == 1:
             return _adjacent(graph)
         from egt.encodings.loops import hop_distances  # imports numba, which takes longer than the rest of the package

@@ -91,7 +91,7 @@ def check_model(config: RunConfig) -> None:
 def _check_largest(
     config: RunConfig, footprint: Footprint, evaluated: Execution, name: str, store: Store, free: int
 ) -> None:
-    """The largest graph of a split fits by itself: into a training step, or into a pass without gradients."""
+    """Check that the largest graph of a split fits by itself into a training step or a pass without gradients."""
     number = int(np.argmax(store.sizes))
     nodes = int(store.sizes[number])
     if name == "train":

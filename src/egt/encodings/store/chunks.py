@@ -36,7 +36,7 @@ OPTIONAL: Final = ("edge_weight", "graph_targets", "node_targets", "edge_targets
 
 
 def field_names(encodings: Sequence[Encoding]) -> tuple[str, ...]:
-    """The columns of `offsets`: the fields of a graph, then its stored encodings as `node.svd` or `pair.distance`."""
+    """List the columns of `offsets`: the fields of a graph, then its encodings as `node.svd` or `pair.distance`."""
     return (*GRAPH_FIELDS, *(f"{encoding.level}.{encoding.name}" for encoding in encodings if encoding.stored))
 
 
@@ -155,7 +155,7 @@ def make_chunk(source: Source, preparation: Preparation, records: Sequence[Any])
 
 
 def join_rows(name: str, samples: Sequence[Mapping[str, Array]]) -> Array:
-    """The rows of one field, one graph after another. Graphs without rows (no edges) do not count for the width."""
+    """Join the rows of one field, graph after graph. Graphs without rows (no edges) do not count for the width."""
     arrays = [sample[name] for sample in samples if name in sample]
     with_rows = [array for array in arrays if len(array)]
     for array in with_rows[1:]:

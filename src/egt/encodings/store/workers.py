@@ -194,7 +194,7 @@ def _chunk(number: int, source: Source, preparation: Preparation, records: list[
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait forever for more work, and keep its locks."""
+    """End a worker whose parent was killed: it would wait forever for more work, and keep its locks."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
@@ -202,7 +202,7 @@ def _end_with_parent() -> None:
 
 
 def _blas_libraries() -> Any:
-    """The libraries to limit to one thread: matrices are small, workers fill the processors, digits must not vary."""
+    """Find libraries to limit to one thread: matrices are small, workers fill the processors, digits must not vary."""
     import scipy.linalg  # noqa: F401  (a library that is loaded later would not be limited)
     from threadpoolctl import ThreadpoolController
 

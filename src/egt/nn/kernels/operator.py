@@ -17,7 +17,7 @@ Function = Callable[..., Any]
 
 
 def operator(name: str) -> Callable[[Function], Any]:
-    """A decorator: the operator `egt::name`, computed by the function on a CPU; its types are read from the hints.
+    """Decorate the function that computes the operator `egt::name` on a CPU; types are read from its hints.
 
     What it returns is called like the function; `torch.library.register_autograd` takes its full name.
     """
@@ -32,7 +32,7 @@ def operator(name: str) -> Callable[[Function], Any]:
 
 
 def shapes(name: str) -> Callable[[Function], Function]:
-    """A decorator: the function gives empty results of the right shapes for `egt::name`, which compilation needs."""
+    """Decorate the function that gives empty results of the right shapes for `egt::name`, which compilation needs."""
 
     def register(function: Function) -> Function:
         torch.library.register_fake(f"egt::{name}", function)

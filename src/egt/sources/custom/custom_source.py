@@ -235,7 +235,7 @@ class CustomSource:
         return graph, "; ".join(filter(None, warnings))
 
     def _graphs(self, records: Sequence[CustomRecord]) -> list[tuple[Graph, str] | EgtError]:
-        """The graphs with all their edges, and warnings; in the place of one that cannot be read is the reason."""
+        """Return the graphs with all their edges, and warnings; one that cannot be read is replaced by the reason."""
         if self.schema.format == "molecules":
             return graphs_from_smiles(
                 [record.smiles for record in records],
@@ -324,7 +324,7 @@ class CustomSource:
 
 
 def _molecule_size(smiles: str) -> tuple[int, int] | None:
-    """The number of atoms and, in both directions, of bonds: a chain has one bond less than atoms, a ring as many."""
+    """Estimate atoms and, in both directions, bonds: a chain has one bond less than atoms, a ring as many."""
     atoms = len(_ATOM.findall(smiles))
     outside = re.sub(r"\[[^\]]*\]", "", smiles)
     bonds = atoms - 1 - outside.count(".") + len(_RING.findall(outside)) // 2
@@ -337,7 +337,7 @@ def _text(cell: Any) -> str:
 
 
 def _ids(raw: RawData, name: str, *, is_new: bool) -> list[str]:
-    """The names of the rows: from the id column (in new data any that looks like one), else their numbers from 0."""
+    """Name the rows: by the id column (in new data any that looks like one), else by their numbers from 0."""
     if name not in raw.table:
         guesses = is_new and not raw.first_row  # the first part of a file has decided for the others
         name = find_id(raw.table, None, raw.where) if guesses else ""
