@@ -9,7 +9,7 @@ from torch import nn
 
 from egt.config.model import ModelConfig
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Encoding, Preparation, merged
+from egt.encodings.encoding import Encoding, Preparation, listed, merged
 from egt.graph import FeatureSchema
 from egt.inputs.input import Input
 from egt.model import EGT, directly, recomputed
@@ -85,8 +85,8 @@ def preparation(config: RunConfig) -> Preparation:
     ]
     read = (encoding for reader in readers for encoding in reader.encodings())
     encodings = merged((*read, *_layer_encodings(config.model)))
-    if config.data.layout == "edge_list":  # nothing of size N^2; the distance of an edge needs no search
-        encodings = tuple(encoding for encoding in encodings if encoding.level == "node")
+    if config.data.layout == "edge_list":  # nothing of size N^2
+        encodings = listed(encodings)
     return Preparation(feature_schema(config.model), encodings)
 
 
