@@ -122,6 +122,14 @@ class Graph:
             np.array_equal(forward[order], backward[opposite]) and np.array_equal(weight[order], weight[opposite])
         )
 
+    @property
+    def listed_pairs(self) -> IntArray:
+        """(2, P) what a list of edges holds: edges, each node with itself, and query pairs; once each, sorted."""
+        own = np.arange(self.num_nodes) * (self.num_nodes + 1)
+        asked = [] if self.query_index is None else [self.query_index]
+        codes = [index[0] * self.num_nodes + index[1] for index in (self.edge_index, *asked)]
+        return np.stack(np.divmod(np.unique(np.concatenate([own, *codes])), self.num_nodes))
+
     @classmethod
     def undirected(cls, *, num_nodes: int, edge_index: ArrayLike, **fields: Any) -> Graph:
         """Return a graph from undirected edges, each given once: both directions are stored with the same features.
@@ -162,15 +170,6 @@ class Graph:
         if self_loops:
             np.fill_diagonal(matrix, 1.0)
         return matrix
-
-    def listed_pairs(self) -> NDArray[np.int64]:
-        """Return (2, R): every edge and every node with itself, each once, sorted by first node, then by second.
-
-        The edge-list layout has a row for each of them, in this order.
-        """
-        own = np.arange(self.num_nodes) * (self.num_nodes + 1)
-        codes = np.unique(np.concatenate([own, self.edge_index[0] * self.num_nodes + self.edge_index[1]]))
-        return np.stack(np.divmod(codes, max(self.num_nodes, 1)))
 
     def permuted(self, permutation: ArrayLike) -> Graph:
         """Return the same graph with its nodes renumbered: new node k is old node `permutation[k]`."""

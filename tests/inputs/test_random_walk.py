@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from egt.encodings.encoding import Encoding, merged
+from egt.encodings.encoding import Encoding, listed, merged
 from egt.errors import ConfigError, GraphError
 from egt.graph import Graph
 from egt.inputs.random_walk import RandomWalks
@@ -79,9 +79,10 @@ def test_rows_sum_to_one_where_a_node_has_edges_and_follow_their_direction(
 def test_listed_pairs_have_the_entries_of_the_matrix(random_graph: MakeGraph, directed: bool) -> None:
     graph = random_graph(12, 0.2, seed=3, directed=directed)
     walks = RandomWalks(6)
-    i, j = graph.listed_pairs()
+    i, j = graph.listed_pairs
     assert len(i) == graph.num_edges + graph.num_nodes
-    np.testing.assert_allclose(walks.listed()(graph), walks(graph)[i, j], atol=1e-6)
+    [listed_walks] = listed([walks])
+    np.testing.assert_allclose(listed_walks(graph), walks(graph)[i, j], atol=1e-6)
 
 
 def test_parts_of_a_disconnected_graph_never_meet() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from egt.config.model import RandomMaskingConfig
+from egt.config.model import OuterSumEdgesConfig, RandomMaskingConfig
 from egt.config.run import RunConfig
 from egt.inputs.distance import Distance
 from egt.inputs.input import NodeInput, PairInput
@@ -75,9 +75,10 @@ def size(layers: int, node_width: int, edge_width: int, edge_ffn_multiplier: flo
     return changed(model={"num_layers": layers, **widths})
 
 
-def attention_dropout(probability: float) -> Change:
-    """Dropout of attention in place of random masking."""
-    return changed(model={"attention_dropout": probability, "masking": RandomMaskingConfig()})
+def attention_dropout(probability: float, keys: float = 0.0) -> Change:
+    """Dropout of attention, and of whole keys, in place of random masking."""
+    dropout = {"attention_dropout": probability, "key_dropout": keys}
+    return changed(model={**dropout, "masking": RandomMaskingConfig()})
 
 
 def average(decay: float) -> Change:
@@ -87,6 +88,8 @@ def average(decay: float) -> Change:
 
 CENTRALITY = changed(model={"gate": "centrality"})
 """Centrality scalers beside the gates, as in the large-scale models of the paper."""
+EDGE_FLOW = changed(model={"edges": OuterSumEdgesConfig(), "edge_values": "sliced", "edge_ffn_multiplier": 1.0})
+"""Nodes receive what their pairs hold, pairs receive both nodes; half of the edge feed-forward block pays for it."""
 SCALED_SUM = changed(model={"readout": ScaledSumPool()})
 DECAY = changed(optimizer={"weight_decay": 1e-5, "decays": "matrices"})
 """AdamW's decay of the matrices alone."""
@@ -100,6 +103,7 @@ ZINC_STEPS: Mapping[str, tuple[str, Change]] = {
     "sum": ("+ sum over the mean size", SCALED_SUM),
     "centrality": ("+ centrality scalers", CENTRALITY),
     "walks": ("+ RRWP, no distance objective", walks(21, distances=True)),
+    "flow": ("+ edge values and outer sum, narrower edge feed-forward", EDGE_FLOW),
     "dropout": ("+ attention dropout 0.2, no masking", attention_dropout(0.2)),
     "decay": ("+ weight decay of matrices", DECAY),
     "average": ("+ averaged weights", average(0.999)),
@@ -118,27 +122,27 @@ def _zinc(epochs: int) -> list[Change]:
 
 
 def _blocks(num_steps: int, dropout: float, batch: int, lr: float = 1e-3) -> list[Change]:
-    """What block models share: their answers are where walks from nodes end."""
+    """Return what block models share: their answers are where walks from nodes end."""
     return [
         cosine(epochs=40, lr=lr),
         batches(batch),
         CENTRALITY,
         walks(num_steps),
-        attention_dropout(dropout),
+        attention_dropout(dropout, keys=0.1),
         DECAY,
         average(0.999),
     ]
 
 
-def _images(dropout: float, feed_forward: float, batch: int, epochs: int) -> list[Change]:
-    """What superpixels share: they overfit, so most is dropout."""
+def _images(dropout: float, keys: float, feed_forward: float, batch: int, epochs: int) -> list[Change]:
+    """Return what superpixels share: they overfit, so most is dropout."""
     ffn = {"node_ffn_dropout": feed_forward, "edge_ffn_dropout": feed_forward}
     return [
         cosine(epochs),
         batches(batch),
         CENTRALITY,
         walks(8),
-        attention_dropout(dropout),
+        attention_dropout(dropout, keys),
         changed(model=ffn),
         DECAY,
         average(0.999),
@@ -149,13 +153,13 @@ _TSP = [cosine(epochs=40), CENTRALITY, NEIGHBORS, walks(8), changed(model={"mask
 
 PLUS: Mapping[str, Sequence[Change]] = {
     "zinc-100k": _zinc(epochs=400),
-    "zinc-500k": _zinc(epochs=300),
+    "zinc-500k": [*_zinc(epochs=300), attention_dropout(0.2, keys=0.1)],
     "pattern-100k": [size(4, 64, 12, 1.0), *_blocks(21, dropout=0.2, batch=32)],
     "pattern-500k": [size(10, 64, 16), *_blocks(21, dropout=0.2, batch=32, lr=5e-4)],
     "cluster-100k": [size(4, 64, 12, 1.0), *_blocks(32, dropout=0.5, batch=16)],
     "cluster-500k": [size(14, 64, 16), *_blocks(32, dropout=0.5, batch=16)],
-    "mnist-100k": [size(4, 64, 16, 1.0), *_images(dropout=0.3, feed_forward=0.05, batch=32, epochs=40)],
-    "cifar10-100k": [size(5, 48, 24), *_images(dropout=0.5, feed_forward=0.1, batch=32, epochs=60)],
+    "mnist-100k": [size(4, 64, 16, 1.0), *_images(dropout=0.3, keys=0.1, feed_forward=0.05, batch=32, epochs=40)],
+    "cifar10-100k": [size(5, 48, 24), *_images(dropout=0.5, keys=0.2, feed_forward=0.1, batch=32, epochs=60)],
     "tsp-100k": [size(4, 64, 12, 1.0), *_TSP],
     "tsp-500k": [size(16, 64, 12, 1.0), *_TSP],
     "molhiv-500k": [

@@ -34,7 +34,6 @@ class RandomWalk(PairInput):
     weighted: bool = False
     scaled: bool = False
     bias: bool = True
-    needs_all_pairs: ClassVar[bool] = False
 
     def encodings(self) -> tuple[Encoding, ...]:
         """See `Input.encodings`."""
@@ -93,10 +92,6 @@ class RandomWalks:
             raise ConfigError("two inputs ask for random walks, one along edge weights and one not; make them agree")
         return RandomWalks(max(self.num_steps, other.num_steps), self.weighted)
 
-    def listed(self) -> ListedWalks:
-        """Return the same for a layout of listed pairs."""
-        return ListedWalks(self)
-
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """Return the probabilities (N, N, K): [i, j, k] is that of standing on j after k steps from i."""
         from egt.encodings.walks import walk_powers  # imports numba
@@ -104,6 +99,13 @@ class RandomWalks:
         edges = graph.edge_index.copy()  # numba takes longer to recognize a read-only array than to work on it
         powers = np.asarray(walk_powers(graph.num_nodes, edges, self.weights(graph), self.num_steps))
         return np.ascontiguousarray(powers.transpose(1, 2, 0))
+
+    def at(self, graph: Graph, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
+        """See `Listable.at`; the probabilities (P, K), in at most N E K operations."""
+        from egt.encodings.walks import walk_powers_at  # imports numba
+
+        edges = graph.edge_index.copy()
+        return np.asarray(walk_powers_at(graph.num_nodes, edges, self.weights(graph), self.num_steps, pairs.copy()))
 
     def weights(self, graph: Graph) -> NDArray[np.float64]:
         """Return the weight of each edge (E,)."""
@@ -116,22 +118,3 @@ class RandomWalks:
                 "weighted random walks need weights of at least 0"
             )
         return weights
-
-
-@dataclass(frozen=True)
-class ListedWalks:
-    """The probabilities of `RandomWalks` at the pairs that the edge-list layout holds, without a matrix of all."""
-
-    walks: RandomWalks
-
-    name: ClassVar[str] = RandomWalks.name
-    level: ClassVar[Literal["pair"]] = "pair"
-    stored: ClassVar[bool] = False
-
-    def __call__(self, graph: Graph) -> NDArray[np.float32]:
-        """Return the probabilities (R, K), in the order of `Graph.listed_pairs`."""
-        from egt.encodings.walks import walk_powers_at  # imports numba
-
-        walks, edges = self.walks, graph.edge_index.copy()
-        pairs = graph.listed_pairs()
-        return np.asarray(walk_powers_at(graph.num_nodes, edges, walks.weights(graph), walks.num_steps, pairs))

@@ -30,7 +30,7 @@ class SumReadout(Readout):
     """The sum of the final node embeddings of each graph: it grows with the graph, as extensive targets do."""
 
     def forward(self, x: Channels) -> Tensor:
-        """Returns (B, d_h)."""
+        """Return (B, d_h)."""
         return sum_rows(self.own_nodes(x), self.own_graphs(x), x.layout.num_graphs)
 
     def own_nodes(self, x: Channels) -> Tensor:
@@ -57,7 +57,7 @@ class ScaledSumReadout(SumReadout):
         self.mean_size.fill_(float(graph_sizes(samples).mean()))
 
     def forward(self, x: Channels) -> Tensor:
-        """Returns (B, d_h)."""
+        """Return (B, d_h)."""
         return super().forward(x) / self.mean_size
 
 
@@ -75,7 +75,7 @@ class AttentionReadout(SumReadout):
         self.W = nn.Linear(width, num_heads, bias=False)
 
     def forward(self, x: Channels) -> Tensor:
-        """Returns (B, d_h)."""
+        """Return (B, d_h)."""
         h, graph, num_graphs = self.own_nodes(x), self.own_graphs(x), x.layout.num_graphs
         A = softmax_rows(self.W(h), graph, num_graphs)  # (M, H)
         heads = h.unflatten(-1, (A.shape[-1], -1)) * A.unsqueeze(-1)  # (M, H, d_k)

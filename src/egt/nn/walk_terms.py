@@ -60,7 +60,7 @@ class WalkTerm(nn.Module):
 
 def _rows(sample: Sample, num_steps: int) -> Array:
     """Return the probabilities of all pairs of a graph, or of its listed ones. Returns (pairs, K)."""
-    values = sample.pair[_NAME]
+    values = sample.pair[_NAME] if _NAME in sample.pair else sample.listed[_NAME]
     return values.reshape(-1, values.shape[-1])[:, :num_steps]
 
 
@@ -72,7 +72,7 @@ class PairWalks(WalkTerm):
         return _rows(sample, self.num_steps)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Returns (pairs..., d_e)."""
+        """Return (pairs..., d_e)."""
         return self.project(batch.pair[_NAME])
 
 
@@ -89,7 +89,7 @@ class NodeWalks(WalkTerm):
         return own
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Returns (nodes..., d_h)."""
+        """Return (nodes..., d_h)."""
         pair = batch.layout.pair_indices
         own = (pair.i == pair.j).expand(batch.layout.pair_shape)
         diagonal = batch.pair[_NAME][own]  # (nodes, K), in the order of the node channel

@@ -139,7 +139,7 @@ def clip_gradients(work: Work, batches: Sequence[GraphBatch]) -> None:
 
 
 def validate(work: Work) -> dict[str, float]:
-    """The loss and the metrics on the validation split, with the averaged weights if there are any; {} without one."""
+    """Compute loss and metrics on the validation split, with averaged weights if there are any; {} without one."""
     if not work.job.validation:
         return {}
     average, processes = work.state.average, work.engine.processes
