@@ -36,6 +36,38 @@ VARIANTS: dict[str, dict[str, Any]] = {
             {"kind": "edge_values", "num_values": 1, "absent": "learned"},
         ],
     },
+    "walks, scaled sum": {
+        "node_inputs": [
+            {"kind": "node_categories", "sizes": [5]},
+            {"kind": "node_values", "num_values": 2},
+            {"kind": "random_walk", "num_steps": 5, "scaled": True},
+        ],
+        "pair_inputs": [
+            {"kind": "random_walk", "num_steps": 5, "scaled": True, "bias": False},
+            {"kind": "edge_categories", "sizes": [3]},
+            {"kind": "edge_values", "num_values": 1},
+        ],
+        "gate": "centrality",
+        "readout": {"kind": "scaled_sum"},
+    },
+    "attention readout": {"readout": {"kind": "attention"}},
+    "plus": {
+        "edge_values": "sliced",
+        "edge_width": 8,
+        "node_scaling": "degree",
+        "gate": "centrality",
+        "edges": {"kind": "outer_sum"},
+        "key_dropout": 0.3,
+        "drop_path": 0.3,
+        "readout": {"kind": "virtual_nodes", "num_virtual": 2},
+    },
+    "plus constrained": {
+        "edge_values": "full",
+        "node_scaling": "degree",
+        "scope": "neighbors",
+        "key_dropout": 0.3,
+        "readout": {"kind": "node"},
+    },
     "weighted svd": {
         "node_inputs": [
             {"kind": "node_categories", "sizes": [5]},

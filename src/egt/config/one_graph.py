@@ -10,6 +10,9 @@ The defaults for many graphs overfit there within some twenty steps. Accuracy on
 | the same with 1 layer | 80.9 (3) |
 | the same with a rate of 3e-3 and weight decay 0.1 | 80.4 (2) |
 | the same rate, label smoothing 0.1 | 80.5 (3) |
+| dropout 0.5 on nodes, attention and readout: this recipe | 81.5 (3) |
+| dropout 0.7 on nodes, 0.5 on attention | 79.7 (3) |
+| words dropped with 0.9, dropout 0.5 on nodes and attention | 79.5 (3) |
 """
 
 from __future__ import annotations
@@ -57,9 +60,9 @@ def for_one_graph(run: RunConfig, source: CustomSource) -> RunConfig:
     model = {
         "num_layers": 2,
         "node_inputs": tuple(inputs),
-        "readout": Propagated() if alike is None or alike >= 0.5 else PerNode(),
+        "readout": Propagated(dropout=0.5) if alike is None or alike >= 0.5 else PerNode(),
         "head_ratios": (),
-        "attention_dropout": 0.3,
+        "attention_dropout": 0.5,
         "node_dropout": 0.5,
         "node_ffn_dropout": 0.5,
     }
