@@ -134,7 +134,7 @@ class Arrangement(Protocol):
         """Arrays (N, ...) of all graphs as (nodes..., ...); padding holds `fill`."""
 
     def pairs(self, samples: Sequence[Sample]) -> dict[str, Tensor]:
-        """Encodings of the pairs of all graphs, by name, as (pairs..., ...)."""
+        """Return the encodings of the pairs of all graphs, by name, as (pairs..., ...)."""
 
     def rows(self, index: Array, k: int) -> Array:
         """Return where the pairs `index` (2, R) of graph k stand in the flat edge channel."""
