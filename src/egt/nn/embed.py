@@ -57,4 +57,7 @@ class Embed(nn.Module):
         """Return the channels entering the first layer."""
         h = reduce(add, (term(batch) for term in self.node_terms))
         e = reduce(add, (term(batch) for term in self.pair_terms))
-        return Channels(h, e, AttentionContext(batch.layout, self.mask(batch), batch.random_keys), batch.queries)
+        degree = batch.node.get("out_degree")
+        return Channels(
+            h, e, AttentionContext(batch.layout, self.mask(batch), batch.random_keys, degree), batch.queries
+        )
