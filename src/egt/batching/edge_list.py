@@ -18,7 +18,7 @@ from egt.batching.layout import Indices
 from egt.encodings.encoding import Array, Sample
 from egt.graph import Graph
 
-_CHUNK = 1 << 16
+_CHUNK = 1 << 14
 """How many rows are multiplied out at a time; a product over all rows at once would dwarf the channels."""
 
 
@@ -120,8 +120,8 @@ class EdgeList:
         rows = self.query.unsqueeze(1).expand_as(logits)
         top = logits.detach().new_full((self.num_nodes, logits.shape[1]), -torch.inf)
         top = top.scatter_reduce(0, rows, logits.detach(), "amax")
-        weights = (logits - top[self.query]).exp()
-        weights = weights / self.sum_keys(weights)[self.query]
+        weights = (logits - top.index_select(0, self.query)).exp()
+        weights = weights / self.sum_keys(weights).index_select(0, self.query)
         return weights if allowed is None else weights * allowed
 
     def sum_keys(self, x: Tensor) -> Tensor:
@@ -161,7 +161,7 @@ class _PairDot(torch.autograd.Function):
         ctx.save_for_backward(Q, K, query, key)
         x = Q.new_empty(len(query), Q.shape[1])
         for rows in _chunks(len(query)):
-            torch.sum(Q[query[rows]] * K[key[rows]], dim=-1, out=x[rows])
+            torch.sum(Q.index_select(0, query[rows]) * K.index_select(0, key[rows]), dim=-1, out=x[rows])
         return x
 
     @staticmethod
@@ -171,8 +171,8 @@ class _PairDot(torch.autograd.Function):
         dQ, dK = torch.zeros_like(Q), torch.zeros_like(K)
         for rows in _chunks(len(query)):
             weight = dx[rows].unsqueeze(-1)
-            dQ.index_add_(0, query[rows], weight * K[key[rows]])
-            dK.index_add_(0, key[rows], weight * Q[query[rows]])
+            dQ.index_add_(0, query[rows], weight * K.index_select(0, key[rows]))
+            dK.index_add_(0, key[rows], weight * Q.index_select(0, query[rows]))
         return dQ, dK, None, None
 
 
@@ -184,7 +184,7 @@ class _PairSum(torch.autograd.Function):
         ctx.save_for_backward(A, V, query, key)
         out = torch.zeros_like(V)
         for rows in _chunks(len(query)):
-            out.index_add_(0, query[rows], A[rows].unsqueeze(-1) * V[key[rows]])
+            out.index_add_(0, query[rows], A[rows].unsqueeze(-1) * V.index_select(0, key[rows]))
         return out
 
     @staticmethod
@@ -193,8 +193,8 @@ class _PairSum(torch.autograd.Function):
         A, V, query, key = ctx.saved_tensors
         dA, dV = torch.empty_like(A), torch.zeros_like(V)
         for rows in _chunks(len(query)):
-            upstream = dout[query[rows]]
-            torch.sum(upstream * V[key[rows]], dim=-1, out=dA[rows])
+            upstream = dout.index_select(0, query[rows])
+            torch.sum(upstream * V.index_select(0, key[rows]), dim=-1, out=dA[rows])
             dV.index_add_(0, key[rows], A[rows].unsqueeze(-1) * upstream)
         return dA, dV, None, None
 
