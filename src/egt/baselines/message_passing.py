@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from egt.batching.layout import rows_where
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
 
@@ -72,7 +73,8 @@ class GinLayer(nn.Module):
     def forward(self, h: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
         """h: (M, d_h), e: (P, d_e); e stays unchanged."""
         i, j = context.layout.pair_nodes
-        apart = i != j  # the node itself enters with its own weight, 1 + epsilon
+        # The node itself, which has one row, enters with its own weight, 1 + epsilon.
+        apart = rows_where(i != j, len(i) - len(h))
         edges = torch.stack([j[apart], i[apart]])
         return h + functional.relu(self.norm(self.conv(h, edges, e[apart]))), e
 

@@ -86,9 +86,9 @@ def derive(keys: Tensor, layer: int, stream: Stream) -> Tensor:
 
 
 def random_bits(keys: Tensor, rows: Indices, width: int) -> Tensor:
-    """Draw 32 bits for each row and each of its `width` heads or channels. keys: (B, 2). Returns (rows..., width) int32.
+    """Draw 32 bits for each row and each of its `width` heads or channels. keys: (B, 2). Returns (rows..., width).
 
-    Half of them are negative: an unsigned number is a signed one of the same bits.
+    The result is int32, half of it negative: an unsigned number is a signed one of the same bits.
     """
     k0, k1 = keys.to(rows.graph.device, torch.int32)[rows.graph].unbind(-1)
     i, j = (at.to(torch.int32) * _signed(factor) for at, factor in ((rows.i, _I), (rows.j, _J)))
