@@ -1,15 +1,17 @@
 """An accelerator without hardware: tensors that are elsewhere, hold values, and know when the host waits for them.
 
 Its tensors carry a CPU tensor inside and say that they are on the device "fake". Whatever mixes the two, or would be
-refused by some real device, raises; whatever would make the host wait is noted, with the line of `egt` that did it.
+refused by some real device, raises; whatever would make the host wait is noted, with the function of `egt` that did it.
 All operations compute on the CPU, so a result must be the one that a CPU gives for the same layout and backend.
 """
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from types import FrameType
 from typing import Any, Self
 
 import pytest
@@ -17,7 +19,6 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
-from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.backend_registration import (
     _DummyBackendModule,
     _DummyPrivateUse1Hook,
@@ -25,13 +26,16 @@ from torch.utils.backend_registration import (
 )
 
 _WAITING = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
-"""Operations whose result, or its shape, depends on values: the host has to know them."""
+"""Of operations whose result, or its shape, depends on values: the host has to know them."""
 _INDEXING = ("aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_")
-_UPLOADS = ("aten::_to_copy", "aten::copy_")
+_COPIES = ("aten::_to_copy", "aten::copy_")
+_PINNING = ("aten::is_pinned", "aten::_pin_memory")
 
 
 class _Module(_DummyBackendModule):
-    """What torch asks about the device. Nobody finds it by looking: only tests that name it use it."""
+    """What torch and the package ask about the device. Nobody finds it by looking: tests name it (`found`)."""
+
+    free = 10**9
 
     def is_available(self) -> bool:
         return False
@@ -39,21 +43,45 @@ class _Module(_DummyBackendModule):
     def get_amp_supported_dtype(self) -> list[torch.dtype]:
         return [torch.float16, torch.bfloat16]
 
+    def mem_get_info(self, device: torch.device) -> tuple[int, int]:
+        return self.free, 2 * self.free
+
 
 _setup_privateuseone_for_python_backend("fake", backend_module=_Module(), hook=_DummyPrivateUse1Hook())
 DEVICE = torch.device("fake", 0)
+
+_OTHERS = torch.library.Library("_", "IMPL", "AutocastPrivateUse1")
+_OTHERS.fallback(torch.library.fallthrough_kernel)
+_PRODUCTS = torch.library.Library("aten", "IMPL", "AutocastPrivateUse1")
+"""What autocast computes in half precision."""
+
+
+def _halved(name: str) -> Callable[..., Any]:
+    operation = getattr(torch.ops.aten, name).default
+
+    def product(*args: Any) -> Any:
+        dtype = torch.get_autocast_dtype(DEVICE.type)
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)):
+            return operation(*(arg.to(dtype) if isinstance(arg, Tensor) else arg for arg in args))
+
+    return product
+
+
+for _name in ("linear", "bmm", "mm"):
+    _PRODUCTS.impl(_name, _halved(_name))
 
 
 class _There(Tensor):
     """A tensor on the device."""
 
     here: Tensor
+    has_float64 = False
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
-    def __new__(cls, here: Tensor) -> Self:
-        if here.dtype == torch.float64:
-            raise TypeError("the device has no float64 (as Apple silicon)")
+    def __new__(cls: type[Self], here: Tensor) -> Self:
+        if here.dtype == torch.float64 and not cls.has_float64:
+            raise TypeError("the device has no float64, as Apple silicon has none")
         there: Self = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
             cls, here.shape, here.stride(), here.storage_offset(), dtype=here.dtype, device=DEVICE
         )
@@ -66,7 +94,7 @@ class _There(Tensor):
 
 
 class Accelerator(TorchDispatchMode):
-    """The device, switched on inside of a `with` block.
+    """The device, as torch's dispatcher sees it; see `switched_on`.
 
     Attributes:
         waits: "FUNCTION: operation" for each time the host waited, where FUNCTION of `egt` asked for it.
@@ -75,75 +103,53 @@ class Accelerator(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.waits: list[str] = []
         self.launches = self.moved = 0
 
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            # In this thread: torch has started those of its devices long ago.
-            stack.enter_context(torch.autograd.set_multithreading_enabled(False))
-            stack.enter_context(_Literals())
-            self._open = stack.pop_all()
-        return super().__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        self._open.close()
-
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        there = [tensor for tensor in given if isinstance(tensor, _There)]
-        target = kwargs.get("device")
-        name = func._schema.name
-        if name in ("aten::is_pinned", "aten::_pin_memory"):
+        name, given = func._schema.name, [*_tensors(args), *_tensors(list(kwargs.values()))]
+        if name in _PINNING:
             return _pin(name, args[0])
-        if not there and (target is None or torch.device(target).type != DEVICE.type):
+        there = [tensor for tensor in given if isinstance(tensor, _There)]
+        target = None if kwargs.get("device") is None else torch.device(kwargs["device"]).type
+        if not there and target != DEVICE.type:
             return func(*args, **kwargs)
-        if name in _UPLOADS:
+        if name in _COPIES:
             self._note_copy(name, args, kwargs)
         else:
             _check_mixed(name, given, there)
             self._note_wait(func, args, kwargs)
-        here_args, here_kwargs = tree_map(_inner, (args, kwargs))
-        if target is not None:
-            here_kwargs["device"] = torch.device("cpu")
-        result = func(*here_args, **here_kwargs)
-        if target is not None and torch.device(target).type == "cpu":
+        inner = {key: _mapped(_inner, value) for key, value in kwargs.items()}
+        result = func(*_mapped(_inner, args), **inner | ({} if target is None else {"device": torch.device("cpu")}))
+        if target == "cpu" or not isinstance(result, Tensor | list | tuple):
             return result
         if name == "aten::copy_" and not isinstance(args[0], _There):
             return args[0]
         if not _is_view(func):
             self.launches += 1
-            self.moved += sum(tensor.numel() * tensor.element_size() for tensor in [*there, *_tensors(result)])
-        wrapped = tree_map(_outer, result)
-        return return_and_correct_aliasing(func, args, kwargs, wrapped)
+            self.moved += sum(tensor.nbytes for tensor in [*there, *_tensors(result)])
+        return return_and_correct_aliasing(func, args, kwargs, _mapped(_outer, result))
 
     def _note_wait(self, func: Any, args: Any, kwargs: dict[str, Any]) -> None:
-        name = func._schema.name
-        waits = bool(_WAITING & set(func.tags))
+        name, waits = func._schema.name, _waits(func)
         if name in _INDEXING:
             waits = any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1])
-        if name == "aten::repeat_interleave":
+        elif name == "aten::repeat_interleave":
             waits = kwargs.get("output_size") is None
         if waits:
             self.waits.append(f"{_caller()}: {name.removeprefix('aten::')}")
 
     def _note_copy(self, name: str, args: Any, kwargs: dict[str, Any]) -> None:
-        source = args[1] if name == "aten::copy_" else args[0]
-        to_cpu = (
-            not isinstance(args[0], _There) if name == "aten::copy_" else _is_cpu(kwargs.get("device", source.device))
-        )
-        from_cpu = not isinstance(source, _There)
-        if from_cpu == to_cpu:
+        """Note a copy to the host, and one to the device that has to be finished before the host goes on."""
+        to, source = (args[0].device, args[1]) if name == "aten::copy_" else (kwargs.get("device"), args[0])
+        if to is None or torch.device(to).type == source.device.type:
             return
-        if to_cpu:
+        if torch.device(to).type == "cpu":
             self.waits.append(f"{_caller()}: download")
-        else:
-            blocking = not (kwargs.get("non_blocking") or (name == "aten::copy_" and len(args) > 2 and args[2]))
-            if blocking or not getattr(source, "is_pinned_here", False):
-                self.waits.append(f"{_caller()}: upload")
+        elif not kwargs.get("non_blocking", args[2:] == (True,)) or not _is_pinned(source):
+            self.waits.append(f"{_caller()}: upload")
 
 
 class _Literals(TorchFunctionMode):
@@ -157,12 +163,30 @@ class _Literals(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _pin(name: str, tensor: Tensor) -> Any:
-    if name == "aten::is_pinned":
-        return getattr(tensor, "is_pinned_here", False)
-    pinned = tensor.clone()
-    pinned.is_pinned_here = True  # type: ignore[attr-defined]
-    return pinned
+@contextmanager
+def switched_on() -> Iterator[Accelerator]:
+    """Switch the device on. Backward passes stay in this thread: torch started those of devices it knew of before."""
+    with torch.autograd.set_multithreading_enabled(False), _Literals(), Accelerator() as accelerator:
+        yield accelerator
+
+
+@contextmanager
+def found(monkeypatch: pytest.MonkeyPatch, *, has_float64: bool = False) -> Iterator[Accelerator]:
+    """Let a run find the accelerator, and switch it on. Its tensors have no inference mode: it is without gradients."""
+    with monkeypatch.context() as patch:
+        patch.setattr(_There, "has_float64", has_float64)
+        patch.setattr(torch.accelerator, "is_available", lambda: True)
+        patch.setattr(torch.accelerator, "current_accelerator", lambda check_available=False: torch.device("fake"))
+        patch.setattr(torch.accelerator, "device_count", lambda: 1)
+        patch.setattr(torch, "inference_mode", lambda mode=True: torch.no_grad() if mode else nullcontext())
+        with switched_on() as accelerator:
+            yield accelerator
+
+
+def on_cpu(tensor: Tensor) -> Tensor:
+    """Return the values of a tensor, wherever it is."""
+    here: Tensor = _inner(tensor)
+    return here.detach()
 
 
 def _check_mixed(name: str, given: list[Tensor], there: list[_There]) -> None:
@@ -172,13 +196,35 @@ def _check_mixed(name: str, given: list[Tensor], there: list[_There]) -> None:
         raise RuntimeError(f"{name}: expected all tensors on the device, and those of shape {shapes} are on the CPU")
 
 
+def _pin(name: str, tensor: Tensor) -> Any:
+    if name == "aten::is_pinned":
+        return _is_pinned(tensor)
+    pinned = tensor.clone()
+    pinned.pinned_here = True  # type: ignore[attr-defined]
+    return pinned
+
+
+def _is_pinned(tensor: Tensor) -> bool:
+    return getattr(tensor, "pinned_here", False)
+
+
+@cache
+def _waits(func: Any) -> bool:
+    return bool(_WAITING & set(func.tags))
+
+
+@cache
 def _is_view(func: Any) -> bool:
     """Return whether an operation computes nothing: its result is another look at what it was given."""
     return any(each.alias_info is not None and not each.alias_info.is_write for each in func._schema.returns)
 
 
-def _is_cpu(device: Any) -> bool:
-    return torch.device(device).type == "cpu"
+def _caller() -> str:
+    """Return the innermost function of the package that is running."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and not frame.f_globals.get("__name__", "").startswith("egt."):
+        frame = frame.f_back
+    return "torch" if frame is None else frame.f_code.co_name
 
 
 def _inner(leaf: Any) -> Any:
@@ -189,29 +235,15 @@ def _outer(leaf: Any) -> Any:
     return _There(leaf) if isinstance(leaf, Tensor) else leaf
 
 
+def _mapped(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Apply a function to each leaf of nested lists and tuples."""
+    if isinstance(tree, list | tuple):
+        return type(tree)(_mapped(function, each) for each in tree)
+    return function(tree)
+
+
 def _tensors(tree: Any) -> list[Tensor]:
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
-
-
-def _caller() -> str:
-    """Return the innermost function of the package that is running."""
-    frames = traceback.extract_stack()
-    own = [frame for frame in frames if "/egt/" in frame.filename.replace("\\", "/")]
-    return own[-1].name if own else "torch"
-
-
-def on_cpu(tensor: Tensor) -> Tensor:
-    """Return the values of a tensor, wherever it is."""
-    here: Tensor = _inner(tensor)
-    return here.detach()
-
-
-@contextmanager
-def found(monkeypatch: pytest.MonkeyPatch) -> Iterator[Accelerator]:
-    """Let a run find the accelerator, and switch it on."""
-    with monkeypatch.context() as patch:
-        patch.setattr(torch.accelerator, "is_available", lambda: True)
-        patch.setattr(torch.accelerator, "current_accelerator", lambda check_available=False: torch.device("fake"))
-        patch.setattr(torch.accelerator, "device_count", lambda: 1)
-        with Accelerator() as accelerator:
-            yield accelerator
+    """Return all tensors in nested lists and tuples."""
+    if isinstance(tree, list | tuple):
+        return [tensor for each in tree for tensor in _tensors(each)]
+    return [tree] if isinstance(tree, Tensor) else []

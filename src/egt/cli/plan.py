@@ -30,6 +30,7 @@ def plan(
         json: Print one JSON object instead.
     """
     from egt.api import configured
+    from egt.execution.memory import recompute_hint
     from egt.training.plan import plan as make_plan
 
     config = configured(run, target, task=task, set=with_smiles(settings, smiles))
@@ -50,9 +51,10 @@ def plan(
     ]
     print_table(f"{config.name} on this machine", ("what", "value"), rows)
     if found.peak_memory_bytes > found.available_memory_bytes:
+        hint = recompute_hint(config, found.backend)
         say(
-            "this does not fit into memory; `--set data.pair_budget=N` computes a batch in parts, and `--set "
-            "model.scope=neighbors data.layout=edge_list` computes only the edges of large graphs"
+            f"this does not fit into memory; {hint and f'{hint}; '}`--set data.pair_budget=N` computes a batch in "
+            "parts, and `--set model.scope=neighbors data.layout=edge_list` computes only the edges of large graphs"
         )
 
 

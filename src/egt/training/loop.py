@@ -11,8 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from egt.batching.batch import GraphBatch
+from egt.config.run import RunConfig
 from egt.errors import RunError, RunStopped
+from egt.execution.execution import execution
 from egt.execution.interruption import Interruption
+from egt.execution.memory import recompute_hint
+from egt.execution.processes import device_of
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
 from egt.tasks.task import count_labels
@@ -30,7 +34,7 @@ def loop(job: Job) -> None:
     """
     keep_freed_memory()
     with (
-        _told_lack_of_memory(job.config.data.num_workers),
+        _told_lack_of_memory(job.config),
         Interruption() as interruption,
         opened(job, interruption) as work,
     ):
@@ -59,22 +63,25 @@ def loop(job: Job) -> None:
 
 
 @contextmanager
-def _told_lack_of_memory(num_workers: int) -> Iterator[None]:
+def _told_lack_of_memory(config: RunConfig) -> Iterator[None]:
     """Tell a lack of memory, or of a process that loads graphs, as what to do about it."""
     try:
         yield
     except (MemoryError, RuntimeError, ConnectionError, FileNotFoundError, EOFError) as error:
         lost = isinstance(error, OSError | EOFError) or "DataLoader worker" in str(error)
-        if lost and num_workers:
+        if lost and config.data.num_workers:
             raise RunError(
                 "a process that loads graphs was ended by the system, mostly because memory ran out; the last "
                 "checkpoint is kept: continue with --resume and fewer of them (--set data.num_workers=0)"
             ) from error
-        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in str(error):
+        told = any(words in str(error) for words in ("allocate memory", "out of memory"))
+        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not told:
             raise
+        how = execution(config, device_of(accelerator=config.trainer.accelerator))
+        hint = recompute_hint(config, how.backend.name)
         raise RunError(
-            "out of memory; compute a batch in smaller parts (data.pair_budget), or lower data.batch_size "
-            "(`egt plan` tells what a run needs)"
+            f"out of memory; compute a batch in smaller parts (data.pair_budget), {hint and f'{hint}, '}"
+            "or lower data.batch_size (`egt plan` tells what a run needs)"
         ) from error
 
 
