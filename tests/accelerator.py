@@ -170,14 +170,19 @@ def switched_on() -> Iterator[Accelerator]:
         yield accelerator
 
 
+def show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a run find the accelerator."""
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available=False: torch.device("fake"))
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 1)
+
+
 @contextmanager
 def found(monkeypatch: pytest.MonkeyPatch, *, has_float64: bool = False) -> Iterator[Accelerator]:
     """Let a run find the accelerator, and switch it on. Its tensors have no inference mode: it is without gradients."""
     with monkeypatch.context() as patch:
+        show(patch)
         patch.setattr(_There, "has_float64", has_float64)
-        patch.setattr(torch.accelerator, "is_available", lambda: True)
-        patch.setattr(torch.accelerator, "current_accelerator", lambda check_available=False: torch.device("fake"))
-        patch.setattr(torch.accelerator, "device_count", lambda: 1)
         patch.setattr(torch, "inference_mode", lambda mode=True: torch.no_grad() if mode else nullcontext())
         with switched_on() as accelerator:
             yield accelerator

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from egt.config.load import override
 from egt.config.presets import preset
 from egt.errors import ConfigError, DataError
 from egt.sources.benchmarks.benchmark import BENCHMARKS
+import egt.training.plan as plans
 from egt.training.plan import card_sizes, known_sizes, plan
+from tests.accelerator import DEVICE, show
 
 TINY = ["model.num_layers=3", "model.node_width=16", "model.edge_width=8", "model.num_heads=2"]
 
@@ -84,3 +87,15 @@ def test_precision_may_be_written_as_a_number() -> None:
 def test_a_model_that_does_not_fit_is_refused_without_being_allocated(setting: str) -> None:
     with pytest.raises(ConfigError, match=r"the model has [0-9,]+ parameters.* GB are free; lower model.node_width"):
         plan(override(preset("zinc-100k"), [setting]))
+
+
+def test_an_accelerator_is_planned_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = override(preset("zinc-100k"), TINY)
+    monkeypatch.setattr(plans, "measure_seconds", lambda *_: (1.0, 0.5))
+    here = plan(config)
+    show(monkeypatch)
+    monkeypatch.setattr(torch.get_device_module(DEVICE), "free", 10**8)
+    there, light = plan(config), plan(override(config, ["trainer.recompute=true"]))
+    assert (here.device, there.device, there.layout, there.backend) == ("cpu", "fake", "padded", "plain")
+    assert there.available_memory_bytes == 9 * 10**7
+    assert light.peak_memory_bytes < there.peak_memory_bytes

@@ -39,14 +39,15 @@ def plan(
         print_json(asdict(found))
         return
     hours = found.seconds_per_epoch * found.epochs / 3600
+    measured = "" if found.device == "cpu" else f", if its CPU did the work of the {found.device}"
     rows = [
         ("parameters", f"{found.parameters:,}"),
         ("peak memory", f"{found.peak_memory_bytes / 1e9:.2f} GB ({found.available_memory_bytes / 1e9:.1f} GB free)"),
-        ("time per epoch", f"{found.seconds_per_epoch:,.0f} s ({found.steps_per_epoch:,} steps)"),
+        ("time per epoch", f"{found.seconds_per_epoch:,.0f} s ({found.steps_per_epoch:,} steps{measured})"),
         ("time of the run", f"{hours:,.1f} h ({_epochs(found.epochs, config.trainer.patience)})"),
         ("training graphs", f"{found.num_graphs:,} of {found.mean_nodes:.0f} nodes (largest {found.largest_nodes})"),
         ("pairs at once", f"{found.pairs_at_once:,}" if found.pairs_at_once else "only edges"),
-        ("computed", f"{found.layout} batches, by the backend {found.backend!r}"),
+        ("computed", f"{found.layout} batches, by the backend {found.backend!r} on {found.device}"),
         ("sizes from", found.sizes_from),
     ]
     print_table(f"{config.name} on this machine", ("what", "value"), rows)
