@@ -61,7 +61,7 @@ def _halved(name: str) -> Callable[..., Any]:
 
     def product(*args: Any) -> Any:
         dtype = torch.get_autocast_dtype(DEVICE.type)
-        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)):
+        with torch.autocast(DEVICE.type, enabled=False):
             return operation(*(arg.to(dtype) if isinstance(arg, Tensor) else arg for arg in args))
 
     return product
@@ -76,20 +76,22 @@ class _There(Tensor):
 
     here: Tensor
     has_float64 = False
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
     def __new__(cls: type[Self], here: Tensor) -> Self:
         if here.dtype == torch.float64 and not cls.has_float64:
             raise TypeError("the device has no float64, as Apple silicon has none")
-        there: Self = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        there: Self = Tensor._make_wrapper_subclass(
             cls, here.shape, here.stride(), here.storage_offset(), dtype=here.dtype, device=DEVICE
         )
         there.here = here
         return there
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         raise RuntimeError(f"{func}: the device is switched off")
 
 

@@ -44,6 +44,7 @@ class Regression(TaskPart):
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
         """See `TaskPart.loss_sum`."""
+
         def loss(y_hat: Tensor, y: Tensor) -> Tensor:
             error = y_hat - y
             return error.abs() if self.loss == "mae" else error.square()

@@ -20,7 +20,6 @@ from egt.model import EGT
 Losses = Callable[[GraphBatch], tuple[Tensor, Tensor]]
 
 
-
 class Engine:
     """What one process of a run computes with.
 

@@ -90,9 +90,7 @@ def check_model(config: RunConfig) -> None:
         )
 
 
-def _check_largest(
-    config: RunConfig, footprint: Footprint, how: Execution, name: str, store: Store, free: int
-) -> None:
+def _check_largest(config: RunConfig, footprint: Footprint, how: Execution, name: str, store: Store, free: int) -> None:
     """The largest graph of a split fits by itself: into a training step, or into a pass without gradients."""
     hint = ""
     number = int(np.argmax(store.sizes))
@@ -105,9 +103,9 @@ def _check_largest(
     if needed > free:
         raise ConfigError(
             f"graph {store[number].graph.id!r} of the {name} split has {nodes:,} nodes: {work} alone needs about "
-            f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; {hint and f'{hint}, '}leave it out, lower model.edge_width "
-            f"({config.model.edge_width}) or model.num_layers ({config.model.num_layers}), or attend neighbors only: "
-            "--set model.scope=neighbors data.layout=edge_list"
+            f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; {hint and f'{hint}, '}leave it out, "
+            f"lower model.edge_width ({config.model.edge_width}) or model.num_layers ({config.model.num_layers}), "
+            "or attend neighbors only: --set model.scope=neighbors data.layout=edge_list"
         )
 
 
