@@ -40,7 +40,7 @@ def _load(path: Path) -> Any:
 
 
 def write_cora(folder: Path, out: Path) -> None:
-    """The public split: 140 training, 500 validation and 1,000 test nodes."""
+    """Return the public split: 140 training, 500 validation and 1,000 test nodes."""
     part = {name: _load(folder / f"ind.cora.{name}") for name in ("allx", "ally", "tx", "ty", "graph")}
     tested = np.loadtxt(folder / "ind.cora.test.index", dtype=int)
     x = np.concatenate([part["allx"].toarray(), part["tx"].toarray()])

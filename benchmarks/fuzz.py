@@ -56,7 +56,7 @@ class Hanging(Exception):
 
 
 def table(rng: random.Random) -> str:
-    """A table with strange cells, sometimes with strange bytes as well."""
+    """Return a table with strange cells, sometimes with strange bytes as well."""
     columns = ["smiles", *rng.sample(HEADERS[1:], rng.randint(1, 5))] if rng.random() < 0.8 else rng.sample(HEADERS, 3)
     separator = rng.choice(",,,,;\t")
     plain = (CELLS[:4], ("0", "1"), ("0.5", "1", "2.5"), ("a", "b", "c"), ("train", "val", "test"), ("0", "1", "2"))
@@ -70,7 +70,7 @@ def table(rng: random.Random) -> str:
 
 
 def graph(rng: random.Random) -> dict[str, Any]:
-    """A graph of JSONL, mostly a right one."""
+    """Return a graph of JSONL, mostly a right one."""
     size = rng.choice((1, 2, 3, 5))
     plain: dict[str, Any] = {
         "edges": [[rng.randrange(size), rng.randrange(size)] for _ in range(rng.randint(0, 6))],
@@ -101,7 +101,7 @@ def numbers(rng: random.Random, columns: int) -> str:
 
 
 def graphml(rng: random.Random) -> str:
-    """A GraphML file with some strange values."""
+    """Return a GraphML file with some strange values."""
     keys = '<key id="d0" for="node" attr.name="x" attr.type="double"/><key id="y" for="graph" attr.name="y"/>'
     values = ("1", "0.5", "2", "2", "3", "1e300", "", "x")
     nodes = "".join(f'<node id="{k}"><data key="d0">{rng.choice(values)}</data></node>' for k in range(3))
@@ -110,7 +110,7 @@ def graphml(rng: random.Random) -> str:
 
 
 def write_file(rng: random.Random, folder: Path) -> Path:
-    """A file or folder of some format, damaged in a fifth of the cases."""
+    """Return a file or folder of some format, damaged in a fifth of the cases."""
     kind = rng.choice(("csv", "csv", "jsonl", "jsonl", "folder", "tu", "graphml", "tsv"))
     if kind in ("csv", "tsv"):
         files = {f"d.{kind}": table(rng)}
@@ -134,7 +134,7 @@ def write_file(rng: random.Random, folder: Path) -> Path:
 
 
 def _likely(rng: random.Random, path: Path) -> list[str] | None:
-    """A target that is mostly there."""
+    """Return a target that is mostly there."""
     file = path / "nodes.csv" if path.is_dir() else path
     if file.suffix == ".graphml":
         return ["x"]
@@ -162,14 +162,14 @@ def try_file(rng: random.Random, folder: Path) -> None:
 
 
 def paths_of(content: Any, above: str = "") -> list[str]:
-    """The paths of all settings."""
+    """Return the paths of all settings."""
     inner = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
     own = [above] if above else []
     return own + [path for name, value in inner for path in paths_of(value, f"{above}.{name}".strip("."))]
 
 
 def setting(rng: random.Random, paths: list[str]) -> str:
-    """A setting on the command line."""
+    """Return a setting on the command line."""
     path = rng.choice(paths)
     if rng.random() < 0.15:
         path = rng.choice((f"{path}.{rng.choice(CELLS)}", path[:-1], f"{path}+", path.replace(".", "..", 1), ""))

@@ -149,7 +149,7 @@ def resident(which: str) -> int:
 
 
 def measure(shape: str, repeats: int, threads: int) -> dict[str, Any]:
-    """Times, memory and ratios of one shape."""
+    """Measure times, memory and ratios of one shape."""
     stacks = {way: Stack(SHAPES[shape], way) for way in WAYS}
     times: dict[str, dict[str, list[float]]] = {mode: {way: [] for way in WAYS} for mode in ("infer", "train")}
     for _ in range(repeats + 1):

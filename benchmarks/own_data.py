@@ -86,7 +86,7 @@ SCORES: dict[str, tuple[str, Callable[[Texts, Texts], float]]] = {
 
 
 def egt(*words: str) -> Any:
-    """The JSON that a command prints last."""
+    """Return the JSON that a command prints last."""
     print("$ egt " + shlex.join(words), flush=True)
     done = subprocess.run(
         [sys.executable, "-m", "egt", *words, "--json"], stdout=subprocess.PIPE, text=True, check=True
@@ -95,7 +95,7 @@ def egt(*words: str) -> Any:
 
 
 def read_predictions(path: Path, unseen: Unseen) -> list[Row]:
-    """The rows of a file of predictions: one for each input, in order, with an error where there is no molecule."""
+    """Read a file of predictions: a row for each input, in order, with an error where there is no molecule."""
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(unseen.places), f"{path}: {len(rows)} rows for {len(unseen.places)} inputs"

@@ -58,11 +58,11 @@ class Molecules:
         return replace(MOLHIV, split_sizes={"all": len(self.smiles)})
 
     def fingerprint(self) -> str:
-        """The same for all: each store of this benchmark has a folder of its own."""
+        """Return the same for all: each store of this benchmark has a folder of its own."""
         return "benchmark"
 
     def records(self, split: str) -> Sequence[int]:
-        """The number of each molecule."""
+        """Return the number of each molecule."""
         return range(len(self.smiles))
 
     def read(self, record: int) -> Reading:
@@ -70,7 +70,7 @@ class Molecules:
         return self.read_all([record])[0]
 
     def read_all(self, records: Sequence[int]) -> list[Reading]:
-        """The molecules as `MoleculeSource` reads them."""
+        """Return the molecules as `MoleculeSource` reads them."""
         names = [str(record) for record in records]
         results = graphs_from_smiles(
             [self.smiles[record] for record in records], ids=names, graph_targets=[[0.0]] * len(names)
@@ -97,7 +97,7 @@ def theirs(chunk: list[str]) -> Any:
 
 
 def compute_theirs(chunk: list[str]) -> None:
-    """The other way without handing over what it has computed."""
+    """Run the other way without handing over what it has computed."""
     theirs(chunk)
 
 

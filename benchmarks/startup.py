@@ -66,7 +66,7 @@ class Checkout:
     cache: Path
 
     def seconds(self, *words: str, folder: Path) -> float:
-        """The wall time of a process."""
+        """Measure the wall time of a process."""
         begin = time.perf_counter()
         done = subprocess.run(
             [self.python, *words],

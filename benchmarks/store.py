@@ -51,15 +51,15 @@ class RepeatedZinc:
         return DataCard("zinc", "ZINC-12K, repeated", SCHEMA, target, {"all": self.num_graphs}, (9, 23.2, 37), 49.8)
 
     def fingerprint(self) -> str:
-        """Unique among the stores of this benchmark."""
+        """Return a name unique among the stores of this benchmark."""
         return f"benchmark-{self.num_graphs}"
 
     def records(self, split: str) -> Sequence[int]:
-        """The number of each molecule."""
+        """Return the number of each molecule."""
         return range(self.num_graphs)
 
     def read(self, record: int) -> Reading:
-        """The molecule with both directions of each bond."""
+        """Return the molecule with both directions of each bond."""
         row = self.table[record % len(self.table)]
         graph = Graph.undirected(
             num_nodes=len(row["atom_type"]),
@@ -72,7 +72,7 @@ class RepeatedZinc:
 
 
 def pyg_dataset(store: Store) -> Any:
-    """The same graphs and encodings in PyG's in-memory data set."""
+    """Return the same graphs and encodings in PyG's in-memory data set."""
     import torch
     from torch_geometric.data import Data, InMemoryDataset
 

@@ -91,7 +91,7 @@ class Trace:
         return False
 
     def _caller(self, frame: FrameType) -> str | None:
-        """The file of the package that the call comes from, through whatever library."""
+        """Return the file of the package that the call comes from, through whatever library."""
         above = frame.f_back
         while above is not None:
             if above.f_code.co_filename.startswith(self.root):
@@ -166,13 +166,13 @@ def main() -> None:
 
 
 def _example(folder: Path) -> list[str]:
-    """The command of a newcomer, with its data."""
+    """Run the command of a newcomer, with its data."""
     write_molecules(folder / "molecules.csv")
     return ["train", str(folder / "molecules.csv"), "--target", "y", "--out", str(folder / "run")]
 
 
 def write_molecules(path: Path) -> None:
-    """A table of 60 small molecules with one number each."""
+    """Return a table of 60 small molecules with one number each."""
     rows = [f"{SMILES[k % len(SMILES)]}{'C' * (k // len(SMILES))},{k * 0.37 % 5:.2f}" for k in range(60)]
     path.write_text("\n".join(["smiles,y", *rows]) + "\n")
 

@@ -77,7 +77,7 @@ def hold_back(name: str, data: Path, folder: Path) -> Unseen:
 
 
 def rows_of_table(path: Path, folder: Path) -> Unseen:
-    """The last rows of a table whose first column is the SMILES and all others are targets."""
+    """Return the last rows of a table whose first column is the SMILES and all others are targets."""
     with gzip.open(path, "rt", newline="") as file:
         header, *rows = csv.reader(file)
     new, known = rows[-NUM_ROWS:], rows[:-NUM_ROWS]
@@ -94,7 +94,7 @@ def rows_of_table(path: Path, folder: Path) -> Unseen:
 
 
 def graphs_of_classes(path: Path, folder: Path) -> Unseen:
-    """The last graphs of each class of a data set in the TU format, as a folder without graph labels."""
+    """Return the last graphs of each class of a data set in the TU format, as a folder without graph labels."""
     labels = _lines(path, "graph_labels")
     numbers: list[int] = []
     for label in sorted(set(labels)):
@@ -114,7 +114,7 @@ def graphs_of_classes(path: Path, folder: Path) -> Unseen:
 
 
 def part_of_cora(path: Path, folder: Path) -> Unseen:
-    """The graph between some of Cora's nodes; the labels are those of its public test nodes."""
+    """Return the graph between some of Cora's nodes; the labels are those of its public test nodes."""
     known = folder / "known.jsonl"
     write_cora(path, known)
     cora = json.loads(known.read_text())
@@ -199,7 +199,7 @@ def _places(graph: Graph, level: str) -> list[dict[str, str]]:
 
 
 def _classes(graph: Graph) -> list[int]:
-    """The class of each node or edge."""
+    """Return the class of each node or edge."""
     targets = graph.edge_targets if graph.node_targets is None else graph.node_targets
     assert targets is not None, graph.id
     return [int(k) for k in targets[:, 0]]
@@ -223,13 +223,13 @@ def _write_jsonl(path: Path, lines: Sequence[dict[str, Any]]) -> Path:
 
 
 def _lines(path: Path, part: str) -> list[str]:
-    """The lines of one file of a data set in the TU format."""
+    """Return the lines of one file of a data set in the TU format."""
     with gzip.open(path / f"{path.name}_{part}.txt.gz", "rt") as file:
         return file.read().splitlines()
 
 
 def _write_tu(path: Path, folder: Path, graphs: Collection[int]) -> None:
-    """Some graphs of a data set, renumbered from 1 in their order, in a folder of the same format."""
+    """Return some graphs of a data set, renumbered from 1 in their order, in a folder of the same format."""
     graph_of = [int(line) for line in _lines(path, "graph_indicator")]
     graph_number = {graph: number for number, graph in enumerate(graphs, start=1)}
     nodes = [node for node, graph in enumerate(graph_of) if graph in graph_number]

@@ -123,7 +123,7 @@ def train(
 def configured(
     data: Any, target: str | Sequence[str] | None = None, *, task: Level | None = None, set: Settings = ()
 ) -> RunConfig:
-    """The configuration of the run that `train` would start; nothing is trained or written. Arguments as there."""
+    """Return the configuration that `train` would start from, without training or writing. Arguments as there."""
     asked = _Asked(data, _names(target), task, as_words(set), None)
     if not asked.is_custom:
         return override(asked.given(), asked.settings)
@@ -246,7 +246,7 @@ def _stem(name: str) -> str:
 
 
 def _check_same_start(given: StartConfig, folder: Path, config: RunConfig) -> None:
-    """The run in the folder must have started as asked for, from wherever the same weights are now."""
+    """Check that the run in the folder started as asked for, from wherever the same weights are now."""
     kept = config.start
     if kept is None or kept.model_copy(update={"artifact": given.artifact}) != given:
         before = "random weights" if kept is None else _start_options(kept)

@@ -102,7 +102,7 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
 
 
 def find_artifact(path: str | Path) -> Path:
-    """The folder of an artifact: the given one, the one in a run folder, or the one of this name in the package."""
+    """Find the folder of an artifact: the given one, the one in a run folder, or the package's of this name."""
     given = Path(path)
     for place in (given, given / "artifact"):
         if exists(place / CARD):

@@ -99,7 +99,7 @@ def import_official(
 
 
 def find_settings(checkpoint: Path) -> OfficialSettings:
-    """The settings of the `config_input.yaml` beside a checkpoint or one folder above it; the defaults without one."""
+    """Read the `config_input.yaml` beside a checkpoint or one folder above it; the defaults without one."""
     file = _find_file(checkpoint)
     places = [folder / "config_input.yaml" for folder in (file.parent, file.parent.parent)]
     found = next((place for place in places if place.is_file()), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import groupby
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from egt.batching.layout import DenseArrangement, Indices, masked_softmax
-from egt.encodings.encoding import Array
+from egt.encodings.encoding import Array, Sample
 from egt.graph import Graph
 
 
@@ -26,6 +26,7 @@ class Packed:
     """
 
     has_all_pairs = True
+    has_only_neighbors = False
 
     def __init__(self, sizes: Sequence[int], num_virtual: int = 0) -> None:
         self.sizes = tuple(sizes)
@@ -88,7 +89,7 @@ class Packed:
         return wide, nodes, pairs
 
     def _nodes(self, x: Tensor) -> list[Tensor]:
-        """The runs of a node tensor, each (graphs, n, ...). `split` keeps the backward free of zero-filled buffers."""
+        """Split a node tensor into its runs, each (graphs, n, ...). `split` spares the backward zero-filled buffers."""
         parts = x.split([count * size for count, size in self.runs])
         return [part.unflatten(0, run) for part, run in zip(parts, self.runs, strict=True)]
 
@@ -142,7 +143,8 @@ class PackedArrangement(DenseArrangement):
         """See `Arrangement`."""
         return torch.from_numpy(np.concatenate(arrays))
 
-    def pairs(self, encodings: Sequence[Mapping[str, Array]]) -> dict[str, Tensor]:
+    def pairs(self, samples: Sequence[Sample]) -> dict[str, Tensor]:
         """See `Arrangement`."""
+        encodings = [sample.pair for sample in samples]
         flat = {name: [e[name].reshape(-1, *e[name].shape[2:]) for e in encodings] for name in encodings[0]}
         return {name: torch.from_numpy(np.concatenate(arrays)) for name, arrays in flat.items()}

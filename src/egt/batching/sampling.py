@@ -19,7 +19,7 @@ MAX_PADDED_SHARE = 0.1
 
 
 def split(sizes: IntArray, layout: LayoutName, pair_budget: int | None = None) -> list[IntArray]:
-    """Groups of graphs, each sorted by size: as few as the layout and the pair budget allow.
+    """Return groups of graphs, each sorted by size: as few as the layout and the pair budget allow.
 
     Args:
         sizes: (B,) number of nodes of each graph.
@@ -39,7 +39,7 @@ def split(sizes: IntArray, layout: LayoutName, pair_budget: int | None = None) -
 
 
 def _like_sizes(sorted_sizes: IntArray) -> list[IntArray]:
-    """The fewest groups of neighbors in size whose padded share stays below the limit (dynamic program over sizes)."""
+    """Find the fewest groups of neighbors in size whose padding stays below the limit (dynamic program)."""
     values, counts = np.unique(sorted_sizes, return_counts=True)
     last = np.cumsum(counts)
     start = last - counts
@@ -205,7 +205,7 @@ def evaluation_batches(
 
 
 def permutation(length: int, *key: int) -> IntArray:
-    """A random order of 0..length-1 that depends on the key alone (and not on numpy's version: raw bits are stable)."""
+    """Draw an order of 0..length-1 from the key alone (not from numpy's version: its raw bits are stable)."""
     bits: NDArray[np.uint64] = np.random.PCG64(np.random.SeedSequence(key)).random_raw(length)
     return np.argsort(bits, kind="stable")
 

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def limit_reached(error: Exception) -> str | None:
-    """What to tell about an error that comes from a limit of the machine; None for any other one."""
+    """Explain an error that comes from a limit of the machine; None for any other one."""
     number = getattr(error, "errno", None)
     if number in (errno.EMFILE, errno.ENFILE) or "Too many open files" in str(error):
         return "too many files are open at once: raise the limit (`ulimit -n 4096`) and run it again"
@@ -88,7 +88,7 @@ def run(words: Sequence[str]) -> None:
 
 
 def app() -> App:
-    """The commands; the code of one is loaded when it is called."""
+    """Build the commands; the code of one is loaded when it is called."""
     from cyclopts import App
 
     egt = App(

@@ -21,7 +21,7 @@ def print_json(content: Mapping[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """The same value as strict JSON has it: a metric without labels is null, not NaN."""
+    """Return the same value as strict JSON has it: a metric without labels is null, not NaN."""
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -30,7 +30,7 @@ def _plain(value: Any) -> Any:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, to_error: bool = False) -> None:
-    """A table for a person to read, on standard output or, beside a result, on standard error."""
+    """Print a table for a person to read, on standard output or, beside a result, on standard error."""
     table = Table(title=title, title_justify="left", header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -40,7 +40,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 
 
 def say(message: str) -> None:
-    """A remark beside the result, on standard error."""
+    """Print a remark beside the result, on standard error."""
     print(message, file=sys.stderr)
 
 
@@ -51,7 +51,7 @@ def metric_rows(metrics: Mapping[str, float]) -> list[tuple[str, str, str]]:
 
 
 def print_targets(title: str, by_target: Mapping[str, Mapping[str, float]]) -> None:
-    """A table with a row for each target and a column for each metric; nothing where there is only one target."""
+    """Print a table with a row for each target and a column for each metric; nothing where there is only one target."""
     if not by_target:
         return
     names = [name for name in next(iter(by_target.values())) if name != "num_labels"]
@@ -63,7 +63,7 @@ def print_targets(title: str, by_target: Mapping[str, Mapping[str, float]]) -> N
 
 
 def with_smiles(settings: Sequence[str], smiles: str | None) -> list[str]:
-    """The settings, and the option `--smiles COLUMN` as one of them."""
+    """Return the settings, and the option `--smiles COLUMN` as one of them."""
     return [*settings, *([] if smiles is None else [f"overrides.smiles={smiles}"])]
 
 

@@ -79,7 +79,7 @@ def predict(
 
 
 def _large_table(inputs: Sequence[str], output: Path | None, resume: bool) -> Path | None:
-    """The table of molecules that is predicted part by part: a large one, or one of which a part is done."""
+    """Return the table of molecules that is predicted part by part: a large one, or one of which a part is done."""
     path = Path(inputs[0]) if len(inputs) == 1 else None
     fits = path is not None and exists(path) and path.is_file() and path.name.lower().endswith(_STREAMED)
     fits = fits and output is not None and output.suffix != ".npz"

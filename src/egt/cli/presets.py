@@ -48,7 +48,7 @@ def presets(
 
 
 def _trained(name: str, card: dict[str, Any]) -> tuple[str, str, str, str]:
-    """A model of the package, by the card of its artifact."""
+    """Describe a model of the package by the card of its artifact."""
     scores = card["metrics"].get("test") or card["metrics"].get("val", {})
     measured = ", ".join(f"{metric} {value:.4g}" for metric, value in scores.items() if not metric.startswith("num_"))
     return name, f"{card.get('parameters', 0):,}", card["data"].get("card", {}).get("title", ""), measured

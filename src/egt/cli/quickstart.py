@@ -75,7 +75,7 @@ def main(folder: Path = FOLDER, settings: Sequence[str] = (), epochs: int | None
 
 
 def baselines(train: Sequence[Graph], test: Sequence[Graph]) -> dict[str, float]:
-    """The weighted accuracy (mean recall of both classes) of two simple rules on the test graphs.
+    """Return the weighted accuracy (mean recall of both classes) of two simple rules on the test graphs.
 
     "most common class" says the same for every node; "degree of the node" is a logistic regression on how many
     neighbors a node has, compared with the other nodes of its graph.

@@ -278,22 +278,31 @@ _STARTS = {"molhiv-larger": "pcqm4mv2-larger", "molpcba-larger": "pcqm4mv2-large
 
 
 def starts_from(name: str) -> str:
-    """The preset whose trained weights the paper starts this one from; "" for random weights."""
+    """Return the preset whose trained weights the paper starts this one from; "" for random weights."""
     return _STARTS.get(name, "")
 
 
+def recipe_for(source: str) -> RunConfig:
+    """Return a run on this benchmark: that of its first preset, or without any of its own that of PCQM4Mv2."""
+    runs = (preset(name) for name in names())
+    if (found := next((run for run in runs if run.data.source == source), None)) is not None:
+        return found
+    run = preset("pcqm4mv2-small")
+    return run.model_copy(update={"data": run.data.model_copy(update={"source": source})})
+
+
 def names() -> list[str]:
-    """The presets of the paper, without the ablated forms that any of them can take."""
+    """Return the presets of the paper, without the ablated forms that any of them can take."""
     return [*_BASES, *(f"pcqm4mv2-small-step{k}" for k in range(len(_STEPS)))]
 
 
 def forms() -> dict[str, str]:
-    """The ablated forms, `<preset>-<form>`, and what each changes."""
+    """Return the ablated forms, `<preset>-<form>`, and what each changes."""
     return {name: (form.__doc__ or "").strip() for name, form in _FORMS.items()}
 
 
 def preset(name: str) -> RunConfig:
-    """The run of this name, e.g. `zinc-500k` or `pattern-500k-simple-nope`."""
+    """Return the run of this name, e.g. `zinc-500k` or `pattern-500k-simple-nope`."""
     bases: dict[str, Callable[[], RunConfig]] = dict(_BASES)
     bases |= {f"pcqm4mv2-small-step{k}": (lambda k=k: _step(k)) for k in range(len(_STEPS))}  # type: ignore[misc]
     base, asked = name, list[str]()

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from egt.errors import ConfigError
+from egt.errors import ConfigError, DataError
 from egt.files import parse_yaml
 from egt.graph import Level
 from egt.sources.custom.custom_source import CustomSource
@@ -17,7 +17,7 @@ from egt.sources.custom.schema import SplitPlan
 
 
 def as_words(settings: Sequence[str] | Mapping[str, Any]) -> list[str]:
-    """Settings as on a command line."""
+    """Return settings as on a command line."""
     if not isinstance(settings, Mapping):
         return [settings] if isinstance(settings, str) else list(settings)
     return [f"{path}={value if isinstance(value, str) else json.dumps(value)}" for path, value in settings.items()]
@@ -43,8 +43,16 @@ def reading(settings: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def check_reads(settings: Sequence[str]) -> None:
+    """Raise a `DataError` for a setting that does not concern how data is read."""
+    if other := [each for each in settings if not reads(each)]:
+        raise DataError(
+            f"--set {other[0]}: data is read with overrides.KEY=VALUE and split=KIND; others are for egt train"
+        )
+
+
 def open_data(data: Any, target: Sequence[str], task: Level | None, settings: Sequence[str]) -> CustomSource:
-    """Custom data as a new run reads it. Arguments as in `egt.train`; of the settings only those of reading count."""
+    """Open custom data as a new run does. Arguments as in `egt.train`; only the settings of reading count."""
     asked = reading(settings)
     return open_custom(
         data,

@@ -68,7 +68,7 @@ def encode_triplets(weights: Matrix, u: Matrix, s: Vector, v: Matrix, rank: int)
 
 @compiled(numba.float32[:, ::1](_MATRIX, _VECTOR, _MATRIX, numba.int64))
 def encode_eigenvectors(weights: Matrix, values: Vector, vectors: Matrix, rank: int) -> NDArray[np.float32]:
-    """The encoding (N, 2 rank) of a symmetric matrix, the sum of lambda x x^T: s = |lambda|, u = x, v = sign(lambda) x.
+    """Encode a symmetric matrix, the sum of lambda x x^T, as (N, 2 rank): s = |lambda|, u = x, v = sign(lambda) x.
 
     Of lambda and -lambda the positive one comes first, whatever rounding did to them.
     """

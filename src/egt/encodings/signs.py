@@ -9,7 +9,7 @@ Matrix = NDArray[np.float64]
 
 
 def canonical_signs(weights: Matrix, u: Matrix, v: Matrix | None = None) -> NDArray[np.float64]:
-    """The sign of each column u_k, or pair of columns (u_k, v_k), that does not depend on how the nodes are numbered.
+    """Choose the sign of each column u_k, or pair (u_k, v_k), independently of how the nodes are numbered.
 
     A pair may only be flipped jointly. Its sign is that of the first odd moment that is not negligible, out of
     `sum_i w_i m_i` for each row w of the weights and each m in u^3, v^3, u^2 v, u v^2. Where all of them vanish, as

@@ -68,7 +68,7 @@ ALONE = Processes()
 
 
 def launched() -> Processes | None:
-    """The processes that torchrun, Slurm or `egt.execution.spawn` has started with this one; None if nobody did."""
+    """Find the processes that torchrun, Slurm or `egt.execution.spawn` started with this one; None if none did."""
     found = os.environ
     if "LOCAL_RANK" in found:
         count, local_rank = int(found.get("WORLD_SIZE", "1")), int(found["LOCAL_RANK"])

@@ -138,7 +138,7 @@ def _child(
 
 @contextmanager
 def _ignoring_control_c() -> Iterator[None]:
-    """Processes that are started inside never see a Ctrl-C, which goes to all of a terminal; their parent does."""
+    """Shield processes started inside from a Ctrl-C, which goes to all of a terminal; their parent handles it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -150,7 +150,7 @@ def _ignoring_control_c() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """A process whose parent is gone stops as if by SIGTERM: nobody is left to collect its result."""
+    """Stop a process whose parent is gone as if by SIGTERM: nobody is left to collect its result."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -93,7 +93,7 @@ def _pairs(x: Channels) -> list[tuple[FloatRows, IntArray]]:
 
 
 def _flat(*indices: Tensor, like: Tensor) -> list[Tensor]:
-    """Indices that broadcast to the rows of a channel, one for each row."""
+    """Return indices that broadcast to the rows of a channel, one for each row."""
     return [index.expand(like.shape[:-1]).flatten() for index in indices]
 
 

@@ -107,7 +107,7 @@ class Predictions(Sequence[Prediction]):
         return [*own[: 1 + len(molecule)], *kept, *own[1 + len(molecule) :]]
 
     def table(self) -> list[Row]:
-        """The rows of the table by column; a row without an answer has only the name, the warning and the error."""
+        """Return the rows by column; a row without an answer has only the name, the warning and the error."""
         return list(self._rows())
 
     def to_csv(self, path: Path | str | TextIO, *, header: bool = True) -> None:

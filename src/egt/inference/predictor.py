@@ -114,7 +114,7 @@ class Predictor:
     def predict_split(
         self, split: str, data: Any = None, *, keep: Sequence[str] = (), watch: Progress | None = None
     ) -> Predictions:
-        """The predictions for a split of the data that the model was trained on, beside its labels (`NAME_true`).
+        """Predict a split of the data that the model was trained on, beside its labels (`NAME_true`).
 
         Args:
             split: its name, e.g. "test".
@@ -281,7 +281,7 @@ def load(
 
 
 def _computing(settings: Sequence[str]) -> Sequence[str]:
-    """Settings that a trained model can take: the others have decided its weights."""
+    """Return settings that a trained model can take: the others have decided its weights."""
     for each in settings:
         if not each.startswith(("data.", "trainer.")) or each.startswith(("data.custom", "data.source")):
             raise ConfigError(

@@ -47,7 +47,7 @@ def open_source(
 
 
 def open_new(config: RunConfig, data: Any, overrides: Mapping[str, Any] | None = None) -> Source:
-    """New data for the model of a run; its rows are the split "all".
+    """Return new data for the model of a run; its rows are the split "all".
 
     Args:
         config: the run, which says how raw data becomes graphs.
@@ -76,7 +76,7 @@ def reading_schema(config: RunConfig) -> CustomSchema:
 
 
 def keep_schema(config: RunConfig, source: Source) -> RunConfig:
-    """The run with what its features and targets mean, whatever it is trained on, so that its model can predict."""
+    """Add to the run what its features and targets mean, whatever it trains on, so that its model can predict."""
     if config.data.custom is not None:
         return config
     from egt.sources.benchmarks.benchmark import BENCHMARKS
@@ -95,5 +95,5 @@ def prepare_split(
     cache_dir: Path | str | None = None,
     progress: Progress | None = None,
 ) -> Store:
-    """The prepared graphs of a split, from the store or built now. Arguments as in `egt.encodings.store.prepare`."""
+    """Open the prepared graphs of a split, stored or built now. Arguments as in `egt.encodings.store.prepare`."""
     return prepare(source, split, preparation(config), cache_dir=cache_dir, progress=progress)

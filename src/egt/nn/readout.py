@@ -38,7 +38,7 @@ class MeanReadout(Readout):
     """Global average pooling: the mean of the final node embeddings of each graph."""
 
     def forward(self, x: Channels) -> Tensor:
-        """Returns (B, d_h)."""
+        """Return (B, d_h)."""
         return x.context.layout.mean_nodes(self.norm(x.h))
 
 
@@ -71,7 +71,11 @@ class VirtualNodeReadout(Readout):
         h = functional.embedding(i.clamp(max=self.num_virtual - 1), self.nodes)
         h = h.flatten(0, -2).index_copy(0, node_rows, x.h.flatten(0, -2)).view(*i.shape, -1)
         e = self.virtual_edges(layout).flatten(0, -2).index_copy(0, pair_rows, x.e.flatten(0, -2))
-        context = replace(x.context, layout=layout, allowed=self.allowed(x.context.allowed, layout, pair_rows))
+        allowed, degree = self.allowed(x.context.allowed, layout, pair_rows), x.context.degree
+        if degree is not None:
+            wide = degree.new_zeros(i.numel(), 1).index_copy(0, node_rows, degree.flatten(0, -2))
+            degree = wide.view(*i.shape, 1)  # no edge of the graph leaves a virtual node
+        context = replace(x.context, layout=layout, allowed=allowed, degree=degree)
         return Channels(h, e.unflatten(0, layout.pair_shape), context, pair_rows[x.queries])
 
     def virtual_edges(self, layout: Layout) -> Tensor:
@@ -84,7 +88,7 @@ class VirtualNodeReadout(Readout):
         return functional.embedding(row.expand(layout.pair_shape), table)
 
     def allowed(self, allowed: Tensor | None, layout: Layout, pair_rows: Tensor) -> Tensor | None:
-        """The mask with virtual nodes: they attend, and are attended by, every real node. (pairs..., 1) boolean."""
+        """Extend the mask by virtual nodes, which attend and are attended by every real node. (pairs..., 1) boolean."""
         if allowed is None:
             return None
         wide = allowed.new_ones(layout.num_pairs).index_copy(0, pair_rows, allowed.flatten())
@@ -92,7 +96,7 @@ class VirtualNodeReadout(Readout):
         return wide if layout.real_pairs is None else wide & layout.real_pairs.unsqueeze(-1)
 
     def forward(self, x: Channels) -> Tensor:
-        """Returns (B, q d_h)."""
+        """Return (B, q d_h)."""
         final: Tensor = self.norm(x.context.layout.virtual_nodes(x.h))
         return final.flatten(1)
 
@@ -113,7 +117,7 @@ class NodeReadout(Readout):
     """One row per node: the final node embeddings of all graphs in order."""
 
     def forward(self, x: Channels) -> Tensor:
-        """Returns (M, d_h)."""
+        """Return (M, d_h)."""
         return x.context.layout.node_rows(self.norm(x.h))
 
 
@@ -121,7 +125,7 @@ class EdgeReadout(Readout):
     """One row per query pair, from the edge channel."""
 
     def forward(self, x: Channels) -> Tensor:
-        """Returns (R, d_e)."""
+        """Return (R, d_e)."""
         out: Tensor = self.norm(x.e.flatten(0, -2)[x.queries])
         return out
 
@@ -130,7 +134,7 @@ class EdgeOfNodesReadout(Readout):
     """One row per query pair without an edge channel to read (EGT-Simple): [h_i, h_j, e0_ij]."""
 
     def forward(self, x: Channels) -> Tensor:
-        """Returns (R, 2 d_h + d_e)."""
+        """Return (R, 2 d_h + d_e)."""
         layout = x.context.layout
         i, j = (rows.flatten()[x.queries] for rows in layout.pair_nodes)
         h = self.norm(x.h).flatten(0, -2)

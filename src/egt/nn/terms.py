@@ -59,7 +59,7 @@ class NodeCategoryEmbedding(nn.Module):
         self.categories = CategoryTable(sizes, width)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Returns (nodes..., d_h)."""
+        """Return (nodes..., d_h)."""
         out: Tensor = self.categories(batch.node_categories)
         return out
 
@@ -77,7 +77,7 @@ class NodeValueProjection(nn.Module):
         self.W = nn.Linear(num_values, width)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Returns (nodes..., d_h)."""
+        """Return (nodes..., d_h)."""
         out: Tensor = self.W(batch.node_values)
         return out
 
@@ -103,7 +103,7 @@ class SignedProjection(nn.Module):
         self.W_enc = nn.Linear(num_blocks * rank, width)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Returns (nodes..., d_h)."""
+        """Return (nodes..., d_h)."""
         encoding = batch.node[self.name]
         if self.training:
             encoding = encoding * batch.layout.per_node(self.signs(batch).repeat(1, self.num_blocks))
@@ -134,7 +134,7 @@ class DegreeTables(nn.Module):
         self.incoming = nn.Embedding(max_degree + 1, width)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Returns (nodes..., d_h)."""
+        """Return (nodes..., d_h)."""
         outgoing, incoming = batch.node["degree"].clamp(max=self.max_degree).unbind(-1)
         out: Tensor = self.outgoing(outgoing) + self.incoming(incoming)
         return out
@@ -166,7 +166,7 @@ class EdgeCategoryEmbedding(nn.Module):
         self.categories = CategoryTable(sizes, width, absent)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Returns (pairs..., d_e)."""
+        """Return (pairs..., d_e)."""
         return spread(self.categories(batch.edge_categories), self.categories.absent(), batch)
 
 
@@ -185,7 +185,7 @@ class EdgeValueProjection(nn.Module):
         self.absent = absent
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Returns (pairs..., d_e)."""
+        """Return (pairs..., d_e)."""
         absent = self.W.bias if self.absent == "learned" else torch.zeros_like(self.W.bias)
         return spread(self.W(batch.edge_values), absent, batch)
 
@@ -204,7 +204,7 @@ class DistanceTable(nn.Module):
         self.table = nn.Embedding(max_hops + 2, width)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Returns (pairs..., d_e)."""
+        """Return (pairs..., d_e)."""
         out: Tensor = self.table(batch.pair["distance"].clamp(max=self.max_hops + 1).to(torch.int64))
         return out
 
@@ -226,7 +226,7 @@ class ReachabilityProjection(nn.Module):
         self.W = nn.Linear(num_hops, width)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Returns (pairs..., d_e)."""
+        """Return (pairs..., d_e)."""
         distance = batch.pair["distance"].clamp(1, self.num_hops + 1).to(torch.int64)
         # Distance t has ones in the slots t..K: W times that is a sum over the last columns, one row for each t.
         rows = self.W.weight.T.flip(0).cumsum(0).flip(0) + self.W.bias
@@ -248,7 +248,7 @@ class NodeProjection(nn.Module):
         self.W = nn.Linear(num_values, width)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Returns (nodes..., d_h)."""
+        """Return (nodes..., d_h)."""
         out: Tensor = self.W(batch.node[self.name])
         return out
 
@@ -268,7 +268,7 @@ class PairProjection(nn.Module):
         self.W = nn.Linear(num_values, width)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Returns (pairs..., d_e)."""
+        """Return (pairs..., d_e)."""
         out: Tensor = self.W(batch.pair[self.name])
         return out
 
@@ -285,5 +285,5 @@ class SharedVector(nn.Module):
         self.vector = nn.Parameter(torch.randn(width))
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Returns (nodes..., d_h)."""
+        """Return (nodes..., d_h)."""
         return self.vector.expand(*batch.node_categories.shape[:-1], -1)

@@ -101,7 +101,7 @@ def curve_chart(
 
 
 def matrix_chart(counts: NDArray[np.int64], names: Sequence[str], *, cell: int = 44) -> str:
-    """A confusion matrix: rows are true classes, columns what was said; each cell is shaded by its share of the row."""
+    """Draw a confusion matrix: rows are true classes, columns predicted ones; shades are shares of the row."""
     left = 24 + 7 * max((len(name[:18]) for name in names), default=1)
     top, side = left, cell * len(names)
     parts = [
@@ -126,7 +126,7 @@ def matrix_chart(counts: NDArray[np.int64], names: Sequence[str], *, cell: int =
 
 
 def roc(scores: NDArray[np.float64], labels: NDArray[np.bool_]) -> Points:
-    """False and true positive rates over all thresholds. Both classes must occur."""
+    """Compute the false and true positive rates over all thresholds. Both classes must occur."""
     right, wrong = _cumulative(scores, labels)
     return np.r_[0.0, wrong / wrong[-1]], np.r_[0.0, right / right[-1]]
 

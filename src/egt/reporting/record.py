@@ -247,7 +247,7 @@ def config_of(record: RunRecord) -> RunConfig:
 
 
 def _results(path: Path) -> list[Path]:
-    """Result files, and run folders that have none."""
+    """List result files, and run folders that have none."""
     if path.is_file():
         return [path]
     results = sorted(path.rglob(RESULT))

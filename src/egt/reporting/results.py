@@ -79,7 +79,7 @@ def collect(records: Sequence[RunRecord]) -> list[Result]:
 
 
 def sheets(results: Sequence[Result]) -> list[Sheet]:
-    """The tables of the paper that have results, each with the other models of its columns, then all other runs."""
+    """Return the paper's tables that have results, each with its other models, then all other runs."""
     found = []
     for table in TABLES.values():
         names = [row.name for row in table.rows]

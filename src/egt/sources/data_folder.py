@@ -25,7 +25,7 @@ def find_file(folder: Path, candidates: Sequence[str]) -> Path | None:
 
 
 def missing_files(name: str, folder: Path, candidates: Sequence[str], url: str = "") -> DataError:
-    """The error for a benchmark whose files are not there: which file to place, where, and from which address."""
+    """Build the error for a benchmark without files: which file to place, where, and from which address."""
     places = " or ".join(str(folder / candidate) for candidate in candidates)
     source = f" (public address: {url})" if url else ""
     fetch = f", or let `egt data prepare {name} --fetch` download it" if url else ""

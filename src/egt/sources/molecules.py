@@ -97,7 +97,7 @@ def graphs_from_smiles(
 
 
 def _graph(features: MoleculeFeatures, graph_targets: ArrayLike | None, id: str) -> Graph:
-    """The graph of a molecule, whose arrays are valid as RDKit has no parallel bonds; only the targets are checked."""
+    """Build the graph of a molecule. RDKit has no parallel bonds, so only the targets are checked."""
     targets = target_array(graph_targets, None, f"graph {id!r}: graph_targets")
     if targets is not None:
         targets = targets.view()

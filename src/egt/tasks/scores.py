@@ -218,7 +218,7 @@ def r2(prediction: NDArray[Any], target: NDArray[Any]) -> float:
 
 
 def spearman(prediction: NDArray[Any], target: NDArray[Any]) -> float:
-    """The correlation of the ranks, those of ties being their mean; NaN if either does not vary. Both are (n,)."""
+    """Correlate the ranks, those of ties being their mean; NaN if either does not vary. Both are (n,)."""
     if len(target) < 2 or np.ptp(target) == 0 or np.ptp(prediction) == 0:
         return float("nan")
     return float(np.corrcoef(_ranks(prediction), _ranks(target))[0, 1])
@@ -233,7 +233,7 @@ def _ranks(values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _cumulative(score: NDArray[Any], positive: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """True and false positives at each distinct threshold, from the highest score down."""
+    """Count true and false positives at each distinct threshold, from the highest score down."""
     order = np.argsort(-score, kind="stable")
     last_of_tie = np.append(np.flatnonzero(np.diff(score[order])), len(score) - 1)
     hits = np.cumsum(positive[order])[last_of_tie]

@@ -165,11 +165,11 @@ class TaskPart(Part):
         return self.model_copy(update={"names": names}) if len(names) == len(self.names) else self
 
     def scale(self, targets: Iterable[NDArray[np.float64]]) -> TargetScale | None:
-        """What the loss needs to know of the training targets, each (T,) or (rows, T); None to take them unchanged."""
+        """Fit what the loss needs of the training targets, each (T,) or (rows, T); None takes them unchanged."""
         return None
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """The loss summed over the labels. prediction: (rows, outputs); target: (rows, T), scaled, NaN if missing."""
+        """Sum the loss over the labels. prediction: (rows, outputs); target: (rows, T), scaled, NaN if missing."""
         raise NotImplementedError(f"{type(self).__name__} has no loss (method `loss_sum`)")
 
     def scores(self) -> Scores:
@@ -229,7 +229,7 @@ class Task:
         return self.loss_sum(prediction, batch), count_labels(batch, self.level)
 
     def loss_sum(self, prediction: Tensor, batch: GraphBatch) -> Tensor:
-        """The loss summed over the labels of a batch. prediction: (rows, outputs)."""
+        """Return the loss summed over the labels of a batch. prediction: (rows, outputs)."""
         target = targets(batch, self.level)
         if self.scale is not None:
             mean, std = self.scale.tensors(target.device)

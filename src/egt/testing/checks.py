@@ -47,14 +47,14 @@ def check_permutation(
 def check_batch_independence(
     model: Model, samples: Sequence[Sample], layout: LayoutName = "packed", *, atol: float = 1e-5
 ) -> float:
-    """A graph's answers are the same alone and among others of any size. Returns the largest deviation."""
+    """Check that a graph's answers are the same alone and among others of any size. Returns the largest deviation."""
     alone = torch.cat([model(collate([sample], layout)) for sample in samples])
     return _compare(model(collate(samples, layout)), alone, atol, "an answer depends on the other graphs of its batch")
 
 
 @torch.no_grad()
 def check_layouts_agree(model: Model, samples: Sequence[Sample], *, atol: float = 1e-5) -> float:
-    """The packed and the padded layout give the same answers. Returns the largest deviation."""
+    """Check that the packed and the padded layout give the same answers. Returns the largest deviation."""
     packed, padded = model(collate(samples, "packed")), model(collate(samples, "padded"))
     return _compare(padded, packed, atol, "the padded and the packed layout disagree")
 
@@ -70,7 +70,7 @@ def check_models_agree(
 
 @torch.no_grad()
 def check_masked(model: Model, samples: Sequence[Sample], *, atol: float = 1e-5) -> float:
-    """What lies in the padding is never read: garbage there changes nothing. Returns the largest deviation."""
+    """Check that the padding is never read: garbage there changes nothing. Returns the largest deviation."""
     batch = collate(samples, "padded")
     expected = model(batch)
     return _compare(model(_with_garbage(batch)), expected, atol, "an answer depends on what lies in the padding")

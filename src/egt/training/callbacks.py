@@ -37,10 +37,10 @@ class Callback:
         """Training begins, or goes on from a checkpoint."""
 
     def on_step(self, state: State, step: StepSums) -> None:
-        """An optimizer step was taken. step: its losses and counts over all processes."""
+        """Take note that an optimizer step was taken. step: its losses and counts over all processes."""
 
     def on_epoch(self, state: State, row: Mapping[str, float]) -> None:
-        """An epoch was closed and kept. row: as in metrics.csv."""
+        """Take note that an epoch was closed and kept. row: as in metrics.csv."""
 
     def on_end(self, state: State) -> None:
         """Training ends, well or not."""

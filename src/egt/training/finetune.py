@@ -155,7 +155,7 @@ def _merged(own: Sequence[Any], trained: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _in_place(weights: Mapping[str, Tensor], trained: RunConfig, config: RunConfig) -> dict[str, Tensor]:
-    """The weights of the trained model, those of its input terms where the new model has a term of the same kind."""
+    """Return the trained weights, those of input terms where the new model has a term of the same kind."""
     moved: dict[str, str] = {}
     for _, inputs, place in _PLACES:
         places = {term.kind: str(k) for k, term in enumerate(getattr(config.model, inputs))}
@@ -202,7 +202,7 @@ def _categories(config: RunConfig, level: Level) -> list[list[Key]]:
 
 
 def _columns(config: RunConfig, level: Level) -> list[Key]:
-    """The numbers of the continuous features as (feature, width, place); a vector of another width is another one."""
+    """Locate the continuous features as (feature, width, place); another width is another feature."""
     features = _features(config, level)
     if features is None:
         return [(k,) for k in range(_setting(config, f"{level}_values", "num_values", 0))]

@@ -169,7 +169,7 @@ def fetched(*numbers: Tensor) -> list[float]:
 
 
 def validate(work: Work) -> dict[str, float]:
-    """The loss and the metrics on the validation split, with the averaged weights if there are any; {} without one."""
+    """Compute loss and metrics on the validation split, with averaged weights if there are any; {} without one."""
     if not work.job.validation:
         return {}
     average, processes = work.state.average, work.engine.processes

@@ -205,7 +205,7 @@ def with_names(config: RunConfig, source: Source) -> RunConfig:
 
 @contextmanager
 def _held(folder: Path, resume: bool) -> Iterator[None]:
-    """The folder of a run is its own: what was checked before is checked again, since another run may have been there.
+    """Check again that the folder belongs to this run: another one may have come since the first check.
 
     Of several processes the first one holds it.
     """

@@ -233,7 +233,7 @@ class State:
 
 
 def starting_model(config: RunConfig, engine: Engine, start: Start | None, kept: Kept | None) -> EGT:
-    """The model at its start, the same in every process: random, or another model's weights, or those that were kept.
+    """Build the initial model, the same in every process: random, from another model, or from a checkpoint.
 
     Raises:
         ArtifactError: what was kept is of another model.

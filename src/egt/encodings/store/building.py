@@ -200,7 +200,7 @@ def sole_builder(path: Path) -> Iterator[None]:
 
 
 def _lock(handle: int, path: Path) -> bool:
-    """True once the lock is ours, False where the system or the file system has no such locks."""
+    """Return True once the lock is ours, False where the system or the file system has no such locks."""
     try:
         import fcntl
     except ImportError:

@@ -241,7 +241,7 @@ def verify_if_changed(folder: Path) -> None:
 
 
 def _stamps(folder: Path) -> dict[str, list[int]]:
-    """What changes with each write to a file: its size, its number, and its times, of which nobody can set the last."""
+    """Return what changes with each write to a file: size, inode, and times, the last of which nobody can set."""
     found = {path.name: path.stat() for path in sorted(folder.iterdir())}
     return {name: [it.st_size, it.st_ino, it.st_mtime_ns, it.st_ctime_ns] for name, it in found.items()}
 

@@ -110,7 +110,7 @@ class SuperpixelSource:
 
 
 def superpixel_graph(image: NDArray[np.uint8], segmentation: Segmentation, label: int, name: str = "") -> Graph:
-    """The graph of an image: node values are mean color and place (0..1), edge values the similarity of place."""
+    """Build the graph of an image: node values are mean color and place (0..1), edge values similarity of place."""
     pixels = image.astype(np.float64) / 255
     segment = _segments(pixels, segmentation)
     count = np.bincount(segment.reshape(-1))

@@ -141,7 +141,7 @@ def _with_roles(raw: RawData, schema: CustomSchema, given: Mapping[str, Any]) ->
 
 
 def with_columns(raw: RawData, schema: CustomSchema, given: Mapping[str, Any]) -> CustomSchema:
-    """The schema with the columns of SMILES and ids as this first part of a file has them, for its other parts."""
+    """Fix the columns of SMILES and ids as the first part of a file has them, for its other parts."""
     schema = _with_roles(raw, schema, given)
     finders = {"smiles": find_smiles, "id": find_id}
     absent = [role for role in finders if getattr(schema, role) not in raw.table]

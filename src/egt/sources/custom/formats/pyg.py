@@ -77,7 +77,7 @@ def read_pt(path: Path) -> RawData:
 
 
 def _told(error: Exception) -> str:
-    """What is wrong with a file in torch's words: the name of what it refuses to build, or its first sentence."""
+    """Say what is wrong with a file in torch's words: what it refuses to build, or its first sentence."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", " ".join(str(error).split())) or type(error).__name__
     refused = re.search(r"Unsupported \w+: (?:GLOBAL )?([\w.]+)", text)
     return f"it holds {refused[1]}" if refused else text.split(". ")[0][:200]

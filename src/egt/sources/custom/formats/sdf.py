@@ -33,7 +33,7 @@ class Sdf(Format):
 
 
 def read_sdf(path: Path) -> Table:
-    """The column `smiles`, `name` where a molecule has one, and the properties in the order in which they appear."""
+    """Return the columns: `smiles`, `name` where a molecule has one, and properties in order of appearance."""
     smiles: list[str | None] = []
     names: list[str | None] = []
     rows: list[dict[str, str]] = []

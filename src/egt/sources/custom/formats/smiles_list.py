@@ -38,7 +38,7 @@ def _is_header(line: str) -> bool:
 
 
 def _lines(path: Path) -> Table:
-    """The first word of each line is the molecule, the rest its name; a first line that says `smiles` is skipped."""
+    """Read a molecule and, after it, its name from each line; a first line that says `smiles` is skipped."""
     with open_text(path) as file:
         lines = [line.split(maxsplit=1) for line in file]
     while lines and not lines[-1]:  # the file ends with them
