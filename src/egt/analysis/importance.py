@@ -56,11 +56,12 @@ def edges_of(graph: Graph, pair_index: IntArray) -> tuple[IntArray, IntArray]:
 def integrated_gradients(question: Question, steps: int = STEPS) -> Importance:
     """Return the integral of the gradient from no input (all embeddings zero) to the input, times the embeddings.
 
-    Sundararajan et al. 2017, midpoint rule. A zero embedding is what a model gives to a category that it never saw.
-    The values of all nodes and pairs add up to the prediction minus the one for no input, up to the error of the rule.
+    Sundararajan et al. 2017. A zero embedding is what a model gives to a category that it never saw. The values of all
+    nodes and pairs add up to the prediction minus the one for no input, up to the error of the rule: midpoints of t,
+    with t^4 of the input, as layer norms make most of the way in the first hundredth of it.
     """
-    shares = ((np.arange(steps) + 0.5) / steps).astype(np.float32)
-    nodes, pairs = question.gradients(shares)
+    t = (np.arange(steps) + 0.5) / steps
+    nodes, pairs = question.gradients((t**4).astype(np.float32), (4 * t**3 / steps).astype(np.float32))
     return Importance("gradients", nodes, pairs, signed=True)
 
 
