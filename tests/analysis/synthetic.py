@@ -77,7 +77,7 @@ def trained() -> Predictor:
     run = config()
     torch.manual_seed(0)
     model, task, prepare = build_model(run), build_task(run), preparation(run)
-    batch = collate([prepare(tree(seed)) for seed in range(128)])
+    batch = collate([prepare(tree(seed)) for seed in range(96)])
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(120):
         optimizer.zero_grad()

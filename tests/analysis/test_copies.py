@@ -9,13 +9,14 @@ from egt.analysis import copies
 from egt.analysis.copies import Question
 from egt.analysis.importance import integrated_gradients
 from egt.assemble import build_task, preparation
+from egt.batching.batch import LayoutName
 from egt.execution.execution import on_backend
 from tests.analysis.synthetic import tree, untrained
 from tests.graphs import WAYS, backend_named
 
 
 @pytest.mark.parametrize(("backend", "layout"), WAYS)
-def test_what_is_masked_changes_the_answer_the_same_way_everywhere(backend: str, layout: copies.LayoutName) -> None:
+def test_what_is_masked_changes_the_answer_the_same_way_everywhere(backend: str, layout: LayoutName) -> None:
     model = untrained()
     sample = preparation(model.config)(tree(0))
     task = build_task(model.config)

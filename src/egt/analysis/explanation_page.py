@@ -71,7 +71,7 @@ def explanation_page(explanation: Explanation, drawings: dict[str, str], command
 
 def score_rows(explanation: Explanation) -> list[tuple[str, ...]]:
     """Return the scores as texts: a row for each method and kind of part."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for method, scores in explanation.scores.items():
         for score in scores:
             low, high = score.interval

@@ -40,7 +40,8 @@ class HeadStatistics:
     @classmethod
     def empty(cls, num_layers: int, num_heads: int) -> HeadStatistics:
         """Return the statistics of no graph."""
-        return cls(*(np.zeros((num_layers, num_heads)) for _ in range(5)))
+        entropy, faint, gates, open_gates, scalers = np.zeros((5, num_layers, num_heads))
+        return cls(entropy, faint, gates, open_gates, scalers)
 
     def add(self, found: Attention) -> None:
         """Add a graph."""

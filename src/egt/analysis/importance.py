@@ -35,7 +35,8 @@ class Importance:
     def of_edges(self, members: IntArray) -> Floats:
         """Return the importance of edges, (E,): the sum over the pairs of each. members: (P,) edge of a pair or -1."""
         kept = members >= 0
-        return np.bincount(members[kept], self.pairs[kept], minlength=int(members.max(initial=-1)) + 1)
+        sums = np.bincount(members[kept], self.pairs[kept], minlength=int(members.max(initial=-1)) + 1)
+        return sums.astype(np.float64)
 
 
 def edges_of(graph: Graph, pair_index: IntArray) -> tuple[IntArray, IntArray]:
@@ -109,4 +110,5 @@ def readers_of(found: Attention, level: str, row: int, pairs: IntArray) -> Float
         readers[q + row] = 1.0
     else:
         readers[q + pairs[:, row]] = 1.0
-    return readers / readers.sum()
+    shares: Floats = readers / readers.sum()
+    return shares

@@ -46,10 +46,11 @@ def analyze(
     from egt.analysis.words import summary
     from egt.artifact.artifact import find_artifact
     from egt.inference.predictor import load
+    from egt.reporting.report import ANALYSIS
     from egt.sources.source import SPLITS
 
     model = load(artifact, set=settings)
-    folder = output or find_artifact(artifact).parent / "analysis"
+    folder = output or find_artifact(artifact).parent / ANALYSIS.parent
     with Bars(shown=not json) as bars:
         found = look(model.attention(data, limit=limit or None, watch=bars), show)
     choice = choose(found.layers, layers, head, crop)
