@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,8 @@ def test_an_untrained_model_is_not_believed() -> None:
 def test_the_numbers_add_up(explanations: list[Explanation]) -> None:
     for each in explanations:
         assert each.value == pytest.approx(each.subject.graph.graph_targets[0], abs=0.5)
-        assert abs(each.gap) < 0.05
+        gradients = each.importance["gradients"]
+        assert gradients.nodes.sum() + gradients.pairs.sum() == pytest.approx(each.value - each.without, abs=0.05)
         assert each.importance["rollout"].nodes.sum() < 1  # the virtual node has its own share
         assert len(each.of_edges["gradients"]) == each.subject.graph.num_nodes - 1
 
@@ -73,6 +75,15 @@ def test_tables_and_page(explanations: list[Explanation], tmp_path: Path) -> Non
     assert kind == "node"
     assert int(name) in marked(found.subject.graph)
     assert len((tmp_path / "out" / "pairs.csv").read_text().splitlines()) == 1 + 12 * 11
+
+
+def test_gradients_that_do_not_add_up_are_not_believed(explanations: list[Explanation]) -> None:
+    first = explanations[2]
+    wrong = replace(first.importance["gradients"], gap=-0.4)
+    found = replace(first, importance={**first.importance, "gradients": wrong})
+    assert found.believed == ["rollout"]
+    assert found.verdict.endswith("do not believe gradients.")
+    assert ("nodes", "its values miss what they explain by 40% of their size") in found.doubts("gradients")
 
 
 def test_wrong_questions() -> None:

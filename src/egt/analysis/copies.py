@@ -55,6 +55,13 @@ class Question:
         """Return the same question to another model."""
         return replace(self, model=model)
 
+    def ends(self) -> tuple[float, float]:
+        """Return the answer for the graph, and for no input at all: every embedding zero."""
+        every = np.array([[1.0], [0.0]], np.float32)
+        sizes = self.sample.graph.num_nodes, self.pair_index.shape[1]
+        value, nothing = self.values(*(every.repeat(size, 1) for size in sizes)).tolist()
+        return value, nothing
+
     def values(self, nodes: Factors, pairs: Factors) -> NDArray[np.float64]:
         """Return the answer for copies whose embeddings are multiplied by factors.
 
