@@ -60,7 +60,7 @@ def explanation_page(explanation: Explanation, drawings: dict[str, str], command
     sections = [
         ("Can this be believed?", f'{_STYLE}{verdict}<div class="wide">{score}</div>{_doubts(explanation)}{_TEXT}'),
         ("What matters", f'<div class="row">{figures}</div>'),
-        ("Nodes", _tables(explanation)),
+        ("The most important parts", _tables(explanation)),
         ("Made with", f"<pre>{escape(command)}</pre>"),
     ]
     lead = f"{explanation.target}: {explanation.value:.5g} (without any input: {explanation.without:.5g})"
