@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+from torch import nn
 
-from egt.assemble import LayerClasses, PlainLayers, build_model
+from egt.assemble import LayerClasses, PlainLayers, build_layers
 from egt.batching.batch import LayoutName
 from egt.config.model import ModelConfig
 from egt.config.run import RunConfig
@@ -117,7 +118,7 @@ def on_backend(model: EGT, config: RunConfig, backend: Backend) -> EGT:
     if model.backend == backend.name:
         return model
     with torch.device("meta"):  # nothing is allocated: the parameters are there already
-        layers = build_model(config, backend=backend).layers
+        layers = nn.ModuleList(build_layers(config, backend=backend))
     given = model.layers.state_dict(keep_vars=True)
     for name, parameter in layers.named_parameters():
         parameter.requires_grad_(given[name].requires_grad)  # which loading would carry over to the given ones
