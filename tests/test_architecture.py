@@ -36,6 +36,7 @@ ORDER = [
     "reporting",
     "testing",
     "api",
+    "sklearn",
     "reproduce",
     "cli",
 ]
