@@ -32,6 +32,7 @@ ORDER = [
     "execution",
     "artifact",
     "inference",
+    "export",
     "training",
     "reporting",
     "testing",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -70,10 +70,10 @@ class Padded:
         return (start + index.i).expand(self.pair_shape), (start + index.j).expand(self.pair_shape)
 
     def to(self, device: torch.device) -> Padded:
-        return Padded(self.sizes.to(device), self.width, self.num_virtual)
+        return replace(self, sizes=self.sizes.to(device))
 
     def with_virtual(self, num_virtual: int) -> tuple[Padded, Tensor, Tensor]:
-        wide = Padded(self.sizes + num_virtual, self.width + num_virtual, num_virtual)
+        wide = replace(self, sizes=self.sizes + num_virtual, width=self.width + num_virtual, num_virtual=num_virtual)
         rows = torch.arange(wide.num_graphs * wide.width, device=self.sizes.device)
         nodes = rows.view(-1, wide.width)[:, num_virtual:].reshape(-1)
         pairs = torch.arange(wide.num_pairs, device=self.sizes.device).view(wide.pair_shape)

@@ -101,6 +101,7 @@ def app() -> App:
     egt.command("egt.cli.evaluate:evaluate", name="evaluate", help="Evaluate a trained model.")
     egt.command("egt.cli.predict:predict", name="predict", help="Predict for files or SMILES.")
     egt.command("egt.cli.embed:embed", name="embed", help="Write embeddings of graphs, nodes or pairs; find neighbors.")
+    egt.command("egt.cli.export:export", name="export", help="Export a model to ONNX, torch.export or a model hub.")
     egt.command("egt.cli.plan:plan", name="plan", help="Estimate memory and time of a run before it starts.")
     egt.command("egt.cli.data:data", name="data", help="List, describe or prepare data sets.")
     egt.command("egt.cli.presets:presets", name="presets", help="List the models of the paper, or show one.")
