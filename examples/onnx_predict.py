@@ -56,4 +56,5 @@ def predict(folder: str, smiles: list[str]) -> np.ndarray:
     return np.array(onnxruntime.InferenceSession(Path(folder) / "model.onnx").run(None, feeds)[0])
 
 
-print(predict(sys.argv[1], sys.argv[2:]))
+if __name__ == "__main__":
+    print(predict(sys.argv[1], sys.argv[2:]))

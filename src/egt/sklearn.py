@@ -217,7 +217,8 @@ class EGTClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
         """Return (n, K) the probability of each of `classes_`."""
         values = self._values(X)
         if values.shape[1] > 1:
-            return values / values.sum(axis=1, keepdims=True)  # sums of float32 are 1 only to their precision
+            chances: Floats = values / values.sum(axis=1, keepdims=True)  # sums of float32 are not exactly 1
+            return chances
         return np.concatenate([1 - values, values], axis=1)
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -104,6 +104,7 @@ def run_onnx(folder: Path, samples: list[Sample], artifact: Artifact) -> Any:
     return session.run(None, {each.name: feeds[each.name] for each in session.get_inputs()})[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(40, 3, 17, 1, 25, 2, 8), (1,), (2, 2)])
 def test_onnx_takes_any_number_of_graphs_and_nodes(exported: tuple[Artifact, Path], sizes: tuple[int, ...]) -> None:
     artifact, folder = exported
@@ -116,6 +117,7 @@ def test_onnx_takes_any_number_of_graphs_and_nodes(exported: tuple[Artifact, Pat
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_schema_says_what_is_read_and_answered(exported: tuple[Artifact, Path]) -> None:
     _, folder = exported
     assert {path.name for path in folder.iterdir()} == {"model.onnx", "model.pt2", "schema.json"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -69,10 +69,10 @@ class Padded:
         start = index.graph * self.width
         return (start + index.i).expand(self.pair_shape), (start + index.j).expand(self.pair_shape)
 
-    def to(self, device: torch.device) -> Padded:
+    def to(self, device: torch.device) -> Self:
         return replace(self, sizes=self.sizes.to(device))
 
-    def with_virtual(self, num_virtual: int) -> tuple[Padded, Tensor, Tensor]:
+    def with_virtual(self, num_virtual: int) -> tuple[Self, Tensor, Tensor]:
         wide = replace(self, sizes=self.sizes + num_virtual, width=self.width + num_virtual, num_virtual=num_virtual)
         rows = torch.arange(wide.num_graphs * wide.width, device=self.sizes.device)
         nodes = rows.view(-1, wide.width)[:, num_virtual:].reshape(-1)

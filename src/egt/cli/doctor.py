@@ -19,6 +19,8 @@ _EXTRAS = {
     "graph": ("networkx", "torch_geometric", "h5py"),
     "gen": ("skimage", "elkai"),
     "sklearn": ("sklearn",),
+    "export": ("onnx", "onnxruntime", "onnxscript"),
+    "hub": ("huggingface_hub",),
     "track": ("tensorboard",),
 }
 _DISTRIBUTIONS = {"torch_geometric": "torch-geometric", "skimage": "scikit-image", "sklearn": "scikit-learn"}

@@ -87,7 +87,7 @@ def _numbers(artifact: Artifact) -> list[tuple[str, str, float]]:
     ]
 
 
-def _metrics(artifact: Artifact) -> dict[tuple[str, str], str]:
+def _metrics(artifact: Artifact) -> dict[tuple[str, ...], str]:
     return {(split, metric): f"{value:.4g}" for split, metric, value in _numbers(artifact)}
 
 

@@ -14,7 +14,7 @@ from egt.assemble import feature_schema, preparation
 from egt.batching.batch import GraphBatch, collate
 from egt.batching.padded import Padded
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Preparation, Sample
+from egt.encodings.encoding import Array, Preparation, Sample
 from egt.export.probes import probe
 from egt.graph import UNKNOWN
 from egt.model import EGT
@@ -147,16 +147,17 @@ def tensors_of(samples: Sequence[Sample], inputs: Sequence[TensorInput]) -> tupl
 def _encoding_inputs(config: RunConfig) -> list[TensorInput]:
     """Return the inputs for encodings; how wide each is shows on a small graph."""
     sample = portable_preparation(config)(probe(config, 2, seed=0))
-    found = []
-    for encodes, rows, arrays in (
-        ("node", (GRAPHS, NODES), sample.node),
-        ("pair", (GRAPHS, NODES, NODES), sample.pair),
-    ):
-        for name, array in arrays.items():
-            dtype = "float32" if array.dtype.kind == "f" else "int64"
-            shape = (*rows, *array.shape[len(rows) - 1 :])
-            found.append(TensorInput(name, dtype, shape, f"the encoding of this name of each {encodes}", encodes))
-    return found
+    return [
+        *(_encoding_input("node", (GRAPHS, NODES), name, array) for name, array in sample.node.items()),
+        *(_encoding_input("pair", (GRAPHS, NODES, NODES), name, array) for name, array in sample.pair.items()),
+    ]
+
+
+def _encoding_input(encodes: Literal["node", "pair"], rows: tuple[str, ...], name: str, array: Array) -> TensorInput:
+    """Return the input for an encoding, of which `array` is that of one graph: (N, ...) or (N, N, ...)."""
+    dtype = "float32" if array.dtype.kind == "f" else "int64"
+    shape = (*rows, *array.shape[len(rows) - 1 :])
+    return TensorInput(name, dtype, shape, f"the encoding of this name of each {encodes}", encodes)
 
 
 def _rows(places: Tensor, width: int) -> Tensor:
