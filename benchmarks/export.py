@@ -3,7 +3,7 @@
     python -m benchmarks.export ARTIFACT DATA [--graphs 200] [--rounds 5]
 
 The model computes as `egt predict` does; onnxruntime gets the same batches, padded. Both have as many threads as torch
-has here (OMP_NUM_THREADS), and take turns. For molecules the answers of `examples/onnx_predict.py`, which makes its
+has here (OMP_NUM_THREADS), and take turns; times are those of the processor. For molecules the answers of `examples/onnx_predict.py`, which makes its
 features by numpy and RDKit alone, are compared too.
 """
 
@@ -72,13 +72,13 @@ def batches(samples: Sequence[Sample], artifact: Artifact) -> list[tuple[torch.T
 
 
 def seconds(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Measure the median time of each work; they take turns."""
+    """Measure the median processor time of each work; they take turns."""
     found: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds + 1):  # the first one warms up
         for name, work in works.items():
-            begin = time.perf_counter()
+            begin = time.process_time()
             work()
-            found[name].append(time.perf_counter() - begin)
+            found[name].append(time.process_time() - begin)
     return {name: median(times[1:]) for name, times in found.items()}
 
 
