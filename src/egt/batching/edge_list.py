@@ -1,11 +1,12 @@
-"""The edge-list layout: one row of the edge channel per existing edge and per node with itself.
+"""The edge-list layout: one row of the edge channel per existing edge, per node with itself, and per query pair.
 
-For EGT-Constrained on large sparse graphs: the cost grows with the edges, and nothing of size N^2 exists.
+For EGT-Constrained on large sparse graphs: the cost grows with the edges, and nothing of size N^2 exists. Query pairs
+of link prediction have a row that is updated and read like that of an edge, and are not attended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,12 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from egt.batching.layout import Indices
-from egt.encodings.encoding import Array
-from egt.errors import GraphError
+from egt.batching.layout import Indices, rows_where
+from egt.encodings.encoding import Array, Sample
 from egt.graph import Graph
 
-_CHUNK = 1 << 16
+_CHUNK = 1 << 14
 """How many rows are multiplied out at a time; a product over all rows at once would dwarf the channels."""
 
 
@@ -30,14 +30,24 @@ class EdgeList:
         query: (P,) row of node i in the node channel, of each pair, ascending.
         key: (P,) row of node j in the node channel, of each pair.
         num_virtual: q.
+        has_only_neighbors: whether there are no query pairs besides the edges.
     """
 
     has_all_pairs = False
 
-    def __init__(self, sizes: Sequence[int], query: Tensor, key: Tensor, num_virtual: int = 0) -> None:
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        query: Tensor,
+        key: Tensor,
+        num_virtual: int = 0,
+        *,
+        has_only_neighbors: bool = True,
+    ) -> None:
         self.sizes = tuple(sizes)
         self.query, self.key = query, key
         self.num_virtual = num_virtual
+        self.has_only_neighbors = has_only_neighbors
         self.num_graphs = len(self.sizes)
         self.num_nodes = sum(self.sizes)
         self.num_pairs = query.shape[0]
@@ -47,7 +57,7 @@ class EdgeList:
 
     @cached_property
     def _sizes(self) -> Tensor:
-        return torch.tensor(self.sizes, dtype=torch.int64, device=self.query.device)
+        return torch.tensor(self.sizes, dtype=torch.int64)
 
     @cached_property
     def _start(self) -> Tensor:
@@ -73,8 +83,14 @@ class EdgeList:
     def pair_nodes(self) -> tuple[Tensor, Tensor]:
         return self.query, self.key
 
-    def to(self, device: torch.device) -> EdgeList:
-        return EdgeList(self.sizes, self.query.to(device), self.key.to(device), self.num_virtual)
+    def moved(self, move: Callable[[Tensor], Tensor]) -> EdgeList:
+        return self._of(move(self._sizes), move(self.query), move(self.key), self.num_virtual)
+
+    def _of(self, size_tensor: Tensor, query: Tensor, key: Tensor, num_virtual: int) -> EdgeList:
+        sizes = [size - self.num_virtual + num_virtual for size in self.sizes]
+        layout = EdgeList(sizes, query, key, num_virtual, has_only_neighbors=self.has_only_neighbors)
+        layout._sizes = size_tensor
+        return layout
 
     def with_virtual(self, num_virtual: int) -> tuple[EdgeList, Tensor, Tensor]:
         """Virtual nodes attend, and are attended by, every node of their graph: 2 q N + q^2 more rows each."""
@@ -84,10 +100,10 @@ class EdgeList:
         sizes = [size + num_virtual for size in self.sizes]
         wide_start = self._start + num_virtual * torch.arange(self.num_graphs, device=device)
         virtual = (wide_start.unsqueeze(1) + torch.arange(num_virtual, device=device)).flatten()  # (B q,)
-        counts = torch.tensor(sizes, device=device).repeat_interleave(num_virtual)
-        queries = virtual.repeat_interleave(counts)  # each virtual node with every node of its graph
-        first = (counts.cumsum(0) - counts).repeat_interleave(counts)
-        keys = wide_start.repeat_interleave(num_virtual).repeat_interleave(counts)
+        counts, total = (self._sizes + num_virtual).repeat_interleave(num_virtual), num_virtual * sum(sizes)
+        queries = virtual.repeat_interleave(counts, output_size=total)  # each virtual node with all of its graph
+        first = (counts.cumsum(0) - counts).repeat_interleave(counts, output_size=total)
+        keys = wide_start.repeat_interleave(num_virtual).repeat_interleave(counts, output_size=total)
         keys = keys + torch.arange(len(queries), device=device) - first
         own = nodes.repeat_interleave(num_virtual)  # each old node with every virtual one
         its = (wide_start[node.graph].unsqueeze(1) + torch.arange(num_virtual, device=device)).flatten()
@@ -95,7 +111,8 @@ class EdgeList:
         key = torch.cat([nodes[self.key], keys, its])
         order = torch.argsort(query * (sum(sizes) + 1) + key)
         place = torch.argsort(order)
-        return EdgeList(sizes, query[order], key[order], num_virtual), nodes, place[: self.num_pairs]
+        wide = self._of(self._sizes + num_virtual, query[order], key[order], num_virtual)
+        return wide, nodes, place[: self.num_pairs]
 
     def dot(self, Q: Tensor, K: Tensor) -> Tensor:
         scores: Tensor = _PairDot.apply(Q, K, self.query, self.key)  # type: ignore[no-untyped-call]
@@ -107,8 +124,8 @@ class EdgeList:
         rows = self.query.unsqueeze(1).expand_as(logits)
         top = logits.detach().new_full((self.num_nodes, logits.shape[1]), -torch.inf)
         top = top.scatter_reduce(0, rows, logits.detach(), "amax")
-        weights = (logits - top[self.query]).exp()
-        weights = weights / self.sum_keys(weights)[self.query]
+        weights = (logits - top.index_select(0, self.query)).exp()
+        weights = weights / self.sum_keys(weights).index_select(0, self.query)
         return weights if allowed is None else weights * allowed
 
     def sum_keys(self, x: Tensor) -> Tensor:
@@ -133,7 +150,10 @@ class EdgeList:
         return h.index_copy(0, self._virtual.flatten(), rows.flatten(0, 1))
 
     def node_rows(self, h: Tensor) -> Tensor:
-        return h[self.node_indices.i >= self.num_virtual] if self.num_virtual else h
+        if not self.num_virtual:
+            return h
+        own = self.node_indices.i >= self.num_virtual
+        return h[rows_where(own, self.num_nodes - self.num_graphs * self.num_virtual)]
 
 
 def _chunks(count: int) -> list[slice]:
@@ -148,7 +168,7 @@ class _PairDot(torch.autograd.Function):
         ctx.save_for_backward(Q, K, query, key)
         x = Q.new_empty(len(query), Q.shape[1])
         for rows in _chunks(len(query)):
-            torch.sum(Q[query[rows]] * K[key[rows]], dim=-1, out=x[rows])
+            torch.sum(Q.index_select(0, query[rows]) * K.index_select(0, key[rows]), dim=-1, out=x[rows])
         return x
 
     @staticmethod
@@ -158,8 +178,8 @@ class _PairDot(torch.autograd.Function):
         dQ, dK = torch.zeros_like(Q), torch.zeros_like(K)
         for rows in _chunks(len(query)):
             weight = dx[rows].unsqueeze(-1)
-            dQ.index_add_(0, query[rows], weight * K[key[rows]])
-            dK.index_add_(0, key[rows], weight * Q[query[rows]])
+            dQ.index_add_(0, query[rows], weight * K.index_select(0, key[rows]))
+            dK.index_add_(0, key[rows], weight * Q.index_select(0, query[rows]))
         return dQ, dK, None, None
 
 
@@ -171,7 +191,7 @@ class _PairSum(torch.autograd.Function):
         ctx.save_for_backward(A, V, query, key)
         out = torch.zeros_like(V)
         for rows in _chunks(len(query)):
-            out.index_add_(0, query[rows], A[rows].unsqueeze(-1) * V[key[rows]])
+            out.index_add_(0, query[rows], A[rows].unsqueeze(-1) * V.index_select(0, key[rows]))
         return out
 
     @staticmethod
@@ -180,24 +200,26 @@ class _PairSum(torch.autograd.Function):
         A, V, query, key = ctx.saved_tensors
         dA, dV = torch.empty_like(A), torch.zeros_like(V)
         for rows in _chunks(len(query)):
-            upstream = dout[query[rows]]
-            torch.sum(upstream * V[key[rows]], dim=-1, out=dA[rows])
+            upstream = dout.index_select(0, query[rows])
+            torch.sum(upstream * V.index_select(0, key[rows]), dim=-1, out=dA[rows])
             dV.index_add_(0, key[rows], A[rows].unsqueeze(-1) * upstream)
         return dA, dV, None, None
 
 
 class EdgeListArrangement:
-    """One row per edge and per node with itself; distances need no search, other pair encodings have no place."""
+    """One row for each of the `Graph.listed_pairs`."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
         sizes = [graph.num_nodes for graph in graphs]
-        self.graphs = graphs
         self.total = sum(sizes)
         self.start = np.cumsum(sizes) - sizes
-        own = np.arange(self.total) * (self.total + 1)
-        self.codes = np.unique(np.concatenate([own, *(self._codes(g.edge_index, k) for k, g in enumerate(graphs))]))
-        query, key = self.codes // self.total, self.codes % self.total
-        self.layout = EdgeList(sizes, torch.from_numpy(query), torch.from_numpy(key))
+        self.listed = [graph.listed_pairs for graph in graphs]
+        self.codes = np.concatenate([self._codes(pairs, k) for k, pairs in enumerate(self.listed)])
+        query, key = (torch.from_numpy(ends) for ends in np.divmod(self.codes, self.total))
+        neighbors = sum(
+            graph.num_nodes + np.count_nonzero(graph.edge_index[0] != graph.edge_index[1]) for graph in graphs
+        )
+        self.layout = EdgeList(sizes, query, key, has_only_neighbors=len(self.codes) == neighbors)
 
     def _codes(self, index: Array, k: int) -> Array:
         codes: Array = (self.start[k] + index[0]) * self.total + self.start[k] + index[1]
@@ -207,17 +229,14 @@ class EdgeListArrangement:
         """See `Arrangement`."""
         return torch.from_numpy(np.concatenate(arrays))
 
-    def pairs(self, encodings: Sequence[Mapping[str, Array]]) -> dict[str, Tensor]:
-        """See `Arrangement`."""
-        return {"distance": (self.layout.query != self.layout.key).to(torch.uint8)}
+    def pairs(self, samples: Sequence[Sample]) -> dict[str, Tensor]:
+        """See `Arrangement`; of a sample that was prepared for all pairs the listed ones are taken."""
+        rows = [
+            dict(sample.listed) | {name: array[tuple(pairs)] for name, array in sample.pair.items()}
+            for sample, pairs in zip(samples, self.listed, strict=True)
+        ]
+        return {name: torch.from_numpy(np.concatenate([arrays[name] for arrays in rows])) for name in rows[0]}
 
     def rows(self, index: Array, k: int) -> Array:
         """See `Arrangement`."""
-        codes = self._codes(index, k)
-        rows = np.searchsorted(self.codes, codes)
-        if len(codes) and not np.array_equal(self.codes[np.minimum(rows, len(self.codes) - 1)], codes):
-            raise GraphError(
-                f"graph {self.graphs[k].id!r}: asks about a pair that is not an edge; the edge-list layout holds only "
-                "existing edges, use the packed or padded layout for link prediction"
-            )
-        return rows
+        return np.searchsorted(self.codes, self._codes(index, k))

@@ -7,7 +7,7 @@ In shapes, `nodes...` and `pairs...` stand for the leading axes of the layout: `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from egt.encodings.encoding import Array
+from egt.encodings.encoding import Array, Sample
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +41,10 @@ class Layout(Protocol):
     @property
     def has_all_pairs(self) -> bool:
         """Whether there is a row for every pair of nodes, and not only for edges."""
+
+    @property
+    def has_only_neighbors(self) -> bool:
+        """Whether every row is an edge, or a node with itself."""
 
     @property
     def num_pairs(self) -> int:
@@ -70,8 +74,8 @@ class Layout(Protocol):
     def pair_nodes(self) -> tuple[Tensor, Tensor]:
         """The flat rows of nodes i and j in the node channel, each (pairs...)."""
 
-    def to(self, device: torch.device) -> Self:
-        """Return the same layout with its indices on another device."""
+    def moved(self, move: Callable[[Tensor], Tensor]) -> Self:
+        """Return the same layout with its indices where `move` brings them."""
 
     def with_virtual(self, num_virtual: int) -> tuple[Self, Tensor, Tensor]:
         """Return the layout with virtual nodes in front of each graph, and where the old rows go.
@@ -119,6 +123,13 @@ def masked_softmax(logits: Tensor, allowed: Tensor | None, dim: int) -> Tensor:
     return logits.masked_fill(~allowed, torch.finfo(logits.dtype).min).softmax(dim) * allowed
 
 
+def rows_where(mask: Tensor, count: int) -> Tensor:
+    """(count,) the places where a flat mask holds. With their number known, the host need not wait as for `nonzero`."""
+    rows = torch.arange(len(mask), device=mask.device)
+    place = torch.where(mask, mask.cumsum(0) - 1, count)  # what does not hold goes behind the end
+    return rows.new_empty(count + 1).scatter_(0, place, rows)[:count]
+
+
 class Arrangement(Protocol):
     """Places for the nodes and pairs of a list of graphs."""
 
@@ -129,8 +140,8 @@ class Arrangement(Protocol):
     def nodes(self, arrays: Sequence[Array], fill: int) -> Tensor:
         """Arrays (N, ...) of all graphs as (nodes..., ...); padding holds `fill`."""
 
-    def pairs(self, encodings: Sequence[Mapping[str, Array]]) -> dict[str, Tensor]:
-        """Arrays (N, N, ...) of all graphs, by name, as (pairs..., ...)."""
+    def pairs(self, samples: Sequence[Sample]) -> dict[str, Tensor]:
+        """Return the encodings of the pairs of all graphs, by name, as (pairs..., ...)."""
 
     def rows(self, index: Array, k: int) -> Array:
         """Return where the pairs `index` (2, R) of graph k stand in the flat edge channel."""

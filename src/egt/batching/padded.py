@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from egt.batching.layout import DenseArrangement, Indices, masked_softmax
-from egt.encodings.encoding import Array
+from egt.batching.layout import DenseArrangement, Indices, masked_softmax, rows_where
+from egt.encodings.encoding import Array, Sample
 from egt.graph import Graph
 
 
@@ -24,12 +24,15 @@ class Padded:
         sizes: (B,) nodes of each graph, virtual ones included.
         width: N, at least the largest size.
         num_virtual: q.
+        num_nodes: of all graphs without virtual ones, if it is known on the host.
     """
 
     sizes: Tensor
     width: int
     num_virtual: int = 0
+    num_nodes: int | None = None
     has_all_pairs: ClassVar[bool] = True
+    has_only_neighbors: ClassVar[bool] = False
 
     @property
     def num_graphs(self) -> int:
@@ -69,8 +72,8 @@ class Padded:
         start = index.graph * self.width
         return (start + index.i).expand(self.pair_shape), (start + index.j).expand(self.pair_shape)
 
-    def to(self, device: torch.device) -> Self:
-        return replace(self, sizes=self.sizes.to(device))
+    def moved(self, move: Callable[[Tensor], Tensor]) -> Self:
+        return replace(self, sizes=move(self.sizes))
 
     def with_virtual(self, num_virtual: int) -> tuple[Self, Tensor, Tensor]:
         wide = replace(self, sizes=self.sizes + num_virtual, width=self.width + num_virtual, num_virtual=num_virtual)
@@ -106,7 +109,8 @@ class Padded:
         return torch.cat([rows, h[:, self.num_virtual :]], dim=1)
 
     def node_rows(self, h: Tensor) -> Tensor:
-        return h[:, self.num_virtual :][self.real_nodes[:, self.num_virtual :]]
+        own = (self.real_nodes & (self.node_indices.i >= self.num_virtual)).flatten()
+        return h.flatten(0, 1)[rows_where(own, int(own.sum()) if self.num_nodes is None else self.num_nodes)]
 
 
 class PaddedArrangement(DenseArrangement):
@@ -116,7 +120,7 @@ class PaddedArrangement(DenseArrangement):
         sizes = np.array([graph.num_nodes for graph in graphs])
         self.width = int(sizes.max())
         super().__init__(np.full_like(sizes, self.width))
-        self.layout = Padded(torch.from_numpy(sizes), self.width)
+        self.layout = Padded(torch.from_numpy(sizes), self.width, num_nodes=int(sizes.sum()))
 
     def nodes(self, arrays: Sequence[Array], fill: int) -> Tensor:
         """See `Arrangement`."""
@@ -125,8 +129,9 @@ class PaddedArrangement(DenseArrangement):
             out[k, : len(array)] = array
         return torch.from_numpy(out)
 
-    def pairs(self, encodings: Sequence[Mapping[str, Array]]) -> dict[str, Tensor]:
+    def pairs(self, samples: Sequence[Sample]) -> dict[str, Tensor]:
         """See `Arrangement`."""
+        encodings = [sample.pair for sample in samples]
         found = {}
         for name, first in encodings[0].items():
             out = np.zeros((len(encodings), self.width, self.width, *first.shape[2:]), first.dtype)

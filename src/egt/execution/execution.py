@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+from torch import nn
 
-from egt.assemble import LayerClasses, PlainLayers, build_model
+from egt.assemble import LayerClasses, PlainLayers, build_layers
 from egt.batching.batch import LayoutName
 from egt.config.model import ModelConfig
 from egt.config.run import RunConfig
@@ -87,8 +88,11 @@ class CpuKernel:
         return 4.0 * (2 if len(model.pair_inputs) == 1 else 3) * model.edge_width + _input_bytes(model)
 
     def bytes_per_node(self, model: ModelConfig) -> float:
-        """Count the channel, Q|K|V, what the heads gather and the next channel."""
-        return 4.0 * 6 * model.node_width
+        """Count the channel, Q|K|V, what the heads gather (of edges too) and the next channel."""
+        d_e, heads = model.edge_width, model.num_heads
+        gathered = {"none": 0, "sliced": d_e + heads, "full": heads * (d_e + 1)}[model.edge_values]
+        ends = 4 * d_e if model.edges.kind == "outer_sum" else 0
+        return 4.0 * (6 * model.node_width + gathered + ends)
 
 
 def _input_bytes(model: ModelConfig) -> float:
@@ -114,7 +118,7 @@ def on_backend(model: EGT, config: RunConfig, backend: Backend) -> EGT:
     if model.backend == backend.name:
         return model
     with torch.device("meta"):  # nothing is allocated: the parameters are there already
-        layers = build_model(config, backend=backend).layers
+        layers = nn.ModuleList(build_layers(config, backend=backend))
     given = model.layers.state_dict(keep_vars=True)
     for name, parameter in layers.named_parameters():
         parameter.requires_grad_(given[name].requires_grad)  # which loading would carry over to the given ones
@@ -134,7 +138,8 @@ def on_backend(model: EGT, config: RunConfig, backend: Backend) -> EGT:
 
 log = logging.getLogger(__name__)
 
-_DTYPES = {"32": torch.float32, "bf16": torch.bfloat16, "16": torch.float16}
+DTYPES = {"32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "16": torch.float16}
+"""Of the work inside the layers, by `trainer.precision`."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +169,7 @@ def execution(config: RunConfig, device: torch.device | str = "cpu", *, training
     """
     device = torch.device(device)
     compiled = training and config.trainer.compile
-    dtype = _DTYPES[config.trainer.precision] if training else torch.float32
+    dtype = DTYPES[config.trainer.precision] if training else torch.float32
     layout: LayoutName = "packed" if device.type == "cpu" and not compiled else "padded"
     if config.data.layout != "auto":
         layout = config.data.layout

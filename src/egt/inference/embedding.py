@@ -121,32 +121,32 @@ def _encoded(
 def _nodes(x: Channels) -> list[FloatRows]:
     """(N, d_h) of each graph."""
     layout = x.layout
-    graph, i = _flat(layout.node_indices.graph, layout.node_indices.i, like=x.h)
+    graph, i = flat_indices(layout.node_indices.graph, layout.node_indices.i, like=x.h)
     real = i >= layout.num_virtual
     if layout.real_nodes is not None:
         real &= layout.real_nodes.flatten()
-    return _of_each(x.h.flatten(0, -2)[real], graph[real], layout.num_graphs)
+    return of_each(x.h.flatten(0, -2)[real], graph[real], layout.num_graphs)
 
 
 def _pairs(x: Channels) -> list[Rows]:
     """(P, d_e) and (2, P) of each graph."""
     layout, q = x.layout, x.layout.num_virtual
     at = layout.pair_indices
-    graph, i, j = _flat(at.graph, at.i, at.j, like=x.e)
+    graph, i, j = flat_indices(at.graph, at.i, at.j, like=x.e)
     real = (i >= q) & (j >= q)
     if layout.real_pairs is not None:
         real &= layout.real_pairs.flatten()
-    rows = _of_each(x.e.flatten(0, -2)[real], graph[real], layout.num_graphs)
-    index = _of_each(torch.stack([i[real], j[real]], dim=1) - q, graph[real], layout.num_graphs)
+    rows = of_each(x.e.flatten(0, -2)[real], graph[real], layout.num_graphs)
+    index = of_each(torch.stack([i[real], j[real]], dim=1) - q, graph[real], layout.num_graphs)
     return [(row, pairs.T) for row, pairs in zip(rows, index, strict=True)]
 
 
-def _flat(*indices: Tensor, like: Tensor) -> list[Tensor]:
+def flat_indices(*indices: Tensor, like: Tensor) -> list[Tensor]:
     """Return indices that broadcast to the rows of a channel, one for each row."""
     return [index.expand(like.shape[:-1]).flatten() for index in indices]
 
 
-def _of_each(rows: Tensor, graph: Tensor, num_graphs: int) -> list[NDArray[Any]]:
+def of_each(rows: Tensor, graph: Tensor, num_graphs: int) -> list[NDArray[Any]]:
     """Return the rows of each graph; they are in the order of the graphs."""
     counts = torch.bincount(graph, minlength=num_graphs).tolist()
     return [part.cpu().numpy() for part in rows.split(counts)]

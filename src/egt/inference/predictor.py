@@ -25,6 +25,7 @@ from egt.execution.execution import execution, on_backend
 from egt.execution.memory import too_large
 from egt.execution.processes import ALONE, Processes, device_of
 from egt.graph import Graph, IntArray, Level
+from egt.inference.attention import Attention, attentions
 from egt.inference.embedding import Embedding, embeddings
 from egt.inference.evaluation import Evaluation, evaluate
 from egt.inference.forward import forward, rows_per_graph, split_rows
@@ -33,6 +34,7 @@ from egt.inference.run_data import open_new, open_source, prepare_split, reading
 from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.formats.tables import molecule_blocks
 from egt.sources.custom.opening import open_custom, with_columns
+from egt.sources.share import FirstRows
 from egt.sources.source import ALL, SPLITS, Progress, Source
 from egt.tasks.task import TargetScale
 
@@ -175,6 +177,33 @@ class Predictor:
             have = set(part.rows)
             found += [next(made) if row in have else None for row in rows_of(part)]
         return found
+
+    def attention(
+        self, data: Any, *, limit: int | None = None, watch: Progress | None = None
+    ) -> Iterator[Attention | None]:
+        """Yield what the model looks at in each graph: see `Attention`. Whatever backend predicts, the plain one tells.
+
+        Args:
+            data: as for `predict`, or the name of a split of the data that the model was trained on.
+            limit: end after this many rows; None for all.
+            watch: is told how far the work is.
+
+        Yields:
+            One per row of the input, in order, None where a row could not be read; a few are in memory at a time.
+        """
+        with reading(watch):
+            known = isinstance(data, str) and data in SPLITS
+            source = open_source(self.config) if known else open_new(self.config, data, self.overrides)
+        part = source if limit is None else FirstRows(source, limit)
+        total, done = len(part.records(data if known else ALL)), 0
+        for prepared in prepare_in_memory(part, data if known else ALL, preparation(self.config), progress=watch):
+            found = attentions(self.model, self.config, prepared.samples)
+            have = set(prepared.rows)
+            for row in rows_of(prepared):
+                yield next(found) if row in have else None
+                done += 1
+                if watch is not None:
+                    watch("looking", done, total)
 
     def _predict(
         self,
