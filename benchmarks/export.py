@@ -2,9 +2,9 @@
 
     python -m benchmarks.export ARTIFACT DATA [--graphs 200] [--rounds 5]
 
-The model computes as `egt predict` does; onnxruntime gets the same batches, padded. Both have as many threads as torch
-has here (OMP_NUM_THREADS), and take turns; times are those of the processor. For molecules the answers of `examples/onnx_predict.py`, which makes its
-features by numpy and RDKit alone, are compared too.
+The model computes as `egt predict` does; onnxruntime gets the same graphs, padded, in batches of like size. Both have
+as many threads as torch has here (OMP_NUM_THREADS), and take turns; times are those of the processor. For molecules the
+answers of `examples/onnx_predict.py`, which makes its features by numpy and RDKit alone, are compared too.
 """
 
 from __future__ import annotations
