@@ -32,11 +32,13 @@ ORDER = [
     "execution",
     "artifact",
     "inference",
+    "export",
     "training",
     "reporting",
     "analysis",
     "testing",
     "api",
+    "sklearn",
     "reproduce",
     "cli",
 ]

@@ -77,18 +77,12 @@ class EGT(nn.Module):
         self.reads_only_virtual_nodes = reads_only_virtual_nodes
         self.backend = backend
 
-    def encode(self, batch: GraphBatch) -> Channels:
-        """Return the channels after the last layer: all rows, the same on every backend and layout."""
-        return self._encode(batch, only_virtual_rows=False)
-
-    def _encode(self, batch: GraphBatch, *, only_virtual_rows: bool) -> Channels:
+    def encode(self, batch: GraphBatch, num_layers: int | None = None) -> Channels:
+        """Return the channels after all layers, or the first few: all rows, the same on every backend and layout."""
         x = self.readout.prepare(self.embed(batch))
-        *first, last = self.layers
-        for layer in first:
+        for layer in list(self.layers)[:num_layers]:
             x = x.updated(*self.run_layer(layer, x))
-        if only_virtual_rows:
-            x = replace(x, context=replace(x.context, only_virtual_rows=True))
-        return x.updated(*self.run_layer(last, x))
+        return x
 
     def read(self, x: Channels) -> Tensor:
         """Return the prediction from the final channels: (B, outputs), (M, outputs) or (R, outputs)."""
@@ -100,7 +94,10 @@ class EGT(nn.Module):
 
         The last layer is told where only virtual nodes are read: a backend may spare it most of its work.
         """
-        return self.read(self._encode(batch, only_virtual_rows=self.reads_only_virtual_nodes))
+        x = self.encode(batch, len(self.layers) - 1)
+        if self.reads_only_virtual_nodes:
+            x = replace(x, context=replace(x.context, only_virtual_rows=True))
+        return self.read(x.updated(*self.run_layer(self.layers[-1], x)))
 
     def fit(self, samples: Sequence[Sample]) -> None:
         """Let those parts that need facts about the training graphs take them; called once, before training."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from egt.artifact.artifact import save_artifact
-from egt.cli.predict import _grouped
+from egt.cli.predict import grouped
 from tests.cli.runs import egt, read_csv, write_jsonl
 from tests.inference.test_predictor import make
 
@@ -45,4 +45,4 @@ def test_a_file_that_is_not_there_is_not_taken_for_a_molecule(
 
 
 def test_a_smiles_longer_than_any_file_name_is_a_smiles() -> None:
-    assert _grouped(["C" * 260, "CCO"]) == [["C" * 260, "CCO"]]
+    assert grouped(["C" * 260, "CCO"]) == [["C" * 260, "CCO"]]

@@ -31,6 +31,8 @@ from egt.model import EGT
 
 FORMAT = 1
 WEIGHTS, CONFIG, CARD = "weights.safetensors", "config.yaml", "card.json"
+HUB = "hf://"
+"""How the address of an artifact on a hub begins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +104,11 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
 
 
 def find_artifact(path: str | Path) -> Path:
-    """Find the folder of an artifact: the given one, the one in a run folder, or the package's of this name."""
+    """Find the folder of an artifact: a hub's, the given one, that in a run folder, or the package's of this name."""
+    if str(path).startswith(HUB):
+        from egt.artifact.hub import fetch
+
+        return fetch(str(path), (WEIGHTS, CONFIG, CARD))
     given = Path(path)
     for place in (given, given / "artifact"):
         if exists(place / CARD):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -72,11 +72,11 @@ class Padded:
         start = index.graph * self.width
         return (start + index.i).expand(self.pair_shape), (start + index.j).expand(self.pair_shape)
 
-    def moved(self, move: Callable[[Tensor], Tensor]) -> Padded:
-        return Padded(move(self.sizes), self.width, self.num_virtual, self.num_nodes)
+    def moved(self, move: Callable[[Tensor], Tensor]) -> Self:
+        return replace(self, sizes=move(self.sizes))
 
-    def with_virtual(self, num_virtual: int) -> tuple[Padded, Tensor, Tensor]:
-        wide = Padded(self.sizes + num_virtual, self.width + num_virtual, num_virtual, self.num_nodes)
+    def with_virtual(self, num_virtual: int) -> tuple[Self, Tensor, Tensor]:
+        wide = replace(self, sizes=self.sizes + num_virtual, width=self.width + num_virtual, num_virtual=num_virtual)
         rows = torch.arange(wide.num_graphs * wide.width, device=self.sizes.device)
         nodes = rows.view(-1, wide.width)[:, num_virtual:].reshape(-1)
         pairs = torch.arange(wide.num_pairs, device=self.sizes.device).view(wide.pair_shape)

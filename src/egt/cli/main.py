@@ -100,6 +100,8 @@ def app() -> App:
     egt.command("egt.cli.train:train", name="train", help="Train a preset, a run.yaml or your own data.")
     egt.command("egt.cli.evaluate:evaluate", name="evaluate", help="Evaluate a trained model.")
     egt.command("egt.cli.predict:predict", name="predict", help="Predict for files or SMILES.")
+    egt.command("egt.cli.embed:embed", name="embed", help="Write embeddings of graphs, nodes or pairs; find neighbors.")
+    egt.command("egt.cli.export:export", name="export", help="Export a model to ONNX, torch.export or a model hub.")
     egt.command("egt.cli.analyze:analyze", name="analyze", help="Show what a model looks at.")
     egt.command("egt.cli.explain:explain", name="explain", help="Explain one prediction.")
     egt.command("egt.cli.plan:plan", name="plan", help="Estimate memory and time of a run before it starts.")

@@ -60,7 +60,7 @@ def predict(
     if bool(inputs) == (split is not None):
         raise DataError("give either inputs (files or SMILES) or --split")
     if output is not None:
-        _check_writable(output)
+        check_writable(output)
     processes = join_processes()
     model = load(artifact, processes=processes, set=with_smiles(settings, smiles))
     table = _large_table(inputs, output, resume)
@@ -93,7 +93,7 @@ def _stream(model: Predictor, table: Path, output: Path, keep: Sequence[str], re
 
     first = not model.processes.rank
     with Bars(shown=not json and first) as bars:
-        written = predict_to_file(model, table, output, keep=keep, resume=resume, watch=_about(bars, str(table)))
+        written = predict_to_file(model, table, output, keep=keep, resume=resume, watch=about(bars, str(table)))
     if first and json:
         counts = {"rows": written.rows, "errors": written.errors, "warnings": written.warnings}
         print_json({**counts, "rows_before": written.before, "output": str(output)})
@@ -103,16 +103,16 @@ def _stream(model: Predictor, table: Path, output: Path, keep: Sequence[str], re
 
 
 def _each(model: Predictor, inputs: Iterable[str], keep: Sequence[str], bars: Bars) -> Iterator[Predictions]:
-    for data in _grouped(inputs):
-        yield model.predict(data, keep=keep, watch=_about(bars, data if isinstance(data, str) else "SMILES"))
+    for data in grouped(inputs):
+        yield model.predict(data, keep=keep, watch=about(bars, data if isinstance(data, str) else "SMILES"))
 
 
-def _about(bars: Bars, name: str) -> Progress:
+def about(bars: Bars, name: str) -> Progress:
     """Bars that name the input as well."""
     return lambda stage, done, total: bars(f"{stage} {name}", done, total)
 
 
-def _grouped(inputs: Iterable[str]) -> list[str | list[str]]:
+def grouped(inputs: Iterable[str]) -> list[str | list[str]]:
     """Files, and SMILES that follow each other as one input."""
     groups: list[str | list[str]] = []
     for text in inputs:
@@ -125,7 +125,7 @@ def _grouped(inputs: Iterable[str]) -> list[str | list[str]]:
     return groups
 
 
-def _check_writable(output: Path) -> None:
+def check_writable(output: Path) -> None:
     """Find out before the work whether its result can be written."""
     try:
         if not output.parent.is_dir():

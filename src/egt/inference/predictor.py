@@ -104,14 +104,20 @@ class Predictor:
             keep: as for `predict`.
             watch: is told how far the work on a part is.
         """
+        for first_row, source in self.open_blocks(path, rows=rows, skip=skip):
+            yield self._predict(source, ALL, watch, keep=keep)[max(skip - first_row, 0) :]
+
+    def open_blocks(self, path: Path, *, rows: int = ROWS_AT_ONCE, skip: int = 0) -> Iterator[tuple[int, CustomSource]]:
+        """Yield the parts of a text file of molecules, each with its first row; those before row `skip` are left out.
+
+        Arguments as for `predict_blocks`.
+        """
         schema = reading_schema(self.config)
         for number, raw in enumerate(molecule_blocks(path, rows)):
             if number == 0:
                 schema = with_columns(raw, schema, self.overrides or {})
-            if raw.first_row + raw.num_rows <= skip:
-                continue
-            found = self._predict(open_custom(raw, schema=schema), ALL, watch, keep=keep)
-            yield found[max(skip - raw.first_row, 0) :]
+            if raw.first_row + raw.num_rows > skip:
+                yield raw.first_row, open_custom(raw, schema=schema)
 
     def predict_split(
         self, split: str, data: Any = None, *, keep: Sequence[str] = (), watch: Progress | None = None
@@ -152,11 +158,12 @@ class Predictor:
         store = prepare_split(self.config, source, split, progress=watch)
         return evaluate(self.model, self.task, self.config, store, watch, self.processes)
 
-    def encode(self, data: Any, *, watch: Progress | None = None) -> list[Embedding | None]:
+    def encode(self, data: Any, *, layer: int | None = None, watch: Progress | None = None) -> list[Embedding | None]:
         """Return what the model makes of each graph of new data before its head: see `Embedding`.
 
         Args:
             data: as for `predict`.
+            layer: after how many layers, 0 for what enters the first; by default after the last one.
             watch: is told how far the work is.
 
         Returns:
@@ -166,9 +173,9 @@ class Predictor:
             source = open_new(self.config, data, self.overrides)
         found: list[Embedding | None] = []
         for part in prepare_in_memory(source, ALL, preparation(self.config), progress=watch):
-            made = iter(embeddings(self.model, self.config, part.samples))
+            made = iter(embeddings(self.model, self.config, part.samples, layer))
             have = set(part.rows)
-            found += [next(made) if row in have else None for row in _rows(part)]
+            found += [next(made) if row in have else None for row in rows_of(part)]
         return found
 
     def attention(
@@ -192,7 +199,7 @@ class Predictor:
         for prepared in prepare_in_memory(part, data if known else ALL, preparation(self.config), progress=watch):
             found = attentions(self.model, self.config, prepared.samples)
             have = set(prepared.rows)
-            for row in _rows(prepared):
+            for row in rows_of(prepared):
                 yield next(found) if row in have else None
                 done += 1
                 if watch is not None:
@@ -208,14 +215,14 @@ class Predictor:
         with_truth: bool = False,
     ) -> Predictions:
         total, done = len(source.records(split)), 0
-        beside = _Beside(source, keep, self.task.level if with_truth else None)
+        beside = Beside(source, keep, self.task.level if with_truth else None)
         predictions: list[Prediction] = []
         for part in prepare_in_memory(source, split, preparation(self.config), progress=watch):
             told = None if watch is None else _counting(watch, done, total)
             answers = dict(zip(part.rows, self._answers(part.samples, told), strict=True))
             graphs = {row: sample.graph for row, sample in zip(part.rows, part.samples, strict=True)}
             problems = {problem.row: problem for problem in part.problems}
-            for row in _rows(part):
+            for row in rows_of(part):
                 values, pairs, error = None, None, ""
                 if row not in answers:
                     error = problems[row].error
@@ -233,10 +240,7 @@ class Predictor:
     def _answers(self, samples: Sequence[Sample], progress: Progress | None) -> list[Answer]:
         """For each graph its values and pairs, or the reason why there are none."""
         level = self.task.level
-        sizes = [sample.graph.num_nodes for sample in samples]
-        reasons: dict[int, str] = {}
-        if too_large(self.config, max(sizes, default=0), self.device):
-            reasons = {k: why for k, size in enumerate(sizes) if (why := too_large(self.config, size, self.device))}
+        reasons = self.refused(samples)
         answers: list[Any] = [reasons.get(k) for k in range(len(samples))]
         fitting = np.array([k for k in range(len(samples)) if k not in reasons], dtype=np.int64)
         kept = [samples[k] for k in fitting.tolist()]
@@ -246,6 +250,13 @@ class Predictor:
                 answers[k] = (part, _pairs(samples[k].graph) if level == "edge" else None)
         parts_of_all = self.processes.gather(answers)
         return [next(found for found in row if found is not None) for row in zip(*parts_of_all, strict=True)]
+
+    def refused(self, samples: Sequence[Sample]) -> dict[int, str]:
+        """Return the numbers of the graphs that do not fit into memory, each with the reason."""
+        sizes = [sample.graph.num_nodes for sample in samples]
+        if not too_large(self.config, max(sizes, default=0), self.device):
+            return {}
+        return {k: why for k, size in enumerate(sizes) if (why := too_large(self.config, size, self.device))}
 
     def _check_same_data(self, source: Source) -> None:
         """Warn if the data has changed since; of custom data, whose reading the configuration keeps, its files tell."""
@@ -258,7 +269,7 @@ class Predictor:
             log.warning("the data is not what this model was trained on: its content or the reading of it has changed")
 
 
-class _Beside:
+class Beside:
     """What stands beside the answer for a row: the molecule, the names of nodes, kept columns, labels.
 
     Args:
@@ -346,7 +357,7 @@ def _counting(watch: Progress, before: int, total: int) -> Progress:
     return lambda stage, done, _: watch(stage, before + done, total)
 
 
-def _rows(part: Prepared) -> list[int]:
+def rows_of(part: Prepared) -> list[int]:
     """Return the rows of some records in order; each has either a graph or an error."""
     rows = sorted({*part.rows, *(problem.row for problem in part.problems)})
     if len(rows) != part.num_records:

@@ -321,13 +321,21 @@ def sum_known(loss: Callable[[Tensor, Tensor], Tensor], prediction: Tensor, targ
     return torch.where(known, loss(prediction, target.nan_to_num()), 0.0).sum()
 
 
-@cache
 def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
-    """Return numbers as a tensor, which travels to its device once."""
+    """Return numbers as a tensor, which travels to its device once; while a model is traced, a new one each time."""
+    import torch
+
+    return _tensor(values, device) if torch.compiler.is_compiling() else _kept(values, device)
+
+
+def _tensor(values: tuple[float, ...], device: torch.device) -> Tensor:
     import torch
 
     with torch.inference_mode(False):  # whoever asks first, training may use it too
         return torch.tensor(values, device=device)
+
+
+_kept = cache(_tensor)
 
 
 def number(value: np.float32) -> float:
