@@ -1,0 +1,103 @@
+"""Where the nodes of a graph stand on the page and what is written on them; the page draws them itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.graph import Graph
+from egt.reporting.charts import spring_positions
+
+_LENGTH = 1.5
+"""Of a bond; graphs are drawn in the same unit."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A graph to draw.
+
+    Fields:
+        x, y: (N,) places, y downwards.
+        labels: (N,) what is written on a node; "" for a carbon atom.
+        names: (N,) what a node is called.
+        edges: (i, j, order) for each edge, i < j; the order of a bond, 1 for other edges.
+    """
+
+    x: list[float]
+    y: list[float]
+    labels: list[str]
+    names: list[str]
+    edges: list[tuple[int, int, float]]
+
+
+def draw(graph: Graph, smiles: str | None, names: Sequence[str], vocabulary: Sequence[str] = ()) -> Drawing:
+    """Place the nodes of a graph: a molecule as chemists draw it, any other graph by springs.
+
+    Args:
+        graph: the graph.
+        smiles: of a molecule.
+        names: what the data calls the nodes; empty where they are numbered.
+        vocabulary: what the first category of a node means; empty if nobody knows.
+    """
+    if smiles is not None:
+        return _molecule(smiles)
+    places = spring_positions(graph) * _LENGTH * max(graph.num_nodes, 2) ** 0.5
+    low, high = np.unique(np.sort(graph.edge_index, axis=0), axis=1)
+    edges = [(i, j, 1.0) for i, j in zip(low.tolist(), high.tolist(), strict=True) if i != j]
+    labels = _labels(graph, names, vocabulary)
+    called = list(names) or [f"{label}{k}" if vocabulary else str(k) for k, label in enumerate(labels)]
+    return Drawing(*_rounded(places), labels, called, edges)
+
+
+def _labels(graph: Graph, names: Sequence[str], vocabulary: Sequence[str]) -> list[str]:
+    if vocabulary and graph.node_categories.shape[1] == 1:
+        return [vocabulary[k] if k < len(vocabulary) else "?" for k in graph.node_categories[:, 0].tolist()]
+    return list(names) or [str(k) for k in range(graph.num_nodes)]
+
+
+def _molecule(smiles: str) -> Drawing:
+    from rdkit.Chem import rdDepictor
+
+    from egt.sources.molecules import parse_smiles
+
+    [(molecule, _)] = parse_smiles([smiles])
+    rdDepictor.Compute2DCoords(molecule)
+    places = molecule.GetConformer().GetPositions()[:, :2] * [1, -1]
+    atoms = list(molecule.GetAtoms())
+    names = [f"{atom.GetSymbol()}{atom.GetIdx()}" for atom in atoms]
+    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), order) for bond, order in _bonds(molecule)]
+    edges = [(min(i, j), max(i, j), order) for i, j, order in bonds]
+    return Drawing(*_rounded(places), [_atom_label(atom) for atom in atoms], names, edges)
+
+
+def _bonds(molecule: Any) -> list[tuple[Any, float]]:
+    """Return the bonds with their order: 1, 2, 3, or 1.5 in a ring that has no such form."""
+    from rdkit import Chem
+
+    drawn = Chem.Mol(molecule)
+    with Chem.rdBase.BlockLogs():
+        try:
+            Chem.Kekulize(drawn)
+        except Chem.KekulizeException:
+            drawn = molecule
+    return [(bond, bond.GetBondTypeAsDouble()) for bond in drawn.GetBonds()]
+
+
+def _atom_label(atom: Any) -> str:
+    """Return the element with its hydrogens and charge; a plain carbon has none."""
+    charge = atom.GetFormalCharge()
+    if atom.GetSymbol() == "C" and not charge and atom.GetDegree():
+        return ""
+    hydrogens = atom.GetTotalNumHs()
+    many = "".join("₀₁₂₃₄₅₆₇₈₉"[int(digit)] for digit in str(hydrogens)) if hydrogens > 1 else ""
+    sign = ("⁺" if charge > 0 else "⁻") * min(abs(charge), 3)
+    return f"{atom.GetSymbol()}{'H' if hydrogens else ''}{many}{sign}"
+
+
+def _rounded(places: NDArray[np.float64]) -> tuple[list[float], list[float]]:
+    x, y = places.round(3).T.tolist()
+    return x, y
