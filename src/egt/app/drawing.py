@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from egt.graph import Graph
 from egt.reporting.charts import spring_positions
 
-_LENGTH = 1.5
-"""Of a bond; graphs are drawn in the same unit."""
+_LENGTH, _APART = 1.5, 1.0
+"""Of a bond, and of two nodes that do not touch; graphs are drawn in the same unit."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,23 @@ def draw(graph: Graph, smiles: str | None, names: Sequence[str], vocabulary: Seq
     """
     if smiles is not None:
         return _molecule(smiles)
-    places = spring_positions(graph) * _LENGTH * max(graph.num_nodes, 2) ** 0.5
+    places = spring_positions(graph)
+    places = places * _scale(graph, places)
     low, high = np.unique(np.sort(graph.edge_index, axis=0), axis=1)
     edges = [(i, j, 1.0) for i, j in zip(low.tolist(), high.tolist(), strict=True) if i != j]
     labels = _labels(graph, names, vocabulary)
     called = list(names) or [f"{label}{k}" if vocabulary else str(k) for k, label in enumerate(labels)]
     return Drawing(*_rounded(places), labels, called, edges)
+
+
+def _scale(graph: Graph, places: NDArray[np.float64]) -> float:
+    """Return a factor that makes most edges as long as bonds, or a little longer if nodes would touch."""
+    ends = places[graph.edge_index]
+    lengths = np.linalg.norm(ends[0] - ends[1], axis=1)
+    common = _LENGTH / max(float(np.median(lengths)) if len(lengths) else 1.0, 0.05)
+    between = np.linalg.norm(places[:, None] - places, axis=2)[np.triu_indices(len(places), 1)]
+    nearest = float(between.min(initial=np.inf))
+    return min(max(common, _APART / max(nearest, 1e-9)), 2.5 * common)
 
 
 def _labels(graph: Graph, names: Sequence[str], vocabulary: Sequence[str]) -> list[str]:

@@ -107,7 +107,9 @@ def _predict(model: Predictor, rows: Rows, readings: list[Reading]) -> Predictio
 
 def _beside(model: Predictor, rows: Rows, reading: Reading, answer: Prediction) -> Prediction:
     """Return the answer with what its data says about the row."""
-    truth = None if rows.split == ALL or reading.graph is None else getattr(reading.graph, f"{model.task.level}_targets")
+    truth = (
+        None if rows.split == ALL or reading.graph is None else getattr(reading.graph, f"{model.task.level}_targets")
+    )
     return replace(
         answer,
         row=reading.row,

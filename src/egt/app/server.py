@@ -102,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
         except ValidationError as error:
             status, (kind, content) = HTTPStatus.BAD_REQUEST, _json({"error": f"not understood: {_first(error)}"})
         except EgtError as error:
-            status, (kind, content) = HTTPStatus.UNPROCESSABLE_ENTITY, _json({"error": str(error)})
+            kind, content = _json({"error": str(error)})  # an answer as well: browsers log other statuses as failures
         except Exception as error:  # the page goes on; whoever started it reads what happened
             log.error("%s: %s: %s", self.path, type(error).__name__, error)
             log.debug("where it happened", exc_info=True)

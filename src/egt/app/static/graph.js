@@ -64,7 +64,7 @@ export class GraphDrawing {
     event.preventDefault();
   }
 
-  /** Focus the nearest node in a direction: far to the side counts more than far ahead. */
+  /** Focus the nearest node in a direction; the four directions together reach every node. */
   #move(k, right, down) {
     const { x, y } = this.drawing;
     let [best, least] = [-1, Infinity];
@@ -72,7 +72,8 @@ export class GraphDrawing {
       const [dx, dy] = [x[other] - x[k], y[other] - y[k]];
       const ahead = dx * right + dy * down;
       const aside = Math.abs(dx * down) + Math.abs(dy * right);
-      if (ahead > 0.01 && ahead + 2 * aside < least) [best, least] = [other, ahead + 2 * aside];
+      const far = Math.hypot(ahead, aside);
+      if (ahead > 0.01 && aside <= 1.5 * ahead && far < least) [best, least] = [other, far];
     });
     if (best < 0) return;
     this.#reach(best);

@@ -21,13 +21,18 @@ function describe() {
   byId("name").textContent = about.name;
   const metric = about.metrics.test?.[about.metric];
   const facts = [`predicts ${about.targets.slice(0, 4).join(", ")}${about.targets.length > 4 ? ", …" : ""}`, `${readable(about.parameters)} parameters`, `${about.layers} layers, ${about.heads} heads`];
-  if (typeof metric === "number") facts.push(`test ${about.metric.toUpperCase()} ${readable(metric, 3)}`);
+  if (typeof metric === "number") facts.push(`test ${spelled(about.metric)} ${readable(metric, 3)}`);
   byId("facts").textContent = facts.join(" · ");
   byId("by-smiles").hidden = !about.molecules;
   byId("by-split").hidden = !Object.keys(about.splits).length;
   byId("file-hint").textContent = `${about.molecules ? "A .csv, .smi or .sdf file of molecules" : "A .jsonl, .graphml or other graph file"}: at most ${about.limits.rows.toLocaleString("en")} rows and ${about.limits.bytes / 1e6} MB.`;
   byId("split").replaceChildren(...Object.entries(about.splits).reverse().map(([name, size]) => element("option", { value: name }, `${name} (${size.toLocaleString("en")})`)));
   train();
+}
+
+/** Abbreviations as people write them, words as they are. */
+function spelled(metric) {
+  return metric.length <= 4 ? metric.toUpperCase() : metric.replaceAll("_", " ");
 }
 
 function train() {
@@ -197,7 +202,7 @@ function parts({ columns, answers, rows }) {
 function typical({ unseen, nodes, edges }) {
   const metric = about.metrics.test?.[about.metric];
   const said = [`${nodes.toLocaleString("en")} nodes, ${edges.toLocaleString("en")} directed edges.`];
-  if (typeof metric === "number") said.push(`On the test split of its run this model has ${about.metric.toUpperCase()} ${readable(metric, 3)}; that is its typical quality, not the certainty of this one answer.`);
+  if (typeof metric === "number") said.push(`On the test split of its run this model has ${spelled(about.metric)} ${readable(metric, 3)}; that is its typical quality, not the certainty of this one answer.`);
   if (unseen) said.push(unseen);
   byId("typical").textContent = said.join(" ");
 }

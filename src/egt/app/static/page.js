@@ -40,6 +40,6 @@ export async function ask(what, body, options = {}) {
     throw new Error("There is no answer: is `egt app` still running?");
   }
   const found = await reply.json();
-  if (!reply.ok) throw new Error(found.error);
+  if (found.error) throw new Error(found.error);
   return found;
 }
