@@ -94,7 +94,7 @@ def _content(analysis: Analysis) -> dict[str, Any]:
             "mean gate": _rounded(heads.gate_density),
         },
         "edges": {
-            "change": _rounded(edges.mean(edges.change)[1:].T),
+            "change": _rounded(edges.relative_change().T),
             "likeness": _rounded(edges.mean(edges.likeness)[1:].T),
         },
         "graphs": [_graph(row, found) for row, found in analysis.shown.items()],

@@ -55,6 +55,13 @@ class Question:
         """Return the same question to another model."""
         return replace(self, model=model)
 
+    def ends(self) -> tuple[float, float]:
+        """Return the answer for the graph, and for no input at all: every embedding zero."""
+        every = np.array([[1.0], [0.0]], np.float32)
+        sizes = self.sample.graph.num_nodes, self.pair_index.shape[1]
+        value, nothing = self.values(*(every.repeat(size, 1) for size in sizes)).tolist()
+        return value, nothing
+
     def values(self, nodes: Factors, pairs: Factors) -> NDArray[np.float64]:
         """Return the answer for copies whose embeddings are multiplied by factors.
 
@@ -68,11 +75,12 @@ class Question:
                 found.append(self.answers(self._copies(len(nodes[some]))).double().cpu().numpy())
         return np.concatenate(found)
 
-    def gradients(self, shares: Factors) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return embeddings times the mean gradient of the answer at shares of them, summed over channels.
+    def gradients(self, shares: Factors, weights: Factors) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return embeddings times the weighted sum of the answer's gradients at shares of them, summed over channels.
 
         Args:
             shares: (C,) the factor of all embeddings of each copy.
+            weights: (C,) of the copies.
 
         Returns:
             (N,) of the nodes and (P,) of the pairs.
@@ -80,7 +88,7 @@ class Question:
         num_nodes, num_pairs = self.sample.graph.num_nodes, self.pair_index.shape[1]
         nodes, pairs = np.zeros(num_nodes), np.zeros(num_pairs)
         for some in self._parts(len(shares)):
-            factor = torch.from_numpy(shares[some])
+            factor, weight = (torch.from_numpy(values[some]) for values in (shares, weights))
             with _scaled(
                 self.model, factor[:, None].expand(-1, num_nodes), factor[:, None].expand(-1, num_pairs)
             ) as at:
@@ -89,8 +97,8 @@ class Question:
             for total, slope, leaf, size in ((nodes, slopes[0], at.h, num_nodes), (pairs, slopes[1], at.e, num_pairs)):
                 if slope is not None:
                     product = (slope * leaf.detach()).sum(-1).view(-1, size)  # leaf is factor times embedding
-                    total += (product / factor[:, None]).sum(0).double().numpy()
-        return nodes / len(shares), pairs / len(shares)
+                    total += (product * (weight / factor)[:, None]).sum(0).double().numpy()
+        return nodes, pairs
 
     def answers(self, batch: GraphBatch) -> Tensor:
         """Return the answer for each graph of a batch of copies, (C,)."""

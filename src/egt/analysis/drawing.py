@@ -39,8 +39,9 @@ def _molecule(smiles: str, explanation: Explanation, nodes: Floats, edges: Float
 
     [(molecule, _)] = parse_smiles([smiles])
     bonds = [molecule.GetBondBetweenAtoms(i, j).GetIdx() for i, j in explanation.edges.T.tolist()]
-    atom_colors = dict(enumerate(_colors(nodes)))
-    bond_colors = dict(zip(bonds, _colors(edges), strict=True))
+    largest = max(float(np.abs(values).max(initial=1e-30)) for values in (nodes, edges))
+    atom_colors = dict(enumerate(_colors(nodes, largest)))
+    bond_colors = dict(zip(bonds, _colors(edges, largest), strict=True))
     drawer = rdMolDraw2D.MolDraw2DSVG(460, 340)
     options: Any = drawer.drawOptions()
     options.addAtomIndices = True
@@ -58,16 +59,13 @@ def _molecule(smiles: str, explanation: Explanation, nodes: Floats, edges: Float
     return text.partition("?>")[2].strip() or text
 
 
-def _colors(values: Floats) -> list[Color]:
-    """Return a color for each value: white for 0, full for the largest size."""
-    return [
-        _mixed(share, _LOWERS if value < 0 else _RAISES)
-        for share, value in zip(_relative(np.abs(values)), values, strict=True)
-    ]
+def _colors(values: Floats, largest: float) -> list[Color]:
+    """Return a color for each value: white for 0, full for the largest size of all parts."""
+    return [_mixed(abs(value) / largest, _LOWERS if value < 0 else _RAISES) for value in values.tolist()]
 
 
 def _mixed(share: float, color: Color) -> Color:
-    red, green, blue = (1 + (part - 1) * float(share) for part in color)
+    red, green, blue = (1 + (part - 1) * share for part in color)
     return red, green, blue
 
 

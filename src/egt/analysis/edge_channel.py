@@ -22,7 +22,7 @@ class EdgeEvolution:
 
     Fields:
         norm: |e_l|.
-        change: |e_l - e_(l-1)| / |e_(l-1)|, 0 before the first layer.
+        change: |e_l - e_(l-1)|, 0 before the first layer.
         likeness: cosine of e_l and e_0.
         pairs: (kinds) how many.
     """
@@ -47,7 +47,7 @@ class EdgeEvolution:
         norm = np.linalg.norm(e, axis=-1)
         safe = np.maximum(norm, 1e-12)
         self.norm += norm @ of_kind
-        self.change[1:] += (np.linalg.norm(np.diff(e, axis=0), axis=-1) / safe[:-1]) @ of_kind
+        self.change[1:] += np.linalg.norm(np.diff(e, axis=0), axis=-1) @ of_kind
         self.likeness += ((e * e[:1]).sum(-1) / (safe * safe[:1])) @ of_kind
         self.pairs += of_kind.sum(0)
 
@@ -55,12 +55,18 @@ class EdgeEvolution:
         """Return the mean over pairs of each kind, (D + 1, kinds)."""
         return sums / np.maximum(self.pairs, 1)
 
+    def relative_change(self) -> NDArray[np.float64]:
+        """Return the change in each layer as a part of the length that entered it, (D, kinds)."""
+        found: NDArray[np.float64] = self.change[1:] / np.maximum(self.norm[:-1], 1e-12)
+        return found
+
     def columns(self) -> Columns:
         """Return a row for each layer (0 is what enters the first) and kind of pair."""
         places = [(layer, kind) for layer in range(len(self.norm)) for kind in range(len(KINDS))]
-        values = {"norm": self.norm, "change": self.change, "likeness_to_input": self.likeness}
+        change = np.concatenate([np.zeros((1, len(KINDS))), self.relative_change()])
+        values = {"norm": self.mean(self.norm), "change": change, "likeness_to_input": self.mean(self.likeness)}
         return {
             "layer": [layer for layer, _ in places],
             "pairs": [KINDS[kind] for _, kind in places],
-            **{name: [float(self.mean(value)[place]) for place in places] for name, value in values.items()},
+            **{name: [float(value[place]) for place in places] for name, value in values.items()},
         }

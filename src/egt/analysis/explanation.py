@@ -73,7 +73,15 @@ class Explanation:
     @property
     def believed(self) -> list[str]:
         """The methods whose ranking of the nodes can be believed."""
-        return [method for method, (nodes, _) in self.scores.items() if not nodes.doubts]
+        return [method for method in self.scores if not any(parts == "nodes" for parts, _ in self.doubts(method))]
+
+    def doubts(self, method: str) -> list[tuple[str, str]]:
+        """Return why a method should not be believed: about which parts, and the reason in words."""
+        found = [(score.parts, reason) for score in self.scores[method] for reason in score.doubts]
+        if not self.importance[method].adds_up:
+            gap = f"its values miss what they explain by {100 * abs(self.importance[method].gap):.0f}% of their size"
+            found += [(score.parts, gap) for score in self.scores[method]]
+        return found
 
     @property
     def verdict(self) -> str:
@@ -83,12 +91,6 @@ class Explanation:
         others = [method for method in self.scores if method not in self.believed]
         doubt = f"; do not believe {', '.join(others)}" if others else ""
         return f"The ranking of nodes by {' and '.join(self.believed)} is faithful to the model{doubt}."
-
-    @property
-    def gap(self) -> float:
-        """How far the integrated gradients are from adding up to what they explain; small if they had enough steps."""
-        found = self.importance["gradients"]
-        return float(found.nodes.sum() + found.pairs.sum() - (self.value - self.without))
 
     def node_columns(self) -> Columns:
         """Return a row for each node."""
@@ -141,11 +143,7 @@ def explain(
     of_nodes = faithfulness(question, twins, "nodes", by_node, draws)
     and_edges = faithfulness(question, twins, "edges", of_edges, draws, members)
     scores = {method: (of_nodes[method], and_edges[method]) for method in found}
-    every = np.array([[1.0], [0.0]], np.float32)  # all of the input, and nothing
-    value, without = question.values(
-        every.repeat(subject.graph.num_nodes, 1), every.repeat(pair_index.shape[1], 1)
-    ).tolist()
-    return Explanation(subject, name, value, without, pair_index, edges, found, of_edges, scores)
+    return Explanation(subject, name, *question.ends(), pair_index, edges, found, of_edges, scores)
 
 
 def read_subject(model: Predictor, data: Any, row: int) -> Subject:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import numpy as np
 
 from egt.analysis.drawing import drawing
 from egt.analysis.explanation import Explanation
-from egt.analysis.faithfulness import Faithfulness
 from egt.analysis.numbers import new_folder, write_columns
 from egt.reporting.page import page, table, write_page
 
@@ -62,7 +60,7 @@ def explanation_page(explanation: Explanation, drawings: dict[str, str], command
     sections = [
         ("Can this be believed?", f'{_STYLE}{verdict}<div class="wide">{score}</div>{_doubts(explanation)}{_TEXT}'),
         ("What matters", f'<div class="row">{figures}</div>'),
-        ("Nodes", _tables(explanation)),
+        ("The most important parts", _tables(explanation)),
         ("Made with", f"<pre>{escape(command)}</pre>"),
     ]
     lead = f"{explanation.target}: {explanation.value:.5g} (without any input: {explanation.without:.5g})"
@@ -71,7 +69,7 @@ def explanation_page(explanation: Explanation, drawings: dict[str, str], command
 
 def score_rows(explanation: Explanation) -> list[tuple[str, ...]]:
     """Return the scores as texts: a row for each method and kind of part."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for method, scores in explanation.scores.items():
         for score in scores:
             low, high = score.interval
@@ -83,7 +81,7 @@ def score_rows(explanation: Explanation) -> list[tuple[str, ...]]:
                     f"{score.random.mean():.3g}",
                     f"{score.score:.3g} ({low:.3g} to {high:.3g})",
                     f"up to {score.untrained:.3g}",
-                    "no" if score.doubts else "yes",
+                    "no" if any(parts == score.parts for parts, _ in explanation.doubts(method)) else "yes",
                 )
             )
     return rows
@@ -99,14 +97,16 @@ def top_rows(explanation: Explanation, method: str, count: int = _SHOWN) -> list
     return [(kinds[k], parts[k][0], f"{parts[k][1]:+.4g}") for k in order.tolist()]
 
 
+def doubt_lines(explanation: Explanation) -> list[str]:
+    """Return every reason not to believe, with its method and parts."""
+    return [
+        f"{method}, {parts}: {reason}" for method in explanation.scores for parts, reason in explanation.doubts(method)
+    ]
+
+
 def _doubts(explanation: Explanation) -> str:
-    reasons = [f"{method}, {score.parts}: {reason}." for method, score in _all(explanation) for reason in score.doubts]
-    items = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
+    items = "".join(f"<li>{escape(line)}.</li>" for line in doubt_lines(explanation))
     return f"<ul>{items}</ul>" if items else ""
-
-
-def _all(explanation: Explanation) -> Sequence[tuple[str, Faithfulness]]:
-    return [(method, score) for method, scores in explanation.scores.items() for score in scores]
 
 
 def _tables(explanation: Explanation) -> str:
@@ -115,7 +115,8 @@ def _tables(explanation: Explanation) -> str:
         for method in explanation.importance
     ]
     note = (
-        f"Integrated gradients add up to the prediction minus that for no input, within {abs(explanation.gap):.2g}. "
+        "Integrated gradients of all nodes and pairs add up to the prediction minus that for no input, within "
+        f"{100 * abs(explanation.importance['gradients'].gap):.1f}% of their size. "
         "Files beside this page have all nodes, edges and pairs."
     )
     return f'<div class="row">{"".join(tables)}</div><p>{escape(note)}</p>'

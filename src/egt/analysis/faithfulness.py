@@ -151,4 +151,5 @@ def _moved(question: Question, masks: NDArray[np.bool_], members: IntArray | Non
     else:
         pairs[:, members >= 0] = ~masks[:, members[members >= 0]]
     values = question.values(nodes, pairs)
-    return np.abs(values[:-1] - values[-1])
+    distance: Floats = np.abs(values[:-1] - values[-1])
+    return distance

@@ -11,10 +11,9 @@ from egt.analysis.figures import can_draw, write_figures
 from egt.analysis.numbers import new_folder, write_columns
 from egt.analysis.views import Choice
 from egt.reporting.page import write_page
+from egt.reporting.report import ANALYSIS
 
 log = logging.getLogger(__name__)
-
-PAGE = "analysis.html"
 
 
 def write_analysis(analysis: Analysis, choice: Choice, folder: Path, name: str, data: str, command: str) -> list[Path]:
@@ -32,7 +31,7 @@ def write_analysis(analysis: Analysis, choice: Choice, folder: Path, name: str, 
         The files, the page first.
     """
     new_folder(folder)
-    write_page(folder / PAGE, analysis_page(analysis, name, data, command))
+    write_page(folder / ANALYSIS.name, analysis_page(analysis, name, data, command))
     tables = {
         "hops": analysis.hops.columns(analysis.layers),
         "heads": analysis.heads.columns(analysis.layers, analysis.hops.reach(analysis.hops.product)),
@@ -43,4 +42,4 @@ def write_analysis(analysis: Analysis, choice: Choice, folder: Path, name: str, 
         written += write_figures(analysis, choice, folder)
     else:
         log.warning('no PNG and SVG figures: they need matplotlib (pip install "egt-graph[figures]")')
-    return [folder / PAGE, *written]
+    return [folder / ANALYSIS.name, *written]

@@ -40,13 +40,14 @@ class HeadStatistics:
     @classmethod
     def empty(cls, num_layers: int, num_heads: int) -> HeadStatistics:
         """Return the statistics of no graph."""
-        return cls(*(np.zeros((num_layers, num_heads)) for _ in range(5)))
+        entropy, faint, gates, open_gates, scalers = np.zeros((5, num_layers, num_heads))
+        return cls(entropy, faint, gates, open_gates, scalers)
 
     def add(self, found: Attention) -> None:
         """Add a graph."""
-        looking = found.pair_index[0] >= found.num_virtual
+        i = found.pair_index[0]  # ascending: a slice is no copy
+        looking = slice(int(np.searchsorted(i, found.num_virtual)), None)
         softmax, gates, product = (x[..., looking] for x in (found.softmax, found.gates, found.product))
-        i = found.pair_index[0]
         even = 1 / np.bincount(i, minlength=found.num_nodes)[i][looking]
         self.entropy -= (softmax * np.log(np.maximum(softmax, 1e-30))).sum(-1)
         self.faint += (product < _FAINT * even).sum(-1)
@@ -54,7 +55,7 @@ class HeadStatistics:
         self.open_gates += (gates > 0.5).sum(-1)
         self.scalers += found.scalers[..., found.num_virtual :].sum(-1)
         self.nodes += found.graph.num_nodes
-        self.pairs += int(looking.sum())
+        self.pairs += softmax.shape[-1]
 
     @cached_property
     def mean_entropy(self) -> NDArray[np.float64]:

@@ -24,7 +24,7 @@ def pair_hops(found: Attention) -> IntArray:
     """Return the hops of each pair, (P,), along edges from i to j; one of the codes above where there are none."""
     i, j = found.pair_index - found.num_virtual
     if found.pair_index.shape[1] < found.num_nodes**2:  # an edge list: a pair of two nodes is an edge
-        hops = (i != j).astype(np.int64)
+        hops: IntArray = (i != j).astype(np.int64)
     else:
         distances = ShortestPaths(LARGEST_MAX_HOPS)(found.graph)
         hops = distances[np.maximum(i, 0), np.maximum(j, 0)].astype(np.int64)

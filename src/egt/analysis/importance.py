@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +13,10 @@ from egt.graph import Graph, IntArray
 from egt.inference.attention import Attention
 
 Floats = NDArray[np.float64]
-STEPS = 32
+STEPS = (32, 128, 512)
 """Of integrated gradients."""
+LARGEST_GAP = 0.1
+"""Values that miss what they explain by more than this part of their size are not believed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,17 +28,25 @@ class Importance:
         nodes: (N,) of the nodes.
         pairs: (P,) of the pairs.
         signed: whether a negative value means that the part lowers the prediction.
+        gap: by how much of their size the values miss what they should add up to; 0 where they need not.
     """
 
     method: str
     nodes: Floats
     pairs: Floats
     signed: bool
+    gap: float = 0.0
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the values add up to what they explain."""
+        return abs(self.gap) <= LARGEST_GAP
 
     def of_edges(self, members: IntArray) -> Floats:
         """Return the importance of edges, (E,): the sum over the pairs of each. members: (P,) edge of a pair or -1."""
         kept = members >= 0
-        return np.bincount(members[kept], self.pairs[kept], minlength=int(members.max(initial=-1)) + 1)
+        sums = np.bincount(members[kept], self.pairs[kept], minlength=int(members.max(initial=-1)) + 1)
+        return sums.astype(np.float64)
 
 
 def edges_of(graph: Graph, pair_index: IntArray) -> tuple[IntArray, IntArray]:
@@ -53,15 +64,26 @@ def edges_of(graph: Graph, pair_index: IntArray) -> tuple[IntArray, IntArray]:
     return np.stack(np.divmod(codes, graph.num_nodes)), np.where(found, place, -1)
 
 
-def integrated_gradients(question: Question, steps: int = STEPS) -> Importance:
+def integrated_gradients(question: Question, steps: Sequence[int] = STEPS) -> Importance:
     """Return the integral of the gradient from no input (all embeddings zero) to the input, times the embeddings.
 
-    Sundararajan et al. 2017, midpoint rule. A zero embedding is what a model gives to a category that it never saw.
-    The values of all nodes and pairs add up to the prediction minus the one for no input, up to the error of the rule.
+    Sundararajan et al. 2017. A zero embedding is what a model gives to a category that it never saw. The values of all
+    nodes and pairs add up to the prediction minus the one for no input, up to the error of the rule: midpoints of t,
+    with t^4 of the input, as layer norms make most of the way in the first hundredth of it.
+
+    Args:
+        question: whose answer is explained.
+        steps: how many, and how many more if the values do not add up.
     """
-    shares = ((np.arange(steps) + 0.5) / steps).astype(np.float32)
-    nodes, pairs = question.gradients(shares)
-    return Importance("gradients", nodes, pairs, signed=True)
+    value, nothing = question.ends()
+    for count in steps:
+        t = (np.arange(count) + 0.5) / count
+        nodes, pairs = question.gradients((t**4).astype(np.float32), (4 * t**3 / count).astype(np.float32))
+        size = float(np.abs(nodes).sum() + np.abs(pairs).sum())
+        gap = float(nodes.sum() + pairs.sum() - (value - nothing))
+        if abs(gap) <= 0.02 * size:
+            break
+    return Importance("gradients", nodes, pairs, signed=True, gap=gap / max(size, 1e-30))
 
 
 def rollout(found: Attention, readers: Floats) -> Importance:
@@ -108,4 +130,5 @@ def readers_of(found: Attention, level: str, row: int, pairs: IntArray) -> Float
         readers[q + row] = 1.0
     else:
         readers[q + pairs[:, row]] = 1.0
-    return readers / readers.sum()
+    shares: Floats = readers / readers.sum()
+    return shares

@@ -105,4 +105,5 @@ def most_selective(found: Attention, layer: int) -> int:
 def normalized(matrix: Matrix) -> Matrix:
     """Return the matrix with its smallest entry at 0 and its largest at 1."""
     low, high = matrix.min(), matrix.max()
-    return (matrix - low) / (high - low if high > low else 1.0)
+    scaled: Matrix = (matrix - low) / (high - low if high > low else 1.0)
+    return scaled

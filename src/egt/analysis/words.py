@@ -85,7 +85,7 @@ def _gates(analysis: Analysis) -> list[str]:
 
 
 def _edges(analysis: Analysis) -> list[str]:
-    change = (analysis.edges.change.sum(1) / max(int(analysis.edges.pairs.sum()), 1))[1:]
+    change = analysis.edges.change.sum(1)[1:] / np.maximum(analysis.edges.norm.sum(1)[:-1], 1e-12)
     if not change.any():
         return ["The edge channel stays as it enters the first layer."]
     most = int(change.argmax())

@@ -36,7 +36,7 @@ def analyze(
         layers: One or two layers to draw, from 1; by default one in the middle and the last.
         head: The example head to draw, from 1; by default the most selective one of the first layer drawn.
         crop: Draw only this many nodes of each matrix, for large graphs.
-        output: The folder to write to; by default `analysis` beside the artifact.
+        output: The folder to write to; by default `analysis` beside the artifact, in the run folder.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.layout.
         json: Print one JSON object as the last line.
     """
@@ -45,11 +45,16 @@ def analyze(
     from egt.analysis.views import choose
     from egt.analysis.words import summary
     from egt.artifact.artifact import find_artifact
+    from egt.files import exists
     from egt.inference.predictor import load
+    from egt.reporting.report import ANALYSIS
     from egt.sources.source import SPLITS
 
     model = load(artifact, set=settings)
-    folder = output or find_artifact(artifact).parent / "analysis"
+    beside = (
+        find_artifact(artifact).parent if exists(artifact) else Path()
+    )  # a model of the package has no place beside
+    folder = output or beside / ANALYSIS.parent
     with Bars(shown=not json) as bars:
         found = look(model.attention(data, limit=limit or None, watch=bars), show)
     choice = choose(found.layers, layers, head, crop)

@@ -37,7 +37,7 @@ def explain(
         json: Print one JSON object as the last line.
     """
     from egt.analysis.explanation import explain as why
-    from egt.analysis.explanation_page import SCORE_COLUMNS, score_rows, top_rows, write_explanation
+    from egt.analysis.explanation_page import SCORE_COLUMNS, doubt_lines, score_rows, top_rows, write_explanation
     from egt.files import exists
     from egt.inference.predictor import load
     from egt.sources.source import SPLITS
@@ -62,9 +62,7 @@ def explain(
             f"{found.target} {found.value:.4g}, {method}", ("part", "name", "importance"), top_rows(found, method)
         )
     print_table("faithfulness", SCORE_COLUMNS, score_rows(found))
-    for method, both in found.scores.items():
-        for part in both:
-            for doubt in part.doubts:
-                say(f"- {method}, {part.parts}: {doubt}")
+    for doubt in doubt_lines(found):
+        say(f"- {doubt}")
     say(found.verdict)
     say(f"wrote {files[0]} and {len(files) - 1} more files")

@@ -40,7 +40,7 @@ class Attention:
         graph: the graph.
         layers: (L) numbers of the layers that attend, from 0.
         num_virtual: q; node k of the graph stands at q + k.
-        pair_index: (2, P) positions of i, who looks, and j, who is looked at.
+        pair_index: (2, P) positions of i, who looks, ascending, and j, who is looked at.
         softmax: (L, H, P) softmax of the logits.
         gates: (L, H, P) between 0 and 1; ones without gates.
         product: (L, H, P) A_tilde, softmax times gates: what the values are weighted with.
