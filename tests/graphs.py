@@ -83,7 +83,7 @@ def lively(model: EGT, seed: int = 0) -> EGT:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
-            if "norm" in name:
+            if "norm" in name or "scaling" in name:
                 parameter.add_(0.3 * noise)
             elif name.endswith("bias"):
                 parameter.copy_(0.3 * noise)

@@ -61,6 +61,10 @@ class Variant:
     edge_dropout: float = 0.0
     node_ffn_dropout: float = 0.0
     edge_ffn_dropout: float = 0.0
+    key_dropout: float = 0.0
+    path_probability: float = 0.0
+    edge_values: str = "none"
+    degrees: tuple[int, ...] | None = None
 
 
 def layer_norm(x: Array, weight: Array, bias: Array, eps: float) -> Array:
@@ -76,6 +80,20 @@ def drop_row(x: Array, variant: Variant, stream: int, i: int, j: int, p: float) 
         return x
     keys = stream_keys(variant.keys, variant.layer, stream)
     return np.array([0.0 if dropped(keys, i, j, c, p) else value / (1 - p) for c, value in enumerate(x)])
+
+
+def drop_branch(x: Array, variant: Variant, stream: int) -> Array:
+    p = variant.path_probability
+    if variant.keys is None or p == 0:
+        return x
+    return x * (0.0 if dropped(stream_keys(variant.keys, variant.layer, stream), 0, 0, 0, p) else 1 / (1 - p))
+
+
+def withheld_keys(n: int, variant: Variant) -> set[int]:
+    if variant.keys is None or variant.key_dropout == 0:
+        return set()
+    keys = stream_keys(variant.keys, variant.layer, 10)
+    return {j for j in range(n) if dropped(keys, j, 0, 0, variant.key_dropout)}
 
 
 def feed_forward(x: Array, params: Mapping[str, Array], prefix: str, eps: float) -> Array:
@@ -95,6 +113,7 @@ def layer(
     Q, K, V = qkv[:, :width], qkv[:, width : 2 * width], qkv[:, 2 * width :]
     H_hat = np.zeros((n, n, heads))
     gates = np.ones((n, n, heads))
+    pair_values = np.zeros((n, n, width))  # V_j, and what the pair itself holds
     for i in range(n):
         for j in range(n):
             e_hat = e[i, j]
@@ -103,6 +122,11 @@ def layer(
                 e_hat = layer_norm(e_hat, params[f"{norm}weight"], params[f"{norm}bias"], variant.eps)
             for t in range(heads):
                 head = slice(t * d_k, (t + 1) * d_k)
+                pair_values[i, j, head] = V[j, head]
+                if variant.edge_values != "none":
+                    d = len(e_hat) // heads
+                    read = e_hat[t * d : (t + 1) * d] if variant.edge_values == "sliced" else e_hat
+                    pair_values[i, j, head] += read @ params["pairs.edge_values.U"][t]
                 score = float(Q[i, head] @ K[j, head]) / (math.sqrt(d_k) if variant.scale else 1.0)
                 if variant.clip is not None:
                     score = min(max(score, variant.clip[0]), variant.clip[1])
@@ -112,12 +136,13 @@ def layer(
                 if variant.gate != "none":
                     G = float(params["pairs.gate.G.weight"][t] @ e_hat + params["pairs.gate.G.bias"][t])
                     gates[i, j, t] = 1 / (1 + math.exp(-G))
-    return _nodes(h, V, H_hat, gates, allowed, params, variant), _edges(e, H_hat, params, variant)
+    updated = _edges(e, H_hat, h_hat, params, variant)
+    return _nodes(h, pair_values, H_hat, gates, allowed, params, variant), updated
 
 
 def _nodes(
     h: Array,
-    V: Array,
+    pair_values: Array,
     H_hat: Array,
     gates: Array,
     allowed: NDArray[np.bool_],
@@ -127,9 +152,10 @@ def _nodes(
     n, width = h.shape
     d_k = width // variant.heads
     out = np.zeros((n, width))
+    closed = withheld_keys(n, variant)
     for i in range(n):
         for t in range(variant.heads):
-            open_keys = [j for j in range(n) if allowed[i, j]]
+            open_keys = [j for j in range(n) if allowed[i, j] and (j == i or j not in closed)]
             withheld: set[int] = set()
             if variant.keys is not None and variant.mask_probability:
                 keys = stream_keys(variant.keys, variant.layer, 1)
@@ -140,9 +166,10 @@ def _nodes(
             top = max(H_hat[i, j, t] for j in attended)
             total = sum(math.exp(H_hat[i, j, t] - top) for j in attended)
             counted = attended if variant.mask_gates else open_keys
-            s = math.log(1 + sum(gates[i, j, t] for j in counted)) if variant.gate == "centrality" else 1.0
-            if i < variant.num_virtual:
-                s = 1.0
+            s = 1.0
+            if variant.gate == "centrality" and i >= variant.num_virtual:
+                p = variant.key_dropout if variant.keys is not None else 0.0
+                s = math.log(1 + sum(gates[i, j, t] / (1 if j == i else 1 - p) for j in counted))
             for j in attended:
                 a = math.exp(H_hat[i, j, t] - top) / total * gates[i, j, t]
                 if variant.keys is not None and variant.attention_dropout:
@@ -152,26 +179,33 @@ def _nodes(
                         if dropped(keys, i, j, t, variant.attention_dropout)
                         else a / (1 - variant.attention_dropout)
                     )
-                out[i, t * d_k : (t + 1) * d_k] += s * a * V[j, t * d_k : (t + 1) * d_k]
+                out[i, t * d_k : (t + 1) * d_k] += s * a * pair_values[i, j, t * d_k : (t + 1) * d_k]
     result = np.zeros_like(h)
     for i in range(n):
+        if variant.degrees is not None:
+            degree = variant.degrees[i - variant.num_virtual] if i >= variant.num_virtual else 0
+            out[i] *= params["scaling.t1"] + params["scaling.t2"] * math.log(1 + degree)
         update = params["O_h.weight"] @ out[i] + params["O_h.bias"]
-        row = h[i] + drop_row(update, variant, 3, i, 0, variant.node_dropout)
+        row = h[i] + drop_branch(drop_row(update, variant, 3, i, 0, variant.node_dropout), variant, 11)
         update = feed_forward(row, params, "ffn.", variant.eps)
-        result[i] = row + drop_row(update, variant, 5, i, 0, variant.node_ffn_dropout)
+        result[i] = row + drop_branch(drop_row(update, variant, 5, i, 0, variant.node_ffn_dropout), variant, 12)
     return result
 
 
-def _edges(e: Array, H_hat: Array, params: Mapping[str, Array], variant: Variant) -> Array:
+def _edges(e: Array, H_hat: Array, h_hat: Array, params: Mapping[str, Array], variant: Variant) -> Array:
     if variant.edges == "frozen":
         return e
     result = np.zeros_like(e)
     for i in range(len(e)):
         for j in range(len(e)):
             update = params["pairs.edges.O_e.weight"] @ H_hat[i, j] + params["pairs.edges.O_e.bias"]
-            row = e[i, j] + drop_row(update, variant, 4, i, j, variant.edge_dropout)
+            if variant.edges == "outer_sum":
+                A, B = params["outer.weight"][: e.shape[-1]], params["outer.weight"][e.shape[-1] :]
+                update = update + A @ h_hat[i] + B @ h_hat[j]
+            row = e[i, j] + drop_branch(drop_row(update, variant, 4, i, j, variant.edge_dropout), variant, 13)
             update = feed_forward(row, params, "pairs.edges.ffn.", variant.eps)
-            result[i, j] = row + drop_row(update, variant, 6, i, j, variant.edge_ffn_dropout)
+            dropped_update = drop_row(update, variant, 6, i, j, variant.edge_ffn_dropout)
+            result[i, j] = row + drop_branch(dropped_update, variant, 14)
     return result
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from torch import nn
 
 from egt.config.model import ModelConfig
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Preparation, merged
+from egt.encodings.encoding import Encoding, Preparation, listed, merged
 from egt.graph import FeatureSchema
 from egt.inputs.input import Input
 from egt.model import EGT, directly, recomputed
@@ -22,6 +22,10 @@ from egt.nn.pair_pass import CentralityGate, EdgePass, FrozenEdges, Logits, NoGa
 from egt.nn.randomness import Stream
 from egt.nn.readout import MLP, PairHead
 from egt.tasks.task import Objective, TargetScale, Task
+
+if TYPE_CHECKING:
+    from egt.nn.degree_scaling import DegreeScaling
+    from egt.nn.edge_values import EdgeValues
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"elu": nn.ELU, "gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU}
 _GATES: dict[str, Callable[[int, int], NoGate | SigmoidGate]] = {
@@ -79,10 +83,20 @@ def preparation(config: RunConfig) -> Preparation:
         *config.model.pair_inputs,
         *config.task.auxiliary,
     ]
-    encodings = merged(encoding for reader in readers for encoding in reader.encodings())
-    if config.data.layout == "edge_list":  # nothing of size N^2; the distance of an edge needs no search
-        encodings = tuple(encoding for encoding in encodings if encoding.level == "node")
+    read = (encoding for reader in readers for encoding in reader.encodings())
+    encodings = merged((*read, *_layer_encodings(config.model)))
+    if config.data.layout == "edge_list":  # nothing of size N^2
+        encodings = listed(encodings)
     return Preparation(feature_schema(config.model), encodings)
+
+
+def _layer_encodings(model: ModelConfig) -> tuple[Encoding, ...]:
+    """Return what the layers themselves read of a graph."""
+    if model.node_scaling == "none":
+        return ()
+    from egt.encodings.out_degree import OutDegree
+
+    return (OutDegree(),)
 
 
 def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
@@ -160,27 +174,30 @@ def _layer(model: ModelConfig, backend: LayerClasses, k: int, *, frozen: bool) -
     d_h, d_e, heads = model.node_width, model.edge_width, model.num_heads
     pairs = backend.pairs(
         _logits(model),
-        RandomMasking(model.masking.probability, heads, k, gates=model.masking.gates),
+        _masking(model, k),
         _GATES[model.gate](d_e, heads),
         Dropout(model.attention_dropout, Stream.ATTENTION_DROPOUT, k, "pair"),
         FrozenEdges() if frozen else _residual_edges(model, k),
+        _edge_values(model),
     )
     hidden = round(d_h * model.node_ffn_multiplier)
-    ffn_dropout = Dropout(model.node_ffn_dropout, Stream.NODE_FFN_DROPOUT, k, "node")
+    ffn_dropout = _branch_dropout(model, model.node_ffn_dropout, Stream.NODE_FFN_DROPOUT, k, "node")
     return backend.layer(
         d_h,
         d_e,
         heads,
         norm_h=model.norm(d_h),
         pairs=pairs,
-        dropout=Dropout(model.node_dropout, Stream.NODE_DROPOUT, k, "node"),
+        dropout=_branch_dropout(model, model.node_dropout, Stream.NODE_DROPOUT, k, "node"),
         ffn=FeedForward(d_h, hidden, _ACTIVATIONS[model.activation], model.norm(d_h), ffn_dropout),
+        scaling=_node_scaling(model),
+        outer=None if frozen else _outer(model),
     )
 
 
 def _edge_only_layer(model: ModelConfig, backend: LayerClasses, k: int) -> EdgeOnlyLayer:
     pairs = backend.edges(_logits(model), _residual_edges(model, k))
-    return EdgeOnlyLayer(model.node_width, model.num_heads, model.norm(model.node_width), pairs)
+    return EdgeOnlyLayer(model.node_width, model.num_heads, model.norm(model.node_width), pairs, _outer(model))
 
 
 def _logits(model: ModelConfig) -> Logits:
@@ -191,7 +208,52 @@ def _logits(model: ModelConfig) -> Logits:
 
 def _residual_edges(model: ModelConfig, k: int) -> ResidualEdges:
     d_e = model.edge_width
-    ffn_dropout = Dropout(model.edge_ffn_dropout, Stream.EDGE_FFN_DROPOUT, k, "pair")
+    dropout = _branch_dropout(model, model.edge_dropout, Stream.EDGE_DROPOUT, k, "pair")
+    ffn_dropout = _branch_dropout(model, model.edge_ffn_dropout, Stream.EDGE_FFN_DROPOUT, k, "pair")
     hidden = round(d_e * model.edge_ffn_multiplier)
     ffn = FeedForward(d_e, hidden, _ACTIVATIONS[model.activation], model.norm(d_e), ffn_dropout)
-    return ResidualEdges(d_e, model.num_heads, Dropout(model.edge_dropout, Stream.EDGE_DROPOUT, k, "pair"), ffn)
+    return ResidualEdges(d_e, model.num_heads, dropout, ffn)
+
+
+def _masking(model: ModelConfig, k: int) -> RandomMasking:
+    probability, gates = model.masking.probability, model.masking.gates
+    if model.key_dropout == 0:
+        return RandomMasking(probability, model.num_heads, k, gates=gates)
+    from egt.nn.key_dropout import KeyDropout
+
+    return KeyDropout(probability, model.num_heads, k, gates=gates, key_probability=model.key_dropout)
+
+
+def _branch_dropout(
+    model: ModelConfig, probability: float, stream: Stream, k: int, level: Literal["node", "pair"]
+) -> Dropout:
+    """Return what is dropped of a branch in front of its residual sum."""
+    if model.drop_path == 0:
+        return Dropout(probability, stream, k, level)
+    from egt.nn.drop_path import DropPath, path_probability
+
+    rate = path_probability(model.drop_path, k, model.num_layers)
+    return DropPath(probability, stream, k, level, path_probability=rate)
+
+
+def _edge_values(model: ModelConfig) -> EdgeValues | None:
+    if model.edge_values == "none":
+        return None
+    from egt.nn.edge_values import EdgeValues
+
+    d_k = head_width(model.node_width, model.num_heads)
+    return EdgeValues(model.edge_width, model.num_heads, d_k, model.edge_values)
+
+
+def _outer(model: ModelConfig) -> nn.Linear | None:
+    if model.edges.kind != "outer_sum":
+        return None
+    return nn.Linear(model.node_width, 2 * model.edge_width, bias=False)
+
+
+def _node_scaling(model: ModelConfig) -> DegreeScaling | None:
+    if model.node_scaling == "none":
+        return None
+    from egt.nn.degree_scaling import DegreeScaling
+
+    return DegreeScaling(model.node_width)

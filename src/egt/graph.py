@@ -122,6 +122,14 @@ class Graph:
             np.array_equal(forward[order], backward[opposite]) and np.array_equal(weight[order], weight[opposite])
         )
 
+    @property
+    def listed_pairs(self) -> IntArray:
+        """(2, P) what a list of edges holds: edges, each node with itself, and query pairs; once each, sorted."""
+        own = np.arange(self.num_nodes) * (self.num_nodes + 1)
+        asked = [] if self.query_index is None else [self.query_index]
+        codes = [index[0] * self.num_nodes + index[1] for index in (self.edge_index, *asked)]
+        return np.stack(np.divmod(np.unique(np.concatenate([own, *codes])), self.num_nodes))
+
     @classmethod
     def undirected(cls, *, num_nodes: int, edge_index: ArrayLike, **fields: Any) -> Graph:
         """Return a graph from undirected edges, each given once: both directions are stored with the same features.

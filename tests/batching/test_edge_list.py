@@ -14,7 +14,7 @@ from egt.batching.batch import collate
 from egt.config.load import override
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
-from egt.errors import ConfigError, GraphError
+from egt.errors import ConfigError
 from egt.graph import Graph
 from egt.nn.randomness import graph_keys
 from tests.graphs import fastest, graphs_of_every_kind, lively, samples_of, tiny_config
@@ -72,19 +72,79 @@ def test_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def edge_list_config(**model: Any) -> RunConfig:
-    content = tiny_config(scope="neighbors", **model).model_dump(mode="json")
+    content = tiny_config(**{"scope": "neighbors"} | model).model_dump(mode="json")
     content["data"]["layout"] = "edge_list"
     return RunConfig.model_validate(content)
 
 
 def test_no_encoding_of_size_n_squared_is_computed() -> None:
-    assert [encoding.name for encoding in preparation(edge_list_config()).encodings] == ["svd"]
+    graph = Graph.undirected(
+        num_nodes=9,
+        edge_index=[[0, 1], [1, 2]],
+        node_categories=np.zeros((9, 1), np.int64),
+        node_values=np.zeros((9, 2)),
+        edge_categories=np.zeros((2, 1), np.int64),
+        edge_values=np.zeros((2, 1)),
+        query_index=[[0, 0, 0], [2, 1, 3]],
+    )
+    sample = preparation(edge_list_config())(graph)
+    assert not sample.pair
+    pairs = list(zip(*graph.listed_pairs.tolist(), strict=True))
+    assert pairs == sorted({(k, k) for k in range(9)} | {(0, 1), (1, 0), (1, 2), (2, 1), (0, 2), (0, 3)})
+    expected = {(0, 2): 2, (0, 3): 5}  # 5: farther than the 4 hops that are searched
+    assert sample.listed["distance"].tolist() == [expected.get((i, j), int(i != j)) for i, j in pairs]
 
 
-def test_a_pair_that_is_no_edge_cannot_be_asked() -> None:
-    graph = Graph(num_nodes=3, edge_index=[[0], [1]], query_index=[[0], [2]], id="g")
-    with pytest.raises(GraphError, match="graph 'g': asks about a pair that is not an edge"):
-        collate([Sample(graph)], "edge_list")
+LINKS: dict[str, Any] = {
+    "scope": "neighbors",
+    "gate": "centrality",
+    "readout": {"kind": "edge"},
+    "pair_inputs": [
+        {"kind": "distance", "max_hops": 4},
+        {"kind": "walks"},
+        {"kind": "edge_categories", "sizes": [3], "absent": "learned"},
+        {"kind": "edge_values", "num_values": 1, "absent": "learned"},
+    ],
+    "attention_dropout": 0.2,
+    "edge_dropout": 0.2,
+}
+
+
+def asked(graph: Graph, *, share: float) -> Graph:
+    """The graph with a random share of all its pairs to be asked about, edges among them."""
+    random = np.random.default_rng(graph.num_nodes)
+    pairs = np.indices((graph.num_nodes, graph.num_nodes)).reshape(2, -1)
+    chosen = random.permutation(pairs.shape[1])[: max(1, round(share * pairs.shape[1]))]
+    return replace(graph, query_index=pairs[:, chosen], edge_targets=None)
+
+
+@pytest.mark.parametrize("share", [0.2, 1.0])
+def test_query_pairs_have_the_answers_of_the_masked_dense_form(share: float) -> None:
+    """With all pairs asked about, the list holds all of them."""
+    graphs = [asked(graph, share=share) for graph in graphs_of_every_kind(3)]
+    outputs, gradients = [], []
+    for config, layout in ((edge_list_config(**LINKS), "edge_list"), (tiny_config(**LINKS), "packed")):
+        torch.manual_seed(0)
+        model = lively(build_model(config, backend=fastest(layout))).train()
+        batch = collate(samples_of(config, graphs), layout)
+        output = model(replace(batch, random_keys=graph_keys(0, 3, batch.graph_ids)))
+        output.square().sum().backward()
+        outputs.append(output.detach())
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]))
+    assert len(outputs[0]) == sum(graph.query_index.shape[1] for graph in graphs if graph.query_index is not None)
+    torch.testing.assert_close(*outputs, rtol=1e-5, atol=2e-5)
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=2e-4)
+
+
+def test_asking_changes_no_other_answer() -> None:
+    """A query pair is not attended: what else is asked does not matter."""
+    config = edge_list_config(**LINKS)
+    model = lively(build_model(config)).eval()
+    many = asked(graphs_of_every_kind(3)[-1], share=0.5)
+    assert many.query_index is not None
+    few = replace(many, query_index=many.query_index[:, :3])
+    answers = [model(collate(samples_of(config, [graph]), "edge_list"))[:3] for graph in (many, few)]
+    torch.testing.assert_close(*answers)
 
 
 def test_global_attention_is_refused() -> None:

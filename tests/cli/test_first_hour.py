@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from egt.cli import data as module
 from egt.inference.predictor import load
+from egt.sources.custom import survey
 from tests.cli.runs import SMILES, TINY, blocks, egt, molecules, read_csv, write_csv
 
 Capture = pytest.CaptureFixture[str]
@@ -163,7 +163,7 @@ def test_a_plan_of_own_data(place: Path, capsys: Capture) -> None:
 def test_a_large_table_is_described_from_a_sample(
     place: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_SAMPLED", 6)
+    monkeypatch.setattr(survey, "SAMPLED", 6)
     data = molecules(place / "data.csv", y=range(20))
     done = egt(capsys, "data", "info", data, "--json")
     assert (done.json["rows"], done.json["rows_read"]) == (20, 5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from egt.config.custom import infer_config
@@ -110,9 +112,19 @@ def test_few_graphs_are_not_trained_one_by_one() -> None:
     assert sizes == [1, 1, 4, 5, 32]
 
 
-def test_huge_graphs_attend_neighbors_unless_links_are_asked() -> None:
+def test_huge_graphs_attend_neighbors() -> None:
     nodes, links = graphs("node", "binary", classes=("0", "1")), graphs("link", "binary", classes=("0", "1"))
-    run = infer_config(nodes, card(nodes, 1, 5000), "x", "x")
-    assert (run.model.scope, run.data.layout) == ("neighbors", "edge_list")
-    run = infer_config(links, card(links, 1, 5000), "x", "x")
-    assert (run.model.scope, run.data.layout) == ("everyone", "auto")
+    for schema, inputs in ((nodes, ["distance"]), (links, ["distance", "walks"])):
+        run = infer_config(schema, card(schema, 10, 5000), "x", "x")
+        assert (run.model.scope, run.data.layout) == ("neighbors", "edge_list")
+        assert [term.kind for term in run.model.pair_inputs] == inputs
+        small = infer_config(schema, card(schema, 10, 1000), "x", "x")
+        assert (small.model.scope, small.data.layout) == ("everyone", "auto")
+        assert [term.kind for term in small.model.pair_inputs] == ["distance"]
+
+
+def test_links_of_huge_graphs_are_trained_for_a_number_of_pairs() -> None:
+    links = graphs("link", "binary", classes=("0", "1"))
+    graph = card(links, 10, 20_000)
+    sizes = [replace(graph, num_nodes=(n, float(n), n), mean_edges=10.0 * n) for n in (2_000, 20_000, 2_000_000)]
+    assert [infer_config(links, size, "x", "x").trainer.max_epochs for size in sizes] == [200, 23, 10]

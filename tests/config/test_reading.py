@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from egt.config.reading import as_words, reading
+import pytest
+
+from egt.config.reading import as_words, check_reads, reading
+from egt.errors import DataError
 
 
 def test_settings_of_reading_are_nested_and_others_left_out() -> None:
@@ -12,3 +15,9 @@ def test_settings_of_reading_are_nested_and_others_left_out() -> None:
 
 def test_a_mapping_is_the_same_as_words() -> None:
     assert as_words({"optimizer.lr": 0.1, "split": "random"}) == ["optimizer.lr=0.1", "split=random"]
+
+
+def test_other_settings_are_refused_where_data_is_only_read() -> None:
+    check_reads(["overrides.id=name", "split.seed=3"])
+    with pytest.raises(DataError, match=r"--set optimizer.lr=1: .* egt train"):
+        check_reads(["split=random", "optimizer.lr=1"])

@@ -33,7 +33,10 @@ def test_equals_floyd_warshall(random_graph: MakeGraph, directed: bool, max_hops
         for degree in (0.7, 1.5, 4.0):
             density = degree / num_nodes
             graph = random_graph(num_nodes, density, seed, directed=directed, self_loops=bool(seed % 2))
-            np.testing.assert_array_equal(ShortestPaths(max_hops)(graph), floyd_warshall(graph, max_hops))
+            expected = floyd_warshall(graph, max_hops)
+            np.testing.assert_array_equal(ShortestPaths(max_hops)(graph), expected)
+            pairs = np.indices(expected.shape).reshape(2, -1)
+            np.testing.assert_array_equal(ShortestPaths(max_hops).at(graph, pairs), expected.reshape(-1))
 
 
 def test_direction_and_reach() -> None:

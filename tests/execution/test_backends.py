@@ -27,7 +27,19 @@ CONSTRAINED: dict[str, dict[str, Any]] = {
     "constrained, virtual nodes": {"scope": "neighbors", "readout": VIRTUAL, "gate": "centrality"},
     "constrained, frozen edges": {"scope": "neighbors", "edges": {"kind": "frozen"}, "activation": "gelu"},
 }
+PLUS: dict[str, Any] = {
+    "edge_values": "sliced",
+    "edge_width": 8,
+    "node_scaling": "degree",
+    "gate": "centrality",
+    "edges": {"kind": "outer_sum"},
+    "key_dropout": 0.3,
+    "drop_path": 0.5,
+}
+CONSTRAINED["constrained, plus"] = {"scope": "neighbors", "readout": VIRTUAL, **PLUS, "edge_values": "full"}
 VARIANTS: dict[str, dict[str, Any]] = {
+    "plus": {**PLUS, "readout": VIRTUAL, "attention_dropout": 0.1, "node_dropout": 0.1, "edge_dropout": 0.2},
+    "plus, edges": {**PLUS, "readout": {"kind": "edge"}},
     "mean": {},
     "nodes": {"readout": {"kind": "node"}},
     "edges": {"readout": {"kind": "edge"}},
@@ -83,11 +95,12 @@ def test_encode_equals_plain(name: str, backend: str, layout: LayoutName, traini
         assert_near(mine, right)
 
 
+@pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
 @pytest.mark.parametrize("name", CONSTRAINED)
-def test_encode_of_a_list_of_edges_equals_plain(name: str) -> None:
+def test_encode_of_a_list_of_edges_equals_plain(name: str, training: bool) -> None:
     config = tiny_config(num_layers=3, **CONSTRAINED[name])
-    dense, expected = encoded(config, PLAIN, "packed", training=False)
-    sparse, found = encoded(config, fastest("edge_list"), "edge_list", training=False)
+    dense, expected = encoded(config, PLAIN, "packed", training=training)
+    sparse, found = encoded(config, fastest("edge_list"), "edge_list", training=training)
     assert_near(found.context.layout.node_rows(found.h), expected.context.layout.node_rows(expected.h))
     assert_near(found.context.layout.virtual_nodes(found.h), expected.context.layout.virtual_nodes(expected.h))
     assert len(found.queries) == len(expected.queries) == len(sparse.queries) == len(dense.queries)

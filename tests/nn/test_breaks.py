@@ -9,11 +9,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from egt.batching.layout import Layout
-from egt.nn import terms
+from egt.batching.layout import Indices, Layout
+from egt.nn import pair_pass, terms
 from egt.nn.channels import AttentionContext
+from egt.nn.degree_scaling import DegreeScaling
+from egt.nn.drop_path import DropPath
 from egt.nn.dropout import RandomMasking
+from egt.nn.edge_values import EdgeValues
+from egt.nn.key_dropout import KeyDropout
 from egt.nn.pair_pass import CentralityGate, Logits, PairPass, ResidualEdges
+from egt.nn.randomness import Stream, derive, kept
 from egt.nn.readout import VirtualNodeReadout
 from tests.nn import test_layer_against_reference as reference_test
 from tests.nn import test_terms as terms_test
@@ -74,7 +79,7 @@ def virtual_nodes_scaled(patch: Patch) -> None:
 def masked_logits_into_the_edge_update(patch: Patch) -> None:
     plain = ResidualEdges.forward
 
-    def forward(self: ResidualEdges, e: Tensor, H_hat: Tensor, context: AttentionContext) -> Tensor:
+    def forward(self: ResidualEdges, e: Tensor, H_hat: Tensor, context: AttentionContext, ends: None) -> Tensor:
         return plain(self, e, H_hat if context.allowed is None else H_hat.masked_fill(~context.allowed, -1e4), context)
 
     patch.setattr(ResidualEdges, "forward", forward)
@@ -133,6 +138,68 @@ def virtual_edges_not_averaged(patch: Patch) -> None:
     patch.setattr(VirtualNodeReadout, "virtual_edges", virtual_edges)
 
 
+def own_keys_withheld(patch: Patch) -> None:
+    plain = KeyDropout.forward
+
+    def forward(self: KeyDropout, context: AttentionContext) -> Any:
+        attended, counted = plain(self, context)
+        assert attended is not None
+        assert counted is not None
+        pair = context.layout.pair_indices
+        keys = derive(context.keys, self.layer, Stream.KEY_DROPOUT)
+        keep = kept(keys, Indices(pair.graph, pair.j, torch.zeros_like(pair.j)), 1, self.key_probability)
+        return attended & keep, counted * keep
+
+    patch.setattr(KeyDropout, "forward", forward)
+
+
+def centrality_not_corrected_for_withheld_keys(patch: Patch) -> None:
+    plain = KeyDropout.forward
+
+    def forward(self: KeyDropout, context: AttentionContext) -> Any:
+        attended, counted = plain(self, context)
+        assert counted is not None
+        return attended, (counted > 0).double()
+
+    patch.setattr(KeyDropout, "forward", forward)
+
+
+def kept_branches_not_scaled(patch: Patch) -> None:
+    plain = DropPath.path_factors
+
+    def path_factors(self: DropPath, context: AttentionContext) -> Tensor | None:
+        factors = plain(self, context)
+        return None if factors is None else (factors > 0).double()
+
+    patch.setattr(DropPath, "path_factors", path_factors)
+
+
+def degree_without_logarithm(patch: Patch) -> None:
+    def forward(self: DegreeScaling, out: Tensor, context: AttentionContext) -> Tensor:
+        return out * (self.t1 + self.t2 * context.degree)
+
+    patch.setattr(DegreeScaling, "forward", forward)
+
+
+def slices_of_other_heads(patch: Patch) -> None:
+    plain = EdgeValues.read
+    patch.setattr(EdgeValues, "read", lambda self, x: plain(self, x).roll(1, -2))
+
+
+def edge_values_not_scaled(patch: Patch) -> None:
+    plain = EdgeValues.forward
+
+    def forward(self: EdgeValues, A_tilde: Tensor, e_hat: Tensor, layout: Layout) -> Tensor:
+        return 0.5 * plain(self, A_tilde, e_hat, layout)
+
+    patch.setattr(EdgeValues, "forward", forward)
+
+
+def ends_of_an_edge_exchanged(patch: Patch) -> None:
+    plain = pair_pass._outer_sum
+    patch.setattr(pair_pass, "_outer_sum", lambda ends, layout: plain(torch.cat(ends.chunk(2, -1)[::-1], -1), layout))
+
+
 BREAKS: dict[str, tuple[Callable[[Patch], None], Callable[[], None]]] = {
     "scaling": (no_scaling, lambda: reference_test.check("plain", "packed")),
     "clip": (no_clip, lambda: reference_test.check("plain", "packed")),
@@ -153,6 +220,16 @@ BREAKS: dict[str, tuple[Callable[[Patch], None], Callable[[], None]]] = {
         gates_masked_where_only_logits_are,
         lambda: reference_test.check("masking of logits", "packed"),
     ),
+    "own key": (own_keys_withheld, lambda: reference_test.check("key dropout", "packed")),
+    "correction of centrality": (
+        centrality_not_corrected_for_withheld_keys,
+        lambda: reference_test.check("key dropout, centrality", "packed"),
+    ),
+    "scale of kept branches": (kept_branches_not_scaled, lambda: reference_test.check("drop-path", "packed")),
+    "logarithm of degrees": (degree_without_logarithm, lambda: reference_test.check("degree scaling", "packed")),
+    "slices of heads": (slices_of_other_heads, lambda: reference_test.check("sliced edge values", "packed")),
+    "size of edge values": (edge_values_not_scaled, lambda: reference_test.check("full edge values", "packed")),
+    "direction of the outer sum": (ends_of_an_edge_exchanged, lambda: reference_test.check("outer sum", "packed")),
     "sign coupling of u and v": (signs_of_u_and_v_drawn_apart, terms_test.test_signs_flip_u_and_v_together),
     "averaged virtual edges": (
         virtual_edges_not_averaged,

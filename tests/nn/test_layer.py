@@ -38,6 +38,25 @@ def test_everything_is_trained() -> None:
     assert [name for name, p in layer.named_parameters() if p.grad is None or not p.grad.any()] == []
 
 
+def test_an_outer_sum_reads_both_nodes_of_a_pair() -> None:
+    plain = EGTLayer(16, 4, 4).eval()
+    outer = torch.nn.Linear(16, 8, bias=False)
+    layer = EGTLayer(16, 4, 4, outer=outer).eval()
+    layer.load_state_dict(plain.state_dict() | {"outer.weight": outer.weight})
+    h, e = torch.randn(1, 5, 16), torch.randn(1, 5, 5, 4)
+    first = plain.norm_h(h)[0] @ outer.weight[:4].T  # A h_hat
+    second = plain.norm_h(h)[0] @ outer.weight[4:].T  # B h_hat
+    added: list[torch.Tensor] = []
+    assert isinstance(layer.pairs.edges, ResidualEdges)
+    layer.pairs.edges.ffn.register_forward_pre_hook(lambda _, given: added.append(given[0]))
+    layer(h, e)
+    layer.outer = None
+    layer(h, e)
+    with_outer, without = added
+    torch.testing.assert_close((with_outer - without)[0, 1, 3], first[1] + second[3])
+    torch.testing.assert_close((with_outer - without)[0, 3, 1], first[3] + second[1])
+
+
 def test_heads_must_divide_the_width() -> None:
     with pytest.raises(ConfigError, match="node_width 10 is not a multiple of num_heads 4"):
         EGTLayer(10, 4, 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,40 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "node_ffn_dropout": 0.3,
         "edge_ffn_dropout": 0.2,
     },
+    "key dropout": {"key_dropout": 0.5},
+    "key dropout, centrality": {"key_dropout": 0.5, "gate": "centrality"},
+    "key dropout, constrained": {"key_dropout": 0.5, "gate": "centrality", "scope": "neighbors"},
+    "key dropout and masking of gates": {
+        "key_dropout": 0.3,
+        "gate": "centrality",
+        "masking": {"probability": 0.3, "gates": True},
+        "readout": {"kind": "virtual_nodes", "num_virtual": 2},
+    },
+    "drop-path": {"drop_path": 0.9},
+    "drop-path and dropout": {"drop_path": 0.8, "node_dropout": 0.3, "edge_ffn_dropout": 0.2},
+    "degree scaling": {"node_scaling": "degree"},
+    "degree scaling, virtual nodes": {
+        "node_scaling": "degree",
+        "scope": "neighbors",
+        "readout": {"kind": "virtual_nodes", "num_virtual": 2},
+    },
+    "sliced edge values": {"edge_values": "sliced", "edge_width": 8, "gate": "centrality"},
+    "full edge values": {"edge_values": "full", "scope": "neighbors"},
+    "full edge values, simple": {"edge_values": "full", "edges": {"kind": "frozen"}, "attention_dropout": 0.4},
+    "outer sum": {"edges": {"kind": "outer_sum"}},
+    "everything": {
+        "edges": {"kind": "outer_sum"},
+        "edge_values": "sliced",
+        "edge_width": 8,
+        "node_scaling": "degree",
+        "gate": "centrality",
+        "key_dropout": 0.3,
+        "drop_path": 0.5,
+        "attention_dropout": 0.2,
+        "readout": {"kind": "virtual_nodes", "num_virtual": 2},
+    },
 }
+RANDOM = ("masking", "attention_dropout", "key_dropout", "drop_path")
 
 
 def allowed_pairs(config: Any, graph: Any, num_virtual: int) -> np.ndarray[Any, Any]:
@@ -57,6 +91,11 @@ def allowed_pairs(config: Any, graph: Any, num_virtual: int) -> np.ndarray[Any, 
     return allowed
 
 
+def out_degrees(graph: Any) -> tuple[int, ...]:
+    """How many edges leave each node, straight from the definition."""
+    return tuple(sum(1 for i in graph.edge_index[0] if i == node) for node in range(graph.num_nodes))
+
+
 def check(name: str, layout: LayoutName) -> None:
     """Run both layers of the variant on graphs of different sizes, ours and the reference's."""
     settings = VARIANTS[name]
@@ -66,11 +105,11 @@ def check(name: str, layout: LayoutName) -> None:
     graphs = [random_graph(rng, kind) for kind in ("plain", "one_node", "directed", "self_loops")]
     samples = samples_of(config, graphs)
     batch = in_float64(collate(samples, layout))
-    training = any(key in settings for key in ("masking", "attention_dropout"))
+    training = any(key in settings for key in RANDOM)
     keys = graph_keys(seed=3, step=7, graph_ids=torch.arange(len(graphs)))
     x = model.readout.prepare(model.embed(batch))
     model.train(training)
-    x = x.__class__(x.h, x.e, x.context.__class__(x.context.layout, x.context.allowed, keys), x.queries)
+    x = replace(x, context=replace(x.context, random_keys=keys))
     q = model.readout.num_virtual if isinstance(model.readout, VirtualNodeReadout) else 0
     for k in range(2):  # the last layer leaves edges alone; the first two are whole
         after_h, after_e = model.layers[k](x.h, x.e, x.context)
@@ -83,7 +122,7 @@ def check(name: str, layout: LayoutName) -> None:
                 edges=config.model.edges.kind,
                 clip=config.model.clip,
                 eps=config.model.norm_eps,
-                normalize_e=config.model.edges.kind == "residual" or config.model.edges.normalize,
+                normalize_e=config.model.edges.normalize,
                 num_virtual=q,
                 scale=config.model.scale_dot,
                 keys=(int(keys[b, 0]), int(keys[b, 1])) if training else None,
@@ -95,6 +134,10 @@ def check(name: str, layout: LayoutName) -> None:
                 edge_dropout=config.model.edge_dropout,
                 node_ffn_dropout=config.model.node_ffn_dropout,
                 edge_ffn_dropout=config.model.edge_ffn_dropout,
+                key_dropout=config.model.key_dropout,
+                path_probability=config.model.drop_path * k / 2,
+                edge_values=config.model.edge_values,
+                degrees=out_degrees(graph) if config.model.node_scaling == "degree" else None,
             )
             params = reference.numbers(model.layers[k])
             expected_h, expected_e = reference.layer(h, e, allowed_pairs(config, graph, q), params, variant)
@@ -106,8 +149,6 @@ def check(name: str, layout: LayoutName) -> None:
 
 
 def in_float64(batch: GraphBatch) -> GraphBatch:
-    from dataclasses import replace
-
     return replace(
         batch,
         node_values=batch.node_values.double(),

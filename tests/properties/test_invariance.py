@@ -36,6 +36,23 @@ VARIANTS: dict[str, dict[str, Any]] = {
             {"kind": "edge_values", "num_values": 1, "absent": "learned"},
         ],
     },
+    "plus": {
+        "edge_values": "sliced",
+        "edge_width": 8,
+        "node_scaling": "degree",
+        "gate": "centrality",
+        "edges": {"kind": "outer_sum"},
+        "key_dropout": 0.3,
+        "drop_path": 0.3,
+        "readout": {"kind": "virtual_nodes", "num_virtual": 2},
+    },
+    "plus constrained": {
+        "edge_values": "full",
+        "node_scaling": "degree",
+        "scope": "neighbors",
+        "key_dropout": 0.3,
+        "readout": {"kind": "node"},
+    },
     "weighted svd": {
         "node_inputs": [
             {"kind": "node_categories", "sizes": [5]},

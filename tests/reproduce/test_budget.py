@@ -45,7 +45,7 @@ def test_with_very_little_time_there_are_fewer_graphs() -> None:
     short = fit_into(preset("zinc-100k"), PLAN, 1.0)  # three epochs' worth
     assert short.trainer.max_epochs == MIN_EPOCHS
     assert short.data.train_share == pytest.approx(0.3)
-    assert plateau(short).patience == 1
+    assert plateau(short).patience == 3  # less would follow noise
     assert short.data.batch_size == 128
 
 

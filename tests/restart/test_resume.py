@@ -55,7 +55,9 @@ def same(first: Trained, second: Trained) -> bool:
 def test_an_interrupted_run_keeps_its_state_and_continues_exactly(
     tmp_path: Path, number: signal.Signals, mode: str
 ) -> None:
-    config = tiny_config(data={"batching": mode}, trainer={"ema_decay": 0.9})
+    config = tiny_config(
+        data={"batching": mode}, trainer={"ema_decay": 0.9}, model={"key_dropout": 0.2, "drop_path": 0.3}
+    )
     samples, validation = tiny_samples(config, 37), tiny_samples(config, 11, seed=1)
     options: dict[str, Any] = {"show_progress": False}
     alone = train_on(config, samples, validation, folder=tmp_path / "alone", **options)

@@ -25,3 +25,7 @@ def test_any_atom_is_told() -> None:
 
 def test_elements_of_many_molecules_together() -> None:
     assert elements_of(["CC", "BrC", "[Fe+2]", "", "N"]) == {"C", "Br", "Fe", "N"}
+
+
+def test_an_open_bracket_hides_nothing_of_the_next_molecule() -> None:
+    assert elements_of(["[C", "[Fe+2]CC"]) == {"C", "Fe"}

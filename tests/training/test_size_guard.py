@@ -28,12 +28,6 @@ def test_a_graph_that_is_too_large_is_refused_with_what_fits() -> None:
     check_sizes(PATTERN, replace(CARD, num_nodes=(10, 100.0, 200)))
 
 
-def test_links_are_not_sent_to_lists_of_edges() -> None:
-    target = replace(CARD.target, level="link")
-    with pytest.raises(ConfigError, match="Links are asked of all pairs"):
-        check_sizes(PATTERN, replace(CARD, target=target))
-
-
 def test_nothing_is_prepared_for_a_graph_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "graph"
     folder.mkdir()

@@ -49,7 +49,8 @@ class GcnLayer(nn.Module):
     def forward(self, h: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
         """h: (M, d_h), e: (P, d_e); e stays unchanged."""
         i, j = context.layout.pair_nodes
-        return h + functional.relu(self.norm(self.conv(h, torch.stack([j, i])))), e
+        edges = torch.stack([j, i])[:, _neighbors(context)]
+        return h + functional.relu(self.norm(self.conv(h, edges))), e
 
 
 class GinLayer(nn.Module):
@@ -72,7 +73,7 @@ class GinLayer(nn.Module):
     def forward(self, h: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
         """h: (M, d_h), e: (P, d_e); e stays unchanged."""
         i, j = context.layout.pair_nodes
-        apart = i != j  # the node itself enters with its own weight, 1 + epsilon
+        apart = (i != j) & _neighbors(context)  # the node itself enters with its own weight, 1 + epsilon
         edges = torch.stack([j[apart], i[apart]])
         return h + functional.relu(self.norm(self.conv(h, edges, e[apart]))), e
 
@@ -96,12 +97,18 @@ class GatedGcnLayer(nn.Module):
         layout = context.layout
         i, j = layout.pair_nodes
         e_hat = self.C(e) + self.D(h)[i] + self.E(h)[j]  # (P, d)
-        gate = e_hat.sigmoid()
+        gate = e_hat.sigmoid() * _neighbors(context).unsqueeze(-1)
         message = layout.sum_keys(gate * self.B(h)[j]) / (layout.sum_keys(gate) + 1e-6)  # (M, d)
         return (
             h + functional.relu(self.norm_h(self.A(h) + message)),
             e + functional.relu(self.norm_e(e_hat)),
         )
+
+
+def _neighbors(context: AttentionContext) -> Tensor:
+    """(P,) True where a message is sent: along edges, not between the nodes of a query pair."""
+    i, _ = context.layout.pair_nodes
+    return torch.ones_like(i, dtype=torch.bool) if context.allowed is None else context.allowed.squeeze(-1)
 
 
 def _require_pyg() -> None:

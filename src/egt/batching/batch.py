@@ -86,8 +86,8 @@ def collate(
 
     Args:
         samples: prepared graphs with the same features and encodings.
-        layout: "packed" (no padding, best on CPU), "padded" (dense, best on GPU), or "edge_list" (existing edges only,
-            for EGT-Constrained on large sparse graphs).
+        layout: "packed" (no padding, best on CPU), "padded" (dense, best on GPU), or "edge_list" (existing edges and
+            query pairs only, for EGT-Constrained on large sparse graphs).
         graph_ids: a number for each graph; 0, 1, ... without it.
     """
     if not samples:
@@ -109,7 +109,7 @@ def collate(
         edge_pairs=rows([place.rows(graph.edge_index, k) for k, graph in enumerate(graphs)]),
         queries=rows([place.rows(index, k) for k, index in enumerate(queries)]),
         node={name: place.nodes([sample.node[name] for sample in samples], 0) for name in samples[0].node},
-        pair=place.pairs([sample.pair for sample in samples]),
+        pair=place.pairs(samples),
         graph_targets=_targets([graph.graph_targets for graph in graphs], "graph_targets", np.stack),
         node_targets=_targets([graph.node_targets for graph in graphs], "node_targets", np.concatenate),
         edge_targets=_targets([graph.edge_targets for graph in graphs], "edge_targets", np.concatenate),

@@ -1,11 +1,12 @@
-"""The edge-list layout: one row of the edge channel per existing edge and per node with itself.
+"""The edge-list layout: one row of the edge channel per existing edge, per node with itself, and per query pair.
 
-For EGT-Constrained on large sparse graphs: the cost grows with the edges, and nothing of size N^2 exists.
+For EGT-Constrained on large sparse graphs: the cost grows with the edges, and nothing of size N^2 exists. Query pairs
+of link prediction have a row that is updated and read like that of an edge, and are not attended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +15,7 @@ import torch
 from torch import Tensor
 
 from egt.batching.layout import Indices
-from egt.encodings.encoding import Array
-from egt.errors import GraphError
+from egt.encodings.encoding import Array, Sample
 from egt.graph import Graph
 
 _CHUNK = 1 << 16
@@ -30,14 +30,24 @@ class EdgeList:
         query: (P,) row of node i in the node channel, of each pair, ascending.
         key: (P,) row of node j in the node channel, of each pair.
         num_virtual: q.
+        has_only_neighbors: whether there are no query pairs besides the edges.
     """
 
     has_all_pairs = False
 
-    def __init__(self, sizes: Sequence[int], query: Tensor, key: Tensor, num_virtual: int = 0) -> None:
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        query: Tensor,
+        key: Tensor,
+        num_virtual: int = 0,
+        *,
+        has_only_neighbors: bool = True,
+    ) -> None:
         self.sizes = tuple(sizes)
         self.query, self.key = query, key
         self.num_virtual = num_virtual
+        self.has_only_neighbors = has_only_neighbors
         self.num_graphs = len(self.sizes)
         self.num_nodes = sum(self.sizes)
         self.num_pairs = query.shape[0]
@@ -74,7 +84,10 @@ class EdgeList:
         return self.query, self.key
 
     def to(self, device: torch.device) -> EdgeList:
-        return EdgeList(self.sizes, self.query.to(device), self.key.to(device), self.num_virtual)
+        return self._of(self.sizes, self.query.to(device), self.key.to(device), self.num_virtual)
+
+    def _of(self, sizes: Sequence[int], query: Tensor, key: Tensor, num_virtual: int) -> EdgeList:
+        return EdgeList(sizes, query, key, num_virtual, has_only_neighbors=self.has_only_neighbors)
 
     def with_virtual(self, num_virtual: int) -> tuple[EdgeList, Tensor, Tensor]:
         """Virtual nodes attend, and are attended by, every node of their graph: 2 q N + q^2 more rows each."""
@@ -95,7 +108,7 @@ class EdgeList:
         key = torch.cat([nodes[self.key], keys, its])
         order = torch.argsort(query * (sum(sizes) + 1) + key)
         place = torch.argsort(order)
-        return EdgeList(sizes, query[order], key[order], num_virtual), nodes, place[: self.num_pairs]
+        return self._of(sizes, query[order], key[order], num_virtual), nodes, place[: self.num_pairs]
 
     def dot(self, Q: Tensor, K: Tensor) -> Tensor:
         scores: Tensor = _PairDot.apply(Q, K, self.query, self.key)  # type: ignore[no-untyped-call]
@@ -187,17 +200,19 @@ class _PairSum(torch.autograd.Function):
 
 
 class EdgeListArrangement:
-    """One row per edge and per node with itself; distances need no search, other pair encodings have no place."""
+    """One row for each of the `Graph.listed_pairs`."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
         sizes = [graph.num_nodes for graph in graphs]
-        self.graphs = graphs
         self.total = sum(sizes)
         self.start = np.cumsum(sizes) - sizes
-        own = np.arange(self.total) * (self.total + 1)
-        self.codes = np.unique(np.concatenate([own, *(self._codes(g.edge_index, k) for k, g in enumerate(graphs))]))
-        query, key = self.codes // self.total, self.codes % self.total
-        self.layout = EdgeList(sizes, torch.from_numpy(query), torch.from_numpy(key))
+        self.listed = [graph.listed_pairs for graph in graphs]
+        self.codes = np.concatenate([self._codes(pairs, k) for k, pairs in enumerate(self.listed)])
+        query, key = (torch.from_numpy(ends) for ends in np.divmod(self.codes, self.total))
+        neighbors = sum(
+            graph.num_nodes + np.count_nonzero(graph.edge_index[0] != graph.edge_index[1]) for graph in graphs
+        )
+        self.layout = EdgeList(sizes, query, key, has_only_neighbors=len(self.codes) == neighbors)
 
     def _codes(self, index: Array, k: int) -> Array:
         codes: Array = (self.start[k] + index[0]) * self.total + self.start[k] + index[1]
@@ -207,17 +222,14 @@ class EdgeListArrangement:
         """See `Arrangement`."""
         return torch.from_numpy(np.concatenate(arrays))
 
-    def pairs(self, encodings: Sequence[Mapping[str, Array]]) -> dict[str, Tensor]:
-        """See `Arrangement`."""
-        return {"distance": (self.layout.query != self.layout.key).to(torch.uint8)}
+    def pairs(self, samples: Sequence[Sample]) -> dict[str, Tensor]:
+        """See `Arrangement`; of a sample that was prepared for all pairs the listed ones are taken."""
+        rows = [
+            dict(sample.listed) | {name: array[tuple(pairs)] for name, array in sample.pair.items()}
+            for sample, pairs in zip(samples, self.listed, strict=True)
+        ]
+        return {name: torch.from_numpy(np.concatenate([arrays[name] for arrays in rows])) for name in rows[0]}
 
     def rows(self, index: Array, k: int) -> Array:
         """See `Arrangement`."""
-        codes = self._codes(index, k)
-        rows = np.searchsorted(self.codes, codes)
-        if len(codes) and not np.array_equal(self.codes[np.minimum(rows, len(self.codes) - 1)], codes):
-            raise GraphError(
-                f"graph {self.graphs[k].id!r}: asks about a pair that is not an edge; the edge-list layout holds only "
-                "existing edges, use the packed or padded layout for link prediction"
-            )
-        return rows
+        return np.searchsorted(self.codes, self._codes(index, k))

@@ -7,7 +7,7 @@ In shapes, `nodes...` and `pairs...` stand for the leading axes of the layout: `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from egt.encodings.encoding import Array
+from egt.encodings.encoding import Array, Sample
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +41,10 @@ class Layout(Protocol):
     @property
     def has_all_pairs(self) -> bool:
         """Whether there is a row for every pair of nodes, and not only for edges."""
+
+    @property
+    def has_only_neighbors(self) -> bool:
+        """Whether every row is an edge, or a node with itself."""
 
     @property
     def num_pairs(self) -> int:
@@ -129,8 +133,8 @@ class Arrangement(Protocol):
     def nodes(self, arrays: Sequence[Array], fill: int) -> Tensor:
         """Arrays (N, ...) of all graphs as (nodes..., ...); padding holds `fill`."""
 
-    def pairs(self, encodings: Sequence[Mapping[str, Array]]) -> dict[str, Tensor]:
-        """Arrays (N, N, ...) of all graphs, by name, as (pairs..., ...)."""
+    def pairs(self, samples: Sequence[Sample]) -> dict[str, Tensor]:
+        """Return the encodings of the pairs of all graphs, by name, as (pairs..., ...)."""
 
     def rows(self, index: Array, k: int) -> Array:
         """Return where the pairs `index` (2, R) of graph k stand in the flat edge channel."""

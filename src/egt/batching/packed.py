@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import groupby
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from egt.batching.layout import DenseArrangement, Indices, masked_softmax
-from egt.encodings.encoding import Array
+from egt.encodings.encoding import Array, Sample
 from egt.graph import Graph
 
 
@@ -27,6 +27,7 @@ class Packed:
     """
 
     has_all_pairs = True
+    has_only_neighbors = False
 
     def __init__(self, sizes: Sequence[int], num_virtual: int = 0, device: torch.device | None = None) -> None:
         self.sizes = tuple(sizes)
@@ -138,7 +139,8 @@ class PackedArrangement(DenseArrangement):
         """See `Arrangement`."""
         return torch.from_numpy(np.concatenate(arrays))
 
-    def pairs(self, encodings: Sequence[Mapping[str, Array]]) -> dict[str, Tensor]:
+    def pairs(self, samples: Sequence[Sample]) -> dict[str, Tensor]:
         """See `Arrangement`."""
+        encodings = [sample.pair for sample in samples]
         flat = {name: [e[name].reshape(-1, *e[name].shape[2:]) for e in encodings] for name in encodings[0]}
         return {name: torch.from_numpy(np.concatenate(arrays)) for name, arrays in flat.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from egt.batching.layout import DenseArrangement, Indices, masked_softmax
-from egt.encodings.encoding import Array
+from egt.encodings.encoding import Array, Sample
 from egt.graph import Graph
 
 
@@ -30,6 +30,7 @@ class Padded:
     width: int
     num_virtual: int = 0
     has_all_pairs: ClassVar[bool] = True
+    has_only_neighbors: ClassVar[bool] = False
 
     @property
     def num_graphs(self) -> int:
@@ -125,8 +126,9 @@ class PaddedArrangement(DenseArrangement):
             out[k, : len(array)] = array
         return torch.from_numpy(out)
 
-    def pairs(self, encodings: Sequence[Mapping[str, Array]]) -> dict[str, Tensor]:
+    def pairs(self, samples: Sequence[Sample]) -> dict[str, Tensor]:
         """See `Arrangement`."""
+        encodings = [sample.pair for sample in samples]
         found = {}
         for name, first in encodings[0].items():
             out = np.zeros((len(encodings), self.width, self.width, *first.shape[2:]), first.dtype)

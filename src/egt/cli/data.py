@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -16,13 +17,9 @@ from egt.files import exists
 
 if TYPE_CHECKING:
     from egt.graph import Level
-    from egt.sources.custom import CustomSchema, Feature
-    from egt.sources.source import DataCard, Reading
-
-_CHUNK = 1_000
-"""How many rows are read between two steps of a bar."""
-_SAMPLED = 10_000
-"""Of a larger file about so many rows are read as graphs."""
+    from egt.sources.custom import CustomSource, Feature
+    from egt.sources.custom.survey import Survey
+    from egt.sources.source import DataCard
 
 
 def data(
@@ -93,7 +90,7 @@ def _info(name: str, json: bool) -> None:
     low, mean, high = card.num_nodes
     rows = [
         ("name", card.name),
-        ("graphs", ", ".join(f"{split} {size:,}" for split, size in card.split_sizes.items())),
+        ("graphs", _split_sizes(card)),
         ("nodes", f"{low} to {high}, mean {mean:g}"),
         ("edges", f"mean {card.mean_edges:,g} (both directions)"),
         (
@@ -119,60 +116,56 @@ def _is_path(name: str) -> bool:
 
 
 def _custom_info(name: str, target: Sequence[str], task: Level | None, settings: Sequence[str], json: bool) -> None:
-    from egt.config.reading import open_data, reads
-    from egt.sources.source import read_all
+    from egt.config.reading import check_reads, open_data
+    from egt.sources.custom.survey import survey
 
-    if other := [each for each in settings if not reads(each)]:
-        raise DataError(
-            f"--set {other[0]}: data is read with overrides.KEY=VALUE and split=KIND; others are for egt train"
-        )
+    check_reads(settings)
     with Bars(shown=not json) as bars:
         bars(f"reading {name}", 0, None)
         source = open_data(name, list(target), task, settings)
         bars(f"reading {name}", 1, 1)
-        readings: list[Reading] = []
-        every = source.records("all")
-        records = every if len(every) <= _SAMPLED else every[:: -(-len(every) // _SAMPLED)]
-        for start in range(0, len(records), _CHUNK):
-            readings += read_all(source, records[start : start + _CHUNK])
-            bars("building graphs", len(readings), len(records))
-    graphs = [reading.graph for reading in readings if reading.graph is not None]
-    problems = [reading.error for reading in readings if reading.error]
-    warned = [f"{reading.id}: {reading.warning}" for reading in readings if reading.warning]
-    card = source.card
+        found = survey(source, bars)
     if json:
-        content = {
-            "schema": source.schema.model_dump(mode="json"),
-            "split_sizes": dict(card.split_sizes),
-            "rows": len(every),
-            "rows_read": len(readings),
-        }
-        print_json({**content, "unreadable_rows": problems, "warnings": [*source.warnings(), *warned]})
+        print_json(_custom_facts(source, found))
         return
-    nodes = [graph.num_nodes for graph in graphs] or [0]
-    edges = [graph.num_edges for graph in graphs] or [0]
-    rows = [
-        *((what, decision) for what, decision, _ in source.schema.rows()),
-        ("graphs", ", ".join(f"{split} {size:,}" for split, size in card.split_sizes.items())),
-        ("nodes", f"{min(nodes):,} to {max(nodes):,}, mean {sum(nodes) / len(nodes):.4g}"),
-        ("edges", f"mean {sum(edges) / len(edges):.4g}{_counted(source.schema)}"),
-        ("unreadable rows", _listed(problems)),
-        ("warnings", _listed(warned)),
-        *(("look at", warning) for warning in source.warnings()),
-    ]
-    if len(readings) < len(every):
-        rows.append(("read", f"{len(readings):,} of {len(every):,} rows, evenly chosen: the lines nodes to warnings"))
-    print_table(f"{name}: what was understood", ("what", "decision"), rows)
+    print_table(f"{name}: what was understood", ("what", "decision"), _custom_rows(source, found))
     say(f"`egt train {name}` learns from it; docs/data.md tells how each decision is changed")
 
 
-def _counted(schema: CustomSchema) -> str:
-    """How edges are counted: an undirected one stands for both directions."""
-    return "" if schema.directed else " (both directions)"
+def _custom_facts(source: CustomSource, found: Survey) -> dict[str, Any]:
+    return {
+        "schema": source.schema.model_dump(mode="json"),
+        "split_sizes": dict(source.card.split_sizes),
+        "rows": found.num_rows,
+        "rows_read": found.num_read,
+        "unreadable_rows": found.errors,
+        "warnings": [*source.warnings(), *found.warnings],
+    }
+
+
+def _custom_rows(source: CustomSource, found: Survey) -> list[tuple[str, str]]:
+    nodes, edges = found.num_nodes or (0,), found.num_edges or (0,)
+    rows = [
+        *((what, decision) for what, decision, _ in source.schema.rows()),
+        ("graphs", _split_sizes(source.card)),
+        ("nodes", f"{min(nodes):,} to {max(nodes):,}, mean {fmean(nodes):.4g}"),
+        ("edges", f"mean {fmean(edges):.4g}{'' if source.schema.directed else ' (both directions)'}"),
+        ("unreadable rows", _listed(found.errors)),
+        ("warnings", _listed(found.warnings)),
+        *(("look at", warning) for warning in source.warnings()),
+    ]
+    if found.num_read < found.num_rows:
+        read = f"{found.num_read:,} of {found.num_rows:,} rows, evenly chosen: the lines nodes to warnings"
+        rows.append(("read", read))
+    return rows
+
+
+def _split_sizes(card: DataCard) -> str:
+    return ", ".join(f"{split} {size:,}" for split, size in card.split_sizes.items())
 
 
 def _listed(messages: Sequence[str], limit: int = 3) -> str:
-    """How many there are, and the first of them."""
+    """Return how many there are, and the first of them."""
     more = [f"... {len(messages) - limit} more"] if len(messages) > limit else []
     return "\n".join([str(len(messages)), *messages[:limit], *more])
 
@@ -205,35 +198,29 @@ def _megabytes(size: int) -> int:
 def _prepare(name: str, fetch: bool, json: bool) -> None:
     from egt.assemble import preparation
     from egt.config.load import find_config
-    from egt.config.presets import names, preset
+    from egt.config.presets import recipe_for
     from egt.encodings.store import prepare_splits
     from egt.inference.run_data import open_source
-    from egt.sources.benchmarks.benchmark import BENCHMARKS, open_benchmark
+    from egt.sources.benchmarks.benchmark import BENCHMARKS
 
+    config = recipe_for(name) if name in BENCHMARKS else find_config(name)
     with Bars(shown=not json) as bars:
 
         def told(stage: str, done: int, total: int | None) -> None:
             bars(f"{stage} (MB)", _megabytes(done), None if total is None else _megabytes(total))
 
-        if name in BENCHMARKS:
-            fitting = [preset(each) for each in names() if preset(each).data.source == name]
-            config = fitting[0] if fitting else preset("pcqm4mv2-small")
-            source = open_benchmark(name, fetch=fetch, progress=told)
-        else:
-            config = find_config(name)
-            source = open_source(config, fetch=fetch, progress=told)
+        source = open_source(config, fetch=fetch, progress=told)
     started = time.monotonic()
     splits = [split for split, size in source.card.split_sizes.items() if size]
     with Bars(shown=not json) as bars:
         stores = prepare_splits(source, splits, preparation(config), progress=bars).values()
     graphs = sum(map(len, stores))
-    bad = [problem for store in stores for problem in store.problems if problem.error]
+    bad = [problem.error for store in stores for problem in store.problems if problem.error]
     if bad and not graphs:
-        raise DataError(f"{name}: none of its {len(bad)} rows can be read; the first: {bad[0].error}")
-    problems = len(bad)
+        raise DataError(f"{name}: none of its {len(bad)} rows can be read; the first: {bad[0]}")
     seconds = time.monotonic() - started
     rate = graphs / max(seconds, 1e-9)
     if json:
-        print_json({"graphs": graphs, "unreadable": problems, "seconds": seconds, "graphs_per_second": rate})
+        print_json({"graphs": graphs, "unreadable": len(bad), "seconds": seconds, "graphs_per_second": rate})
         return
-    say(f"{name}: {graphs:,} graphs in {seconds:.1f} s ({rate:,.0f} graphs/s), {problems} rows could not be read")
+    say(f"{name}: {graphs:,} graphs in {seconds:.1f} s ({rate:,.0f} graphs/s), {len(bad)} rows could not be read")

@@ -67,7 +67,11 @@ def _with_layer(run: RunConfig, layer: LayerPart) -> RunConfig:
         "scope": "neighbors",
         "readout": MeanPool() if model.readout.added_nodes() else model.readout,
         "masking": RandomMaskingConfig(),
+        "edge_values": "none",
+        "node_scaling": "none",
         "attention_dropout": 0.0,
+        "key_dropout": 0.0,
+        "drop_path": 0.0,
         "initialization": "torch",
     }
     return run.model_copy(

@@ -4,13 +4,14 @@ Defaults, each of which `--set` changes:
 
 - model: 4 layers, widths 64/16, 8 heads (about 0.2 million parameters), centrality gates, dropout 0.1; for graphs of
   more than 500 nodes 3 layers, widths 64/8, 4 heads, because memory grows with the square of the nodes; with graphs
-  of more than 1,500 nodes attention is between neighbors only (EGT-Constrained), unless links are predicted.
-- inputs: the features of the schema, SVD encodings of rank 8, hop distances up to 16.
+  of more than 1,500 nodes attention is between neighbors only (EGT-Constrained).
+- inputs: the features of the schema, SVD encodings of rank 8, hop distances up to 16; for links between so many nodes
+  also short walks, since a neighbor of a neighbor is not attended.
 - readout: 4 virtual nodes for graph targets, the nodes or the edge channel otherwise.
 - task: regression on standardized targets with MAE, binary with ROC-AUC, or classes with accuracy.
 - training: Adam 1e-3, halved after 10 epochs without improvement, batches of 1 to 128 graphs, about 6,000 steps
-  (10 to 200 epochs); it ends early after 30 epochs without a better validation loss, in which the rate was halved
-  three times. The weights that are best on validation are kept.
+  (10 to 200 epochs; for links of huge graphs as many as pass 50 million pairs); it ends early after 30 epochs without
+  a better validation loss, in which the rate was halved three times. The weights that are best on validation are kept.
 
 Parts are imported where they are chosen, so that a run loads only its own.
 """
@@ -22,7 +23,7 @@ from egt.config.run import DataConfig, OptimizerConfig, RunConfig, TrainerConfig
 from egt.graph import FeatureSchema, Level
 from egt.inputs.distance import Distance
 from egt.inputs.features import edge_features, node_features
-from egt.inputs.input import NodeInput
+from egt.inputs.input import NodeInput, PairInput
 from egt.inputs.svd import Svd
 from egt.readouts.readout import ReadoutPart
 from egt.schedules.schedule import SchedulePart
@@ -33,6 +34,8 @@ from egt.tasks.task import TaskPart
 _LARGE_GRAPH, _HUGE_GRAPH = 500, 1_500
 _STEPS = 6_000
 _EPOCHS = (10, 200)
+_LISTED_PAIRS = 50_000_000
+"""How many pairs a training for links of a huge graph goes through: some minutes on one core."""
 _PATIENCE = 30
 
 
@@ -51,9 +54,12 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
     smallest = min(max(num_train // 8, 1), 4)
     batch_size = min(max(num_train // 20, smallest), 32 if num_train < 5_000 else 64 if num_train < 20_000 else 128)
     steps = -(-num_train // batch_size)
-    epochs = min(max(_STEPS // max(steps, 1), _EPOCHS[0]), _EPOCHS[1])
     validated = card.split_sizes.get("val", 0) > 0
-    huge = card.num_nodes[2] > _HUGE_GRAPH and schema.level != "link"
+    huge = card.num_nodes[2] > _HUGE_GRAPH
+    wanted = _STEPS // max(steps, 1)
+    if huge and schema.level == "link":
+        wanted = min(wanted, round(_LISTED_PAIRS / (num_train * (card.num_nodes[1] + card.mean_edges))))
+    epochs = min(max(wanted, _EPOCHS[0]), _EPOCHS[1])
     return RunConfig(
         name=name,
         seed=seed,
@@ -91,7 +97,11 @@ def custom_model(
         edge_width=8 if large else 16,
         num_heads=4 if large else 8,
         node_inputs=(*(node_features(features) or _constant()), Svd(rank=8)),
-        pair_inputs=(Distance(max_hops=16), *edge_features(features)),
+        pair_inputs=(
+            Distance(max_hops=16),
+            *(_walks() if neighbors and target.level == "link" else ()),
+            *edge_features(features),
+        ),
         gate="centrality",
         scope="neighbors" if neighbors else "everyone",
         readout=_readout(target.level),
@@ -144,6 +154,13 @@ def _schedule(validated: bool) -> SchedulePart:
     from egt.schedules.constant import ConstantRate
 
     return ConstantRate()
+
+
+def _walks() -> tuple[PairInput, ...]:
+    """Return what describes the pairs of which links are asked, where only neighbors attend each other."""
+    from egt.inputs.walks import Walks
+
+    return (Walks(),)
 
 
 def _constant() -> tuple[NodeInput, ...]:

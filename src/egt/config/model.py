@@ -25,6 +25,13 @@ class ResidualEdgesConfig(Section):
     normalize: ClassVar[bool] = True
 
 
+class OuterSumEdgesConfig(Section):
+    """EGT+: the update of a pair also reads both of its nodes, A h_i + B h_j."""
+
+    kind: Literal["outer_sum"] = "outer_sum"
+    normalize: ClassVar[bool] = True
+
+
 class FrozenEdgesConfig(Section):
     """EGT-Simple: the edge embeddings stay unchanged; `normalize` puts a LayerNorm before E and G in each layer."""
 
@@ -48,7 +55,9 @@ class ModelConfig(Section):
     num_heads: PositiveInt = 8
     node_inputs: tuple[NodeInput, ...]
     pair_inputs: tuple[PairInput, ...]
-    edges: Annotated[ResidualEdgesConfig | FrozenEdgesConfig, Field(discriminator="kind")] = ResidualEdgesConfig()
+    edges: Annotated[ResidualEdgesConfig | OuterSumEdgesConfig | FrozenEdgesConfig, Field(discriminator="kind")] = (
+        ResidualEdgesConfig()
+    )
     gate: Literal["sigmoid", "centrality", "none"] = "sigmoid"
     scope: Literal["everyone", "neighbors"] = "everyone"
     readout: ReadoutPart = Field(default_factory=lambda: ReadoutPart.of_kind("mean"))
@@ -59,12 +68,16 @@ class ModelConfig(Section):
     clip: tuple[float, float] | None = (-5.0, 5.0)
     scale_dot: bool = True
     norm_eps: PositiveFloat = 1e-5
+    edge_values: Literal["none", "sliced", "full"] = "none"
+    node_scaling: Literal["none", "degree"] = "none"
     masking: RandomMaskingConfig = RandomMaskingConfig()
+    key_dropout: Probability = 0.0
     attention_dropout: Probability = 0.0
     node_dropout: Probability = 0.0
     edge_dropout: Probability = 0.0
     node_ffn_dropout: Probability = 0.0
     edge_ffn_dropout: Probability = 0.0
+    drop_path: Probability = 0.0
     initialization: Literal["torch", "keras"] = "torch"
     layer: LayerPart | None = None
 
@@ -76,7 +89,7 @@ class ModelConfig(Section):
     @property
     def updates_edges(self) -> bool:
         """Whether the layers update the edge channel; EGT-Simple does not."""
-        return self.edges.kind == "residual"
+        return self.edges.kind != "frozen"
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -95,6 +108,11 @@ class ModelConfig(Section):
             raise ValueError(
                 f"node_width {self.node_width} is not a multiple of num_heads {self.num_heads}; "
                 "each head takes an equal share of the node channel"
+            )
+        if self.edge_values == "sliced" and self.edge_width % self.num_heads:
+            raise ValueError(
+                f"edge_width {self.edge_width} is not a multiple of num_heads {self.num_heads}; sliced edge values "
+                "give each head an equal share of the edge channel, full ones give it all"
             )
         if not self.node_inputs:
             raise ValueError("node_inputs is empty; give a graph without node features the input {kind: constant}")

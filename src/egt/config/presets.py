@@ -282,6 +282,15 @@ def starts_from(name: str) -> str:
     return _STARTS.get(name, "")
 
 
+def recipe_for(source: str) -> RunConfig:
+    """Return a run on this benchmark: that of its first preset, or without any of its own that of PCQM4Mv2."""
+    runs = (preset(name) for name in names())
+    if (found := next((run for run in runs if run.data.source == source), None)) is not None:
+        return found
+    run = preset("pcqm4mv2-small")
+    return run.model_copy(update={"data": run.data.model_copy(update={"source": source})})
+
+
 def names() -> list[str]:
     """Return the presets of the paper, without the ablated forms that any of them can take."""
     return [*_BASES, *(f"pcqm4mv2-small-step{k}" for k in range(len(_STEPS)))]

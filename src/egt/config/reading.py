@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from egt.errors import ConfigError
+from egt.errors import ConfigError, DataError
 from egt.files import parse_yaml
 from egt.graph import Level
 from egt.sources.custom.custom_source import CustomSource
@@ -41,6 +41,14 @@ def reading(settings: Sequence[str]) -> dict[str, Any]:
                 raise ConfigError(f"--set {setting}: {section} is a single value, not a section")
         place[key] = parse_yaml(text, f"--set {setting}") if key in ("directed", "seed", "fractions") else text
     return found
+
+
+def check_reads(settings: Sequence[str]) -> None:
+    """Raise a `DataError` for a setting that does not concern how data is read."""
+    if other := [each for each in settings if not reads(each)]:
+        raise DataError(
+            f"--set {other[0]}: data is read with overrides.KEY=VALUE and split=KIND; others are for egt train"
+        )
 
 
 def open_data(data: Any, target: Sequence[str], task: Level | None, settings: Sequence[str]) -> CustomSource:

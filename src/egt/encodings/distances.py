@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.errors import ConfigError
-from egt.graph import Graph
+from egt.graph import Graph, IntArray
 
 LARGEST_MAX_HOPS = 254
 """Distances are kept in one byte, and one value is needed for farther nodes."""
@@ -45,6 +45,19 @@ class ShortestPaths:
 
         edges = graph.edge_index.copy()  # numba takes longer to recognize a read-only array than to work on it
         return np.asarray(hop_distances(graph.num_nodes, edges, self.max_hops))
+
+    def at(self, graph: Graph, pairs: IntArray) -> NDArray[np.uint8]:
+        """Return the distances (P,) of some pairs (2, P)."""
+        i, j = pairs
+        edges = graph.edge_index[0] * graph.num_nodes + graph.edge_index[1]
+        distances = np.where(i == j, 0, np.where(np.isin(i * graph.num_nodes + j, edges), 1, 2)).astype(np.uint8)
+        farther = np.flatnonzero(distances == 2)
+        if self.max_hops > 1 and len(farther):
+            from egt.encodings.pair_loops import both_neighbors, pair_distances
+
+            searched = np.ascontiguousarray(pairs[:, farther])
+            distances[farther] = pair_distances(*both_neighbors(graph), searched, self.max_hops)
+        return distances
 
 
 def _adjacent(graph: Graph) -> NDArray[np.uint8]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from egt.errors import ConfigError, EgtError, GraphError
-from egt.graph import FeatureSchema, Graph
+from egt.graph import FeatureSchema, Graph, IntArray
 
 Array = NDArray[Any]
 _Result = TypeVar("_Result")
@@ -19,16 +19,17 @@ _Result = TypeVar("_Result")
 class Encoding(Protocol):
     """A pure function of a graph. Implementations are frozen dataclasses, so equal settings are equal objects.
 
-    `level` "node": the result is (N, width); "pair": (N, N) or (N, N, width).
+    `level` "node": the result is (N, width); "pair": (N, N) or (N, N, width); "listed": (P,) or (P, width), one row for
+    each of the P `Graph.listed_pairs`.
     """
 
     @property
     def name(self) -> str:
-        """The key of the result in `Sample.node` or `Sample.pair`; the same for every setting of an encoding."""
+        """The key of the result in the `Sample`; the same for every setting of an encoding."""
 
     @property
-    def level(self) -> Literal["node", "pair"]:
-        """Whether a row of the result describes a node or a pair of nodes."""
+    def level(self) -> Literal["node", "pair", "listed"]:
+        """Whether a row of the result describes a node, a pair of nodes, or a pair on the list of edges."""
 
     @property
     def stored(self) -> bool:
@@ -44,6 +45,50 @@ class Joinable(Protocol):
 
     def join(self, other: Any) -> Encoding:
         """Return an encoding with what both give."""
+
+
+@runtime_checkable
+class Listable(Protocol):
+    """An encoding of pairs that can be computed for some of them, without anything of size N^2."""
+
+    @property
+    def name(self) -> str:
+        """See `Encoding`."""
+
+    @property
+    def stored(self) -> bool:
+        """See `Encoding`."""
+
+    def at(self, graph: Graph, pairs: IntArray) -> Array:
+        """Return the rows (P, ...) of the pairs (2, P), sorted as `Graph.listed_pairs` are."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An encoding of pairs at the pairs of a list of edges, and nowhere else."""
+
+    encoding: Listable
+
+    level: ClassVar[Literal["listed"]] = "listed"
+
+    @property
+    def name(self) -> str:
+        """See `Encoding`."""
+        return self.encoding.name
+
+    @property
+    def stored(self) -> bool:
+        """See `Encoding`."""
+        return self.encoding.stored
+
+    def __call__(self, graph: Graph) -> Array:
+        """Return the encoding (P, ...)."""
+        return self.encoding.at(graph, graph.listed_pairs)
+
+
+def listed(encodings: Iterable[Encoding]) -> tuple[Encoding, ...]:
+    """Return the encodings as a list of edges needs them: those of nodes, and those of pairs at its pairs."""
+    return tuple(Listed(encoding) if isinstance(encoding, Listable) else encoding for encoding in encodings)
 
 
 def merged(encodings: Iterable[Encoding]) -> tuple[Encoding, ...]:
@@ -73,6 +118,7 @@ class Sample:
     graph: Graph
     node: Mapping[str, Array] = field(default_factory=dict)
     pair: Mapping[str, Array] = field(default_factory=dict)
+    listed: Mapping[str, Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -116,6 +162,7 @@ class Preparation:
                 graph,
                 node={name: found[number] for level, name, found in encoded if level == "node"},
                 pair={name: found[number] for level, name, found in encoded if level == "pair"},
+                listed={name: found[number] for level, name, found in encoded if level == "listed"},
             )
             for number, graph in enumerate(graphs)
         ]

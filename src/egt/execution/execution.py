@@ -88,8 +88,11 @@ class CpuKernel:
         return 4.0 * (2 if len(model.pair_inputs) == 1 else 3) * model.edge_width + _input_bytes(model)
 
     def bytes_per_node(self, model: ModelConfig) -> float:
-        """Count the channel, Q|K|V, what the heads gather and the next channel."""
-        return 4.0 * 6 * model.node_width
+        """Count the channel, Q|K|V, what the heads gather (of edges too) and the next channel."""
+        d_e, heads = model.edge_width, model.num_heads
+        gathered = {"none": 0, "sliced": d_e + heads, "full": heads * (d_e + 1)}[model.edge_values]
+        ends = 4 * d_e if model.edges.kind == "outer_sum" else 0
+        return 4.0 * (6 * model.node_width + gathered + ends)
 
 
 def _input_bytes(model: ModelConfig) -> float:

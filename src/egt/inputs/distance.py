@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from egt.encodings.distances import ShortestPaths
 from egt.encodings.encoding import Encoding
@@ -19,7 +19,6 @@ class Distance(PairInput):
 
     kind: Literal["distance"] = "distance"
     max_hops: Hops = 16
-    needs_all_pairs: ClassVar[bool] = False  # the distance of an edge is known without a search
 
     def encodings(self) -> tuple[Encoding, ...]:
         """See `Input.encodings`."""
@@ -38,7 +37,6 @@ class Reachability(PairInput):
 
     kind: Literal["reachability"] = "reachability"
     num_hops: Hops = 16
-    needs_all_pairs: ClassVar[bool] = False
 
     def encodings(self) -> tuple[Encoding, ...]:
         """See `Input.encodings`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import PositiveInt
 
@@ -40,7 +40,6 @@ class EdgeValues(PairInput):
     kind: Literal["edge_values"] = "edge_values"
     num_values: PositiveInt
     absent: Absent = "zero"
-    needs_all_pairs: ClassVar[bool] = False
 
     def features(self) -> Mapping[str, Any]:
         """See `Input.features`."""
@@ -78,7 +77,6 @@ class EdgeCategories(PairInput):
     kind: Literal["edge_categories"] = "edge_categories"
     sizes: Sizes
     absent: Absent = "zero"
-    needs_all_pairs: ClassVar[bool] = False
 
     def features(self) -> Mapping[str, Any]:
         """See `Input.features`."""

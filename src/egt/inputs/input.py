@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, PositiveInt
 
-from egt.encodings.encoding import Encoding
+from egt.encodings.encoding import Encoding, listed
 from egt.parts import Part, Registry
 
 if TYPE_CHECKING:
@@ -43,14 +43,15 @@ class NodeInput(Input):
 
 
 class PairInput(Input):
-    """A term of the edge channel; its module gives (pairs..., d_e). `needs_all_pairs` rules out the edge list."""
+    """A term of the edge channel; its module gives (pairs..., d_e)."""
 
     registry: ClassVar[Registry[type[PairInput]]] = Registry("pair input", __package__)
-    needs_all_pairs: ClassVar[bool] = True
 
     def check(self, run: RunConfig) -> None:
-        """Refuse a layout that lacks the pairs."""
-        if self.needs_all_pairs and run.data.layout == "edge_list":
+        """Refuse a layout that lacks pairs which the input describes."""
+        if run.data.layout != "edge_list":
+            return
+        if any(encoding.level == "pair" for encoding in listed(self.encodings())):
             raise ValueError(
                 f"data.layout edge_list holds no pairs except edges, and the input {self.kind} describes all of them; "
                 "drop it, or use the packed layout"

@@ -20,6 +20,7 @@ class AttentionContext:
         layout: where each node and pair is stored.
         allowed: (pairs..., 1) True where i may attend j; None when everyone attends everyone.
         random_keys: (B, 2) keys of the graphs (`egt.nn.randomness.graph_keys`); None draws fresh ones when needed.
+        degree: (nodes..., 1) edges that leave each node; None where no layer reads it.
         owns_edges: whether only the next layer reads the edge channel it is given. In `torch.inference_mode` a fast
             path may then write the new edge channel over the old one: half the memory, and less of it to fetch.
         only_virtual_rows: whether only the virtual nodes are read behind the layer. A fast path may then leave all
@@ -29,6 +30,7 @@ class AttentionContext:
     layout: Layout
     allowed: Tensor | None = None
     random_keys: Tensor | None = None
+    degree: Tensor | None = None
     owns_edges: bool = False
     only_virtual_rows: bool = False
 

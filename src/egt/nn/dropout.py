@@ -11,6 +11,12 @@ from egt.nn.channels import AttentionContext
 from egt.nn.randomness import Stream, derive, kept
 
 
+def check_probability(probability: float) -> None:
+    """Raise a `ConfigError` for what cannot be the chance of being dropped."""
+    if not 0 <= probability < 1:
+        raise ConfigError(f"a dropout of {probability} is not a probability; it must be at least 0 and below 1")
+
+
 class Dropout(nn.Module):
     """Inverted dropout of channel entries during training.
 
@@ -21,10 +27,12 @@ class Dropout(nn.Module):
         level: whether the rows it acts on are nodes or pairs.
     """
 
+    path_probability: float = 0.0
+    """Chance of a graph to skip the branch; `DropPath` has one."""
+
     def __init__(self, probability: float, stream: Stream, layer: int, level: Literal["node", "pair"]) -> None:
         super().__init__()
-        if not 0 <= probability < 1:
-            raise ConfigError(f"a dropout of {probability} is not a probability; it must be at least 0 and below 1")
+        check_probability(probability)
         self.probability, self.stream, self.layer, self.level = probability, stream, layer, level
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
@@ -63,12 +71,15 @@ class RandomMasking(nn.Module):
         gates: whether the gates are masked as well.
     """
 
+    key_probability: float = 0.0
+    """Chance of a whole key to be withheld; `KeyDropout` has one."""
+
     def __init__(self, probability: float, num_heads: int, layer: int, *, gates: bool) -> None:
         super().__init__()
         self.probability, self.num_heads, self.layer, self.gates = probability, num_heads, layer, gates
 
     def forward(self, context: AttentionContext) -> tuple[Tensor | None, Tensor | None]:
-        """Draw which keys the softmax may use and whose gates count, each (pairs..., 1 or H) or None for all."""
+        """Draw which keys the softmax may use and whose gates count (how often), each (pairs..., 1 or H); None: all."""
         allowed = context.allowed
         if not self.training or self.probability == 0:
             return allowed, allowed

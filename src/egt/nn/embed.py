@@ -23,14 +23,14 @@ def everyone(batch: GraphBatch) -> Tensor | None:
 
 
 def neighbors(batch: GraphBatch) -> Tensor | None:
-    """Let node i attend j where the edge i -> j exists, and itself. (pairs..., 1) boolean, None on an edge list."""
-    if not batch.layout.has_all_pairs:
+    """Let node i attend j where the edge i -> j exists, and itself. (pairs..., 1) boolean, None where all pairs do."""
+    if batch.layout.has_only_neighbors:
         return None
     index = batch.layout.pair_indices
     allowed = (index.i == index.j).expand(batch.layout.pair_shape).flatten()
     allowed = allowed.index_fill(0, batch.edge_pairs, True).view(*batch.layout.pair_shape, 1)
-    real = everyone(batch)
-    return allowed if real is None else torch.logical_and(allowed, real)
+    real = batch.layout.real_pairs
+    return allowed if real is None else torch.logical_and(allowed, real.unsqueeze(-1))
 
 
 class Embed(nn.Module):
@@ -57,4 +57,7 @@ class Embed(nn.Module):
         """Return the channels entering the first layer."""
         h = reduce(add, (term(batch) for term in self.node_terms))
         e = reduce(add, (term(batch) for term in self.pair_terms))
-        return Channels(h, e, AttentionContext(batch.layout, self.mask(batch), batch.random_keys), batch.queries)
+        degree = batch.node.get("out_degree")
+        return Channels(
+            h, e, AttentionContext(batch.layout, self.mask(batch), batch.random_keys, degree), batch.queries
+        )

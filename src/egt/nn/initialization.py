@@ -16,7 +16,8 @@ def initialize_like_keras(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
-            nn.init.zeros_(module.bias)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
             nn.init.uniform_(module.weight, -0.05, 0.05)
             if module.padding_idx is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torch import Tensor, nn
 
 from egt.errors import ConfigError
@@ -10,6 +12,9 @@ from egt.nn.dropout import Dropout, RandomMasking
 from egt.nn.feedforward import FeedForward
 from egt.nn.pair_pass import EdgePass, Logits, PairPass, ResidualEdges, SigmoidGate
 from egt.nn.randomness import Stream
+
+if TYPE_CHECKING:
+    from egt.nn.degree_scaling import DegreeScaling
 
 
 class EGTLayer(nn.Module):
@@ -28,6 +33,9 @@ class EGTLayer(nn.Module):
         pairs: the pair pass; its parts make the variants of the paper.
         dropout: of O_h's output and, unless it is given, inside `ffn`: a probability, or the part for O_h's output.
         ffn: feed-forward block of the node channel.
+        scaling: of what the heads gathered, in front of O_h; None: none, as in the paper.
+        outer: [A; B] of an outer sum, d_h -> 2 d_e: the edge update also adds A h_hat_i + B h_hat_j; None: none, as in
+            the paper.
         attention_dropout: probability for the attention matrix, unless `pairs` is given.
         edge_dropout: probability for the update of the edge channel and its feed-forward block, likewise.
         layer: number of the layer in a stack whose layers share a context: each draws random numbers of its own.
@@ -43,6 +51,8 @@ class EGTLayer(nn.Module):
         pairs: PairPass | None = None,
         dropout: Dropout | float = 0.0,
         ffn: FeedForward | None = None,
+        scaling: DegreeScaling | None = None,
+        outer: nn.Linear | None = None,
         attention_dropout: float = 0.0,
         edge_dropout: float = 0.0,
         layer: int = 0,
@@ -61,6 +71,8 @@ class EGTLayer(nn.Module):
         self.dropout = dropout
         ffn_dropout = Dropout(dropout.probability, Stream.NODE_FFN_DROPOUT, dropout.layer, "node")
         self.ffn = ffn or _paper_ffn(node_width, ffn_dropout)
+        self.scaling = scaling
+        self.outer = outer
 
     def forward(self, h: Tensor, e: Tensor, context: AttentionContext | None = None) -> tuple[Tensor, Tensor]:
         """Update both channels.
@@ -71,14 +83,18 @@ class EGTLayer(nn.Module):
             context: who attends whom; without it h is (B, N, d_h), e is (B, N, N, d_e) and everyone attends everyone.
         """
         context = context or AttentionContext.dense(h)
-        qkv = self.project(h, context).unflatten(-1, (3, self.num_heads, -1))  # (nodes..., 3, H, d_k)
-        out, e = self.pairs(qkv, e, context)  # (nodes..., H, d_k), (pairs..., d_e)
-        return self.update_nodes(h, out.flatten(-2), context), e
+        qkv, ends = self.project(h, context)  # (nodes..., 3 d_h), (nodes..., 2 d_e)
+        qkv = qkv.unflatten(-1, (3, self.num_heads, -1))  # (nodes..., 3, H, d_k)
+        out, e = self.pairs(qkv, e, context, ends)  # (nodes..., H, d_k), (pairs..., d_e)
+        out = out.flatten(-2)  # (nodes..., d_h)
+        if self.scaling is not None:
+            out = self.scaling(out, context)
+        return self.update_nodes(h, out, context), e
 
-    def project(self, h: Tensor, context: AttentionContext) -> Tensor:
-        """Compute Q|K|V of the nodes, (nodes..., 3 d_h)."""
-        qkv: Tensor = self.qkv(self.norm_h(h))
-        return qkv
+    def project(self, h: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor | None]:
+        """Compute Q|K|V of the nodes, (nodes..., 3 d_h), and A h_hat|B h_hat of an outer sum, (nodes..., 2 d_e)."""
+        h_hat = self.norm_h(h)
+        return self.qkv(h_hat), None if self.outer is None else self.outer(h_hat)
 
     def update_nodes(self, h: Tensor, out: Tensor, context: AttentionContext) -> Tensor:
         """Compute H'' from h and what the heads gathered, each (nodes..., d_h)."""
@@ -95,20 +111,25 @@ class EdgeOnlyLayer(nn.Module):
         num_heads: H.
         norm_h: LN of the node channel.
         pairs: logits and edge update.
+        outer: [A; B] of an outer sum (see `EGTLayer`).
     """
 
-    def __init__(self, node_width: int, num_heads: int, norm_h: nn.Module, pairs: EdgePass) -> None:
+    def __init__(
+        self, node_width: int, num_heads: int, norm_h: nn.Module, pairs: EdgePass, outer: nn.Linear | None = None
+    ) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.norm_h = norm_h
         self.qk = nn.Linear(node_width, 2 * node_width)
         self.pairs = pairs
+        self.outer = outer
 
     def forward(self, h: Tensor, e: Tensor, context: AttentionContext | None = None) -> tuple[Tensor, Tensor]:
         """See `EGTLayer.forward`; h is returned unchanged."""
         context = context or AttentionContext.dense(h)
-        qk = self.qk(self.norm_h(h)).unflatten(-1, (2, self.num_heads, -1))  # (nodes..., 2, H, d_k)
-        return h, self.pairs(qk, e, context)
+        h_hat = self.norm_h(h)
+        qk = self.qk(h_hat).unflatten(-1, (2, self.num_heads, -1))  # (nodes..., 2, H, d_k)
+        return h, self.pairs(qk, e, context, None if self.outer is None else self.outer(h_hat))
 
 
 def head_width(node_width: int, num_heads: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
 
@@ -9,6 +11,9 @@ from egt.batching.layout import Layout
 from egt.nn.channels import AttentionContext
 from egt.nn.dropout import Dropout, RandomMasking
 from egt.nn.feedforward import FeedForward
+
+if TYPE_CHECKING:
+    from egt.nn.edge_values import EdgeValues
 
 Clip = tuple[float, float] | None
 
@@ -18,12 +23,15 @@ class PairPass(nn.Module):
 
     A_tilde = softmax(H_hat) * sigmoid(G e_hat);   out_i = s_i sum_j A_tilde_ij V_j
 
+    With edge values the sum is over A_tilde_ij (V_j + U e_hat_ij).
+
     Args:
         logits: H_hat of every pair.
         masking: random attention masking.
         gate: NoGate, SigmoidGate or CentralityGate.
         dropout: of the attention matrix A_tilde.
         edges: ResidualEdges or FrozenEdges.
+        edge_values: what nodes receive from the edge channel itself; None: nothing, as in the paper.
     """
 
     def __init__(
@@ -33,6 +41,7 @@ class PairPass(nn.Module):
         gate: NoGate | SigmoidGate,
         dropout: Dropout,
         edges: ResidualEdges | FrozenEdges,
+        edge_values: EdgeValues | None = None,
     ) -> None:
         super().__init__()
         self.logits = logits
@@ -40,9 +49,18 @@ class PairPass(nn.Module):
         self.gate = gate
         self.dropout = dropout
         self.edges = edges
+        self.edge_values = edge_values
 
-    def forward(self, qkv: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
-        """Do the pair work. qkv: (nodes..., 3, H, d_k) queries, keys and values, e: (pairs..., d_e).
+    def forward(
+        self, qkv: Tensor, e: Tensor, context: AttentionContext, ends: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Do the pair work.
+
+        Args:
+            qkv: (nodes..., 3, H, d_k) queries, keys and values.
+            e: (pairs..., d_e) edge channel.
+            context: layout, mask and keys.
+            ends: (nodes..., 2 d_e) what nodes add to the edge update (see `ResidualEdges.forward`).
 
         Returns:
             The aggregated values (nodes..., H, d_k), and the edge channel (pairs..., d_e).
@@ -53,8 +71,10 @@ class PairPass(nn.Module):
         S = context.layout.softmax(H_hat, attended)  # (pairs..., H)
         A_tilde, s = self.gate(S, e_hat, counted, context.layout)  # (pairs..., H), (nodes..., H)
         A_tilde = self.dropout(A_tilde, context)
-        out = s.unsqueeze(-1) * context.layout.aggregate(A_tilde, V)  # (nodes..., H, d_k)
-        return out, self.edges(e, H_hat, context)
+        gathered = context.layout.aggregate(A_tilde, V)  # (nodes..., H, d_k)
+        if self.edge_values is not None:
+            gathered = gathered + self.edge_values(A_tilde, e_hat, context.layout)
+        return s.unsqueeze(-1) * gathered, self.edges(e, H_hat, context, ends)
 
 
 class Logits(nn.Module):
@@ -116,7 +136,7 @@ class SigmoidGate(nn.Module):
         Args:
             S: (pairs..., H) softmax of the logits, zero where attention is not allowed.
             e_hat: (pairs..., d_e) normalized edge channel.
-            counted: (pairs..., 1 or H) whose gates are open at all; None for all.
+            counted: (pairs..., 1 or H) whose gates are open at all, or how often each counts; None for all, once.
             layout: the layout of the pairs.
 
         Returns:
@@ -136,7 +156,7 @@ class CentralityGate(SigmoidGate):
     def forward(self, S: Tensor, e_hat: Tensor, counted: Tensor | None, layout: Layout) -> tuple[Tensor, Tensor]:
         """See `SigmoidGate.forward`."""
         gates = torch.sigmoid(self.G(e_hat))
-        open_gates = gates if counted is None else gates * counted
+        open_gates = gates if counted is None else gates * counted.to(gates.dtype)
         s = torch.log1p(layout.sum_keys(open_gates))
         virtual = (layout.node_indices.i < layout.num_virtual).unsqueeze(-1)
         return S * gates, torch.where(virtual, 1.0, s)
@@ -158,16 +178,33 @@ class ResidualEdges(nn.Module):
         self.dropout = dropout
         self.ffn = ffn
 
-    def forward(self, e: Tensor, H_hat: Tensor, context: AttentionContext) -> Tensor:
-        """Update the edge channel. e: (pairs..., d_e), H_hat: (pairs..., H)."""
-        out: Tensor = self.ffn(e + self.dropout(self.O_e(H_hat), context), context)
+    def forward(self, e: Tensor, H_hat: Tensor, context: AttentionContext, ends: Tensor | None = None) -> Tensor:
+        """Update the edge channel.
+
+        Args:
+            e: (pairs..., d_e) edge channel.
+            H_hat: (pairs..., H) logits.
+            context: layout and keys.
+            ends: (nodes..., 2 d_e) of an outer sum, A h_hat|B h_hat: A h_hat_i + B h_hat_j is added to O_e H_hat.
+        """
+        update = self.O_e(H_hat)
+        if ends is not None:
+            update = update + _outer_sum(ends, context.layout)
+        out: Tensor = self.ffn(e + self.dropout(update, context), context)
         return out
+
+
+def _outer_sum(ends: Tensor, layout: Layout) -> Tensor:
+    """Add the first half of i's row to the second half of j's. ends: (nodes..., 2 d_e). Returns (pairs..., d_e)."""
+    i, j = layout.pair_nodes
+    first, second = ends.flatten(0, -2).chunk(2, -1)
+    return first[i] + second[j]
 
 
 class FrozenEdges(nn.Module):
     """No edge update: EGT-Simple, and the last layer of a model whose edge channel nobody reads."""
 
-    def forward(self, e: Tensor, H_hat: Tensor, context: AttentionContext) -> Tensor:
+    def forward(self, e: Tensor, H_hat: Tensor, context: AttentionContext, ends: None = None) -> Tensor:
         """Return e unchanged. e: (pairs..., d_e), H_hat: (pairs..., H)."""
         return e
 
@@ -185,9 +222,9 @@ class EdgePass(nn.Module):
         self.logits = logits
         self.edges = edges
 
-    def forward(self, qk: Tensor, e: Tensor, context: AttentionContext) -> Tensor:
-        """Update the edge channel. qk: (nodes..., 2, H, d_k) queries and keys, e: (pairs..., d_e)."""
+    def forward(self, qk: Tensor, e: Tensor, context: AttentionContext, ends: Tensor | None = None) -> Tensor:
+        """Update the edge channel; see `PairPass.forward`. qk: (nodes..., 2, H, d_k) queries and keys."""
         Q, K = qk.unbind(-3)  # (nodes..., H, d_k)
         H_hat, _ = self.logits(Q, K, e, context.layout)
-        updated: Tensor = self.edges(e, H_hat, context)
+        updated: Tensor = self.edges(e, H_hat, context, ends)
         return updated

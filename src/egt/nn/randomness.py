@@ -28,6 +28,20 @@ class Stream(IntEnum):
     NODE_FFN_DROPOUT = 5
     EDGE_FFN_DROPOUT = 6
     SIGNS = 7
+    KEY_DROPOUT = 10
+    ATTENTION_PATH = 11
+    NODE_FFN_PATH = 12
+    EDGE_PATH = 13
+    EDGE_FFN_PATH = 14
+
+
+PATHS = {
+    Stream.NODE_DROPOUT: Stream.ATTENTION_PATH,
+    Stream.NODE_FFN_DROPOUT: Stream.NODE_FFN_PATH,
+    Stream.EDGE_DROPOUT: Stream.EDGE_PATH,
+    Stream.EDGE_FFN_DROPOUT: Stream.EDGE_FFN_PATH,
+}
+"""What decides whether a branch of a layer is skipped, by what its dropout is drawn from."""
 
 
 def mix(x: Tensor) -> Tensor:

@@ -71,7 +71,11 @@ class VirtualNodeReadout(Readout):
         h = functional.embedding(i.clamp(max=self.num_virtual - 1), self.nodes)
         h = h.flatten(0, -2).index_copy(0, node_rows, x.h.flatten(0, -2)).view(*i.shape, -1)
         e = self.virtual_edges(layout).flatten(0, -2).index_copy(0, pair_rows, x.e.flatten(0, -2))
-        context = replace(x.context, layout=layout, allowed=self.allowed(x.context.allowed, layout, pair_rows))
+        allowed, degree = self.allowed(x.context.allowed, layout, pair_rows), x.context.degree
+        if degree is not None:
+            wide = degree.new_zeros(i.numel(), 1).index_copy(0, node_rows, degree.flatten(0, -2))
+            degree = wide.view(*i.shape, 1)  # no edge of the graph leaves a virtual node
+        context = replace(x.context, layout=layout, allowed=allowed, degree=degree)
         return Channels(h, e.unflatten(0, layout.pair_shape), context, pair_rows[x.queries])
 
     def virtual_edges(self, layout: Layout) -> Tensor:

@@ -26,8 +26,8 @@ class Plateau(SchedulePart):
         return PlateauSchedule(lr, self.factor, self.patience, self.min_lr)
 
     def scaled(self, ratio: float) -> Plateau:
-        """See `SchedulePart.scaled`."""
-        return self.model_copy(update={"patience": max(1, round(self.patience * ratio))})
+        """See `SchedulePart.scaled`. A patience below 3 would take the noise of one epoch for the end of progress."""
+        return self.model_copy(update={"patience": max(min(self.patience, 3), round(self.patience * ratio))})
 
 
 class PlateauSchedule:

@@ -40,7 +40,7 @@ def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig
         return config
     train = stores["train"]
     graph = train[int(np.argmax(train.sizes))].graph
-    footprint = measure_footprint(config, how, graph.num_edges / graph.num_nodes)
+    footprint = measure_footprint(config, how, graph.listed_pairs.shape[1] / graph.num_nodes - 1)
     evaluated = execution(config, device, training=False)
     for name, store in stores.items():
         _check_largest(config, footprint, evaluated, name, store, free)
@@ -130,7 +130,7 @@ def _upper_bound(config: RunConfig, largest: int) -> int:
 def check_sizes(config: RunConfig, card: DataCard) -> None:
     """Raise a `ConfigError` if the largest graph that the card knows of does not fit even without gradients.
 
-    The message names what does fit: attention between neighbors on lists of edges, which no link prediction can use.
+    The message names what does fit: attention between neighbors on lists of edges.
     """
     device = device_of(accelerator=config.trainer.accelerator)
     how, free, largest = execution(config, device, training=False), available_memory(device), int(card.num_nodes[2])
@@ -139,15 +139,6 @@ def check_sizes(config: RunConfig, card: DataCard) -> None:
         return
     raise ConfigError(
         f"{config.data.source}: a graph has {largest:,} nodes; its {largest**2:,} pairs need about "
-        f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free. {_way_out(config, card)}"
+        f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free. Attention between neighbors needs only edges and "
+        "pairs that are asked about: --set model.scope=neighbors data.layout=edge_list"
     )
-
-
-def _way_out(config: RunConfig, card: DataCard) -> str:
-    model = config.model
-    if card.target.level == "link":
-        return (
-            "Links are asked of all pairs: give parts of the graph as graphs of their own, or lower model.edge_width "
-            f"({model.edge_width})"
-        )
-    return "Attention between neighbors needs only edges: --set model.scope=neighbors data.layout=edge_list"

@@ -16,7 +16,7 @@ from egt.nn.kernels.fused import PairWeights, RandomStream, RandomStreams, avail
 
 MASK32 = 0xFFFFFFFF
 ACTIVATIONS = {"elu": F.elu, "gelu": F.gelu, "relu": F.relu, "silu": F.silu}
-RANDOM = ("mask", "dropout", "edge_dropout", "ffn_dropout")
+RANDOM = RandomStreams._fields
 
 
 def _mix(x: int) -> int:
@@ -69,7 +69,8 @@ class Case:
         H, d_e, m = self.heads, self.edge_width, self.hidden_width
         nodes, pairs = sum(self.sizes), sum(n * n for n in self.sizes)
         d = H * self.head_width
-        qkv = torch.randn(nodes, d * (2 if self.settings.get("edges_only") else 3), generator=random)
+        ends = 2 * d_e if self.settings.get("outer_sum") else 0
+        qkv = torch.randn(nodes, d * (2 if self.settings.get("edges_only") else 3) + ends, generator=random)
         qkv[:, : 2 * d] *= self.logit_size**0.5
         self.qkv = qkv.requires_grad_()
         self.e = normal(pairs, d_e)
@@ -83,7 +84,7 @@ class Case:
             W2=linear(d_e, m) if self.edges else None,
         )
         self.num_nodes, self.num_pairs = nodes, pairs
-        keys = torch.randint(2**32, (4, len(self.sizes), 2), generator=random)
+        keys = torch.randint(2**32, (len(RANDOM), len(self.sizes), 2), generator=random)
         self.random = RandomStreams(
             *(RandomStream(self.probabilities.get(name, 0.0), keys[k]) for k, name in enumerate(RANDOM))
         )
@@ -95,7 +96,9 @@ class Case:
         }
         if self.allowed_share is not None:
             self.settings["allowed"] = torch.rand(pairs, generator=random) < self.allowed_share
-        self.d_out = torch.randn(nodes, d, generator=random)
+        form = self.settings.get("edge_values")
+        gathered = d_e + H if form == "sliced" else H * (d_e + 1) if form == "full" else 0
+        self.d_out = torch.randn(nodes, d + gathered, generator=random)
         self.d_e_new = torch.randn(pairs, d_e, generator=random)
 
     def inputs(self) -> dict[str, Tensor]:
@@ -132,6 +135,17 @@ class Case:
             return x
         return x * _kept(stream.keys[graph].tolist(), len(x), x.shape[-1], stream.probability) * stream.scale
 
+    def branch(self, x: Tensor, name: str, graph: int) -> Tensor:
+        """Drop-path of a graph's branch."""
+        stream: RandomStream = getattr(self.random, name)
+        return x * _kept(stream.keys[graph].tolist(), 1, 1, stream.probability).item() * stream.scale
+
+    def kept_keys(self, n: int, graph: int) -> Tensor:
+        """(n, n, 1) how often a key counts for a query."""
+        stream = self.random.key_dropout
+        keep = _kept(stream.keys[graph].tolist(), n, 1, stream.probability)[:, 0, 0] * stream.scale
+        return torch.eye(n).double().maximum((1 - torch.eye(n)) * keep).unsqueeze(-1)
+
     def reference(self) -> tuple[Tensor | None, Tensor | None]:
         """The outputs in float64, one graph at a time. Logits must stay away from the edge of the clip range."""
         s = self.settings
@@ -149,7 +163,8 @@ class Case:
         allowed = s.get("allowed", torch.ones(self.num_pairs, dtype=torch.bool)).split([n * n for n in self.sizes])
         outs, edges = [], []
         for b, n in enumerate(self.sizes):
-            Q, K, *V = node_rows[b].view(n, -1, H, d_k).unbind(1)
+            ends = 2 * d_e if s.get("outer_sum") else 0
+            Q, K, *V = node_rows[b][:, : -ends or None].reshape(n, -1, H, d_k).unbind(1)
             e = pair_rows[b].view(n, n, d_e)
             e_hat = F.layer_norm(e, (d_e,), norm[0], norm[1], s.get("norm_eps", 1e-5)) if norm else e
             logits = s["scale"] * torch.einsum("itc,jtc->ijt", Q, K)
@@ -159,13 +174,19 @@ class Case:
                 assert ffn_norm is not None
                 assert W1 is not None
                 assert W2 is not None
-                e1 = e + self.dropped(F.linear(H_hat, *O), "edge_dropout", b)
+                update = F.linear(H_hat, *O)
+                if ends:
+                    Ah, Bh = node_rows[b][:, -ends:].chunk(2, -1)
+                    update = update + Ah.unsqueeze(1) + Bh.unsqueeze(0)
+                e1 = e + self.branch(self.dropped(update, "edge_dropout", b), "edge_path", b)
                 e1_hat = F.layer_norm(e1, (d_e,), ffn_norm[0], ffn_norm[1], s.get("ffn_norm_eps", 1e-5))
                 hidden = activation(F.linear(e1_hat, *W1))
-                edges.append((e1 + self.dropped(F.linear(hidden, *W2), "ffn_dropout", b)).reshape(n * n, d_e))
+                added = self.branch(self.dropped(F.linear(hidden, *W2), "ffn_dropout", b), "ffn_path", b)
+                edges.append((e1 + added).reshape(n * n, d_e))
             if not V:
                 continue
-            open_ = allowed[b].view(n, n, 1).expand(n, n, H)
+            counted = self.kept_keys(n, b)
+            open_ = (allowed[b].view(n, n, 1) & (counted > 0)).expand(n, n, H)
             attended = open_
             if self.random.mask.probability > 0.0:
                 attended = open_ & _kept(self.random.mask.keys[b].tolist(), n, H, self.random.mask.probability)
@@ -175,11 +196,16 @@ class Case:
                 g = F.linear(e_hat, *G).sigmoid() * (attended if s.get("masks_gates") else open_)
                 A = S * g
                 if s.get("centrality"):
-                    scaler = torch.cat([scaler[:q], (1.0 + g.sum(1)).log()[q:]])
+                    scaler = torch.cat([scaler[:q], (1.0 + (g * counted).sum(1)).log()[q:]])
             A = self.dropped(A, "dropout", b)
-            out = scaler.unsqueeze(-1) * torch.einsum("ijt,jtc->itc", A, V[0])
+            out = (scaler.unsqueeze(-1) * torch.einsum("ijt,jtc->itc", A, V[0])).flatten(1)
+            if form := s.get("edge_values"):
+                x = F.layer_norm(e, (d_e,), eps=s.get("norm_eps", 1e-5)) if norm else e
+                x = x.view(n, n, H, -1) if form == "sliced" else x.unsqueeze(2).expand(n, n, H, d_e)
+                x = torch.cat([x, torch.ones_like(x[..., :1])], -1)
+                out = torch.cat([out, (scaler.unsqueeze(-1) * torch.einsum("ijt,ijtc->itc", A, x)).flatten(1)], -1)
             rows = s.get("query_rows") or n
-            outs.append(torch.cat([out[:rows], torch.zeros_like(out[rows:])]).reshape(n, H * d_k))
+            outs.append(torch.cat([out[:rows], torch.zeros_like(out[rows:])]))
         return torch.cat(outs) if outs else None, torch.cat(edges) if edges else None
 
 

@@ -35,10 +35,11 @@ def test_custom_operator_checks(make_case: Any, activation: int, threshold: int)
     case = make_case(sizes=[3, 2], heads=2, head_width=2, edge_width=3, hidden_width=4)
     weights = [t.detach() for pair in case.weights for t in pair]
     order = [*weights[2:4], *weights[0:2], *weights[4:]]  # the operator wants the norm first
-    switches = Switches(1, 1, 1, 1, activation, 0, 0, 0, 0, threshold, threshold, threshold, threshold, 0)
-    numbers = Numbers(1e-5, 1e-5, -5.0, 5.0, 0.5, 1.0, 1.0, 1.0)
+    switches = [1, 1, 1, 1, activation, 0, 0, 0, 0, 0, 0, *[threshold] * len(case.random), 0]
+    assert len(switches) == len(Switches._fields)
+    numbers = Numbers(1e-5, 1e-5, -5.0, 5.0, 0.5, *[1.0] * (len(case.random) - 1))
     keys = [stream.keys for stream in case.random] if threshold else []
-    arguments = (case.qkv, case.e, torch.tensor([3, 2]), None, keys, order, list(switches), list(numbers))
+    arguments = (case.qkv, case.e, torch.tensor([3, 2]), None, keys, order, switches, list(numbers))
     torch.library.opcheck(run, arguments)
 
 

@@ -51,7 +51,7 @@ class HeatDiffusion:
     stored: ClassVar[bool] = False
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
-        """The kernel (N, N, T)."""
+        """Compute the kernel (N, N, T)."""
         A = graph.adjacency(self_loops=False)
         A = np.maximum(A, A.T)
         values, vectors = np.linalg.eigh(np.diag(A.sum(1)) - A)

@@ -1,7 +1,8 @@
 """Samples as flat arrays: the rows of all graphs one after another, and for each graph where its rows begin.
 
 `data[f][offsets[k, f] : offsets[k + 1, f]]` holds field f of graph k. Rows are nodes, edges or targets, as the shape of
-the field says; an edge index (2, E) lies there as 2 E numbers, and a pair encoding (N, N, ...) as N^2 rows.
+the field says; an edge index (2, E) lies there as 2 E numbers, and a pair encoding (N, N, ...) as N^2 rows, or as those
+of the listed pairs alone.
 A `Chunk` holds consecutive records this way: what a worker process hands over.
 """
 
@@ -54,7 +55,8 @@ def _settings(encoding: Encoding) -> dict[str, Any]:
             f"encoding {encoding.name!r}: {kind.__name__} must be a dataclass, whose fields are its settings"
         )
     fields = {field.name: getattr(encoding, field.name) for field in dataclasses.fields(kind)}
-    return {"kind": f"{kind.__module__}.{kind.__qualname__}", **fields}
+    inner = {name: _settings(value) for name, value in fields.items() if dataclasses.is_dataclass(value)}
+    return {"kind": f"{kind.__module__}.{kind.__qualname__}", **fields, **inner}
 
 
 def take_apart(sample: Sample) -> dict[str, Array]:
@@ -69,6 +71,8 @@ def take_apart(sample: Sample) -> dict[str, Array]:
         fields[f"node.{name}"] = array
     for name, array in sample.pair.items():
         fields[f"pair.{name}"] = array.reshape(graph.num_nodes**2, *array.shape[2:])
+    for name, array in sample.listed.items():
+        fields[f"listed.{name}"] = array
     return {name: array for name, array in fields.items() if array is not None}
 
 
@@ -79,14 +83,12 @@ def presence(arrays: Mapping[str, Array]) -> int:
 
 def put_together(num_nodes: int, present: int, rows: dict[str, Any], stored: Sequence[Encoding]) -> Sample:
     """Return the opposite of `take_apart`; turns the rows of each field into a sample of views."""
-    node: dict[str, Array] = {}
-    pair: dict[str, Array] = {}
+    encoded: dict[str, dict[str, Array]] = {"node": {}, "pair": {}, "listed": {}}
     for encoding in stored:
         array = rows.pop(f"{encoding.level}.{encoding.name}")
-        if encoding.level == "node":
-            node[encoding.name] = array
-        else:
-            pair[encoding.name] = array.reshape(num_nodes, num_nodes, *array.shape[1:])
+        if encoding.level == "pair":
+            array = array.reshape(num_nodes, num_nodes, *array.shape[1:])
+        encoded[encoding.level][encoding.name] = array
     for bit, name in enumerate(OPTIONAL):
         if not present >> bit & 1:
             rows[name] = None
@@ -94,7 +96,7 @@ def put_together(num_nodes: int, present: int, rows: dict[str, Any], stored: Seq
     rows["edge_index"] = rows["edge_index"].reshape(2, -1)
     if rows["query_index"] is not None:
         rows["query_index"] = rows["query_index"].reshape(2, -1)
-    return Sample(Graph.trusted(num_nodes=num_nodes, **rows), node, pair)
+    return Sample(Graph.trusted(num_nodes=num_nodes, **rows), **encoded)
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ def with_computed(sample: Sample, preparation: Preparation) -> Sample:
     computed = [encoding for encoding in preparation.encodings if not encoding.stored]
     if not computed:
         return sample
-    node, pair = dict(sample.node), dict(sample.pair)
+    encoded = {"node": dict(sample.node), "pair": dict(sample.pair), "listed": dict(sample.listed)}
     for encoding in computed:
-        (node if encoding.level == "node" else pair)[encoding.name] = encoding(sample.graph)
-    return Sample(sample.graph, node, pair)
+        encoded[encoding.level][encoding.name] = encoding(sample.graph)
+    return Sample(sample.graph, **encoded)

@@ -40,7 +40,8 @@ CHUNK_RECORDS = 64
 CHUNKS_AT_ONCE = 32
 """How many chunks are in memory at once where no store is written: about two thousand records."""
 CHUNKS_AHEAD = 3
-"""How many chunks per worker may be in the making or waiting to be written: it bounds the memory."""
+"""How many chunks per worker may be in the making or waiting to be written: it bounds the memory. Where no store is
+written, as many as are taken at once: workers go on while a model computes."""
 
 
 class Workers:
@@ -52,10 +53,11 @@ class Workers:
         source: what the records belong to.
         preparation: what is computed for each graph.
         num_workers: number of processes; default one per processor, 0 or 1 for none besides this one.
+        ahead: how many chunks at least may be in the making.
     """
 
-    def __init__(self, source: Source, preparation: Preparation, num_workers: int | None) -> None:
-        self.source, self.preparation = source, preparation
+    def __init__(self, source: Source, preparation: Preparation, num_workers: int | None, ahead: int = 0) -> None:
+        self.source, self.preparation, self.ahead = source, preparation, ahead
         self.num_workers = _num_processors() if num_workers is None else num_workers
         self._pool: ProcessPoolExecutor | None = None
         self._pool_size = 0
@@ -91,7 +93,7 @@ class Workers:
         try:
             for part in parts:
                 pending.append(pool.submit(_work, *part, kept))
-                if len(pending) >= CHUNKS_AHEAD * num_workers:
+                if len(pending) >= max(CHUNKS_AHEAD * num_workers, self.ahead):
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
@@ -147,7 +149,8 @@ def prepare_in_memory(
     """
     records = source.records(split)
     num_done = 0
-    with Workers(source, preparation, num_workers) as workers, closing(workers.chunks(records)) as chunks:
+    workers = Workers(source, preparation, num_workers, ahead=CHUNKS_AT_ONCE)
+    with workers, closing(workers.chunks(records)) as chunks:
         while group := list(islice(chunks, CHUNKS_AT_ONCE)):
             num_done += sum(chunk.num_records for chunk in group)
             if progress is not None:
@@ -163,7 +166,7 @@ def prepare_in_memory(
 def _load_libraries(preparation: Preparation) -> None:
     """Load what encodings need, so that forked workers find it in their memory: numba alone takes them a second."""
     if any(encoding.stored for encoding in preparation.encodings):
-        pass
+        import egt.encodings.loops  # noqa: F401
 
 
 _job: tuple[Source, Preparation]

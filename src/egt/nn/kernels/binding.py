@@ -17,6 +17,9 @@ log = logging.getLogger(__name__)
 ACTIVATIONS = ("elu", "gelu", "relu", "silu")
 """In the order of their numbers (EgtActivation)."""
 
+EDGE_VALUES = ("none", "sliced", "full")
+"""What heads gather of edges, in the order of their numbers."""
+
 PARAMETER_NAMES = (
     *("norm_weight", "norm_bias"),
     *("E_weight", "E_bias"),
@@ -36,16 +39,20 @@ class PairParameters(ctypes.Structure):
 
 _INTEGERS = (
     *("num_graphs", "num_nodes", "num_pairs", "node_width", "edge_width", "num_heads", "hidden_width"),
-    *("activation", "attends", "centrality", "num_virtual_nodes", "query_rows", "masks_gates"),
+    *("activation", "attends", "centrality", "num_virtual_nodes", "query_rows"),
+    *("edge_values", "outer_sum", "masks_gates"),
     *("mask_threshold", "dropout_threshold", "edge_dropout_threshold", "ffn_dropout_threshold"),
+    *("key_dropout_threshold", "edge_path_threshold", "ffn_path_threshold"),
     *("num_threads", "portable"),
 )
 _NUMBERS = (
     *("norm_eps", "ffn_norm_eps", "clip_low", "clip_high", "scale"),
     *("dropout_scale", "edge_dropout_scale", "ffn_dropout_scale"),
+    *("key_dropout_scale", "edge_path_scale", "ffn_path_scale"),
 )
 _POINTERS = (
     *("sizes", "qkv", "e", "allowed", "mask_keys", "dropout_keys", "edge_dropout_keys", "ffn_dropout_keys"),
+    *("key_dropout_keys", "edge_path_keys", "ffn_path_keys"),
     "run_parallel",
 )
 

@@ -7,7 +7,8 @@ For each pair (i, j) of a graph and each head t:
     A_tilde = softmax_j(H_hat) * sigmoid(G);  out_i = s_i sum_j A_tilde_ij V_j
     e1 = e_ij + W_O H_hat + b_O;  e_new = e1 + W2 act(W1 LN(e1) + b1) + b2
 
-with dropout of A_tilde, of the update W_O H_hat + b_O, and of what the feed-forward block adds.
+with dropout of keys, of A_tilde, of the update W_O H_hat + b_O, and of what the feed-forward block adds; the last two
+also as a whole, graph by graph.
 
 `torch.compile` and `torch.export` see it as one operator, `egt::pair_pass` (see `operator.py`).
 """
@@ -78,12 +79,18 @@ class RandomStreams(NamedTuple):
         dropout: of an entry of A_tilde.
         edge_dropout: of a channel of W_O H_hat + b_O.
         ffn_dropout: of a channel of what the feed-forward block adds.
+        key_dropout: of a key, for all queries except itself; the keys' gates leave the centrality sum with it.
+        edge_path: of the update W_O H_hat + b_O of a whole graph.
+        ffn_path: of its feed-forward block.
     """
 
     mask: RandomStream = NEVER
     dropout: RandomStream = NEVER
     edge_dropout: RandomStream = NEVER
     ffn_dropout: RandomStream = NEVER
+    key_dropout: RandomStream = NEVER
+    edge_path: RandomStream = NEVER
+    ffn_path: RandomStream = NEVER
 
 
 NOT_RANDOM = RandomStreams()
@@ -107,6 +114,8 @@ def pair_pass(
     centrality: bool = False,
     num_virtual_nodes: int = 0,
     query_rows: int = 0,
+    edge_values: str = "none",
+    outer_sum: bool = False,
     activation: str = "elu",
     norm_eps: float = 1e-5,
     ffn_norm_eps: float = 1e-5,
@@ -118,7 +127,8 @@ def pair_pass(
     """Do all pair work of a layer on the packed layout (float32, CPU).
 
     Args:
-        qkv: (M, 3 d) Q|K|V of all nodes, channel t * d_k + c of head t; (M, 2 d) Q|K if `edges_only`.
+        qkv: (M, 3 d) Q|K|V of all nodes, channel t * d_k + c of head t; (M, 2 d) Q|K if `edges_only`. With an outer sum
+            2 d_e more, A h|B h.
         e: (P, d_e) edge channel; pair (i, j) of a graph is row start + i * N + j.
         sizes: (B,) int64, nodes of each graph, virtual nodes included (they come first).
         weights: parameters of the parts.
@@ -129,6 +139,9 @@ def pair_pass(
         centrality: scale row i by ln(1 + sum_j g_ij), except rows of virtual nodes.
         num_virtual_nodes: per graph.
         query_rows: compute only the first rows of each graph, the others are zero; 0: all. Only with frozen edges.
+        edge_values: what each head gathers of the edges besides values, one of `binding.EDGE_VALUES`: nothing, its own
+            share of w = d_e / H channels, or all w = d_e of them.
+        outer_sum: whether A h_i + B h_j is added to W_O H_hat + b_O.
         activation: of the edge FFN, one of `binding.ACTIVATIONS`.
         norm_eps: of the norm before E and G.
         ffn_norm_eps: of the norm before the edge FFN.
@@ -138,12 +151,15 @@ def pair_pass(
         portable: do not use the AVX2 path.
 
     Returns:
-        out: (M, d), None if `edges_only`.
+        out: (M, d), None if `edges_only`. With edge values each row goes on with H (w + 1) numbers, for each head
+            s_i sum_j A_tilde_ij x_ij and s_i sum_j A_tilde_ij: x is e without a norm, else e_hat before the norm's
+            weight and bias.
         e_new: (P, d_e), None if edges are frozen.
     """
     has_edge_update = weights.O is not None
     assert has_edge_update or not edges_only, "a pass without attention and without edge update does nothing"
     assert not (query_rows and has_edge_update), "an edge update needs all rows"
+    assert has_edge_update or not outer_sum, "an outer sum is part of an edge update"
     assert not centrality or weights.G is not None, "centrality sums gates"
     pairs = (weights.norm, weights.E, None if edges_only else weights.G, *weights[3:])
     switches = Switches(
@@ -155,11 +171,16 @@ def pair_pass(
         centrality=centrality,
         num_virtual_nodes=num_virtual_nodes,
         query_rows=query_rows,
+        outer_sum=outer_sum,
+        edge_values=0 if edges_only else binding.EDGE_VALUES.index(edge_values),
         masks_gates=masks_gates,
         mask_threshold=random.mask.threshold,
         dropout_threshold=random.dropout.threshold,
         edge_dropout_threshold=random.edge_dropout.threshold,
         ffn_dropout_threshold=random.ffn_dropout.threshold,
+        key_dropout_threshold=random.key_dropout.threshold,
+        edge_path_threshold=random.edge_path.threshold,
+        ffn_path_threshold=random.ffn_path.threshold,
         portable=portable,
     )
     numbers = Numbers(norm_eps, ffn_norm_eps, *clip, scale, *(stream.scale for stream in random[1:]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +11,14 @@ from egt.batching.packed import Packed
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
 from egt.nn.dropout import Dropout, RandomMasking
-from egt.nn.kernels.fused import NEVER, PairWeights, RandomStream, RandomStreams, pair_pass
+from egt.nn.kernels.fused import NEVER, NOT_RANDOM, PairWeights, RandomStream, RandomStreams, pair_pass
 from egt.nn.kernels.node_operator import node_update, norm_linear
 from egt.nn.layer import EGTLayer
 from egt.nn.pair_pass import CentralityGate, EdgePass, FrozenEdges, Logits, NoGate, PairPass, ResidualEdges, SigmoidGate
-from egt.nn.randomness import Stream, derive
+from egt.nn.randomness import PATHS, Stream, derive
+
+if TYPE_CHECKING:
+    from egt.nn.edge_values import EdgeValues
 
 _NO_CLIP = (float("-inf"), float("inf"))
 _ACTIVATIONS: dict[type[nn.Module], str] = {nn.ELU: "elu", nn.GELU: "gelu", nn.ReLU: "relu", nn.SiLU: "silu"}
@@ -31,17 +34,20 @@ class FusedPairPass(PairPass):
         gate: NoGate | SigmoidGate,
         dropout: Dropout,
         edges: ResidualEdges | FrozenEdges,
+        edge_values: EdgeValues | None = None,
     ) -> None:
-        super().__init__(logits, masking, gate, dropout, edges)
+        super().__init__(logits, masking, gate, dropout, edges, edge_values)
         self.centrality = isinstance(gate, CentralityGate)
         self.updates_edges = isinstance(edges, ResidualEdges)
         self.activation = activation_name(edges.ffn.activation) if isinstance(edges, ResidualEdges) else "elu"
 
-    def forward(self, qkv: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, qkv: Tensor, e: Tensor, context: AttentionContext, ends: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """See `PairPass.forward`."""
         only_virtual = context.only_virtual_rows and not self.updates_edges  # an edge update needs all rows
         out, updated = pair_pass(
-            qkv.flatten(-3),
+            _with_ends(qkv.flatten(-3), ends),
             e,
             packed(context).size_tensor,
             _weights(self.logits, self.edges, self.gate),
@@ -51,19 +57,34 @@ class FusedPairPass(PairPass):
             centrality=self.centrality,
             num_virtual_nodes=context.layout.num_virtual,
             query_rows=context.layout.num_virtual if only_virtual else 0,
+            outer_sum=ends is not None,
+            edge_values="none" if self.edge_values is None else self.edge_values.form,
             activation=self.activation,
             norm_eps=_eps(self.logits.norm_e),
             ffn_norm_eps=_ffn_eps(self.edges),
             masks_gates=self.masking.gates,
-            random=RandomStreams(
-                _stream(self.masking, Stream.ATTENTION_MASK, context),
-                _stream(self.dropout, self.dropout.stream, context),
-                *_edge_streams(self.edges, context),
+            random=_edge_streams(self.edges, context)._replace(
+                mask=_stream(self.masking, self.masking.probability, Stream.ATTENTION_MASK, context),
+                key_dropout=_stream(self.masking, self.masking.key_probability, Stream.KEY_DROPOUT, context),
+                dropout=_stream(self.dropout, self.dropout.probability, self.dropout.stream, context),
             ),
             overwrite=_may_overwrite(context),
         )
         assert out is not None
-        return out.unflatten(-1, qkv.shape[-2:]), e if updated is None else updated
+        values, gathered = out.tensor_split([qkv.shape[-2:].numel()], -1)
+        values = values.unflatten(-1, qkv.shape[-2:])
+        if self.edge_values is not None:
+            values = values + self.edge_values.project(self._e_hat_gathered(self.edge_values, gathered))
+        return values, e if updated is None else updated
+
+    def _e_hat_gathered(self, edge_values: EdgeValues, gathered: Tensor) -> Tensor:
+        """Apply the weight and bias of the norm to what heads gathered of edges without them. Returns (M, H, width)."""
+        gathered = gathered.unflatten(-1, (len(edge_values.U), -1))  # (M, H, width + 1)
+        x, total = gathered[..., :-1], gathered[..., -1:]
+        norm = self.logits.norm_e
+        if not isinstance(norm, nn.LayerNorm):
+            return x
+        return x * edge_values.read(norm.weight) + total * edge_values.read(norm.bias)
 
 
 class FusedEdgePass(EdgePass):
@@ -73,20 +94,21 @@ class FusedEdgePass(EdgePass):
         super().__init__(logits, edges)
         self.activation = activation_name(edges.ffn.activation)
 
-    def forward(self, qk: Tensor, e: Tensor, context: AttentionContext) -> Tensor:
+    def forward(self, qk: Tensor, e: Tensor, context: AttentionContext, ends: Tensor | None = None) -> Tensor:
         """See `EdgePass.forward`."""
         _, updated = pair_pass(
-            qk.flatten(-3),
+            _with_ends(qk.flatten(-3), ends),
             e,
             packed(context).size_tensor,
             _weights(self.logits, self.edges, None),
             scale=self.logits.scale,
             clip=self.logits.clip or _NO_CLIP,
             edges_only=True,
+            outer_sum=ends is not None,
             activation=self.activation,
             norm_eps=_eps(self.logits.norm_e),
             ffn_norm_eps=_ffn_eps(self.edges),
-            random=RandomStreams(NEVER, NEVER, *_edge_streams(self.edges, context)),
+            random=_edge_streams(self.edges, context),
             overwrite=_may_overwrite(context),
         )
         assert updated is not None
@@ -112,21 +134,34 @@ def packed(context: AttentionContext) -> Packed:
     return context.layout
 
 
+def _with_ends(qkv: Tensor, ends: Tensor | None) -> Tensor:
+    """Return the rows of the nodes as the kernel reads them: Q|K|V, and A h|B h behind it. Each: (M, width)."""
+    return qkv if ends is None else torch.cat([qkv, ends], -1)
+
+
 def _may_overwrite(context: AttentionContext) -> bool:
     return context.owns_edges and torch.is_inference_mode_enabled() and not torch.compiler.is_compiling()
 
 
-def _stream(part: Dropout | RandomMasking, stream: Stream, context: AttentionContext) -> RandomStream:
-    if not part.training or part.probability == 0:
+def _stream(
+    part: Dropout | RandomMasking, probability: float, stream: Stream, context: AttentionContext
+) -> RandomStream:
+    if not part.training or probability == 0:
         return NEVER
-    return RandomStream(part.probability, derive(context.keys, part.layer, stream))
+    return RandomStream(probability, derive(context.keys, part.layer, stream))
 
 
-def _edge_streams(edges: ResidualEdges | FrozenEdges, context: AttentionContext) -> tuple[RandomStream, ...]:
-    """Return the dropout of the edge update and of its feed-forward block."""
+def _edge_streams(edges: ResidualEdges | FrozenEdges, context: AttentionContext) -> RandomStreams:
+    """Return what is dropped of the edge update and of its feed-forward block."""
     if isinstance(edges, FrozenEdges):
-        return ()
-    return tuple(_stream(dropout, dropout.stream, context) for dropout in (edges.dropout, edges.ffn.dropout))
+        return NOT_RANDOM
+    update, ffn = edges.dropout, edges.ffn.dropout
+    return RandomStreams(
+        edge_dropout=_stream(update, update.probability, update.stream, context),
+        ffn_dropout=_stream(ffn, ffn.probability, ffn.stream, context),
+        edge_path=_stream(update, update.path_probability, PATHS[update.stream], context),
+        ffn_path=_stream(ffn, ffn.path_probability, PATHS[ffn.stream], context),
+    )
 
 
 def _eps(norm: nn.Module) -> float:
@@ -161,12 +196,17 @@ class FusedLayer(EGTLayer):
         super().__init__(*widths, **parts)
         self.activation = activation_name(self.ffn.activation)
 
-    def project(self, h: Tensor, context: AttentionContext) -> Tensor:
+    def project(self, h: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor | None]:
         """See `EGTLayer.project`."""
         packed(context)  # or an error, before anything is computed
-        norm = _layer_norm(self.norm_h)
-        qkv: Tensor = norm_linear(h, norm.weight, norm.bias, self.qkv.weight, self.qkv.bias, norm.eps)
-        return qkv
+        norm, qkv = _layer_norm(self.norm_h), self.qkv
+        if self.outer is None:
+            return norm_linear(h, norm.weight, norm.bias, qkv.weight, qkv.bias, norm.eps), None
+        weight = torch.cat([qkv.weight, self.outer.weight])
+        bias = torch.cat([qkv.bias, qkv.bias.new_zeros(self.outer.out_features)])
+        both: Tensor = norm_linear(h, norm.weight, norm.bias, weight, bias, norm.eps)
+        of_heads, ends = both.tensor_split([qkv.out_features], -1)
+        return of_heads, ends
 
     def update_nodes(self, h: Tensor, out: Tensor, context: AttentionContext) -> Tensor:
         """See `EGTLayer.update_nodes`; where only virtual nodes are read, all other rows stay unchanged."""

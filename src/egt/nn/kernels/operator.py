@@ -63,24 +63,30 @@ class Switches(NamedTuple):
     centrality: int
     num_virtual_nodes: int
     query_rows: int
+    edge_values: int
+    outer_sum: int
     masks_gates: int
     mask_threshold: int
     dropout_threshold: int
     edge_dropout_threshold: int
     ffn_dropout_threshold: int
+    key_dropout_threshold: int
+    edge_path_threshold: int
+    ffn_path_threshold: int
     portable: int
 
     def key_names(self) -> list[str]:
         """Say which keys of random numbers come with a pass, in the order of the operator's `keys`."""
-        return [name.replace("threshold", "keys") for name in _THRESHOLDS if getattr(self, name)]
+        return [
+            name.replace("threshold", "keys")
+            for name, value in self._asdict().items()
+            if name.endswith("_threshold") and value
+        ]
 
     def parameter_names(self) -> list[str]:
         """Say which parameters come with a pass, in the order of the operator's `weights`."""
         parts = (self.has_norm, 1, self.is_gated, *(4 * [self.updates]))
         return [name for index, name in enumerate(binding.PARAMETER_NAMES) if parts[index // 2]]
-
-
-_THRESHOLDS = ("mask_threshold", "dropout_threshold", "edge_dropout_threshold", "ffn_dropout_threshold")
 
 
 class Numbers(NamedTuple):
@@ -94,18 +100,26 @@ class Numbers(NamedTuple):
     dropout_scale: float
     edge_dropout_scale: float
     ffn_dropout_scale: float
+    key_dropout_scale: float
+    edge_path_scale: float
+    ffn_path_scale: float
 
 
-def _node_width(qkv: Tensor, switches: Sequence[int]) -> int:
-    return qkv.shape[1] // (3 if Switches(*switches).attends else 2)
+def _node_width(qkv: Tensor, e: Tensor, switches: Sequence[int]) -> int:
+    s = Switches(*switches)
+    return (qkv.shape[1] - 2 * s.outer_sum * e.shape[1]) // (3 if s.attends else 2)
 
 
-def _output_shapes(qkv: Tensor, e: Tensor, switches: Sequence[int]) -> tuple[tuple[int, int], tuple[int, int]]:
+def _output_shapes(
+    qkv: Tensor, e: Tensor, weights: Sequence[Tensor], switches: Sequence[int]
+) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return the shapes of out and e_new; one that is not computed has no rows."""
     s = Switches(*switches)
     rows = qkv.shape[0] if s.attends else 0
     pairs = e.shape[0] if s.updates else 0
-    return (rows, _node_width(qkv, switches)), (pairs, e.shape[1])
+    num_heads, d_e = weights[2 * s.has_norm].shape  # of E
+    gathered = (0, d_e + num_heads, num_heads * (d_e + 1))[s.edge_values]
+    return (rows, _node_width(qkv, e, switches) + gathered), (pairs, e.shape[1])
 
 
 class Inputs:
@@ -124,12 +138,14 @@ class Inputs:
     ) -> None:
         s = Switches(*switches)
         named = dict(zip(s.parameter_names(), weights, strict=True))
-        num_graphs, d, d_e, H = sizes.shape[0], _node_width(qkv, switches), e.shape[1], named["E_weight"].shape[0]
+        num_graphs, d, d_e, H = sizes.shape[0], _node_width(qkv, e, switches), e.shape[1], named["E_weight"].shape[0]
         m = named["W1_weight"].shape[0] if s.updates else 0
         if d % H:
             raise ValueError(f"pair_pass: node width {d} is not a multiple of {H} heads")
+        if s.edge_values == binding.EDGE_VALUES.index("sliced") and d_e % H:
+            raise ValueError(f"pair_pass: edge width {d_e} is not a multiple of {H} heads")
         float_shapes: dict[str, tuple[int, ...]] = {
-            "qkv": (qkv.shape[0], d * (3 if s.attends else 2)),
+            "qkv": (qkv.shape[0], d * (3 if s.attends else 2) + 2 * s.outer_sum * d_e),
             "e": (e.shape[0], d_e),
         }
         shapes = {"E": (H, d_e), "G": (H, d_e), "O": (d_e, H), "W1": (m, d_e), "W2": (d_e, m)}
@@ -168,6 +184,7 @@ class Inputs:
             **Numbers(*numbers)._asdict(),
         )
         self.names = list(named)
+        self.out_shape, self.e_shape = _output_shapes(qkv, e, weights, switches)
 
 
 @operator("pair_pass")
@@ -183,10 +200,8 @@ def run(
 ) -> tuple[Tensor, Tensor]:
     """Run the forward pass; `egt.nn.kernels.fused.pair_pass` says what the arguments mean."""
     inputs = Inputs(qkv, e, sizes, allowed, keys, weights, switches, numbers)
-    s = Switches(*switches)
-    out_shape, e_shape = _output_shapes(qkv, e, switches)
-    out = qkv.new_zeros(out_shape) if s.query_rows else qkv.new_empty(out_shape)
-    e_new = allocator.empty(e_shape)
+    out = qkv.new_zeros(inputs.out_shape) if Switches(*switches).query_rows else qkv.new_empty(inputs.out_shape)
+    e_new = allocator.empty(inputs.e_shape)
     _forward(inputs, out, e_new)
     return out, e_new
 
@@ -206,11 +221,11 @@ def _(
     sizes: Tensor,
     allowed: Any,
     keys: Any,
-    weights: Any,
+    weights: Sequence[Tensor],
     switches: Sequence[int],
     numbers: Any,
 ) -> tuple[Tensor, Tensor]:
-    out_shape, e_shape = _output_shapes(qkv, e, switches)
+    out_shape, e_shape = _output_shapes(qkv, e, weights, switches)
     return qkv.new_empty(out_shape), e.new_empty(e_shape)
 
 
@@ -219,8 +234,8 @@ def run_over(inputs: Inputs) -> tuple[Tensor, Tensor]:
 
     Not an operator: what is never differentiated or traced needs none, and each costs some 0.1 ms.
     """
-    call, e = inputs.struct, inputs.tensors["e"]
-    out = torch.empty(call.num_nodes if call.attends else 0, call.node_width)
+    e = inputs.tensors["e"]
+    out = torch.empty(inputs.out_shape)
     _forward(inputs, out, e)
     return out, e
 
@@ -241,14 +256,13 @@ def run_backward(
     """Compute the gradients of qkv, e and the weights, from those of the outputs (None: the output was not used)."""
     inputs = Inputs(qkv, e, sizes, allowed, keys, weights, switches, numbers)
     s = Switches(*switches)
-    out_shape, e_shape = _output_shapes(qkv, e, switches)
-    d_out = None if d_out is None or not s.attends else binding.checked("d_out", d_out, out_shape)
-    d_e_new = None if d_e_new is None or not s.updates else binding.checked("d_e_new", d_e_new, e_shape)
+    d_out = None if d_out is None or not s.attends else binding.checked("d_out", d_out, inputs.out_shape)
+    d_e_new = None if d_e_new is None or not s.updates else binding.checked("d_e_new", d_e_new, inputs.e_shape)
     d_weights = [torch.zeros(weight.shape) for weight in weights]
     if d_out is None and d_e_new is None:
         return [torch.zeros(qkv.shape), torch.zeros(e.shape), *d_weights]
-    # Rows that were not computed have no gradient, and values have none without `out`.
-    is_partial = s.query_rows or (s.attends and d_out is None)
+    # Rows that were not computed have no gradient; values have none without `out`, and an outer sum without `e_new`.
+    is_partial = s.query_rows or (s.attends and d_out is None) or (s.outer_sum and d_e_new is None)
     d_qkv = torch.zeros(qkv.shape) if is_partial else torch.empty(qkv.shape)
     d_e = torch.zeros(e.shape) if s.query_rows else allocator.empty(e.shape)
     named = zip(inputs.names, d_weights, strict=True)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from egt.errors import DataError, EgtError
 from egt.graph import Graph
 from egt.sources.custom.division import Division, target_matrix
-from egt.sources.custom.link import count_links, hide_links, split_links
+from egt.sources.custom.link import asked_edges, count_links, hide_links, link_graph
 from egt.sources.custom.raw import RawData, RawGraph, encode_target, missing_in, strange_label, text_of
 from egt.sources.custom.roles import find_id, find_smiles
 from egt.sources.custom.schema import CustomSchema
@@ -143,6 +143,7 @@ class CustomSource:
     def read_all(self, records: Sequence[CustomRecord]) -> list[Reading]:
         """Return the graphs of some records."""
         graphs = iter(self._graphs([record for record in records if not record.error]))
+        any_foreign = bool(self._foreign([record.smiles for record in records]))
         readings = []
         for record in records:
             if record.error:
@@ -154,7 +155,8 @@ class CustomSource:
                 where = f"{self._raw.where} row {self._raw.first_row + record.row + 1}"
                 readings.append(Reading(record.row, record.id, error=f"{where}: {error}"))
                 continue
-            warning = "; ".join(filter(None, (record.warning, warning, self._foreign(record))))
+            foreign = self._foreign([record.smiles]) if any_foreign else ""
+            warning = "; ".join(filter(None, (record.warning, warning, foreign)))
             readings.append(Reading(record.row, record.id, graph=graph, warning=warning))
         return readings
 
@@ -174,11 +176,11 @@ class CustomSource:
         codes = None if self._division is None else self._division.rows
         return repeats(smiles, self._targets, codes, classes=bool(self.schema.classes))
 
-    def _foreign(self, record: CustomRecord) -> str:
-        """Return which elements of a new molecule training never saw."""
+    def _foreign(self, smiles: Sequence[str]) -> str:
+        """Return which elements of new molecules training never saw."""
         if self._division is not None or not self.schema.elements:
             return ""
-        foreign = sorted(elements_of([record.smiles]) - set(self.schema.elements))
+        foreign = sorted(elements_of(smiles) - set(self.schema.elements))
         return f"not in the training molecules: {', '.join(foreign)}" if foreign else ""
 
     def names(self, row: int) -> Sequence[str]:
@@ -221,9 +223,16 @@ class CustomSource:
         if isinstance(result, EgtError):
             raise result
         graph, warning = result
-        if self.schema.level == "link" and graph.query_index is None:
-            graph = self._linked(graph, record)
-        return graph, warning
+        if self.schema.level != "link":
+            return graph, warning
+        if graph.query_index is None:
+            return self._linked(graph, record), warning
+        known = asked_edges(graph)
+        warnings = [
+            warning,
+            f"{known} of the pairs asked about are edges of the graph, which shows them" if known else "",
+        ]
+        return graph, "; ".join(filter(None, warnings))
 
     def _graphs(self, records: Sequence[CustomRecord]) -> list[tuple[Graph, str] | EgtError]:
         """Return the graphs with all their edges, and warnings; one that cannot be read is replaced by the reason."""
@@ -254,7 +263,7 @@ class CustomSource:
         directed = self.schema.is_directed(None if record.graph is None else record.graph.directed)
         if record.link is not None:
             split, number = record.link
-            return split_links(graph, fractions=plan.fractions, directed=directed, seed=plan.seed)[split][number]
+            return link_graph(graph, split, number, fractions=plan.fractions, directed=directed, seed=plan.seed)
         if self._division is None:
             raise DataError("link prediction on new data needs the pairs to ask about: give queries (docs/data.md)")
         return hide_links(graph, directed=directed, seed=plan.seed + record.row)

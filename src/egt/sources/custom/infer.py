@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -57,63 +58,89 @@ def infer(
         raise DataError(f"{raw.where}: none of its {raw.num_rows} rows can be read; the first: {raw.problems[0]}")
     given = _checked(overrides or {}, level)
     plan = split or SplitPlan()
-    columns: dict[str, dict[str, Column]] = {one: columns_at(raw, one) for one in ("graph", "node", "edge")}
-    id_column = find_id(columns["graph"], given.get("id"), raw.where)
-    smiles = find_smiles(columns["graph"], given.get("smiles"), raw.where) if raw.is_molecules else ""
-    weight = find_weight(columns["edge"], given.get("weight"), raw.where)
-    split_columns = {one: find_split(columns[one], "", raw.where) for one in columns}
-    reserved = {"graph": {id_column, smiles}, "node": set(), "edge": {weight}}
-    for one in columns:
-        reserved[one] |= {split_columns[one], plan.column}
-    free = {one: {name: c for name, c in columns[one].items() if name not in reserved[one]} for one in columns}
-
-    targets: tuple[str, ...] = ()
+    roles = _find_roles(raw, given, plan)
+    level, targets = _targets(raw, roles.free, target, level)
     kind: TargetKind = "binary"
     classes: tuple[str, ...] = ()
-    if level != "link":
-        level, targets = find_targets(raw, free, target, level)
-        if absent := [name for name in targets if name not in free[level]]:
-            raise DataError(
-                f"{raw.where}: column {absent[0]!r} is the target, and cannot be the id, the weight or the split as "
-                "well; name another target (--target) or another column (--set overrides.id=...)"
-            )
-        kind, classes = guess_target({name: free[level][name] for name in targets}, given.get("kind"), raw.where)
-    elif target is not None:
-        raise DataError(f"{raw.where}: link prediction has no target column; leave target out")
+    if targets:
+        kind, classes = guess_target({name: roles.free[level][name] for name in targets}, given.get("kind"), raw.where)
     directed, notes = _directed(raw, given.get("directed"))
     said = {key: given.get(key, {}) for key in ("node_features", "edge_features")}
     if level in ("node", "edge"):
-        labels = other_labels(free[level], targets, said[f"{level}_features"])
+        labels = other_labels(roles.free[level], targets, said[f"{level}_features"])
         said[f"{level}_features"] = {**dict.fromkeys(labels, "ignored"), **said[f"{level}_features"]}
         notes |= {f"{level}_features.{name}": "left out, it looks like another label" for name in labels}
+    nodes = _features(roles.free["node"], raw, "node", targets if level == "node" else ())
+    edge_columns = {**_only(roles.columns["edge"], roles.weight), **roles.free["edge"]}
+    edges = _features(edge_columns, raw, "edge", targets if level == "edge" else ())
     return CustomSchema(
         format=raw.format,
         level=level,
         kind=kind,
         targets=targets,
         classes=classes,
-        id=id_column,
-        smiles=smiles,
-        weight=weight,
+        id=roles.id,
+        smiles=roles.smiles,
+        weight=roles.weight,
         vocabulary=given.get("vocabulary", "ogb"),
         directed=directed,
-        split=_resolved(plan, columns, split_columns, level, raw),
-        node_features=choose_features(
-            _features(free["node"], raw, "node", targets if level == "node" else ()),
-            "",
-            said["node_features"],
-            f"{raw.where}: nodes",
-        ),
-        edge_features=choose_features(
-            _features(
-                {**_only(columns["edge"], weight), **free["edge"]}, raw, "edge", targets if level == "edge" else ()
-            ),
-            weight,
-            said["edge_features"],
-            f"{raw.where}: edges",
-        ),
+        split=_resolved(plan, roles.columns, roles.splits, level, raw),
+        node_features=choose_features(nodes, "", said["node_features"], f"{raw.where}: nodes"),
+        edge_features=choose_features(edges, roles.weight, said["edge_features"], f"{raw.where}: edges"),
         notes=notes,
     )
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """The columns that are neither features nor targets, and all others.
+
+    Attributes:
+        id: names the graphs; "" for none, as below.
+        smiles: holds molecules.
+        weight: holds the weights of edges.
+        splits: the columns that divide the data, by level.
+        columns: all of them, by level.
+        free: those without a role, by level.
+    """
+
+    id: str
+    smiles: str
+    weight: str
+    splits: dict[str, str]
+    columns: dict[str, dict[str, Column]]
+    free: dict[str, dict[str, Column]]
+
+
+def _find_roles(raw: RawData, given: Mapping[str, Any], plan: SplitPlan) -> _Roles:
+    columns: dict[str, dict[str, Column]] = {one: columns_at(raw, one) for one in ("graph", "node", "edge")}
+    id_column = find_id(columns["graph"], given.get("id"), raw.where)
+    smiles = find_smiles(columns["graph"], given.get("smiles"), raw.where) if raw.is_molecules else ""
+    weight = find_weight(columns["edge"], given.get("weight"), raw.where)
+    splits = {one: find_split(columns[one], "", raw.where) for one in columns}
+    taken = {"graph": {id_column, smiles}, "node": set(), "edge": {weight}}
+    free = {
+        one: {name: column for name, column in named.items() if name not in taken[one] | {splits[one], plan.column}}
+        for one, named in columns.items()
+    }
+    return _Roles(id_column, smiles, weight, splits, columns, free)
+
+
+def _targets(
+    raw: RawData, free: Mapping[str, Mapping[str, Column]], target: Sequence[str] | None, level: Level | None
+) -> tuple[Level, tuple[str, ...]]:
+    """Return the level that is predicted, and the target columns there: none for links, which are there or not."""
+    if level == "link":
+        if target is not None:
+            raise DataError(f"{raw.where}: link prediction has no target column; leave target out")
+        return level, ()
+    found, targets = find_targets(raw, free, target, level)
+    if absent := [name for name in targets if name not in free[found]]:
+        raise DataError(
+            f"{raw.where}: column {absent[0]!r} is the target, and cannot be the id, the weight or the split as "
+            "well; name another target (--target) or another column (--set overrides.id=...)"
+        )
+    return found, targets
 
 
 def _checked(overrides: Mapping[str, Any], level: str | None) -> Mapping[str, Any]:

@@ -47,24 +47,41 @@ def split_links(
     Returns:
         "train": up to `folds` graphs, "val" and "test": one each (none if their share is empty).
     """
-    if folds < 2:
-        raise DataError(f"folds is {folds}; at least 2 are needed, so that a training graph keeps some edges")
     directed = not graph.is_symmetric if directed is None else directed
     pairs = _pairs(graph, directed)
     codes = link_codes(pairs, graph.num_nodes, fractions, seed, directed=directed)
-    train = codes == 0
-    num_train = int(train.sum())
-    fold = np.full(len(codes), -1)
-    fold[train] = np.random.default_rng([seed, 1]).permutation(num_train) % folds
-    hidden = {"train": [(fold == k, train & (fold != k)) for k in range(min(folds, num_train))]}
-    hidden |= {split: [(codes == code, train)] for code, split in enumerate(SPLITS) if code and (codes == code).any()}
-    return {
-        split: [
-            _ask(graph, pairs, asked, shown, negatives, directed, np.random.default_rng([seed, 2, code, k]))
-            for k, (asked, shown) in enumerate(hidden.get(split, ()))
-        ]
-        for code, split in enumerate(SPLITS)
-    }
+    numbers = count_links(pairs, codes, graph.num_nodes, directed=directed, folds=folds)
+
+    def one(split: str, number: int) -> Graph:
+        return link_graph(
+            graph, split, number, fractions=fractions, folds=folds, negatives=negatives, directed=directed, seed=seed
+        )
+
+    return {split: [one(split, number) for number in range(numbers[split])] for split in SPLITS}
+
+
+def link_graph(
+    graph: Graph,
+    split: str,
+    number: int,
+    *,
+    fractions: Fractions = (0.8, 0.1, 0.1),
+    folds: int = FOLDS,
+    negatives: float = 1.0,
+    directed: bool,
+    seed: int = 0,
+) -> Graph:
+    """Return one of the graphs of `split_links`, without making the others."""
+    if folds < 2:
+        raise DataError(f"folds is {folds}; at least 2 are needed, so that a training graph keeps some edges")
+    code = SPLITS.index(split)
+    pairs = _pairs(graph, directed)
+    codes = link_codes(pairs, graph.num_nodes, fractions, seed, directed=directed)
+    asked, shown = codes == code, codes == 0
+    if split == "train":
+        fold = np.random.default_rng([seed, 1]).permutation(np.count_nonzero(shown)) % folds
+        asked[shown], shown[shown] = fold == number, fold != number
+    return _ask(graph, pairs, asked, shown, negatives, directed, np.random.default_rng([seed, 2, code, number]))
 
 
 def count_links(edges: IntArray, codes: Codes, num_nodes: int, *, directed: bool, folds: int = FOLDS) -> dict[str, int]:
@@ -88,6 +105,14 @@ def hide_links(
     num_pairs = pairs.shape[1]
     asked = generator.permutation(num_pairs) < max(1, round(share * num_pairs))
     return _ask(graph, pairs, asked, ~asked, negatives, directed, generator)
+
+
+def asked_edges(graph: Graph) -> int:
+    """Count the query pairs that are edges: a model of hidden links has never seen their like."""
+    if graph.query_index is None:
+        return 0
+    asked, shown = (index[0] * graph.num_nodes + index[1] for index in (graph.query_index, graph.edge_index))
+    return int(np.isin(asked, shown).sum())
 
 
 def _pairs(graph: Graph, directed: bool) -> IntArray:

@@ -1,4 +1,4 @@
-// Logits, softmax, gates and aggregation of a tile.
+// Logits, softmax, gates and aggregation of the rows of a tile.
 #pragma once
 
 #include "gemm.h"
@@ -74,6 +74,8 @@ inline void prepare_noise(Workspace &work, const Tile &tile) {
             IntLanes open = first_lanes(n - j);
             if (allowed != nullptr)
                 for (int lane = 0; lane < kLanes && j + lane < n; ++lane) open[lane] = allowed[j + lane] ? -1 : 0;
+            if (pass.key_dropout_threshold > 0)
+                open &= (IntLanes)load_bits(work.kept_keys + j) | lane_at(tile.first_row + row - j);
             store_bits(work.open + at, (BitLanes)open);
         }
     }
@@ -136,6 +138,11 @@ EGT_INLINE void attend_head(Workspace &work, const Tile &tile, int head) {
         const float total = sum_of(sum);
         statistics.inverse_sum = total == 0.0f ? 0.0f : 1.0f / total;
         statistics.gate_sum = Gated ? sum_of(gate_sum) : 0.0f;
+        statistics.others = Gated && Noisy && pass.key_dropout_threshold > 0 ? pass.key_dropout_scale : 1.0;
+        if (statistics.others != 1.0f) {
+            const float own = work.gates[row * tile.row_stride + tile.first_row + row];
+            statistics.gate_sum = own + (statistics.gate_sum - own) * statistics.others;
+        }
         statistics.scaled = Gated && pass.centrality && tile.first_row + row >= pass.num_virtual_nodes;
         statistics.scale = statistics.scaled ? std::log1p(statistics.gate_sum) : 1.0f;
     }
@@ -156,29 +163,6 @@ EGT_INLINE void aggregate(float *to, float factor, const float *x, const float *
             for (int c = 0; c < count; ++c) to[first + c] = total[c];
         });
     }
-}
-
-template <bool Gated, bool Noisy>
-inline void attend_tile(Workspace &work, const Tile &tile, float *out) {
-    const Plan &plan = work.plan;
-    for (int head = 0; head < plan.num_heads; ++head) {
-        const float *values = work.values + head * plan.head_width * plan.key_stride;
-        attend_head<Gated, Noisy>(work, tile, head);
-        for (int row = 0; row < tile.num_rows; ++row) {
-            float *to = out + (tile.first_node + tile.first_row + row) * plan.node_width + head * plan.head_width;
-            aggregate(to, work.rows[row].inverse_sum * work.rows[row].scale, work.weights + row * tile.row_stride,
-                      values, plan.key_stride, plan.head_width, tile.num_nodes);
-        }
-    }
-}
-
-inline void attend(Workspace &work, const Tile &tile, float *out) {
-    const Plan &plan = work.plan;
-    if (plan.noisy) prepare_noise(work, tile);
-    if (plan.gated)
-        plan.noisy ? attend_tile<true, true>(work, tile, out) : attend_tile<true, false>(work, tile, out);
-    else
-        plan.noisy ? attend_tile<false, true>(work, tile, out) : attend_tile<false, false>(work, tile, out);
 }
 
 }  // namespace egt::EGT_TARGET

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "attention.h"
+#include "edge_values.h"
 #include "gemm.h"
 #include "lanes.h"
 #include "target.h"
@@ -49,7 +50,7 @@ inline void add_outer_rows(float *m, int stride, int channels, const Tile &tile,
 }
 
 // One head: adds the attention's part to d_H_hat (in d_EG's first half), writes dG, and the attention weights A~ times
-// the row's scale, which the gradient of V needs. Row r of the gradients of the output is d_out + r * node_width.
+// the row's scale, which the gradient of V needs. Row r of the gradients of the output is d_out + r * out_width.
 template <bool Gated, bool Noisy>
 EGT_INLINE void attend_head_backward(Workspace &work, const Tile &tile, int head, const float *d_out) {
     const Plan &plan = work.plan;
@@ -63,8 +64,12 @@ EGT_INLINE void attend_head_backward(Workspace &work, const Tile &tile, int head
         Lanes sum = {};
         for_each_block(n, [&](int first, auto Vectors) EGT_LAMBDA_INLINE {
             Lanes product[Vectors];
-            dot_block<Vectors>(product, d_out + int64_t{row} * plan.node_width, values + first, plan.key_stride,
+            const float *d_row = d_out + int64_t{row} * plan.out_width;
+            dot_block<Vectors>(product, d_row + head * plan.head_width, values + first, plan.key_stride,
                                plan.head_width);
+            if (plan.value_width > 0)
+                add_gathered_block<Vectors>(product, d_row + plan.gathered_at(head),
+                                            read_by(work, tile, head, row) + first, plan);
             for (int v = 0; v < Vectors; ++v) {
                 const int j = first + v * kLanes;
                 const Lanes normalized = load(weights + j) * statistics.inverse_sum;
@@ -88,8 +93,13 @@ EGT_INLINE void attend_head_backward(Workspace &work, const Tile &tile, int head
             store(dE + j, a - exponentials * softmax_shift + load(work.d_H_hat + at + j));
             if (Gated) {
                 const Lanes gates = load(work.gates + in_rows + j);
-                store(dG + j, (a + gates * gate_shift) * (1.0f - gates));
+                store(dG + j, (a + gates * (gate_shift * statistics.others)) * (1.0f - gates));
             }
+        }
+        if (Gated && statistics.others != 1.0f) {
+            const int own = tile.first_row + row;
+            const float gate = work.gates[in_rows + own];
+            dG[own] += gate * gate_shift * (1.0f - statistics.others) * (1.0f - gate);
         }
     }
 }
@@ -97,13 +107,14 @@ EGT_INLINE void attend_head_backward(Workspace &work, const Tile &tile, int head
 template <bool Gated, bool Noisy>
 inline void attend_tile_backward(Workspace &work, const Tile &tile, const float *d_out) {
     const Plan &plan = work.plan;
-    const int d = plan.node_width, d_k = plan.head_width;
-    const float *first_d_out = d_out + (tile.first_node + tile.first_row) * d;
+    const int d_k = plan.head_width;
+    const float *first_d_out = d_out + (tile.first_node + tile.first_row) * plan.out_width;
     for (int head = 0; head < plan.num_heads; ++head) {
-        attend_head_backward<Gated, Noisy>(work, tile, head, first_d_out + head * d_k);
+        attend_head_backward<Gated, Noisy>(work, tile, head, first_d_out);
         add_outer_rows(work.d_values + head * d_k * plan.key_stride, plan.key_stride, d_k, tile,
-                       first_d_out + head * d_k, d, work.attention + head * plan.tile_stride);
+                       first_d_out + head * d_k, plan.out_width, work.attention + head * plan.tile_stride);
     }
+    if (plan.value_width > 0) gather_edges_backward(work, tile, d_out);
 }
 
 // From d_EG's first half (the whole gradient of H_hat) to the gradients of Q and K.

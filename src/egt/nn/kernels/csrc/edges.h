@@ -5,6 +5,7 @@
 #include "gemm.h"
 #include "lanes.h"
 #include "norm.h"
+#include "outer_sum.h"
 #include "randomness.h"
 #include "target.h"
 #include "workspace.h"
@@ -44,6 +45,7 @@ inline void read_edges(Workspace &work, const Tile &tile, float *normalized, int
             for (int c = 0; c < d_e; ++c) std::copy_n(edges + c * tile_stride, width, x + c * stride);
         multiply_into(work.EG + start, tile_stride, plan.EG, x, stride, width);
     });
+    if (plan.value_width > 0) clear_beyond(normalized, d_e, plan, tile);
 }
 
 // Edges in memory that will be read or written next.
@@ -64,19 +66,23 @@ inline int lines_per_block(const Plan &plan, int rows) {
     return (lines + num_blocks - 1) / num_blocks;
 }
 
-// Inverted dropout of channels, drawn from the hashes of their pairs. Off where the threshold is 0.
+// Inverted dropout of channels, drawn from the hashes of their pairs, times the factor of their branch. No channel is
+// dropped where the threshold is 0.
 struct EdgeDropout {
     const float *hash;
     int64_t threshold;
     float scale;
 
+    bool acts() const { return threshold > 0 || scale != 1.0f; }
+
     EGT_LAMBDA_INLINE Lanes operator()(Lanes x, int channel, int pair) const {
+        if (threshold == 0) return x * scale;
         return keep_where(kept(hash + pair, channel, threshold), x * scale);
     }
 
     // y += dropout(W x + b).
     void add_product(float *y, int y_stride, const PackedMatrix &W, const float *x, int stride, int width) const {
-        if (threshold == 0) return multiply_onto(y, y_stride, W, x, stride, width);
+        if (!acts()) return multiply_onto(y, y_stride, W, x, stride, width);
         multiply(W, x, stride, width, [=, *this](int row, int pair, Lanes value) EGT_LAMBDA_INLINE {
             float *at = y + row * y_stride + pair;
             store(at, load(at) + (*this)(value, row, pair));
@@ -86,18 +92,22 @@ struct EdgeDropout {
 
 inline EdgeDropout update_dropout(const Workspace &work, int start) {
     const EgtPairPass &pass = work.plan.pass;
-    return {work.edge_dropout_hash + start, pass.edge_dropout_threshold, static_cast<float>(pass.edge_dropout_scale)};
+    const float scale = static_cast<float>(pass.edge_dropout_scale) * work.edge_path;
+    return {work.edge_dropout_hash + start, pass.edge_dropout_threshold, scale};
 }
 
 inline EdgeDropout ffn_dropout(const Workspace &work, int start) {
     const EgtPairPass &pass = work.plan.pass;
-    return {work.ffn_dropout_hash + start, pass.ffn_dropout_threshold, static_cast<float>(pass.ffn_dropout_scale)};
+    const float scale = static_cast<float>(pass.ffn_dropout_scale) * work.ffn_path;
+    return {work.ffn_dropout_hash + start, pass.ffn_dropout_threshold, scale};
 }
 
 inline void prepare_edge_noise(Workspace &work, const Tile &tile) {
     const EgtPairPass &pass = work.plan.pass;
     if (pass.edge_dropout_threshold > 0) hash_pairs(work.edge_dropout_hash, pass.edge_dropout_keys, tile);
     if (pass.ffn_dropout_threshold > 0) hash_pairs(work.ffn_dropout_hash, pass.ffn_dropout_keys, tile);
+    work.edge_path = path_factor(pass.edge_path_keys, pass.edge_path_threshold, pass.edge_path_scale, tile.graph);
+    work.ffn_path = path_factor(pass.ffn_path_keys, pass.ffn_path_threshold, pass.ffn_path_scale, tile.graph);
 }
 
 // The hidden layer of the FFN for a chunk: e becomes e1 = e + O H_hat, then its norm, then act(W1 norm) in `hidden`;
@@ -126,6 +136,7 @@ inline void update_edges(Workspace &work, const Tile &tile, float *e_new) {
     const Plan &plan = work.plan;
     const int d_e = plan.edge_width, tile_stride = plan.tile_stride;
     prepare_edge_noise(work, tile);
+    if (plan.outer_sum()) add_outer_sum(work, tile, update_dropout(work, 0));
     for_each_chunk(plan, tile, [&](int start, int count, int width) {
         const int64_t first = (tile.first_pair + start) * d_e;
         // Written over e, the lines are at hand already.
@@ -155,20 +166,23 @@ struct ChunkChannels {
 // The gradient behind a dropout from the one in front of it: the same where it is off, else a copy in `buffer`.
 inline ChunkChannels drop_gradient(const EdgeDropout &dropout, ChunkChannels d, float *buffer, int stride, int channels,
                                    int width) {
-    if (dropout.threshold == 0) return d;
+    if (!dropout.acts()) return d;
     for (int c = 0; c < channels; ++c)
         for (int pair = 0; pair < width; pair += kLanes)
             store(buffer + c * stride + pair, dropout(load(d.data + c * d.stride + pair), c, pair));
     return {buffer, stride};
 }
 
-// From d_e_new to the gradient of e1 (in the tile's d_edges), of H_hat (d_H_hat) and of the update's weights.
-inline void update_edges_backward(Workspace &work, const Tile &tile, const float *d_e_new, ParameterSums &sums) {
+// From d_e_new to the gradient of e1 (in the tile's d_edges), of H_hat (d_H_hat), of the update's weights, and of what an
+// outer sum adds (in d_qkv).
+inline void update_edges_backward(Workspace &work, const Tile &tile, const float *d_e_new, float *d_qkv,
+                                  ParameterSums &sums) {
     const Plan &plan = work.plan;
     const int d_e = plan.edge_width, m = plan.hidden_width, H = plan.num_heads;
     const int stride = plan.chunk_stride, tile_stride = plan.tile_stride;
     const bool from_values = keeps_values(plan.pass.activation);
     prepare_edge_noise(work, tile);
+    if (plan.outer_sum()) add_outer_sum(work, tile, update_dropout(work, 0));
     for_each_chunk(plan, tile, [&](int start, int count, int width) {
         const int64_t first = (tile.first_pair + start) * d_e;
         edge_hidden(work, start, width, {plan.pass.e + first + tile.count * d_e, d_e_new + first},
@@ -207,6 +221,7 @@ inline void update_edges_backward(Workspace &work, const Tile &tile, const float
         add_edge_weight_gradient(work, sums.O_weight, H, H_hat, tile_stride, d_update.data, d_update.stride, count);
         add_bias_gradient(sums.O_bias.data(), d_e, d_update.data, d_update.stride, width);
     });
+    if (plan.outer_sum()) outer_sum_backward(work, tile, update_dropout(work, 0), d_qkv);
 }
 
 // From d_EG and the tile's d_edges to the gradient of e and of the weights of E and G.
@@ -222,14 +237,24 @@ inline void read_edges_backward(Workspace &work, const Tile &tile, float *d_e_ou
         add_edge_weight_gradient(work, sums.EG_weight, rows, d_EG, stride, normalized, stride, count);
         add_bias_gradient(sums.EG_bias.data(), rows, d_EG, stride, width);
         float *target = d_e_out + (tile.first_pair + start) * d_e;
+        const auto add_read = [&](float *to, int to_stride) {
+            if (plan.value_width == 0) return;
+            for (int c = 0; c < d_e; ++c)
+                for (int pair = 0; pair < width; pair += kLanes) {
+                    float *at = to + c * to_stride + pair;
+                    store(at, load(at) + load(work.d_read + c * stride + start + pair));
+                }
+        };
         if (plan.has_norm) {
             Soon soon{target, nullptr};
             multiply_into(work.d_normalized, plan.chunk_stride, plan.EG_back, d_EG, stride, width,
                           [&] { soon.ask(lines); });
+            add_read(work.d_normalized, plan.chunk_stride);
             add_norm_gradient(d_edges, stride, work.d_normalized, plan.chunk_stride, normalized, stride, d_e, width,
                               work.inverse_std + start);
         } else {
             multiply_onto(d_edges, stride, plan.EG_back, d_EG, stride, width);
+            add_read(d_edges, stride);
         }
         store_channels(d_edges, stride, count, d_e, target, d_e);
     });

@@ -30,29 +30,38 @@ struct EgtPairPass {
     int64_t centrality;         // 1: scale row i by ln(1 + sum_j g_ij)
     int64_t num_virtual_nodes;  // rows of virtual nodes are not scaled
     int64_t query_rows;         // only the first rows of each graph are computed; 0: all (frozen edges only)
+    int64_t edge_values;        // what heads gather of edges: 0 nothing, 1 their own d_e / H channels each, 2 all
+    int64_t outer_sum;          // 1: the update of e also adds A h_i + B h_j, which lie behind Q|K|V
     int64_t masks_gates;        // random masking: 1 on logits and gates, 0 on logits only
     int64_t mask_threshold;     // random masking drops where bits < threshold; 0: never
     int64_t dropout_threshold;  // the same for attention dropout,
     int64_t edge_dropout_threshold, ffn_dropout_threshold;  // for O H_hat, and for the output of the feed-forward block
+    int64_t key_dropout_threshold;                   // a key is withheld from all queries except itself
+    int64_t edge_path_threshold, ffn_path_threshold;  // a graph skips the update by O H_hat, the feed-forward block
     int64_t num_threads;
     int64_t portable;  // 1: do not use AVX2
     double norm_eps, ffn_norm_eps;
     double clip_low, clip_high, scale;
     double dropout_scale;         // 1 / (1 - p)
     double edge_dropout_scale, ffn_dropout_scale;
+    double key_dropout_scale;     // how often the gate of another kept key counts in a centrality sum
+    double edge_path_scale, ffn_path_scale;
     const int64_t *sizes;         // (B) N_b
-    const float *qkv;             // (M, 3 d) as Q|K|V, head-major channels; (M, 2 d) without values
+    const float *qkv;             // (M, 3 d) as Q|K|V, head-major channels; (M, 2 d) without values; 2 d_e more: A h|B h
     const float *e;               // (P, d_e)
     const uint8_t *allowed;       // (P) nonzero where i may attend j; null: everyone
     const int64_t *mask_keys;     // (B, 2) 32-bit keys of the masking stream
     const int64_t *dropout_keys;  // (B, 2) 32-bit keys of the dropout stream
     const int64_t *edge_dropout_keys, *ffn_dropout_keys;  // (B, 2) likewise
+    const int64_t *key_dropout_keys, *edge_path_keys, *ffn_path_keys;
     const void *run_parallel;     // GOMP_parallel of the process's OpenMP runtime; null: own threads
     EgtPairParameters parameters;
 };
 
-// Writes out (M, d) unless edges only, and e_new (P, d_e) unless frozen; e_new may be e itself. Returns 0, 1 if sizes do
-// not add up, 2 if there is no memory for working buffers, 3 if there are no threads.
+// Writes out (M, d) unless edges only, and e_new (P, d_e) unless frozen; e_new may be e itself. With edge values a row of
+// out goes on, for each head, with sum_j A~_ij x_ij of the channels that it reads and sum_j A~_ij, times the scale of the
+// row; x = (e - mean) / std, or e itself without a norm. Returns 0, 1 if sizes do not add up, 2 if there is no memory for
+// working buffers, 3 if there are no threads.
 int egt_pair_pass_forward(const EgtPairPass *pass, float *out, float *e_new);
 
 // Reads d_out and d_e_new (null: that output was not used); adds to d_parameters, which the caller zeroed, and writes
@@ -70,4 +79,4 @@ const int64_t *egt_struct_sizes(void);
 }
 
 static_assert(sizeof(EgtPairParameters) == 14 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
-static_assert(sizeof(EgtPairPass) == (19 + 8 + 9 + 14) * 8, "a field is not 8 bytes wide, or binding.py lacks one");
+static_assert(sizeof(EgtPairPass) == (24 + 11 + 12 + 14) * 8, "a field is not 8 bytes wide, or binding.py lacks one");

@@ -1,19 +1,20 @@
 // The pass over the rows of one part.
 #pragma once
 
-#include "attention.h"
 #include "attention_backward.h"
+#include "attention_forward.h"
 #include "edges.h"
 #include "lanes.h"
+#include "randomness.h"
 #include "target.h"
 #include "workspace.h"
 
 namespace egt::EGT_TARGET {
 
-// Gradients of K and V of a graph that several parts share, as (N, d) blocks; added up in the order of the parts.
+// Gradients of K, V and B h of a graph that several parts share, as blocks of N rows; added up in the order of the parts.
 struct SharedGraph {
     int64_t graph;
-    std::vector<float> d_keys, d_values;
+    std::vector<float> d_keys, d_values, d_ends;
 };
 
 // What one part hands back: sums that are added in a fixed order after all parts are done.
@@ -27,8 +28,12 @@ inline void forward_part(const Plan &plan, const std::vector<RowRange> &rows, Sc
     Workspace work(plan, scratch, false);
     for (const RowRange &range : rows) {
         load_graph(work, range.graph);
+        draw_keys(work, range.graph);
         for_each_tile(plan, range, [&](const Tile &tile) {
-            read_edges(work, tile, work.edges_normalized, plan.chunk_stride, 0);
+            if (plan.value_width > 0)
+                read_edges(work, tile, work.normalized, plan.tile_stride, 1);
+            else
+                read_edges(work, tile, work.edges_normalized, plan.chunk_stride, 0);
             compute_logits(work, tile, nullptr);
             if (plan.attends) attend(work, tile, out);
             if (plan.updates) update_edges(work, tile, e_new);
@@ -36,22 +41,28 @@ inline void forward_part(const Plan &plan, const std::vector<RowRange> &rows, Sc
     }
 }
 
-// Writes the gradients of K and V of the current graph to d_qkv, or keeps them if other parts have rows of it too.
+// Writes the gradients of K, V and B h of the current graph to d_qkv, or keeps them if other parts have rows of it too.
 inline void store_graph(const Workspace &work, const RowRange &range, float *d_qkv, PartSums &sums) {
     const Plan &plan = work.plan;
-    const int n = plan.size(range.graph), d = plan.node_width, stride = plan.key_stride;
+    const int n = plan.size(range.graph), d = plan.node_width, d_e = plan.edge_width, stride = plan.key_stride;
     if (range.last_row - range.first_row == plan.num_rows(range.graph)) {
         float *to = d_qkv + plan.node_start[range.graph] * plan.qkv_width;
         store_channels(work.d_keys, stride, n, d, to + d, plan.qkv_width);
         if (plan.attends) store_channels(work.d_values, stride, n, d, to + 2 * d, plan.qkv_width);
+        if (plan.outer_sum())
+            store_channels(work.d_ends, stride, n, d_e, to + plan.ends_at + d_e, plan.qkv_width);
         return;
     }
-    SharedGraph shared{range.graph, {}, {}};
+    SharedGraph shared{range.graph, {}, {}, {}};
     shared.d_keys.resize(size_t(n) * d);
     store_channels(work.d_keys, stride, n, d, shared.d_keys.data(), d);
     if (plan.attends) {
         shared.d_values.resize(size_t(n) * d);
         store_channels(work.d_values, stride, n, d, shared.d_values.data(), d);
+    }
+    if (plan.outer_sum()) {
+        shared.d_ends.resize(size_t(n) * d_e);
+        store_channels(work.d_ends, stride, n, d_e, shared.d_ends.data(), d_e);
     }
     sums.graphs.push_back(std::move(shared));
 }
@@ -62,12 +73,14 @@ inline void backward_part(const Plan &plan, const std::vector<RowRange> &rows, S
     const size_t graph_floats = size_t(plan.node_width) * plan.key_stride;
     for (const RowRange &range : rows) {
         load_graph(work, range.graph);
+        draw_keys(work, range.graph);
         std::fill_n(work.d_keys, graph_floats, 0.0f);
         if (plan.attends) std::fill_n(work.d_values, graph_floats, 0.0f);
+        if (plan.outer_sum()) std::fill_n(work.d_ends, size_t(plan.edge_width) * plan.key_stride, 0.0f);
         for_each_tile(plan, range, [&](const Tile &tile) {
             read_edges(work, tile, work.normalized, plan.tile_stride, 1);
             compute_logits(work, tile, work.logit_slope);
-            if (plan.updates) update_edges_backward(work, tile, d_e_new, sums.parameters);
+            if (plan.updates) update_edges_backward(work, tile, d_e_new, d_qkv, sums.parameters);
             attend_backward(work, tile, d_out, d_qkv);
             read_edges_backward(work, tile, d_e, sums.parameters);
         });
@@ -94,15 +107,17 @@ inline void gather(const Plan &plan, std::vector<PartSums> &parts, float *d_qkv,
     int64_t last_graph = -1;  // the parts of a graph follow one another; the first of them sets its gradients
     for (const PartSums &part : parts)
         for (const SharedGraph &shared : part.graphs) {
-            const int width = plan.node_width;
+            const int d_h = plan.node_width;
             const bool first = std::exchange(last_graph, shared.graph) != shared.graph;
-            const auto collect = [&](float *to, const float *from) {
-                for (int c = 0; c < width; ++c) to[c] = first ? from[c] : to[c] + from[c];
-            };
             for (int row = 0; row < plan.size(shared.graph); ++row) {
+                const auto collect = [&](float *to, const std::vector<float> &blocks, int width) {
+                    const float *from = &blocks[size_t(row) * width];
+                    for (int c = 0; c < width; ++c) to[c] = first ? from[c] : to[c] + from[c];
+                };
                 float *to = d_qkv + (plan.node_start[shared.graph] + row) * plan.qkv_width;
-                collect(to + width, &shared.d_keys[size_t(row) * width]);
-                if (plan.attends) collect(to + 2 * width, &shared.d_values[size_t(row) * width]);
+                collect(to + d_h, shared.d_keys, d_h);
+                if (plan.attends) collect(to + 2 * d_h, shared.d_values, d_h);
+                if (plan.outer_sum()) collect(to + plan.ends_at + d_e, shared.d_ends, d_e);
             }
         }
     const auto weight = [&](const std::vector<float> &sums) {

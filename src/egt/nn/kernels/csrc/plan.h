@@ -26,7 +26,9 @@ struct RowRange {
 
 struct Plan {
     const EgtPairPass &pass;
-    int node_width, edge_width, num_heads, head_width, hidden_width, qkv_width;
+    int node_width, edge_width, num_heads, head_width, hidden_width, qkv_width, out_width;
+    int ends_at;  // where in a row of qkv A h is, with B h behind it
+    int value_width, value_step;  // channels of an edge that a head gathers (0: none), and from one head's to the next's
     bool has_norm, gated;
     bool attends;  // node outputs (or their gradients) are wanted
     bool updates;  // edge outputs (or their gradients) are wanted
@@ -47,6 +49,9 @@ struct Plan {
     bool sizes_match() const {
         return node_start.back() == pass.num_nodes && pair_start.back() == pass.num_pairs;
     }
+    bool outer_sum() const { return updates && pass.outer_sum; }
+    // Where in a row of the output is what a head gathered of its edges.
+    int gathered_at(int head) const { return node_width + head * (value_width + 1); }
     int size(int64_t graph) const { return static_cast<int>(pass.sizes[graph]); }
     // A tile has no more rows than its graph, of N pairs each: at most the root of its pairs.
     static constexpr int kMostTilePairs = 1024, kMostTileRows = 32;
@@ -68,10 +73,16 @@ inline Plan::Plan(const EgtPairPass &pass, bool attends, bool updates, bool back
     num_heads = static_cast<int>(pass.num_heads);
     head_width = node_width / num_heads;
     hidden_width = static_cast<int>(pass.hidden_width);
-    qkv_width = node_width * (pass.attends ? 3 : 2);
+    ends_at = node_width * (pass.attends ? 3 : 2);
+    qkv_width = ends_at + (pass.outer_sum ? 2 * edge_width : 0);
+    value_step = pass.edge_values == 1 ? edge_width / num_heads : 0;
+    value_width = pass.edge_values == 2 ? edge_width : value_step;
+    out_width = pass.edge_values ? gathered_at(num_heads) : node_width;
+    if (!attends) value_width = 0;
     has_norm = pass.parameters.norm_weight != nullptr;
     gated = attends && pass.parameters.G_weight != nullptr;
-    noisy = attends && (pass.allowed != nullptr || pass.mask_threshold > 0 || pass.dropout_threshold > 0);
+    noisy = attends && (pass.allowed != nullptr || pass.mask_threshold > 0 || pass.dropout_threshold > 0 ||
+                        pass.key_dropout_threshold > 0);
     node_start.assign(1, 0);
     pair_start.assign(1, 0);
     for (int64_t graph = 0; graph < pass.num_graphs; ++graph) {

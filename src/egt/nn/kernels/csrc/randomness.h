@@ -33,6 +33,31 @@ inline void hash_pairs(float *hash, const int64_t *keys, const Tile &tile) {
     }
 }
 
+// What is drawn for a node i as such, or for a graph (i = 0): the bits of the pair (i, 0) and t = 0.
+EGT_INLINE uint32_t bits_of(const int64_t *keys, int64_t graph, uint32_t i) {
+    const uint32_t k0 = static_cast<uint32_t>(keys[2 * graph]), k1 = static_cast<uint32_t>(keys[2 * graph + 1]);
+    return mix<uint32_t>(mix<uint32_t>(mix<uint32_t>(k0 ^ (i * 0x9E3779B1u))) ^ k1);
+}
+
+// Draws the keys of a graph that others may attend.
+inline void draw_keys(Workspace &work, int64_t graph) {
+    const EgtPairPass &pass = work.plan.pass;
+    if (pass.key_dropout_threshold == 0) return;
+    const int n = work.plan.size(graph);
+    for (int first = 0; first < n; first += kLanes) {
+        BitLanes keep = {};
+        for (int lane = 0; lane < kLanes && first + lane < n; ++lane)
+            keep[lane] = bits_of(pass.key_dropout_keys, graph, first + lane) < pass.key_dropout_threshold ? 0 : ~0u;
+        store_bits(work.kept_keys + first, keep);
+    }
+}
+
+// The factor of a branch of a graph: 0 where the graph skips it.
+inline float path_factor(const int64_t *keys, int64_t threshold, double scale, int64_t graph) {
+    if (threshold == 0) return 1.0f;
+    return bits_of(keys, graph, 0) < threshold ? 0.0f : static_cast<float>(scale);
+}
+
 // True where the random bits of a head or channel say "keep".
 EGT_INLINE IntLanes kept(const float *hash, int channel, int64_t threshold) {
     const BitLanes bits = mix<BitLanes>(load_bits(hash) ^ (static_cast<uint32_t>(channel) * 0xC2B2AE3Du));

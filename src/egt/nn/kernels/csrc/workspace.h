@@ -23,7 +23,8 @@ struct Tile {
 struct RowStatistics {
     float top;          // the highest logit
     float inverse_sum;  // 1 / sum of the exponentials; 0 if there is nothing to attend
-    float gate_sum;     // sum of the gates
+    float gate_sum;     // sum of the gates, those of other nodes `others` times each
+    float others;       // 1 / (1 - p) with key dropout, else 1
     float scale;        // ln(1 + gate_sum) with centrality, else 1
     float total;        // backward: the gradient of the scale
     bool scaled;
@@ -36,8 +37,12 @@ struct Workspace {
     const Plan &plan;
     // of the current graph: keys and values, and their gradients
     float *keys, *values, *d_keys, *d_values;
+    float *ends, *d_ends;        // B h of the outer sum, and its gradient
+    float *kept_keys;            // bits: whom others may attend
+    float edge_path, ffn_path;  // factors of the two branches of the edge channel
     // of the current tile
     float *edges, *EG, *H_hat, *open, *mask_hash, *dropout_hash, *edge_dropout_hash, *ffn_dropout_hash;
+    float *d_read;  // gradient of `normalized` through edge values
     float *normalized, *inverse_std, *d_edges, *d_H_hat, *d_EG, *logit_slope, *d_logit, *attention;
     // of the current chunk of a tile
     float *edges_normalized, *edges_inverse_std, *hidden, *d_hidden, *d_normalized;
@@ -54,6 +59,8 @@ struct Workspace {
         const size_t values_rows = plan.attends ? d : 0;
         take(keys, d * key);
         take(values, values_rows * key);
+        take(ends, plan.outer_sum() ? d_e * key : 0);
+        take(kept_keys, plan.pass.key_dropout_threshold > 0 ? key : 0);
         take(EG, 2 * H * tile);
         take(H_hat, H * tile);
         take(open, tile);
@@ -69,10 +76,12 @@ struct Workspace {
         take(exponentials, 2 * tile);  // N rounded up is at most twice N, or there are less than 8 rows of 8
         take(gates, 2 * tile);
         take(weights, 2 * tile);
+        take(normalized, backward || plan.value_width > 0 ? d_e * tile : 0);
         if (!backward) return;
+        take(d_read, plan.value_width > 0 ? d_e * tile : 0);
         take(d_keys, d * key);
         take(d_values, values_rows * key);
-        take(normalized, d_e * tile);
+        take(d_ends, plan.outer_sum() ? d_e * key : 0);
         take(d_edges, d_e * tile);
         take(d_H_hat, H * tile);
         take(d_EG, 2 * H * tile);
@@ -102,6 +111,9 @@ inline void load_graph(Workspace &work, int64_t graph) {
     const float *qkv = plan.pass.qkv + plan.node_start[graph] * plan.qkv_width;
     load_channels(qkv + d, plan.qkv_width, n, d, work.keys, plan.key_stride);
     if (plan.attends) load_channels(qkv + 2 * d, plan.qkv_width, n, d, work.values, plan.key_stride);
+    if (plan.outer_sum())
+        load_channels(qkv + plan.ends_at + plan.edge_width, plan.qkv_width, n, plan.edge_width, work.ends,
+                      plan.key_stride);
 }
 
 // Calls body(tile) for the tiles of a range of rows.
