@@ -38,6 +38,7 @@ ORDER = [
     "testing",
     "api",
     "reproduce",
+    "app",
     "cli",
 ]
 

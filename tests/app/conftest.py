@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from egt.app.server import Server
 from egt.app.session import Session
 from egt.inference.predictor import Predictor, load
 
+ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/v0_1"
 
 
@@ -30,6 +32,12 @@ def session_of(name: str, data: str, folder: Path) -> Session:
 @pytest.fixture(scope="session")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     return session_of("molecules", "molecules.csv", tmp_path_factory.mktemp("molecules"))
+
+
+@pytest.fixture(scope="session")
+def looked(session: Session) -> dict[str, Any]:
+    """What the page is told about a molecule."""
+    return session.look(session.smiles([ASPIRIN])["data"], 0)
 
 
 @pytest.fixture(scope="session")

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from egt.app.server import Server
+from tests.app.conftest import ASPIRIN
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser: install chromium to try the page of `egt app`")
-ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
 SOON = 60_000
 """Milliseconds, on a machine that does other things as well."""
 

@@ -13,15 +13,7 @@ from egt.app import session as module
 from egt.app.session import Recent, Session
 from egt.errors import DataError
 from egt.reporting.record import read_run
-from tests.app.conftest import FIXTURES
-
-ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
-
-
-@pytest.fixture(scope="module")
-def looked(session: Session) -> dict[str, Any]:
-    return session.look(session.smiles([ASPIRIN])["data"], 0)
-
+from tests.app.conftest import ASPIRIN, FIXTURES
 
 def test_what_the_page_is_about(session: Session) -> None:
     about = session.about()
@@ -65,30 +57,6 @@ def test_a_matrix_is_what_the_attention_says(session: Session, looked: dict[str,
         session.weights(looked["look"], 2, None, "product")
     with pytest.raises(DataError, match="heads each"):
         session.weights(looked["look"], 0, 99, "product")
-
-
-def test_the_hop_profile_shares_out_the_whole_softmax(looked: dict[str, Any]) -> None:
-    attention = looked["attention"]
-    own = [k for k, hop in enumerate(attention["hops"]) if hop != "from virtual"]
-    np.testing.assert_allclose(np.array(attention["softmax"])[..., own].sum(-1), 1, atol=1e-3)
-    np.testing.assert_allclose(np.array(attention["even"])[own].sum(), 1, atol=1e-3)
-    assert attention["hops"][:2] == ["0", "1"]
-    assert np.shape(attention["product"]) == (len(attention["layers"]), attention["heads"], len(attention["hops"]))
-
-
-def test_an_explanation_is_of_the_prediction_that_is_shown(session: Session, looked: dict[str, Any]) -> None:
-    for name in ("solubility", "size"):
-        said = session.explain(looked["look"], target=name)
-        value = looked["prediction"]["rows"][0][looked["prediction"]["columns"].index(name)]
-        assert said["target"] == name
-        assert said["value"] == pytest.approx(value, rel=1e-4)
-        assert [method["name"] for method in said["methods"]] == ["gradients", "rollout"]
-        for method in said["methods"]:
-            assert len(method["nodes"]) == 13
-            assert len(method["edges"]) == 13
-            assert {score["parts"] for score in method["scores"]} == {"nodes", "edges"}
-    with pytest.raises(DataError, match="solubility, size"):
-        session.explain(looked["look"], target="color")
 
 
 def test_rows_of_a_split(session: Session) -> None:

@@ -13,11 +13,10 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import Field
 
-from egt.analysis.explanation import Explanation, explain
-from egt.analysis.explanation_page import TITLES
-from egt.analysis.hops import HopProfile, pair_hops
+from egt.analysis.explanation import explain
 from egt.app.drawing import draw
 from egt.app.rows import Json, Rows, finite, predict_rows, table, without
+from egt.app.views import attention_view, explanation_view
 from egt.artifact.artifact import find_artifact
 from egt.errors import DataError, EgtError
 from egt.graph import Graph
@@ -182,7 +181,7 @@ class Session:
         words = next(iter(rows.source.card.vocabulary.values()), ())
         drawing = draw(graph, prediction.smiles, prediction.names, words)
         look = self._looks.keep(Look(graph, attention))
-        return {**found, "look": look, "drawing": asdict(drawing), "attention": _described(attention)}
+        return {**found, "look": look, "drawing": asdict(drawing), "attention": attention_view(attention)}
 
     def weights(
         self, look: str, layer: Number, head: Number | None, of: Literal["product", "softmax", "gates"]
@@ -197,7 +196,7 @@ class Session:
 
     def explain(self, look: str, of: Number = 0, target: str | None = None) -> Json:
         """Explain the prediction for a graph."""
-        return _explained(explain(self.model, [self._looks[look].graph], of=of, target=target))
+        return explanation_view(explain(self.model, [self._looks[look].graph], of=of, target=target))
 
     def _rows(self, data: str) -> Rows:
         return self._splits[data] if data in SPLITS else self._recent[data]
@@ -223,49 +222,3 @@ class Session:
             )
         answers = table(predict_rows(self.model, rows, 0, len(rows)), 0)
         return {"data": self._recent.keep(rows), "start": 0, "total": len(rows), **answers}
-
-
-def _described(found: Attention) -> Json:
-    """Return what there is to see, and the hop profile of all layers and heads."""
-    profile = HopProfile.empty(*found.product.shape[:2])
-    profile.add(found, pair_hops(found))
-    codes = profile.codes
-    return {
-        "layers": [layer + 1 for layer in found.layers],
-        "heads": found.product.shape[1],
-        "virtual": found.num_virtual,
-        "hops": profile.columns(found.layers[:1])["hop"],
-        "product": profile.mean(profile.product)[..., codes].round(5).tolist(),
-        "softmax": profile.mean(profile.softmax)[..., codes].round(5).tolist(),
-        "even": profile.mean(profile.even)[codes].round(5).tolist(),
-    }
-
-
-def _explained(found: Explanation) -> Json:
-    edges = found.edges.T.tolist()
-    methods = [
-        {
-            "name": name,
-            "title": TITLES[name],
-            "signed": each.signed,
-            "nodes": each.nodes.tolist(),
-            "edges": [[i, j, value] for (i, j), value in zip(edges, found.of_edges[name].tolist(), strict=True)],
-            "scores": [
-                {
-                    "parts": score.parts,
-                    "size": score.size,
-                    "of": score.of,
-                    "top": score.top,
-                    "random": float(score.random.mean()),
-                    "score": score.score,
-                    "interval": score.interval,
-                    "untrained": score.untrained,
-                    "doubts": score.doubts,
-                }
-                for score in found.scores[name]
-            ],
-        }
-        for name, each in found.importance.items()
-    ]
-    said = {"target": found.target, "value": found.value, "without": found.without}
-    return {**said, "verdict": found.verdict, "believed": found.believed, "methods": methods}
