@@ -138,7 +138,8 @@ def on_backend(model: EGT, config: RunConfig, backend: Backend) -> EGT:
 
 log = logging.getLogger(__name__)
 
-_DTYPES = {"32": torch.float32, "bf16": torch.bfloat16, "16": torch.float16}
+DTYPES = {"32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "16": torch.float16}
+"""Of the work inside the layers, by `trainer.precision`."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def execution(config: RunConfig, device: torch.device | str = "cpu", *, training
     """
     device = torch.device(device)
     compiled = training and config.trainer.compile
-    dtype = _DTYPES[config.trainer.precision] if training else torch.float32
+    dtype = DTYPES[config.trainer.precision] if training else torch.float32
     layout: LayoutName = "packed" if device.type == "cpu" and not compiled else "padded"
     if config.data.layout != "auto":
         layout = config.data.layout

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from egt.batching.batch import GraphBatch
 from egt.batching.layout import Indices
-from egt.nn.randomness import MASK32, Stream, derive, fresh_keys, random_bits
+from egt.nn.randomness import Stream, derive, fresh_keys, random_bits
 
 Absent = Literal["zero", "learned"]
 
@@ -116,7 +116,7 @@ class SignedProjection(nn.Module):
         graphs = torch.arange(batch.num_graphs, device=batch.graph_ids.device)
         zero = torch.zeros_like(graphs)
         bits = random_bits(derive(keys, 0, Stream.SIGNS), Indices(graphs, zero, zero), self.rank)
-        return torch.where(bits > MASK32 // 2, 1.0, -1.0)
+        return torch.where(bits < 0, 1.0, -1.0)  # of unsigned numbers, the upper half
 
 
 class DegreeTables(nn.Module):

@@ -13,12 +13,11 @@ from torch.optim.adamw import adamw
 
 from egt.batching.batch import GraphBatch
 from egt.config.run import OptimizerConfig, TrainerConfig
+from egt.execution.execution import DTYPES
 from egt.execution.processes import ALONE, device_of, join_processes, launched, leave_processes
 from egt.model import EGT
 
 Losses = Callable[[GraphBatch], tuple[Tensor, Tensor]]
-
-_DTYPES = {"32": torch.float32, "bf16": torch.bfloat16, "16": torch.float16}
 
 
 class Engine:
@@ -42,7 +41,9 @@ class Engine:
             torch.cuda.set_device(self.device)
         self.processes = join_processes(self.device)
         self.sharded = settings.strategy == "fsdp" and self.processes.count > 1
-        self.dtype = _DTYPES[settings.precision]
+        self.dtype = DTYPES[settings.precision]
+        if self.device.type != "cpu":
+            torch.set_float32_matmul_precision("high" if settings.precision == "tf32" else "highest")
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
         self._replicas: Any = None
 

@@ -39,8 +39,9 @@ class WeightAverage:
     @torch.no_grad()
     def update(self) -> None:
         """Take in the weights after a step."""
-        for name, parameter in self.model.named_parameters():
-            self.values[name].lerp_(parameter, 1 - self.decay)
+        weights = dict(self.model.named_parameters())
+        # One launch for many tensors; of equal weight for all, so that each has the digits of its own `lerp_`.
+        torch._foreach_lerp_(list(self.values.values()), [weights[name] for name in self.values], 1 - self.decay)
 
     @torch.no_grad()
     def swap(self) -> None:

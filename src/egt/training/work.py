@@ -71,10 +71,10 @@ class Losses(nn.Module):
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Return the two sums."""
         if not self.task.auxiliary:
-            primary, _ = self.task.loss(self.model(batch), batch)
+            primary = self.task.loss_sum(self.model(batch), batch)
             return primary, primary.new_zeros(())
         x = self.model.encode(batch)
-        primary, _ = self.task.loss(self.model.read(x), batch)
+        primary = self.task.loss_sum(self.model.read(x), batch)
         auxiliary = primary.new_zeros(())
         for objective in self.task.auxiliary:
             auxiliary = auxiliary + objective.loss(self.model.auxiliary[objective.kind], x, batch)
