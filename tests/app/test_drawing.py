@@ -73,5 +73,8 @@ def test_a_graph_without_edges_and_one_of_one_node() -> None:
 def test_nodes_are_called_as_in_their_data() -> None:
     pair = graph(2, [(0, 1)], node_categories=[[1], [0]])
     assert draw(pair, None, ["anna", "bo"]).names == ["anna", "bo"]
-    named = draw(pair, None, (), ["C", "N"])
-    assert (named.labels, named.names) == (["N", "C"], ["N0", "C1"])
+    named = draw(pair, None, (), ["C", "N H1"])
+    assert (named.labels, named.names) == (["NH1", "C"], ["NH1 0", "C 1"])
+    assert draw(pair, None, (), ["0", "1"]).names == ["0", "1"]  # numbers of kinds would be taken for those of nodes
+    several = graph(2, [(0, 1)], node_categories=[[1, 0], [0, 0]])
+    assert draw(several, None, (), ["C", "N"]).names == ["0", "1"]

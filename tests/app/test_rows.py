@@ -7,11 +7,17 @@ import io
 import math
 import multiprocessing
 
+import numpy as np
+import pyarrow
 import pytest
 
 from egt.app.rows import AT_ONCE, Rows, finite, predict_rows, table
 from egt.app.session import Session
 from egt.inference.run_data import open_new, open_source
+from egt.sources.molecule_features import OGB_SCHEMA
+from egt.sources.molecule_source import MoleculeSource, MoleculeTable
+from egt.sources.share import TrainShare
+from egt.sources.source import DataCard, TargetSchema
 
 SMILES = ["CCO", "C1CC", "c1ccccc1O", "CN(C)(C)(C)C"]
 
@@ -57,6 +63,16 @@ def test_a_table_has_the_row_of_the_data_and_the_csv_of_predict(session: Session
     assert several["of"] == [1] * sizes[0] + [2] * sizes[1]
     assert several["answers"][:2] == ["node", "role"]
     assert several["answers"][-1] == "role_true"
+
+
+def test_molecules_of_a_benchmark_have_their_smiles() -> None:
+    smiles = pyarrow.array(["C", "CCO", "CC"])
+    read = MoleculeTable(smiles, np.zeros((3, 1)), {"train": np.array([0, 1]), "test": np.array([2])})
+    card = DataCard("m", "m", OGB_SCHEMA, TargetSchema("graph", "regression", ("y",)), {}, (1, 2, 3), 4)
+    source = MoleculeSource(card, (), lambda: read)
+    for rows, expected in ((Rows(source, "test"), "CC"), (Rows(TrainShare(source, 0.5), "test"), "CC")):
+        [reading] = rows.read(0, 1)
+        assert rows.smiles(reading) == expected
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

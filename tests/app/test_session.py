@@ -15,6 +15,7 @@ from egt.errors import DataError
 from egt.reporting.record import read_run
 from tests.app.conftest import ASPIRIN, FIXTURES
 
+
 def test_what_the_page_is_about(session: Session) -> None:
     about = session.about()
     assert about["targets"] == ["solubility", "size"]

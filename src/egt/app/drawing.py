@@ -49,9 +49,9 @@ def draw(graph: Graph, smiles: str | None, names: Sequence[str], vocabulary: Seq
     places = places * _scale(graph, places)
     low, high = np.unique(np.sort(graph.edge_index, axis=0), axis=1)
     edges = [(i, j, 1.0) for i, j in zip(low.tolist(), high.tolist(), strict=True) if i != j]
-    labels = _labels(graph, names, vocabulary)
-    called = list(names) or [f"{label}{k}" if vocabulary else str(k) for k, label in enumerate(labels)]
-    return Drawing(*_rounded(places), labels, called, edges)
+    kinds = _kinds(graph, vocabulary)
+    called = list(names) or [f"{kind} {k}".strip() for k, kind in enumerate(kinds)]
+    return Drawing(*_rounded(places), kinds if any(kinds) else called, called, edges)
 
 
 def _scale(graph: Graph, places: NDArray[np.float64]) -> float:
@@ -64,10 +64,12 @@ def _scale(graph: Graph, places: NDArray[np.float64]) -> float:
     return min(max(common, _APART / max(nearest, 1e-9)), 2.5 * common)
 
 
-def _labels(graph: Graph, names: Sequence[str], vocabulary: Sequence[str]) -> list[str]:
-    if vocabulary and graph.node_categories.shape[1] == 1:
-        return [vocabulary[k] if k < len(vocabulary) else "?" for k in graph.node_categories[:, 0].tolist()]
-    return list(names) or [str(k) for k in range(graph.num_nodes)]
+def _kinds(graph: Graph, vocabulary: Sequence[str]) -> list[str]:
+    """Return what each node is, where one category has a word for it; "" elsewhere."""
+    if graph.node_categories.shape[1] != 1 or not any(word[:1].isalpha() for word in vocabulary):
+        return [""] * graph.num_nodes
+    words = dict(enumerate(word.replace(" ", "") for word in vocabulary))
+    return [words.get(k, "?") for k in graph.node_categories[:, 0].tolist()]
 
 
 def _molecule(smiles: str) -> Drawing:

@@ -13,6 +13,8 @@ import numpy as np
 from egt.inference.predictions import Prediction, Predictions, join
 from egt.inference.predictor import Predictor
 from egt.sources.custom.custom_source import CustomSource
+from egt.sources.molecule_source import MoleculeSource
+from egt.sources.share import TrainShare
 from egt.sources.source import ALL, Reading, Source, read_all
 
 Json = dict[str, Any]
@@ -44,6 +46,9 @@ class Rows:
 
     def smiles(self, reading: Reading) -> str | None:
         """Return the molecule of a row; None for other graphs."""
+        source = self.source.whole if isinstance(self.source, TrainShare) else self.source
+        if isinstance(source, MoleculeSource):
+            return str(source.load(*source.files).smiles[reading.row])
         return None if self._smiles is None else self._smiles[reading.row]
 
     def names(self, reading: Reading) -> list[str]:
@@ -107,9 +112,8 @@ def _predict(model: Predictor, rows: Rows, readings: list[Reading]) -> Predictio
 
 def _beside(model: Predictor, rows: Rows, reading: Reading, answer: Prediction) -> Prediction:
     """Return the answer with what its data says about the row."""
-    truth = (
-        None if rows.split == ALL or reading.graph is None else getattr(reading.graph, f"{model.task.level}_targets")
-    )
+    labeled = reading.graph if rows.split != ALL else None
+    truth = getattr(labeled, f"{model.task.level}_targets", None)
     return replace(
         answer,
         row=reading.row,

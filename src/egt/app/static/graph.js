@@ -9,9 +9,11 @@ export class GraphDrawing {
     this.drawing = drawing;
     this.choose = choose;
     this.under = drawn("g");
+    this.rays = drawn("g");
+    this.faint = Math.min(1, (2.5 * drawing.x.length) / Math.max(drawing.edges.length, 1)); // many edges are drawn thin
     this.nodes = drawing.x.map((_, k) => this.#node(k));
     const svg = drawn("svg", { viewBox: this.#frame(), role: "group", "aria-label": "Graph; arrow keys move between nodes" });
-    svg.append(this.under, ...drawing.edges.map(([i, j, order]) => this.#bond(i, j, order)), ...this.nodes);
+    svg.append(this.under, ...drawing.edges.map(([i, j, order]) => this.#bond(i, j, order)), this.rays, ...this.nodes);
     place.replaceChildren(svg);
   }
 
@@ -31,7 +33,7 @@ export class GraphDrawing {
     return drawn("g", {}, ...lines.map((shift, number) => {
       const [sx, sy] = [(-dy / length) * shift, (dx / length) * shift];
       const dashes = order === 1.5 && number ? { "stroke-dasharray": "0.2 0.2" } : {};
-      return drawn("line", { class: "bond", "stroke-width": 0.07, x1: x[i] + sx, y1: y[i] + sy, x2: x[j] + sx, y2: y[j] + sy, ...dashes });
+      return drawn("line", { class: "bond", "stroke-width": 0.02 + 0.05 * this.faint, "stroke-opacity": 0.15 + 0.85 * this.faint, x1: x[i] + sx, y1: y[i] + sy, x2: x[j] + sx, y2: y[j] + sy, ...dashes });
     }));
   }
 
@@ -84,15 +86,16 @@ export class GraphDrawing {
   color({ nodes, edges = [], chosen = null, texts = [] }) {
     const { x, y } = this.drawing;
     this.under.replaceChildren();
+    this.rays.replaceChildren();
     for (const [i, j, share] of edges) {
-      const line = drawn("line", { x1: x[i], y1: y[i], x2: x[j], y2: y[j], "stroke-width": 0.42, "stroke-linecap": "round" });
+      const line = drawn("line", { x1: x[i], y1: y[i], x2: x[j], y2: y[j], "stroke-width": 0.06 + 0.36 * this.faint, "stroke-linecap": "round" });
       line.style.stroke = mixed(share);
       this.under.append(line);
     }
     if (chosen !== null) {
       nodes.forEach((share, j) => {
         if (j === chosen || share < 0.08) return;
-        this.under.append(drawn("line", { class: "ray", x1: x[chosen], y1: y[chosen], x2: x[j], y2: y[j], "stroke-width": 0.04 + 0.2 * share, "stroke-opacity": 0.15 + 0.45 * share }));
+        this.rays.append(drawn("line", { class: "ray", x1: x[chosen], y1: y[chosen], x2: x[j], y2: y[j], "stroke-width": 0.04 + 0.2 * share, "stroke-opacity": 0.15 + 0.45 * share }));
       });
     }
     this.nodes.forEach((node, k) => {

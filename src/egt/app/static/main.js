@@ -37,7 +37,7 @@ function spelled(metric) {
 
 function train() {
   byId("training").hidden = false;
-  const charts = Object.entries(about.curves).map(([name, series]) => element("figure", {}, lines(series, about.best_epoch, `${name} over epochs`), element("figcaption", { class: "soft" }, Object.keys(series).length > 1 ? name : `validation ${name}`)));
+  const charts = Object.entries(about.curves).map(([name, series]) => element("figure", {}, lines(series, about.best_epoch, `${name} over epochs`), element("figcaption", { class: "soft" }, Object.keys(series).length > 1 ? name : `validation ${spelled(name)}`)));
   if (charts.length) charts.at(-1).lastChild.append(`; dashed: epoch ${about.best_epoch}, whose weights were kept`);
   byId("curves").replaceChildren(...(charts.length ? charts : [element("p", { class: "soft" }, "The run folder with the curves is not beside this artifact.")]));
   const splits = Object.keys(about.metrics);

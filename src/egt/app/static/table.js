@@ -57,7 +57,7 @@ export class SortedTable {
     const bad = this.error >= 0 && cells[this.error];
     const made = this.columns.map(({ c, numeric }, place) => {
       const text = readable(cells[c]);
-      if (place || bad) return element("td", numeric ? { class: "number" } : {}, text);
+      if (place || bad) return element("td", { class: numeric ? "number" : text.length > 24 ? "long" : "" }, text);
       return element("td", {}, element("button", { type: "button", title: "Look at it" }, text));
     });
     const row = element("tr", { "data-of": of, class: bad ? "bad" : "good" }, ...made);
