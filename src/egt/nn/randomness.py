@@ -38,6 +38,7 @@ class Stream(IntEnum):
     NODE_FFN_PATH = 12
     EDGE_PATH = 13
     EDGE_FFN_PATH = 14
+    NODE_VALUES = 15
 
 
 PATHS = {
