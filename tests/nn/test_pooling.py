@@ -24,7 +24,7 @@ def channels(layout: LayoutName, num_virtual: int) -> tuple[Channels, list[Tenso
     shape = (*torch.broadcast_shapes(wide.node_indices.graph.shape, wide.node_indices.i.shape), D)
     h = 4 * torch.randn(shape)
     rows = wide.node_rows(h).split([graph.num_nodes for graph in GRAPHS])
-    return Channels(h, torch.zeros(0), AttentionContext(wide), nodes), list(rows)
+    return Channels(h, torch.zeros(0), AttentionContext(wide), nodes, nodes), list(rows)
 
 
 @pytest.mark.parametrize("num_virtual", [0, 2])
