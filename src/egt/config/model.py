@@ -8,7 +8,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from egt.baselines.layer import LayerPart
 from egt.graph import Level
-from egt.inputs.input import NodeInput, PairInput
+from egt.inputs.input import NodeInput, PairChoice, PairInput
 from egt.parts import Part, Section
 from egt.readouts.readout import ReadoutPart
 
@@ -47,7 +47,11 @@ class RandomMaskingConfig(Section):
 
 
 class ModelConfig(Section):
-    """Sizes and parts of an EGT; `layer` puts layers of another kind in the place of its own (`egt.baselines`)."""
+    """Sizes and parts of an EGT.
+
+    `layer` puts layers of another kind in the place of its own (`egt.baselines`). `pairs` chooses the pairs of nodes that
+    there are (`egt.pairs`); without it there are all, or the edges on the layout edge_list.
+    """
 
     num_layers: Annotated[int, Field(gt=0, le=10_000)]
     node_width: PositiveInt
@@ -60,6 +64,7 @@ class ModelConfig(Section):
     )
     gate: Literal["sigmoid", "centrality", "none"] = "sigmoid"
     scope: Literal["everyone", "neighbors"] = "everyone"
+    pairs: tuple[PairChoice, ...] = ()
     readout: ReadoutPart = Field(default_factory=lambda: ReadoutPart.of_kind("mean"))
     head_ratios: tuple[PositiveFloat, ...] = (0.5, 0.25)
     node_ffn_multiplier: PositiveFloat = 2.0
@@ -93,8 +98,9 @@ class ModelConfig(Section):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Inputs, readout, and the layer if it is not EGT's own."""
-        return (*self.node_inputs, *self.pair_inputs, self.readout, *((self.layer,) if self.layer else ()))
+        """Inputs, chosen pairs, readout, and the layer if it is not EGT's own."""
+        layer = () if self.layer is None else (self.layer,)
+        return (*self.node_inputs, *self.pair_inputs, *self.pairs, self.readout, *layer)
 
     def norm(self, width: int) -> nn.LayerNorm:
         """Return a LayerNorm as all of this model are."""
@@ -118,7 +124,9 @@ class ModelConfig(Section):
             raise ValueError("node_inputs is empty; give a graph without node features the input {kind: constant}")
         if not self.pair_inputs:
             raise ValueError("pair_inputs is empty; a graph without edge features still has {kind: distance}")
-        for name in ("node_inputs", "pair_inputs"):
+        if self.pairs and self.scope == "neighbors":
+            raise ValueError("pairs says who attends whom; leave scope at everyone, or choose the pairs [edges] alone")
+        for name in ("node_inputs", "pair_inputs", "pairs"):
             kinds = [term.kind for term in getattr(self, name)]
             if len(set(kinds)) < len(kinds):
                 raise ValueError(f"{name} holds a kind twice ({', '.join(kinds)}); list several features in one entry")
