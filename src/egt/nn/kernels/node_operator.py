@@ -1,5 +1,7 @@
 """`egt::norm_linear` and `egt::node_update`: the node side of a layer as two operators with shapes and gradients.
 
+The pairs of a list are such rows too: what they become behind the attention depends on each alone.
+
     norm_linear:  y = W LN(x) + b
     node_update:  h1 = h + D1 (O out + b_O);  a = act(W1 LN(h1) + b1);  h_new = h1 + D2 (W2 a + b2)
 
@@ -27,12 +29,13 @@ def _checked(names: Sequence[str], tensors: Sequence[Tensor], sizes: dict[str, i
 
 # M rows, d channels, m hidden ones, o outputs.
 _SHAPES = {
-    **dict.fromkeys(("x", "h", "out", "h1", "d_h_new", "D1", "D2"), "Md"),
+    **dict.fromkeys(("x", "h", "h1", "d_h_new", "D1", "D2"), "Md"),
+    "out": "Mo",
     **dict.fromkeys(("norm_weight", "norm_bias", "O_bias", "W2_bias"), "d"),
     "weight": "od",
     "bias": "o",
     "d_y": "Mo",
-    "O_weight": "dd",
+    "O_weight": "do",
     "W1_weight": "md",
     "W1_bias": "m",
     "W2_weight": "dm",
@@ -158,10 +161,10 @@ def node_update(
 
     Args:
         h: (M, d) node channel.
-        out: (M, d) what the heads gathered.
+        out: (M, o) what the heads gathered, o = d; of a pair its o = H logits.
         D1: (M, d) factors of the dropout of O's output, 0 or 1 / (1 - p); None: no dropout.
         D2: (M, d) the same for W2's output.
-        O_weight: (d, d).
+        O_weight: (d, o).
         O_bias: (d).
         norm_weight: (d).
         norm_bias: (d).
@@ -192,10 +195,10 @@ def _update_call(
 ) -> tuple[binding.NodeUpdate, dict[str, Tensor]]:
     """Make the struct of a call, and return the tensors it points to."""
     given = {name: tensor for name, tensor in rows.items() if tensor is not None}
-    num_rows, d, m = given["out"].shape[0], given["out"].shape[1], weights[4].shape[0]
+    (num_rows, o), d, m = given["out"].shape, weights[0].shape[0], weights[4].shape[0]
     names = (*given, *_UPDATE_WEIGHTS)
-    checked = _checked(names, (*given.values(), *weights), {"M": num_rows, "d": d, "m": m})
-    sizes = (num_rows, d, m, torch.get_num_threads(), portable, binding.ACTIVATIONS.index(activation))
+    checked = _checked(names, (*given.values(), *weights), {"M": num_rows, "d": d, "o": o, "m": m})
+    sizes = (num_rows, d, o, m, torch.get_num_threads(), portable, binding.ACTIVATIONS.index(activation))
     call = binding.NodeUpdate(*sizes, eps, binding.run_parallel(), **_pointers(names, checked))
     return call, dict(zip(names, checked, strict=True))
 
@@ -244,7 +247,7 @@ def node_update_backward(
     """Compute the gradients of h, out and the weights, in the order of `node_update`."""
     rows = {"out": out, "D1": D1, "D2": D2, "h1": h1, "hidden": hidden}
     call, checked = _update_call(rows, weights, eps, activation, portable)
-    (d_h_new,) = _checked(["d_h_new"], [d_h_new], {"M": out.shape[0], "d": out.shape[1]})
+    (d_h_new,) = _checked(["d_h_new"], [d_h_new], {"M": out.shape[0], "d": h1.shape[1]})
     gradients = [torch.empty_like(checked[name]) for name in ("h1", "out", *_UPDATE_WEIGHTS)]
     pointers = [tensor.data_ptr() for tensor in (d_h_new, *gradients)]
     status = binding.loaded().egt_node_update_backward(call, binding.NodeUpdateGradients(*pointers))
