@@ -22,6 +22,7 @@ from egt.config.load import override
 from egt.config.presets import preset
 from egt.execution.execution import execution
 from egt.graph import Graph
+from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
 from egt.pairs.nearest import Nearest
 
@@ -72,6 +73,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    keep_freed_memory()  # as training does
     epochs = {form: epoch_of(options.preset, given, options.graphs, options.batch) for form, given in FORMS.items()}
     for epoch in epochs.values():
         epoch()

@@ -216,5 +216,5 @@ def test_wrong_choices_are_refused(pairs: list[Any], settings: dict[str, Any], m
 def test_chosen_pairs_need_a_list() -> None:
     content = sparse_config(["edges"]).model_dump(mode="json")
     content["data"]["layout"] = "auto"
-    with pytest.raises(ValueError, match="set data.layout to edge_list"):
+    with pytest.raises(ValueError, match=r"set data\.layout to edge_list"):
         RunConfig.model_validate(content)

@@ -14,7 +14,7 @@ from torch import Tensor
 from egt.batching.layout import Arrangement, Layout
 from egt.encodings.encoding import Array, Sample
 from egt.errors import GraphError
-from egt.graph import UNKNOWN, Graph
+from egt.graph import UNKNOWN
 
 LayoutName = Literal["packed", "padded", "edge_list"]
 _ARRANGEMENTS: Mapping[LayoutName, str] = {

@@ -49,8 +49,8 @@ class RandomMaskingConfig(Section):
 class ModelConfig(Section):
     """Sizes and parts of an EGT.
 
-    `layer` puts layers of another kind in the place of its own (`egt.baselines`). `pairs` chooses the pairs of nodes that
-    there are (`egt.pairs`); without it there are all, or the edges on the layout edge_list.
+    `layer` puts layers of another kind in the place of its own (`egt.baselines`). `pairs` chooses which pairs of
+    nodes there are (`egt.pairs`); without it there are all, or the edges on the layout edge_list.
     """
 
     num_layers: Annotated[int, Field(gt=0, le=10_000)]

@@ -114,7 +114,7 @@ class Sample:
 
     @property
     def listed_pairs(self) -> IntArray:
-        """(2, P) the pairs of a list: those that were chosen (`egt.encodings.chosen_pairs`), else those of the graph."""
+        """(2, P) the pairs of a list: those that were chosen (`ChosenPairs`), else those of the graph."""
         chosen = self.listed.get("pairs")
         return self.graph.listed_pairs if chosen is None else chosen.T[:2].astype(np.int64)
 
@@ -124,7 +124,8 @@ class Sample:
             array = encoding.encoding.at(self.graph, self.listed_pairs)
         else:
             array = encoding(self.graph)
-        return replace(self, **{encoding.level: {**getattr(self, encoding.level), encoding.name: array}})
+        level: dict[str, Any] = {encoding.level: {**getattr(self, encoding.level), encoding.name: array}}
+        return replace(self, **level)
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,15 @@ from egt.nn.kernels import binding
 from egt.nn.kernels.operator import operator, shapes
 
 
-def _list(start: Tensor, end: Tensor, num_nodes: int, num_heads: int, width: int, portable: bool) -> binding.PairList:
+def _list(
+    start: Tensor, end: Tensor, num_nodes: int, num_heads: int, width: int, portable: bool
+) -> tuple[binding.PairList, tuple[Tensor, Tensor]]:
+    """Make the struct of a list, and return the tensors it points to."""
     num_pairs = len(start)
-    start, end = (binding.checked(name, x, (num_pairs,), torch.int64) for name, x in (("start", start), ("end", end)))
+    start = binding.checked("start", start, (num_pairs,), torch.int64)
+    end = binding.checked("end", end, (num_pairs,), torch.int64)
     sizes = (num_nodes, num_pairs, num_heads, width, torch.get_num_threads(), portable)
-    return binding.PairList(*sizes, binding.run_parallel(), start.data_ptr(), end.data_ptr())
+    return binding.PairList(*sizes, binding.run_parallel(), start.data_ptr(), end.data_ptr()), (start, end)
 
 
 @operator("list_dot")
@@ -42,7 +46,7 @@ def list_dot(x: Tensor, y: Tensor, start: Tensor, end: Tensor, portable: bool = 
     nodes: tuple[int, int, int] = tuple(x.shape)
     x, y = binding.checked("x", x, nodes), binding.checked("y", y, nodes)
     product = x.new_empty(len(start), nodes[1])
-    call = _list(start, end, *nodes, portable)
+    call, _kept = _list(start, end, *nodes, portable)
     binding.raise_for(binding.loaded().egt_list_dot(call, x.data_ptr(), y.data_ptr(), product.data_ptr()))
     return product
 
@@ -69,7 +73,7 @@ def list_sum(weight: Tensor, y: Tensor, start: Tensor, end: Tensor, portable: bo
     nodes: tuple[int, int, int] = tuple(y.shape)
     weight, y = binding.checked("weight", weight, (len(start), nodes[1])), binding.checked("y", y, nodes)
     total = torch.empty(nodes)
-    call = _list(start, end, *nodes, portable)
+    call, _kept = _list(start, end, *nodes, portable)
     binding.raise_for(binding.loaded().egt_list_sum(call, weight.data_ptr(), y.data_ptr(), total.data_ptr()))
     return total
 
@@ -114,7 +118,7 @@ def list_softmax(logits: Tensor, start: Tensor, portable: bool = False) -> Tenso
     """
     logits = binding.checked("logits", logits, (len(start), logits.shape[1]))
     softmax = torch.empty_like(logits)
-    call = _list(start, start, 0, logits.shape[1], 0, portable)
+    call, _kept = _list(start, start, 0, logits.shape[1], 0, portable)
     binding.raise_for(binding.loaded().egt_list_softmax(call, logits.data_ptr(), softmax.data_ptr()))
     return softmax
 
@@ -129,7 +133,7 @@ def list_softmax_backward(d_softmax: Tensor, softmax: Tensor, start: Tensor, por
     """Compute the gradient of the logits."""
     d_softmax = binding.checked("d_softmax", d_softmax, tuple(softmax.shape))
     d_logits = torch.empty_like(softmax)
-    call = _list(start, start, 0, softmax.shape[1], 0, portable)
+    call, _kept = _list(start, start, 0, softmax.shape[1], 0, portable)
     pointers = [tensor.data_ptr() for tensor in (softmax, d_softmax, d_logits)]
     binding.raise_for(binding.loaded().egt_list_softmax_backward(call, *pointers))
     return d_logits

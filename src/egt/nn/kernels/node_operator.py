@@ -27,6 +27,9 @@ def _checked(names: Sequence[str], tensors: Sequence[Tensor], sizes: dict[str, i
     return [binding.checked(*given) for given in zip(names, tensors, shapes, strict=True)]
 
 
+_BLOCK = 4096
+"""Rows of a backward pass at a time: with their hidden rows they stay in the cache."""
+
 # M rows, d channels, m hidden ones, o outputs.
 _SHAPES = {
     **dict.fromkeys(("x", "h", "h1", "d_h_new", "D1", "D2"), "Md"),
@@ -174,7 +177,8 @@ def node_update(
         W2_bias: (d).
         eps: of the norm.
         activation: one of `binding.ACTIVATIONS`.
-        keep: return h1 and the hidden rows as well, for a backward pass.
+        keep: return h1 and the hidden rows as well; without them a backward pass computes them again, some rows at a
+            time, which is faster where there are more rows than the cache holds.
         portable: do not use the AVX2 path.
 
     Returns:
@@ -272,18 +276,44 @@ def _(
 
 
 def _keep_update(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    _, out, D1, D2, *weights, ctx.eps, ctx.activation, keep, ctx.portable = inputs
-    assert keep, "a backward pass needs h1 and the hidden rows"
+    h, out, D1, D2, *weights, ctx.eps, ctx.activation, ctx.keep, ctx.portable = inputs
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(out, D1, D2, output[1], output[2], *weights)
+    ctx.save_for_backward(out, D1, D2, *(output[1:] if ctx.keep else [h]), *weights)
 
 
 def _update_backward(ctx: Any, d_h_new: Tensor, *_: None) -> tuple[Tensor | None, ...]:
-    out, D1, D2, h1, hidden, *weights = ctx.saved_tensors
-    d_h, d_out, *d_weights = node_update_backward(
-        d_h_new, out, D1, D2, h1, hidden, weights, ctx.eps, ctx.activation, ctx.portable
-    )
+    out, D1, D2, *others = ctx.saved_tensors
+    settings = (ctx.eps, ctx.activation, ctx.portable)
+    if ctx.keep:
+        h1, hidden, *weights = others
+        d_h, d_out, *d_weights = node_update_backward(d_h_new, out, D1, D2, h1, hidden, weights, *settings)
+    else:
+        h, *weights = others
+        d_h, d_out, *d_weights = _backward_in_blocks(d_h_new, h, (out, D1, D2), weights, *settings)
     return (d_h, d_out, None, None, *d_weights, None, None, None, None)
+
+
+def _backward_in_blocks(
+    d_h_new: Tensor,
+    h: Tensor,
+    rows: Sequence[Tensor | None],
+    weights: Sequence[Tensor],
+    eps: float,
+    activation: str,
+    portable: bool,
+) -> list[Tensor]:
+    """Compute what `node_update_backward` does without what a forward pass kept; `rows` are out, D1 and D2."""
+    of_rows: list[tuple[Tensor, Tensor]] = []
+    d_weights = [torch.zeros_like(weight) for weight in weights]
+    for first in range(0, max(len(h), 1), _BLOCK):
+        block = slice(first, first + _BLOCK)
+        some = [None if tensor is None else tensor[block] for tensor in rows]
+        _, h1, hidden = node_update(h[block], *some, *weights, eps, activation, True, portable)
+        d_h, d_out, *parts = node_update_backward(d_h_new[block], *some, h1, hidden, weights, eps, activation, portable)
+        of_rows.append((d_h, d_out))
+        for total, part in zip(d_weights, parts, strict=True):
+            total += part
+    return [*(torch.cat(blocks) for blocks in zip(*of_rows, strict=True)), *d_weights]
 
 
 torch.library.register_autograd("egt::node_update", _update_backward, setup_context=_keep_update)
