@@ -171,6 +171,17 @@ class TaskPart(Part):
         """Return values in their unit, or probabilities. prediction: (rows, outputs). Returns the same shape."""
         return prediction.float()
 
+    def encode(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return outputs that decode to these values. values: (rows, outputs), decoded. Returns the same shape."""
+        return values
+
+    def class_probabilities(self, values: NDArray[Any]) -> NDArray[np.float64] | None:
+        """(rows, T, C) the probability of each class of each target; None where values are numbers.
+
+        values: (rows, outputs), decoded.
+        """
+        return None
+
     def columns(self, values: NDArray[np.float32]) -> Row:
         """Return one answer by the names of its columns. values: (outputs,), decoded."""
         return {name: number(value) for name, value in zip(self.names, values, strict=True)}
@@ -181,6 +192,23 @@ class TaskPart(Part):
             f"{name}_true": "" if np.isnan(value) else self.label(value)
             for name, value in zip(self.names, target, strict=True)
         }
+
+    def spread_columns(self, values: NDArray[Any], std: NDArray[Any]) -> Row:
+        """Return the deviation of each answer of an ensemble (`NAME_std`). values, std: (outputs,), decoded."""
+        return {f"{name}_std": number(value) for name, value in zip(self.names, std, strict=True)}
+
+    def bound_columns(self, bounds: NDArray[Any]) -> Row:
+        """Return the interval or set of each answer (`NAME_low` and `NAME_high`, or `NAME_set`).
+
+        bounds: (T, 2) the lowest and highest number, or (T, C) whether a class is in the set.
+        """
+        row: Row = {}
+        for name, bound in zip(self.names, bounds, strict=True):
+            if bounds.dtype == bool:
+                row[f"{name}_set"] = "|".join(str(self.label(k)) for k in np.flatnonzero(bound))
+            else:
+                row |= {f"{name}_{end}": number(np.float32(x)) for end, x in zip(("low", "high"), bound, strict=True)}
+        return row
 
     def label(self, value: Any) -> Any:
         """Return a label in the user's terms: the number or, where there are classes, the name of one."""
