@@ -75,9 +75,9 @@ def class_scores(probabilities: Floats, truth: Floats) -> list[list[Scores]]:
         known = np.flatnonzero(~np.isnan(truth[:, target]))
         labels = truth[known, target].astype(np.int64)
         scores = 1 - probabilities[known, target, labels]
-        sizes = np.bincount(labels, minlength=num_classes)
+        counts = np.bincount(labels, minlength=num_classes)
         groups = [labels == label for label in range(num_classes)]
-        if sizes.max(initial=0) <= _IMBALANCE * sizes.min(initial=0):
+        if counts.max() <= _IMBALANCE * counts.min():
             groups = [np.ones(len(known), dtype=bool)]
         found.append([Scores.of(scores[group]) for group in groups])
     return found
