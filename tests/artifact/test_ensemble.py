@@ -42,7 +42,7 @@ def test_round_trip(saved: Path) -> None:
 
 
 def test_a_single_model_is_named_where_an_ensemble_will_not_do(saved: Path) -> None:
-    with pytest.raises(ArtifactError, match="is an ensemble; name one of its models.*member0"):
+    with pytest.raises(ArtifactError, match=r"is an ensemble; name one of its models.*member0"):
         load_artifact(saved)
 
 
