@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import egt
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NEEDS = {"chemist": ("rdkit", "pandas"), "engineer": ("networkx", "pandas"), "researcher": ()}
@@ -41,6 +46,31 @@ def test_a_notebook_runs_from_top_to_bottom_and_holds_no_output(name: str, tmp_p
     (tmp_path / "cells.py").write_text(cells(notebook))
     done = run("cells.py", where=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+ONNX = EXAMPLES / "onnx_predict.py"
+TRAINED = Path(__file__).parent / "fixtures/v0_1/molecules"
+
+
+def test_the_example_of_onnx_is_short_and_needs_nothing_of_egt() -> None:
+    tree = ast.parse(ONNX.read_text())
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert imported == {"json", "sys", "pathlib", "numpy", "onnxruntime", "rdkit"}
+    assert len(ONNX.read_text().splitlines()) <= 60
+
+
+@pytest.mark.slow
+def test_the_example_of_onnx_predicts_as_egt_does(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    exported = run("-m", "egt", "export", str(TRAINED), "--out", "exported", "--forms", "onnx", where=tmp_path)
+    assert exported.returncode == 0, exported.stderr
+    smiles = ["CCO", "c1ccccc1C(=O)[O-]", "C", "C[C@H](N)C(=O)O.Cl", "F/C=C/F", "N#Cc1ccc2[nH]ccc2c1"]
+    done = run(str(ONNX), "exported", *smiles, where=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = np.array(re.findall(r"-?\d+\.\d*(?:e[+-]\d+)?", done.stdout), dtype=float).reshape(len(smiles), -1)
+    expected = np.concatenate([answer.values for answer in egt.load(TRAINED).predict(smiles)])
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_the_plug_in_is_found_once_it_is_installed(tmp_path: Path) -> None:

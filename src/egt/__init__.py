@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     from egt.inference.predictions import Predictions
     from egt.model import EGT
     from egt.nn.layer import EGTLayer
+    from egt.sklearn import EGTClassifier, EGTRegressor
     from egt.training.run import train as fit
 
 _HOMES = {
     "EGT": "egt.model:EGT",
+    "EGTClassifier": "egt.sklearn:EGTClassifier",
     "EGTLayer": "egt.nn.layer:EGTLayer",
+    "EGTRegressor": "egt.sklearn:EGTRegressor",
     "EgtError": "egt.errors:EgtError",
     "Graph": "egt.graph:Graph",
     "Predictions": "egt.inference.predictions:Predictions",
@@ -44,7 +47,9 @@ _HOMES = {
 }
 __all__ = [
     "EGT",
+    "EGTClassifier",
     "EGTLayer",
+    "EGTRegressor",
     "EgtError",
     "Graph",
     "Predictions",

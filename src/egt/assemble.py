@@ -116,10 +116,9 @@ def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
         [term.module(model.edge_width) for term in model.pair_inputs],
         _SCOPES[model.scope],
     )
-    layers = _layers(model, backend, edges_are_read=bool(auxiliary))
     egt = EGT(
         embed,
-        layers,
+        build_layers(config, backend=backend),
         readout,
         head,
         auxiliary,
@@ -130,6 +129,11 @@ def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
     if model.initialization == "keras":
         initialize_like_keras(egt)
     return egt
+
+
+def build_layers(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> list[nn.Module]:
+    """Return the layers of a run's model alone; arguments as for `build_model`."""
+    return _layers(config.model, backend, edges_are_read=bool(config.task.auxiliary))
 
 
 def build_task(config: RunConfig, scale: TargetScale | None = None) -> Task:

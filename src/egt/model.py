@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from egt.batching.batch import GraphBatch
+from egt.encodings.encoding import Sample
 from egt.nn.channels import Channels
 from egt.nn.embed import Embed
 from egt.nn.readout import MLP, PairHead, Readout
@@ -29,6 +31,14 @@ def recomputed(layer: nn.Module, x: Channels) -> tuple[Tensor, Tensor]:
     """
     h, e = checkpoint(layer, x.h, x.e, x.context, use_reentrant=False, preserve_rng_state=False)
     return h, e
+
+
+@runtime_checkable
+class Fitted(Protocol):
+    """A module that keeps facts about the training graphs in buffers, so that they go wherever the weights go."""
+
+    def fit(self, samples: Sequence[Sample]) -> None:
+        """Take the facts from training graphs."""
 
 
 class EGT(nn.Module):
@@ -67,18 +77,12 @@ class EGT(nn.Module):
         self.reads_only_virtual_nodes = reads_only_virtual_nodes
         self.backend = backend
 
-    def encode(self, batch: GraphBatch) -> Channels:
-        """Return the channels after the last layer: all rows, the same on every backend and layout."""
-        return self._encode(batch, only_virtual_rows=False)
-
-    def _encode(self, batch: GraphBatch, *, only_virtual_rows: bool) -> Channels:
+    def encode(self, batch: GraphBatch, num_layers: int | None = None) -> Channels:
+        """Return the channels after all layers, or the first few: all rows, the same on every backend and layout."""
         x = self.readout.prepare(self.embed(batch))
-        *first, last = self.layers
-        for layer in first:
+        for layer in list(self.layers)[:num_layers]:
             x = x.updated(*self.run_layer(layer, x))
-        if only_virtual_rows:
-            x = replace(x, context=replace(x.context, only_virtual_rows=True))
-        return x.updated(*self.run_layer(last, x))
+        return x
 
     def read(self, x: Channels) -> Tensor:
         """Return the prediction from the final channels: (B, outputs), (M, outputs) or (R, outputs)."""
@@ -90,7 +94,16 @@ class EGT(nn.Module):
 
         The last layer is told where only virtual nodes are read: a backend may spare it most of its work.
         """
-        return self.read(self._encode(batch, only_virtual_rows=self.reads_only_virtual_nodes))
+        x = self.encode(batch, len(self.layers) - 1)
+        if self.reads_only_virtual_nodes:
+            x = replace(x, context=replace(x.context, only_virtual_rows=True))
+        return self.read(x.updated(*self.run_layer(self.layers[-1], x)))
+
+    def fit(self, samples: Sequence[Sample]) -> None:
+        """Let those parts that need facts about the training graphs take them; called once, before training."""
+        for module in self.modules():
+            if module is not self and isinstance(module, Fitted):
+                module.fit(samples)
 
     def num_parameters(self) -> int:
         """Count the numbers that are learned (a table's fixed zero row counts, as in the authors' figures)."""

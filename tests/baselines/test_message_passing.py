@@ -49,10 +49,12 @@ def test_messages_travel_along_edges_one_step_a_layer(layer: str) -> None:
         with torch.inference_mode():
             return model(collate([prepared(graph)], "edge_list"))
 
+    asked = replace(PATHS, query_index=[[3, 2], [0, 5]])  # no message passes between the nodes of a query pair
     categories = PATHS.node_categories.copy()
     categories[0] = 9
-    changed = (answers(PATHS) != answers(replace(PATHS, node_categories=categories))).any(1)
+    changed = (answers(asked) != answers(replace(asked, node_categories=categories))).any(1)
     assert changed.tolist() == [True, layer != "mlp", False, False, False, False]
+    torch.testing.assert_close(answers(asked), answers(PATHS))
 
 
 def test_gcn_and_gin_need_the_edge_list() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from egt.artifact.artifact import load_artifact, save_artifact
-from egt.cli.predict import _grouped
+from egt.cli.predict import grouped
 from egt.uncertainty.calibration import Calibration
 from tests.cli.runs import egt, read_csv, write_csv, write_jsonl
 from tests.inference.test_predictor import make
@@ -48,7 +48,7 @@ def test_a_file_that_is_not_there_is_not_taken_for_a_molecule(
 
 
 def test_a_smiles_longer_than_any_file_name_is_a_smiles() -> None:
-    assert _grouped(["C" * 260, "CCO"]) == [["C" * 260, "CCO"]]
+    assert grouped(["C" * 260, "CCO"]) == [["C" * 260, "CCO"]]
 
 
 def test_intervals_are_written_on_request_and_other_columns_stay(

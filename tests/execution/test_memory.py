@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -10,10 +12,11 @@ from egt.config.load import override
 from egt.config.presets import preset
 from egt.execution import memory
 from egt.execution.execution import CPU, PLAIN, Execution
-from egt.execution.memory import prediction_bytes, too_large
+from egt.execution.memory import available_memory, prediction_bytes, recompute_hint, too_large
 from egt.nn.kernels.fused import available
 from egt.training.footprint import synthetic_batch
 from egt.training.live_bytes import LiveBytes
+from tests.accelerator import DEVICE
 
 WAYS = [Execution("packed", CPU), Execution("packed", PLAIN), Execution("padded", PLAIN)]
 
@@ -39,3 +42,19 @@ def test_a_list_of_edges_has_nothing_that_grows_with_the_square(monkeypatch: pyt
     assert "2,000 nodes" in too_large(config, 2000, torch.device("cpu"))
     sparse = override(config, ["data.layout=edge_list", "model.scope=neighbors", "task.auxiliary=[]"])
     assert too_large(sparse, 2000, torch.device("cpu")) == ""
+
+
+def test_the_memory_of_an_accelerator_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.get_device_module(DEVICE), "free", 10**6)
+    assert available_memory(DEVICE) == 900_000
+    assert available_memory("cpu") > 10**6
+    shared = SimpleNamespace(recommended_max_memory=lambda: 5000, driver_allocated_memory=lambda: 1000)
+    monkeypatch.setattr(torch, "mps", shared)
+    assert available_memory("mps") == 3600
+
+
+def test_layers_that_keep_their_inside_can_be_told_to_compute_it_again() -> None:
+    config = preset("zinc-100k")
+    assert "trainer.recompute=true" in recompute_hint(config, "plain")
+    assert recompute_hint(config, "cpu") == ""  # does so by itself
+    assert recompute_hint(override(config, ["trainer.recompute=true"]), "plain") == ""

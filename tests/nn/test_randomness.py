@@ -7,13 +7,13 @@ import torch
 
 from egt.batching.packed import Packed
 from egt.batching.padded import Padded
-from egt.nn.randomness import Stream, derive, graph_keys, kept, mix, random_bits
+from egt.nn.randomness import MASK32, Stream, derive, graph_keys, kept, mix, random_bits, threshold
 from tests import reference
 
 
 def test_values_stay_the_same_across_versions() -> None:
     """A change here would break the exact repetition of every earlier run."""
-    assert mix(torch.tensor(1)).item() == 0x688990C0 == reference.mix(1)
+    assert mix(torch.tensor(1)).item() == mix(1) == 0x688990C0 == reference.mix(1)
     assert graph_keys(1, 2, torch.tensor([3, 4])).tolist() == [[1854021176, 3370117030], [3517115464, 841087220]]
     keys = derive(torch.tensor([[1, 2]]), 3, Stream.EDGE_DROPOUT)
     assert tuple(keys[0].tolist()) == (0x5188A1B5, 0x80D11247) == reference.stream_keys((1, 2), 3, 4)
@@ -27,7 +27,15 @@ def test_bits_equal_integer_arithmetic() -> None:
     for row in range(layout.num_pairs):
         graph, i, j = int(index.graph[row]), int(index.i[row]), int(index.j[row])
         pair = (int(keys[graph, 0]), int(keys[graph, 1]))
-        assert bits[row].tolist() == [reference.bits(pair, i, j, t) for t in range(4)]
+        unsigned = [number & MASK32 for number in bits[row].tolist()]
+        assert unsigned == [reference.bits(pair, i, j, t) for t in range(4)]
+
+
+@pytest.mark.parametrize("probability", [1e-9, 0.1, 0.5, 0.7, 1 - 1e-9])
+def test_what_is_kept_follows_the_order_of_unsigned_numbers(probability: float) -> None:
+    keys, rows = graph_keys(5, 6, torch.arange(2)), Packed([9, 13]).pair_indices
+    unsigned = random_bits(keys, rows, 5).to(torch.int64) & MASK32
+    assert torch.equal(kept(keys, rows, 5, probability), unsigned >= threshold(probability))
 
 
 def test_layouts_draw_the_same_numbers() -> None:
@@ -61,5 +69,9 @@ def test_seed_step_graph_layer_stream_head_and_pair_all_matter() -> None:
     for other in others:
         assert (base == other).float().mean() < 0.01
     assert len(base.unique()) == base.numel()
-    halves = (base > 2**31).double()
+    halves = (base < 0).double()
     assert abs(float(torch.corrcoef(halves.T).triu(1).abs().max())) < 0.6
+
+
+def test_no_stream_reaches_into_the_next_layer() -> None:
+    assert all(0 < stream < 16 for stream in Stream)

@@ -18,7 +18,7 @@ from egt.config.presets import preset
 from egt.errors import DataError
 from egt.reporting.axes import curve_chart, matrix_chart, parity_chart, precision_recall, roc
 from egt.reporting.record import RunRecord, read_records, write_record
-from egt.reporting.report import readme_table, with_readme_table, write_report
+from egt.reporting.report import analysis_link, readme_table, run_page, with_readme_table, write_report
 from egt.reporting.results import collect, runs_sheet, sheets
 from tests.cli.runs import TINY, egt, molecules
 
@@ -42,6 +42,15 @@ def record(name: str = "zinc-100k", seed: int = 0, mae: float = 0.15, settings: 
         split_sizes=FULL,
         date="2026-11-16",
     )
+
+
+def test_the_page_of_a_run_links_to_the_analysis_of_its_model_or_says_how_to_make_it(tmp_path: Path) -> None:
+    assert analysis_link(tmp_path / "run") == f"<pre>egt analyze {tmp_path / 'run'}</pre>"
+    (tmp_path / "run/analysis").mkdir(parents=True)
+    (tmp_path / "run/analysis/analysis.html").write_text("")
+    assert f'href="file://{tmp_path}/run/analysis/analysis.html"' in analysis_link(tmp_path / "run")
+    [result] = collect([replace(record(), folder=str(tmp_path / "run"))])
+    assert "What the model looks at" in run_page(result.records[0], result)
 
 
 def test_seeds_are_averaged_beside_the_paper_and_its_other_models() -> None:

@@ -15,7 +15,7 @@ from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.encodings.distances import ShortestPaths
 from egt.encodings.encoding import Preparation
 from egt.graph import FeatureSchema, Graph
-from egt.tasks.distance import IGNORED, distance_loss, distance_targets
+from egt.tasks.distance import DistanceObjective, distance_loss, distance_targets, scored_pairs
 
 PARITY = Path(__file__).resolve().parents[1] / "parity"
 
@@ -45,10 +45,25 @@ def slow_loss(logits: list[torch.Tensor], sizes: list[int], nu: int) -> float:
     return total
 
 
-def test_targets_share_a_class_for_self_and_neighbors_and_ignore_what_is_far() -> None:
-    distance = torch.tensor([0, 1, 2, 3, 4, 17, 255], dtype=torch.uint8)
-    assert distance_targets(distance, 3).tolist() == [3, 3, 2, 1, IGNORED, IGNORED, IGNORED]
-    assert distance_targets(distance, 1).tolist() == [1, 1, *[IGNORED] * 5]
+def test_targets_share_a_class_for_self_and_neighbors() -> None:
+    assert distance_targets(torch.tensor([0, 1, 2, 3], dtype=torch.uint8), 3).tolist() == [3, 3, 2, 1]
+    assert distance_targets(torch.tensor([0, 1], dtype=torch.uint8), 1).tolist() == [1, 1]
+
+
+def test_what_is_far_and_what_is_padding_is_not_scored() -> None:
+    batch = path_graphs([4, 2], "padded")
+    batch.pair["distance"][0, 0, 3] = 255  # unreachable
+    near = [(b, i, j) for b, n in enumerate([4, 2]) for i in range(n) for j in range(n) if abs(i - j) <= 2]
+    assert scored_pairs(batch, 2).tolist() == [16 * b + 4 * i + j for b, i, j in near]
+
+
+def test_rows_found_on_the_host_are_those_that_are_scored() -> None:
+    objective = DistanceObjective(max_hops=2, weight=1.0)
+    batch = path_graphs([4, 2], "padded")
+    prepared = objective.prepared(batch)
+    assert torch.equal(prepared.scored["distance"], scored_pairs(batch, 2))
+    e = torch.randn(2, 4, 4, 3)
+    assert torch.equal(distance_loss(as_they_are, e, prepared, 2), distance_loss(as_they_are, e, batch, 2))
 
 
 def test_loss_equals_the_authors_code() -> None:

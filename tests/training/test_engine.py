@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from egt.config.run import RunConfig
+from egt.config.run import RunConfig, TrainerConfig
 from egt.errors import RunError
 from egt.training.callbacks import Callback
 from egt.training.checkpoint import StepSums, Trained, checkpoints_of
+from egt.training.engine import Engine
 from egt.training.run import train_on
 from egt.training.state import State
+from tests.accelerator import show
 from tests.training.tiny import tiny_config, tiny_samples
 
 
@@ -85,3 +87,14 @@ def test_parts_continue_exactly_and_their_checkpoints_are_those_of_copies(tmp_pa
     # The files are the same whatever the processes held: whole copies go on from there.
     longer = train(two("ddp", **often, max_epochs=3), tmp_path / "stopped", resume=True)
     assert len(longer.history) == 3
+
+
+def test_a_run_says_how_products_are_rounded_on_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[str] = []
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", chosen.append)
+    Engine(TrainerConfig(max_epochs=1, precision="tf32"))
+    assert chosen == []  # the CPU is left alone
+    show(monkeypatch)
+    engines = [Engine(TrainerConfig(max_epochs=1, precision=name)) for name in ("tf32", "32")]
+    assert chosen == ["high", "highest"]
+    assert {engine.dtype for engine in engines} == {torch.float32}

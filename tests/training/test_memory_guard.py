@@ -23,6 +23,7 @@ from egt.sources.custom import GraphsSource
 from egt.training import memory_guard as memory
 from egt.training.footprint import Footprint, measure_footprint, synthetic_graph
 from egt.training.run import train_on
+from tests.accelerator import show
 
 TINY = ["model.num_layers=3", "model.node_width=16", "model.edge_width=8", "model.num_heads=2", "data.batch_size=4"]
 
@@ -141,3 +142,15 @@ def test_lists_of_edges_that_do_not_fit_are_refused(
     free(monkeypatch, footprint.fixed + 0.7 * footprint.largest_part(store.sizes, None)[0])
     with pytest.raises(ConfigError, match=r"lists of edges.*data\.batch_size"):
         memory.fit_into_memory(sparse, {"train": store})
+
+
+def test_a_graph_too_large_for_an_accelerator_is_told_to_recompute(
+    config: RunConfig, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free(monkeypatch, 1e6)
+    show(monkeypatch)
+    with pytest.raises(ConfigError, match=r"40 nodes.* \(--set trainer.recompute=true\), leave it out"):
+        memory.fit_into_memory(config, {"train": store})
+    with pytest.raises(ConfigError) as error:
+        memory.fit_into_memory(override(config, ["trainer.recompute=true"]), {"train": store})
+    assert "recompute" not in str(error.value)

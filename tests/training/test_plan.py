@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from egt.config.load import override
 from egt.config.presets import preset
 from egt.errors import ConfigError, DataError
 from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.training.plan import card_sizes, known_sizes, plan
+from tests.accelerator import DEVICE, show
 
 TINY = ["model.num_layers=3", "model.node_width=16", "model.edge_width=8", "model.num_heads=2"]
 
@@ -39,6 +41,7 @@ def test_a_plan_without_the_data() -> None:
     assert found.steps_per_epoch == 79
     assert found.epochs == 600
     assert found.seconds_per_epoch > 0
+    assert found.device == "cpu"
     longer = plan(override(config, ["data.batch_size=1024"]))
     assert longer.peak_memory_bytes > found.peak_memory_bytes
     assert longer.pairs_at_once > 4 * found.pairs_at_once
@@ -84,3 +87,14 @@ def test_precision_may_be_written_as_a_number() -> None:
 def test_a_model_that_does_not_fit_is_refused_without_being_allocated(setting: str) -> None:
     with pytest.raises(ConfigError, match=r"the model has [0-9,]+ parameters.* GB are free; lower model.node_width"):
         plan(override(preset("zinc-100k"), [setting]))
+
+
+def test_an_accelerator_is_planned_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = override(preset("zinc-100k"), TINY)
+    monkeypatch.setattr("egt.training.plan.measure_seconds", lambda *_: (1.0, 0.5))
+    show(monkeypatch)
+    monkeypatch.setattr(torch.get_device_module(DEVICE), "free", 10**8)
+    there, light = plan(config), plan(override(config, ["trainer.recompute=true"]))
+    assert (there.device, there.layout, there.backend) == ("fake", "padded", "plain")
+    assert there.available_memory_bytes == 9 * 10**7
+    assert light.peak_memory_bytes < there.peak_memory_bytes

@@ -38,6 +38,8 @@ CALIBRATION = "calibration.json"
 """Only where the model was calibrated."""
 ENSEMBLE = "ensemble.json"
 """Stands for the card in the artifact of an ensemble."""
+HUB = "hf://"
+"""How the address of an artifact on a hub begins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +137,11 @@ def read_calibration(file: Path) -> Calibration:
 
 
 def find_artifact(path: str | Path) -> Path:
-    """Find the folder of an artifact: the given one, the one in a run folder, or the package's of this name."""
+    """Find the folder of an artifact: a hub's, the given one, that in a run folder, or the package's of this name."""
+    if str(path).startswith(HUB):
+        from egt.artifact.hub import fetch
+
+        return fetch(str(path), (WEIGHTS, CONFIG, CARD, CALIBRATION))
     given = Path(path)
     for place in (given, given / "artifact"):
         if exists(place / CARD) or exists(place / ENSEMBLE):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from egt.batching.layout import rows_where
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
 
@@ -49,7 +50,9 @@ class GcnLayer(nn.Module):
     def forward(self, h: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
         """h: (M, d_h), e: (P, d_e); e stays unchanged."""
         i, j = context.layout.pair_nodes
-        edges = torch.stack([j, i])[:, _neighbors(context)]
+        edges = torch.stack([j, i])
+        if context.allowed is not None:
+            edges = edges[:, _neighbors(context)]
         return h + functional.relu(self.norm(self.conv(h, edges))), e
 
 
@@ -73,7 +76,9 @@ class GinLayer(nn.Module):
     def forward(self, h: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
         """h: (M, d_h), e: (P, d_e); e stays unchanged."""
         i, j = context.layout.pair_nodes
-        apart = (i != j) & _neighbors(context)  # the node itself enters with its own weight, 1 + epsilon
+        # The node itself, which has one row, enters with its own weight, 1 + epsilon.
+        apart = (i != j) & _neighbors(context)
+        apart = rows_where(apart, len(i) - len(h)) if context.allowed is None else apart.nonzero().squeeze(-1)
         edges = torch.stack([j[apart], i[apart]])
         return h + functional.relu(self.norm(self.conv(h, edges, e[apart]))), e
 

@@ -24,6 +24,9 @@ _ARRANGEMENTS: Mapping[LayoutName, str] = {
 }
 """The class that places graphs, in the module called as the layout."""
 
+_UNPINNED = ("cpu", "meta", "mps")
+"""Devices that share the memory of the host, or have none: nothing is copied there behind its back."""
+
 
 @dataclass(frozen=True, eq=False)
 class GraphBatch:
@@ -41,6 +44,7 @@ class GraphBatch:
         node: encodings of nodes by name, each (nodes..., width).
         pair: encodings of pairs by name, each (pairs...) or (pairs..., width).
         graph_targets: (B, T), node_targets: (M, T), edge_targets: (R, T); NaN where missing, None when there are none.
+        scored: flat rows of the pairs that an auxiliary objective reads, by its name; see `Objective.prepared`.
         random_keys: (B, 2) keys of this training step, None outside of training.
     """
 
@@ -57,6 +61,7 @@ class GraphBatch:
     graph_targets: Tensor | None = None
     node_targets: Tensor | None = None
     edge_targets: Tensor | None = None
+    scored: Mapping[str, Tensor] = field(default_factory=dict)
     random_keys: Tensor | None = None
 
     @property
@@ -64,19 +69,25 @@ class GraphBatch:
         """B."""
         return self.layout.num_graphs
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> GraphBatch:
-        """Return the batch on another device."""
+    def to(self, device: torch.device | str) -> GraphBatch:
+        """Return the batch on another device; the host does not wait until it has arrived."""
         device = torch.device(device)
+        pins = device.type not in _UNPINNED
+
+        def send(tensor: Tensor) -> Tensor:
+            if tensor.device.type != "cpu":
+                return tensor.to(device)
+            return (tensor.pin_memory() if pins else tensor).to(device, non_blocking=True)
 
         def move(value: Any) -> Any:
             if isinstance(value, Tensor):
-                return value.to(device, non_blocking=non_blocking)
+                return send(value)
             if isinstance(value, Mapping):
-                return {name: move(tensor) for name, tensor in value.items()}
+                return {name: send(tensor) for name, tensor in value.items()}
             return value
 
         moved = {f.name: move(getattr(self, f.name)) for f in fields(self) if f.name != "layout"}
-        return replace(self, layout=self.layout.to(device), **moved)
+        return replace(self, layout=self.layout.moved(send), **moved)
 
 
 def collate(

@@ -6,7 +6,7 @@ of link prediction have a row that is updated and read like that of an edge, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from egt.batching.layout import Indices
+from egt.batching.layout import Indices, rows_where
 from egt.encodings.encoding import Array, Sample
 from egt.graph import Graph
 
-_CHUNK = 1 << 16
+_CHUNK = 1 << 14
 """How many rows are multiplied out at a time; a product over all rows at once would dwarf the channels."""
 
 
@@ -57,7 +57,7 @@ class EdgeList:
 
     @cached_property
     def _sizes(self) -> Tensor:
-        return torch.tensor(self.sizes, dtype=torch.int64, device=self.query.device)
+        return torch.tensor(self.sizes, dtype=torch.int64)
 
     @cached_property
     def _start(self) -> Tensor:
@@ -83,11 +83,14 @@ class EdgeList:
     def pair_nodes(self) -> tuple[Tensor, Tensor]:
         return self.query, self.key
 
-    def to(self, device: torch.device) -> EdgeList:
-        return self._of(self.sizes, self.query.to(device), self.key.to(device), self.num_virtual)
+    def moved(self, move: Callable[[Tensor], Tensor]) -> EdgeList:
+        return self._of(move(self._sizes), move(self.query), move(self.key), self.num_virtual)
 
-    def _of(self, sizes: Sequence[int], query: Tensor, key: Tensor, num_virtual: int) -> EdgeList:
-        return EdgeList(sizes, query, key, num_virtual, has_only_neighbors=self.has_only_neighbors)
+    def _of(self, size_tensor: Tensor, query: Tensor, key: Tensor, num_virtual: int) -> EdgeList:
+        sizes = [size - self.num_virtual + num_virtual for size in self.sizes]
+        layout = EdgeList(sizes, query, key, num_virtual, has_only_neighbors=self.has_only_neighbors)
+        layout._sizes = size_tensor
+        return layout
 
     def with_virtual(self, num_virtual: int) -> tuple[EdgeList, Tensor, Tensor]:
         """Virtual nodes attend, and are attended by, every node of their graph: 2 q N + q^2 more rows each."""
@@ -97,10 +100,10 @@ class EdgeList:
         sizes = [size + num_virtual for size in self.sizes]
         wide_start = self._start + num_virtual * torch.arange(self.num_graphs, device=device)
         virtual = (wide_start.unsqueeze(1) + torch.arange(num_virtual, device=device)).flatten()  # (B q,)
-        counts = torch.tensor(sizes, device=device).repeat_interleave(num_virtual)
-        queries = virtual.repeat_interleave(counts)  # each virtual node with every node of its graph
-        first = (counts.cumsum(0) - counts).repeat_interleave(counts)
-        keys = wide_start.repeat_interleave(num_virtual).repeat_interleave(counts)
+        counts, total = (self._sizes + num_virtual).repeat_interleave(num_virtual), num_virtual * sum(sizes)
+        queries = virtual.repeat_interleave(counts, output_size=total)  # each virtual node with all of its graph
+        first = (counts.cumsum(0) - counts).repeat_interleave(counts, output_size=total)
+        keys = wide_start.repeat_interleave(num_virtual).repeat_interleave(counts, output_size=total)
         keys = keys + torch.arange(len(queries), device=device) - first
         own = nodes.repeat_interleave(num_virtual)  # each old node with every virtual one
         its = (wide_start[node.graph].unsqueeze(1) + torch.arange(num_virtual, device=device)).flatten()
@@ -108,7 +111,8 @@ class EdgeList:
         key = torch.cat([nodes[self.key], keys, its])
         order = torch.argsort(query * (sum(sizes) + 1) + key)
         place = torch.argsort(order)
-        return self._of(sizes, query[order], key[order], num_virtual), nodes, place[: self.num_pairs]
+        wide = self._of(self._sizes + num_virtual, query[order], key[order], num_virtual)
+        return wide, nodes, place[: self.num_pairs]
 
     def dot(self, Q: Tensor, K: Tensor) -> Tensor:
         scores: Tensor = _PairDot.apply(Q, K, self.query, self.key)  # type: ignore[no-untyped-call]
@@ -120,8 +124,8 @@ class EdgeList:
         rows = self.query.unsqueeze(1).expand_as(logits)
         top = logits.detach().new_full((self.num_nodes, logits.shape[1]), -torch.inf)
         top = top.scatter_reduce(0, rows, logits.detach(), "amax")
-        weights = (logits - top[self.query]).exp()
-        weights = weights / self.sum_keys(weights)[self.query]
+        weights = (logits - top.index_select(0, self.query)).exp()
+        weights = weights / self.sum_keys(weights).index_select(0, self.query)
         return weights if allowed is None else weights * allowed
 
     def sum_keys(self, x: Tensor) -> Tensor:
@@ -146,7 +150,10 @@ class EdgeList:
         return h.index_copy(0, self._virtual.flatten(), rows.flatten(0, 1))
 
     def node_rows(self, h: Tensor) -> Tensor:
-        return h[self.node_indices.i >= self.num_virtual] if self.num_virtual else h
+        if not self.num_virtual:
+            return h
+        own = self.node_indices.i >= self.num_virtual
+        return h[rows_where(own, self.num_nodes - self.num_graphs * self.num_virtual)]
 
 
 def _chunks(count: int) -> list[slice]:
@@ -161,7 +168,7 @@ class _PairDot(torch.autograd.Function):
         ctx.save_for_backward(Q, K, query, key)
         x = Q.new_empty(len(query), Q.shape[1])
         for rows in _chunks(len(query)):
-            torch.sum(Q[query[rows]] * K[key[rows]], dim=-1, out=x[rows])
+            torch.sum(Q.index_select(0, query[rows]) * K.index_select(0, key[rows]), dim=-1, out=x[rows])
         return x
 
     @staticmethod
@@ -171,8 +178,8 @@ class _PairDot(torch.autograd.Function):
         dQ, dK = torch.zeros_like(Q), torch.zeros_like(K)
         for rows in _chunks(len(query)):
             weight = dx[rows].unsqueeze(-1)
-            dQ.index_add_(0, query[rows], weight * K[key[rows]])
-            dK.index_add_(0, key[rows], weight * Q[query[rows]])
+            dQ.index_add_(0, query[rows], weight * K.index_select(0, key[rows]))
+            dK.index_add_(0, key[rows], weight * Q.index_select(0, query[rows]))
         return dQ, dK, None, None
 
 
@@ -184,7 +191,7 @@ class _PairSum(torch.autograd.Function):
         ctx.save_for_backward(A, V, query, key)
         out = torch.zeros_like(V)
         for rows in _chunks(len(query)):
-            out.index_add_(0, query[rows], A[rows].unsqueeze(-1) * V[key[rows]])
+            out.index_add_(0, query[rows], A[rows].unsqueeze(-1) * V.index_select(0, key[rows]))
         return out
 
     @staticmethod
@@ -193,8 +200,8 @@ class _PairSum(torch.autograd.Function):
         A, V, query, key = ctx.saved_tensors
         dA, dV = torch.empty_like(A), torch.zeros_like(V)
         for rows in _chunks(len(query)):
-            upstream = dout[query[rows]]
-            torch.sum(upstream * V[key[rows]], dim=-1, out=dA[rows])
+            upstream = dout.index_select(0, query[rows])
+            torch.sum(upstream * V.index_select(0, key[rows]), dim=-1, out=dA[rows])
             dV.index_add_(0, key[rows], A[rows].unsqueeze(-1) * upstream)
         return dA, dV, None, None
 

@@ -7,7 +7,7 @@ In shapes, `nodes...` and `pairs...` stand for the leading axes of the layout: `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -74,8 +74,8 @@ class Layout(Protocol):
     def pair_nodes(self) -> tuple[Tensor, Tensor]:
         """The flat rows of nodes i and j in the node channel, each (pairs...)."""
 
-    def to(self, device: torch.device) -> Self:
-        """Return the same layout with its indices on another device."""
+    def moved(self, move: Callable[[Tensor], Tensor]) -> Self:
+        """Return the same layout with its indices where `move` brings them."""
 
     def with_virtual(self, num_virtual: int) -> tuple[Self, Tensor, Tensor]:
         """Return the layout with virtual nodes in front of each graph, and where the old rows go.
@@ -121,6 +121,13 @@ def masked_softmax(logits: Tensor, allowed: Tensor | None, dim: int) -> Tensor:
         return logits.softmax(dim)
     # Large negatives live only here; the product removes what a row without any key would spread evenly.
     return logits.masked_fill(~allowed, torch.finfo(logits.dtype).min).softmax(dim) * allowed
+
+
+def rows_where(mask: Tensor, count: int) -> Tensor:
+    """(count,) the places where a flat mask holds. With their number known, the host need not wait as for `nonzero`."""
+    rows = torch.arange(len(mask), device=mask.device)
+    place = torch.where(mask, mask.cumsum(0) - 1, count)  # what does not hold goes behind the end
+    return rows.new_empty(count + 1).scatter_(0, place, rows)[:count]
 
 
 class Arrangement(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import groupby
 
@@ -23,16 +23,14 @@ class Packed:
     Args:
         sizes: nodes of each graph, virtual ones included.
         num_virtual: q.
-        device: where the index tensors live.
     """
 
     has_all_pairs = True
     has_only_neighbors = False
 
-    def __init__(self, sizes: Sequence[int], num_virtual: int = 0, device: torch.device | None = None) -> None:
+    def __init__(self, sizes: Sequence[int], num_virtual: int = 0) -> None:
         self.sizes = tuple(sizes)
         self.num_virtual = num_virtual
-        self.device = device
         self.num_graphs = len(self.sizes)
         self.num_nodes = sum(self.sizes)
         self.num_pairs = sum(size * size for size in self.sizes)
@@ -43,8 +41,8 @@ class Packed:
 
     @cached_property
     def size_tensor(self) -> Tensor:
-        """(B,) nodes of each graph."""
-        return torch.tensor(self.sizes, dtype=torch.int64, device=self.device)
+        """(B,) nodes of each graph; where it is, other indices are made."""
+        return torch.tensor(self.sizes, dtype=torch.int64)
 
     @cached_property
     def pair_start(self) -> Tensor:
@@ -57,13 +55,13 @@ class Packed:
         sizes = self.size_tensor
         graph = torch.repeat_interleave(sizes, output_size=self.num_nodes)
         start = sizes.cumsum(0) - sizes
-        i = torch.arange(self.num_nodes, device=self.device) - start[graph]
+        i = torch.arange(self.num_nodes, device=self.size_tensor.device) - start[graph]
         return Indices(graph, i, torch.zeros_like(i))
 
     @cached_property
     def pair_indices(self) -> Indices:
         graph = torch.repeat_interleave(self.size_tensor.square(), output_size=self.num_pairs)
-        local = torch.arange(self.num_pairs, device=self.device) - self.pair_start[graph]
+        local = torch.arange(self.num_pairs, device=self.size_tensor.device) - self.pair_start[graph]
         size = self.size_tensor[graph]
         return Indices(graph, local // size, local % size)
 
@@ -73,13 +71,19 @@ class Packed:
         start = (self.size_tensor.cumsum(0) - self.size_tensor)[index.graph]
         return start + index.i, start + index.j
 
-    def to(self, device: torch.device) -> Packed:
-        return Packed(self.sizes, self.num_virtual, device)
+    def moved(self, move: Callable[[Tensor], Tensor]) -> Packed:
+        return self._with(self.sizes, self.num_virtual, move(self.size_tensor))
+
+    @staticmethod
+    def _with(sizes: Sequence[int], num_virtual: int, size_tensor: Tensor) -> Packed:
+        layout = Packed(sizes, num_virtual)
+        layout.size_tensor = size_tensor
+        return layout
 
     def with_virtual(self, num_virtual: int) -> tuple[Packed, Tensor, Tensor]:
-        wide = Packed([size + num_virtual for size in self.sizes], num_virtual, self.device)
+        wide = self._with([size + num_virtual for size in self.sizes], num_virtual, self.size_tensor + num_virtual)
         node, pair = self.node_indices, self.pair_indices
-        nodes = torch.arange(self.num_nodes, device=self.device) + (node.graph + 1) * num_virtual
+        nodes = torch.arange(self.num_nodes, device=self.size_tensor.device) + (node.graph + 1) * num_virtual
         width = wide.size_tensor[pair.graph]
         pairs = wide.pair_start[pair.graph] + (pair.i + num_virtual) * width + pair.j + num_virtual
         return wide, nodes, pairs

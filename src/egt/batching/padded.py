@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from egt.batching.layout import DenseArrangement, Indices, masked_softmax
+from egt.batching.layout import DenseArrangement, Indices, masked_softmax, rows_where
 from egt.encodings.encoding import Array, Sample
 from egt.graph import Graph
 
@@ -24,11 +24,13 @@ class Padded:
         sizes: (B,) nodes of each graph, virtual ones included.
         width: N, at least the largest size.
         num_virtual: q.
+        num_nodes: of all graphs without virtual ones, if it is known on the host.
     """
 
     sizes: Tensor
     width: int
     num_virtual: int = 0
+    num_nodes: int | None = None
     has_all_pairs: ClassVar[bool] = True
     has_only_neighbors: ClassVar[bool] = False
 
@@ -70,11 +72,11 @@ class Padded:
         start = index.graph * self.width
         return (start + index.i).expand(self.pair_shape), (start + index.j).expand(self.pair_shape)
 
-    def to(self, device: torch.device) -> Padded:
-        return Padded(self.sizes.to(device), self.width, self.num_virtual)
+    def moved(self, move: Callable[[Tensor], Tensor]) -> Self:
+        return replace(self, sizes=move(self.sizes))
 
-    def with_virtual(self, num_virtual: int) -> tuple[Padded, Tensor, Tensor]:
-        wide = Padded(self.sizes + num_virtual, self.width + num_virtual, num_virtual)
+    def with_virtual(self, num_virtual: int) -> tuple[Self, Tensor, Tensor]:
+        wide = replace(self, sizes=self.sizes + num_virtual, width=self.width + num_virtual, num_virtual=num_virtual)
         rows = torch.arange(wide.num_graphs * wide.width, device=self.sizes.device)
         nodes = rows.view(-1, wide.width)[:, num_virtual:].reshape(-1)
         pairs = torch.arange(wide.num_pairs, device=self.sizes.device).view(wide.pair_shape)
@@ -107,7 +109,8 @@ class Padded:
         return torch.cat([rows, h[:, self.num_virtual :]], dim=1)
 
     def node_rows(self, h: Tensor) -> Tensor:
-        return h[:, self.num_virtual :][self.real_nodes[:, self.num_virtual :]]
+        own = (self.real_nodes & (self.node_indices.i >= self.num_virtual)).flatten()
+        return h.flatten(0, 1)[rows_where(own, int(own.sum()) if self.num_nodes is None else self.num_nodes)]
 
 
 class PaddedArrangement(DenseArrangement):
@@ -117,7 +120,7 @@ class PaddedArrangement(DenseArrangement):
         sizes = np.array([graph.num_nodes for graph in graphs])
         self.width = int(sizes.max())
         super().__init__(np.full_like(sizes, self.width))
-        self.layout = Padded(torch.from_numpy(sizes), self.width)
+        self.layout = Padded(torch.from_numpy(sizes), self.width, num_nodes=int(sizes.sum()))
 
     def nodes(self, arrays: Sequence[Array], fill: int) -> Tensor:
         """See `Arrangement`."""

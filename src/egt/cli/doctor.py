@@ -18,9 +18,12 @@ _EXTRAS = {
     "mol": ("rdkit",),
     "graph": ("networkx", "torch_geometric", "h5py"),
     "gen": ("skimage", "elkai"),
+    "sklearn": ("sklearn",),
+    "export": ("onnx", "onnxruntime", "onnxscript"),
+    "hub": ("huggingface_hub",),
     "track": ("tensorboard",),
 }
-_DISTRIBUTIONS = {"torch_geometric": "torch-geometric", "skimage": "scikit-image"}
+_DISTRIBUTIONS = {"torch_geometric": "torch-geometric", "skimage": "scikit-image", "sklearn": "scikit-learn"}
 
 
 def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:

@@ -30,6 +30,7 @@ def plan(
         json: Print one JSON object instead.
     """
     from egt.api import configured
+    from egt.execution.memory import recompute_hint
     from egt.training.plan import plan as make_plan
 
     config = configured(run, target, task=task, set=with_smiles(settings, smiles))
@@ -38,21 +39,23 @@ def plan(
         print_json(asdict(found))
         return
     hours = found.seconds_per_epoch * found.epochs / 3600
+    measured = "" if found.device == "cpu" else f", if its CPU did the work of the {found.device}"
     rows = [
         ("parameters", f"{found.parameters:,}"),
         ("peak memory", f"{found.peak_memory_bytes / 1e9:.2f} GB ({found.available_memory_bytes / 1e9:.1f} GB free)"),
-        ("time per epoch", f"{found.seconds_per_epoch:,.0f} s ({found.steps_per_epoch:,} steps)"),
+        ("time per epoch", f"{found.seconds_per_epoch:,.0f} s ({found.steps_per_epoch:,} steps{measured})"),
         ("time of the run", f"{hours:,.1f} h ({_epochs(found.epochs, config.trainer.patience)})"),
         ("training graphs", f"{found.num_graphs:,} of {found.mean_nodes:.0f} nodes (largest {found.largest_nodes})"),
         ("pairs at once", f"{found.pairs_at_once:,}" if found.pairs_at_once else "only edges"),
-        ("computed", f"{found.layout} batches, by the backend {found.backend!r}"),
+        ("computed", f"{found.layout} batches, by the backend {found.backend!r} on {found.device}"),
         ("sizes from", found.sizes_from),
     ]
     print_table(f"{config.name} on this machine", ("what", "value"), rows)
     if found.peak_memory_bytes > found.available_memory_bytes:
+        hint = recompute_hint(config, found.backend)
         say(
-            "this does not fit into memory; `--set data.pair_budget=N` computes a batch in parts, and `--set "
-            "model.scope=neighbors data.layout=edge_list` computes only the edges of large graphs"
+            f"this does not fit into memory; {hint and f'{hint}; '}`--set data.pair_budget=N` computes a batch in "
+            "parts, and `--set model.scope=neighbors data.layout=edge_list` computes only the edges of large graphs"
         )
 
 

@@ -65,7 +65,7 @@ def predict(
     if bool(inputs) == (split is not None):
         raise DataError("give either inputs (files or SMILES) or --split")
     if output is not None:
-        _check_writable(output)
+        check_writable(output)
     processes = join_processes()
     model = load(artifact, processes=processes, set=with_smiles(settings, smiles), calibrated=calibrated)
     table = _large_table(inputs, output, resume)
@@ -106,7 +106,7 @@ def _stream(
 
     first = not model.processes.rank
     with Bars(shown=not json and first) as bars:
-        watch = _about(bars, str(table))
+        watch = about(bars, str(table))
         written = predict_to_file(model, table, output, keep=keep, interval=interval, resume=resume, watch=watch)
     if first and json:
         counts = {"rows": written.rows, "errors": written.errors, "warnings": written.warnings}
@@ -119,17 +119,17 @@ def _stream(
 def _each(
     model: Predictor, inputs: Iterable[str], keep: Sequence[str], interval: float | None, bars: Bars
 ) -> Iterator[Predictions]:
-    for data in _grouped(inputs):
-        watch = _about(bars, data if isinstance(data, str) else "SMILES")
+    for data in grouped(inputs):
+        watch = about(bars, data if isinstance(data, str) else "SMILES")
         yield model.predict(data, keep=keep, interval=interval, watch=watch)
 
 
-def _about(bars: Bars, name: str) -> Progress:
+def about(bars: Bars, name: str) -> Progress:
     """Bars that name the input as well."""
     return lambda stage, done, total: bars(f"{stage} {name}", done, total)
 
 
-def _grouped(inputs: Iterable[str]) -> list[str | list[str]]:
+def grouped(inputs: Iterable[str]) -> list[str | list[str]]:
     """Files, and SMILES that follow each other as one input."""
     groups: list[str | list[str]] = []
     for text in inputs:
@@ -142,7 +142,7 @@ def _grouped(inputs: Iterable[str]) -> list[str | list[str]]:
     return groups
 
 
-def _check_writable(output: Path) -> None:
+def check_writable(output: Path) -> None:
     """Find out before the work whether its result can be written."""
     try:
         if not output.parent.is_dir():

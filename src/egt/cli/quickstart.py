@@ -24,12 +24,15 @@ if TYPE_CHECKING:
     from egt.config.run import RunConfig
     from egt.graph import Graph
     from egt.inference.predictions import Prediction
+    from egt.inference.predictor import Predictor
     from egt.sources.source import Source
     from egt.training.run import Outcome
 
 FOLDER = Path("runs", "quickstart")
 TRAINING_SECONDS = 180.0
 _EPOCHS = (8, 20)
+_ANALYZED = 20
+"""Test graphs whose attention is looked at."""
 _GRAPHS = "{train: 500, val: 60, test: 100}"
 _SETTINGS = (
     "name=quickstart",
@@ -68,10 +71,26 @@ def main(folder: Path = FOLDER, settings: Sequence[str] = (), epochs: int | None
     scores = baselines(graphs["train"], graphs["test"])
     scores["EGT"] = outcome.artifact.metrics["test"]["weighted_accuracy"]
     shown = min(graphs["test"], key=lambda graph: graph.num_nodes)
-    prediction = Predictor(outcome.artifact).predict([shown])[0]
+    model = Predictor(outcome.artifact)
+    prediction = model.predict([shown])[0]
+    _analyze(model, graphs["test"][:_ANALYZED], folder)
     report = folder / "report.html"
     _write_report(report, outcome, scores, shown, prediction, time.monotonic() - started)
     _summary(outcome, scores, report, time.monotonic() - started)
+
+
+def _analyze(model: Predictor, graphs: Sequence[Graph], folder: Path) -> None:
+    """Write what the model looks at in some graphs, as `egt analyze` does."""
+    from egt.analysis.analysis import analyze
+    from egt.analysis.files import write_analysis
+    from egt.analysis.views import choose
+    from egt.reporting.report import ANALYSIS
+
+    with Bars() as bars:
+        found = analyze(model.attention(graphs, watch=bars))
+    choice = choose(found.layers, crop=60)
+    again = f"egt analyze {folder} test --limit {_ANALYZED}"
+    write_analysis(found, choice, folder / ANALYSIS.parent, "quickstart", "PATTERN, made here", again)
 
 
 def baselines(train: Sequence[Graph], test: Sequence[Graph]) -> dict[str, float]:
@@ -139,6 +158,7 @@ def _write_report(
     from egt.artifact.artifact import versions
     from egt.reporting.charts import bar_chart, graph_drawing, line_chart, spring_positions
     from egt.reporting.page import figure, page, table, write_page
+    from egt.reporting.report import ANALYSIS
 
     history = outcome.history
     losses = line_chart(
@@ -183,6 +203,7 @@ def _write_report(
             )
             + "</div>",
         ),
+        ("What it looks at", f'<p><a href="{ANALYSIS.as_posix()}">How far each layer and head looks</a></p>'),
         ("What was run", table(("what", "value"), facts)),
         ("What next", "<pre>" + "\n".join(_next(path.parent)) + "</pre>"),
     ]
@@ -193,6 +214,7 @@ def _write_report(
 def _next(folder: Path) -> list[str]:
     return [
         f"egt evaluate {folder}                # the same numbers again, from the saved model",
+        f"egt explain {folder} test --of 3     # why node 3 of the first test graph is called what it is",
         f"egt predict {folder} graphs.jsonl    # your own graphs (docs/data.md)",
         "egt train molecules.csv --target y   # your own data",
         "egt presets                          # the models of the paper",
@@ -200,6 +222,8 @@ def _next(folder: Path) -> list[str]:
 
 
 def _summary(outcome: Outcome, scores: Mapping[str, float], report: Path, seconds: float) -> None:
+    from egt.reporting.report import ANALYSIS
+
     rows = [(name, f"{100 * score:.1f}%") for name, score in scores.items()]
     labels = outcome.artifact.metrics["test"]["num_labels"]
     print_table(
@@ -207,7 +231,11 @@ def _summary(outcome: Outcome, scores: Mapping[str, float], report: Path, second
         ("what", "value"),
         rows,
     )
-    sys.stdout.write(f"report: {report}\nnext:\n" + "\n".join(f"  {line}" for line in _next(report.parent)) + "\n")
+    sys.stdout.write(
+        f"report: {report}\nanalysis: {report.parent / ANALYSIS}\nnext:\n"
+        + "\n".join(f"  {line}" for line in _next(report.parent))
+        + "\n"
+    )
 
 
 if __name__ == "__main__":

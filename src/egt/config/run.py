@@ -53,12 +53,17 @@ class DataConfig(Section):
 
 
 class OptimizerConfig(Section):
-    """Adam; `eps` 1e-7 as in the paper (DISCREPANCY: the authors' PyTorch code runs torch's 1e-8)."""
+    """Adam; `eps` 1e-7 as in the paper (DISCREPANCY: the authors' PyTorch code runs torch's 1e-8).
+
+    `weight_decay` is decoupled (AdamW); `decays` says what it acts on: "all" weights, or only the "matrices" of linear
+    maps, which leaves out norms, biases and embeddings.
+    """
 
     lr: PositiveFloat = 5e-4
     betas: tuple[_Share, _Share] = (0.9, 0.999)
     eps: PositiveFloat = 1e-7
     weight_decay: NonNegativeFloat = 0.0
+    decays: Literal["all", "matrices"] = "all"
 
 
 def _as_text(value: Any) -> Any:
@@ -74,6 +79,8 @@ class TrainerConfig(Section):
     `recompute` runs each layer again in the backward pass instead of keeping what is inside (the fused kernel on a CPU
     does so by itself). `compile` hands the layers to `torch.compile`, on the padded layout; it takes minutes to start.
     `backend` computes the layers: "cpu" is the fused kernel, "plain" is PyTorch, "auto" is the fastest one that can.
+    `precision` "tf32" rounds what enters the matrix products of a GPU to 10 bits (NVIDIA since Ampere: several times
+    faster; elsewhere it is "32"); "bf16" and "16" compute them in half precision.
     `strategy` says what several processes hold: "ddp" the whole model each, "fsdp" each its part of the weights and of
     the optimizer. `trackers` "auto" are TensorBoard and Weights & Biases where they are installed and set up; [] none.
     """
@@ -87,7 +94,7 @@ class TrainerConfig(Section):
     devices: PositiveInt | Literal["auto"] = 1
     num_nodes: PositiveInt = 1
     strategy: Literal["ddp", "fsdp"] = "ddp"
-    precision: Annotated[Literal["32", "bf16", "16"], BeforeValidator(_as_text)] = "32"
+    precision: Annotated[Literal["32", "tf32", "bf16", "16"], BeforeValidator(_as_text)] = "32"
     gradient_clip: PositiveFloat | None = None
     accumulate: PositiveInt = 1
     ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = None

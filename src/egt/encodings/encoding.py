@@ -48,16 +48,8 @@ class Joinable(Protocol):
 
 
 @runtime_checkable
-class Listable(Protocol):
+class Listable(Encoding, Protocol):
     """An encoding of pairs that can be computed for some of them, without anything of size N^2."""
-
-    @property
-    def name(self) -> str:
-        """See `Encoding`."""
-
-    @property
-    def stored(self) -> bool:
-        """See `Encoding`."""
 
     def at(self, graph: Graph, pairs: IntArray) -> Array:
         """Return the rows (P, ...) of the pairs (2, P), sorted as `Graph.listed_pairs` are."""

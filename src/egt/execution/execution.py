@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+from torch import nn
 
-from egt.assemble import LayerClasses, PlainLayers, build_model
+from egt.assemble import LayerClasses, PlainLayers, build_layers
 from egt.batching.batch import LayoutName
 from egt.config.model import ModelConfig
 from egt.config.run import RunConfig
@@ -117,7 +118,7 @@ def on_backend(model: EGT, config: RunConfig, backend: Backend) -> EGT:
     if model.backend == backend.name:
         return model
     with torch.device("meta"):  # nothing is allocated: the parameters are there already
-        layers = build_model(config, backend=backend).layers
+        layers = nn.ModuleList(build_layers(config, backend=backend))
     given = model.layers.state_dict(keep_vars=True)
     for name, parameter in layers.named_parameters():
         parameter.requires_grad_(given[name].requires_grad)  # which loading would carry over to the given ones
@@ -137,7 +138,8 @@ def on_backend(model: EGT, config: RunConfig, backend: Backend) -> EGT:
 
 log = logging.getLogger(__name__)
 
-_DTYPES = {"32": torch.float32, "bf16": torch.bfloat16, "16": torch.float16}
+DTYPES = {"32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "16": torch.float16}
+"""Of the work inside the layers, by `trainer.precision`."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,7 @@ def execution(config: RunConfig, device: torch.device | str = "cpu", *, training
     """
     device = torch.device(device)
     compiled = training and config.trainer.compile
-    dtype = _DTYPES[config.trainer.precision] if training else torch.float32
+    dtype = DTYPES[config.trainer.precision] if training else torch.float32
     layout: LayoutName = "packed" if device.type == "cpu" and not compiled else "padded"
     if config.data.layout != "auto":
         layout = config.data.layout

@@ -1,4 +1,4 @@
-"""How much memory there is, and how much a graph needs to be predicted."""
+"""How much memory there is, how much a graph needs to be predicted, and how training needs less."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ _USABLE_SHARE = 0.9
 def available_memory(device: torch.device | str = "cpu") -> int:
     """Return the bytes that can be allocated on a device now without swapping."""
     device = torch.device(device)
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0] * _USABLE_SHARE)
+    if device.type == "mps":  # shared with the host, which gives a part of it to the GPU
+        return int(_USABLE_SHARE * (torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()))
+    if device.type != "cpu":
+        return int(_USABLE_SHARE * torch.get_device_module(device).mem_get_info(device)[0])
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             lines = dict(line.split(":", 1) for line in file)
@@ -52,6 +54,16 @@ def prediction_bytes(config: RunConfig, num_nodes: int, how: Execution) -> int:
     model = config.model
     nodes = num_nodes + model.readout.added_nodes()
     return round(how.backend.bytes_per_pair(model) * nodes**2 + how.backend.bytes_per_node(model) * nodes)
+
+
+def recompute_hint(config: RunConfig, backend: str) -> str:
+    """Say how the layers of a backend keep less while they train, as a part of a sentence; "" where nothing helps.
+
+    The CPU kernel computes again by itself what it would have to keep.
+    """
+    if backend != "plain" or config.trainer.recompute:
+        return ""
+    return "keep only what enters each layer and compute the rest again (--set trainer.recompute=true)"
 
 
 def too_large(config: RunConfig, num_nodes: int, device: torch.device) -> str:

@@ -1,10 +1,10 @@
-"""What a model makes of a graph before its head: the final channels, and the rows that the readout gives."""
+"""What a model makes of a graph before its head: the channels of a layer, and the rows that the readout gives."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -16,13 +16,17 @@ from egt.batching.loader import graph_sizes
 from egt.batching.sampling import evaluation_batches
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
+from egt.errors import ConfigError
 from egt.execution.execution import execution
 from egt.graph import IntArray
-from egt.inference.forward import evaluating, evaluation_budget, rows_per_graph, split_rows
+from egt.inference.forward import evaluating, evaluation_budget, graphs_at_once, rows_per_graph, split_rows
 from egt.model import EGT
 from egt.nn.channels import Channels
 
 FloatRows = NDArray[np.float32]
+Rows = tuple[FloatRows, IntArray]
+"""The embeddings of one graph, (rows, width), and the nodes that each row belongs to, (0, 1 or 2, rows)."""
+EmbeddingLevel = Literal["graph", "node", "pair"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,10 +35,11 @@ class Embedding:
 
     Fields:
         id: the name of the graph.
-        nodes: (N, d_h) node channel after the last layer.
-        pairs: (P, d_e) edge channel after the last layer.
+        nodes: (N, d_h) node channel after the layer.
+        pairs: (P, d_e) edge channel after the layer.
         pair_index: (2, P) the nodes i and j of each pair: all N^2 pairs, or the edges on the edge-list layout.
-        readout: what the head reads: one row for the graph, one per node, or one per edge or query pair.
+        readout: what the readout makes of them, after the last layer what the head reads: one row for the graph, one
+            per node, or one per edge or query pair.
     """
 
     id: str
@@ -44,10 +49,17 @@ class Embedding:
     readout: FloatRows
 
 
-def embeddings(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> list[Embedding]:
-    """Return the embeddings of prepared graphs, in their order. Virtual nodes are left out of nodes and pairs."""
+def embeddings(model: EGT, config: RunConfig, samples: Sequence[Sample], layer: int | None = None) -> list[Embedding]:
+    """Return the embeddings of prepared graphs, in their order. Virtual nodes are left out of nodes and pairs.
+
+    Args:
+        model: that reads them.
+        config: of its run.
+        samples: prepared graphs.
+        layer: after how many layers, 0 for what enters the first; by default after the last one.
+    """
     found: dict[int, Embedding] = {}
-    for numbers, channels in _encoded(model, config, samples):
+    for numbers, channels in _encoded(model, config, samples, layer):
         parts = split_rows(model.readout(channels), rows_per_graph(samples, numbers, config.model.level))
         nodes, pairs = _nodes(channels), _pairs(channels)
         for k, number in enumerate(numbers.tolist()):
@@ -55,49 +67,86 @@ def embeddings(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> list
     return [found[number] for number in range(len(samples))]
 
 
-def _encoded(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> Iterator[tuple[IntArray, Channels]]:
-    """Yield the numbers of the graphs of each batch, and their final channels."""
+def embedding_rows(
+    model: EGT, config: RunConfig, samples: Sequence[Sample], level: EmbeddingLevel, layer: int | None = None
+) -> list[Rows]:
+    """Return the embeddings of one level, for each graph in order; arguments as in `embeddings`.
+
+    A graph is what the readout makes of the layer; where a model predicts nodes or edges, the mean of the nodes.
+    """
+    found: dict[int, Rows] = {}
+    for numbers, channels in _encoded(model, config, samples, layer):
+        rows = _rows_of(level, model, config, channels)
+        found |= dict(zip(numbers.tolist(), rows, strict=True))
+    return [found[number] for number in range(len(samples))]
+
+
+def check_layer(layer: int | None, config: RunConfig) -> None:
+    """Raise a `ConfigError` for a layer that the model does not have."""
+    if layer is not None and not 0 <= layer <= config.model.num_layers:
+        raise ConfigError(
+            f"layer {layer} does not exist: the model has {config.model.num_layers}; 0 is what enters the first one"
+        )
+
+
+def _rows_of(level: EmbeddingLevel, model: EGT, config: RunConfig, x: Channels) -> list[Rows]:
+    match level:
+        case "graph":
+            pooled = model.readout(x) if config.model.level == "graph" else x.layout.mean_nodes(x.h)
+            return [(row[None], np.zeros((0, 1), np.int64)) for row in pooled.float().cpu().numpy()]
+        case "node":
+            return [(rows, np.arange(len(rows))[None]) for rows in _nodes(x)]
+        case "pair":
+            return _pairs(x)
+
+
+def _encoded(
+    model: EGT, config: RunConfig, samples: Sequence[Sample], layer: int | None
+) -> Iterator[tuple[IntArray, Channels]]:
+    """Yield the numbers of the graphs of each batch, and their channels after a layer."""
+    check_layer(layer, config)
     sizes = graph_sizes(samples)
     if not len(sizes):
         return
     device = next(model.parameters()).device
     layout = execution(config, device, training=False).layout
     budget = evaluation_budget(config.data.pair_budget, sizes)
+    most = graphs_at_once(config.data.batch_size, layout)
     with evaluating(model):
-        for numbers in evaluation_batches(sizes, config.data.batch_size, layout, pair_budget=budget):
+        for numbers in evaluation_batches(sizes, most, layout, pair_budget=budget):
             batch = collate([samples[k] for k in numbers.tolist()], layout, numbers.tolist())
-            yield numbers, model.encode(batch.to(device))
+            yield numbers, model.encode(batch.to(device), layer)
 
 
 def _nodes(x: Channels) -> list[FloatRows]:
     """(N, d_h) of each graph."""
     layout = x.layout
-    graph, i = _flat(layout.node_indices.graph, layout.node_indices.i, like=x.h)
+    graph, i = flat_indices(layout.node_indices.graph, layout.node_indices.i, like=x.h)
     real = i >= layout.num_virtual
     if layout.real_nodes is not None:
         real &= layout.real_nodes.flatten()
-    return _of_each(x.h.flatten(0, -2)[real], graph[real], layout.num_graphs)
+    return of_each(x.h.flatten(0, -2)[real], graph[real], layout.num_graphs)
 
 
-def _pairs(x: Channels) -> list[tuple[FloatRows, IntArray]]:
+def _pairs(x: Channels) -> list[Rows]:
     """(P, d_e) and (2, P) of each graph."""
     layout, q = x.layout, x.layout.num_virtual
     at = layout.pair_indices
-    graph, i, j = _flat(at.graph, at.i, at.j, like=x.e)
+    graph, i, j = flat_indices(at.graph, at.i, at.j, like=x.e)
     real = (i >= q) & (j >= q)
     if layout.real_pairs is not None:
         real &= layout.real_pairs.flatten()
-    rows = _of_each(x.e.flatten(0, -2)[real], graph[real], layout.num_graphs)
-    index = _of_each(torch.stack([i[real], j[real]], dim=1) - q, graph[real], layout.num_graphs)
+    rows = of_each(x.e.flatten(0, -2)[real], graph[real], layout.num_graphs)
+    index = of_each(torch.stack([i[real], j[real]], dim=1) - q, graph[real], layout.num_graphs)
     return [(row, pairs.T) for row, pairs in zip(rows, index, strict=True)]
 
 
-def _flat(*indices: Tensor, like: Tensor) -> list[Tensor]:
+def flat_indices(*indices: Tensor, like: Tensor) -> list[Tensor]:
     """Return indices that broadcast to the rows of a channel, one for each row."""
     return [index.expand(like.shape[:-1]).flatten() for index in indices]
 
 
-def _of_each(rows: Tensor, graph: Tensor, num_graphs: int) -> list[NDArray[Any]]:
+def of_each(rows: Tensor, graph: Tensor, num_graphs: int) -> list[NDArray[Any]]:
     """Return the rows of each graph; they are in the order of the graphs."""
     counts = torch.bincount(graph, minlength=num_graphs).tolist()
     return [part.cpu().numpy() for part in rows.split(counts)]

@@ -71,7 +71,7 @@ class Ensemble(Predictor):
         self._check_split(split)
         return super().predict_split(split, data, **options)
 
-    def encode(self, data: Any, *, watch: Progress | None = None) -> NoReturn:
+    def encode(self, data: Any, *, layer: int | None = None, watch: Progress | None = None) -> NoReturn:
         """Refuse to embed: every member has a space of its own."""
         raise DataError("an ensemble has an embedding for each of its models; load one of them (ARTIFACT/member0)")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -59,12 +60,13 @@ def evaluate(
     for numbers, batch, prediction in forward(
         model, config, samples, progress, processes, stage="evaluating", **options
     ):
-        batch_loss, batch_labels = task.loss(prediction, batch)
-        loss, labels = loss + batch_loss.double().item(), labels + batch_labels.item()
+        prediction = prediction.cpu()  # where the labels are
+        batch_loss, batch_labels = (each.item() for each in task.loss(prediction, batch))
+        loss, labels = loss + batch_loss, labels + batch_labels
         scores.update(prediction, targets(batch, task.level))
         if see is not None:
             see(prediction, targets(batch, task.level))
-        if not batch_loss.isfinite():
+        if not math.isfinite(batch_loss):
             diverged += numbers.tolist()
     loss, labels = processes.total(loss, labels)
     scores, *others = processes.gather(scores)

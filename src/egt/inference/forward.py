@@ -53,8 +53,8 @@ def forward(
         stop: is asked after each batch whether to end early.
 
     Yields:
-        The numbers of the graphs of a batch, the batch, and (rows, outputs) as the model gave them. Every sample
-        occurs once, in one of the processes.
+        The numbers of the graphs of a batch, the batch on the host, and (rows, outputs) as and where the model gave
+        them. Every sample occurs once, in one of the processes.
     """
     sizes = graph_sizes(samples)
     if not len(sizes):
@@ -74,8 +74,7 @@ def forward(
     with evaluating(model):
         loader = step_loader(samples, [[numbers] for numbers in (*own, *spare)], layout, num_workers)
         for k, [batch] in enumerate(loader):
-            batch = batch.to(device)
-            output = model(batch)
+            output = model(batch.to(device))
             if k < len(own):
                 yield own[k], batch, output
                 done += len(own[k])

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from egt.artifact.artifact import ENSEMBLE, Artifact, find_artifact, load_artifact
+from egt.artifact.artifact import ENSEMBLE, find_artifact, load_artifact
 from egt.artifact.ensemble import load_ensemble
 from egt.config.load import override
 from egt.config.reading import as_words, reading, reads
@@ -38,20 +38,36 @@ def load(
             `data` and `trainer` say how it is computed (`data.pair_budget=100000`).
         calibrated: as for `Predictor`.
     """
-    place = torch.device(device) if device else device_of(processes)
     folder = find_artifact(path)
-    settings = as_words(set)
-    computing = _computing([each for each in settings if not reads(each)])
-    overrides = reading([each for each in settings if reads(each)]).get("overrides")
-
-    def changed(artifact: Artifact) -> Artifact:
-        return replace(artifact, config=override(artifact.config, computing))
-
     if not exists(folder / ENSEMBLE):
-        return Predictor(changed(load_artifact(folder, place)), place, processes, overrides, calibrated=calibrated)
+        return load_single(folder, device=device, processes=processes, set=set, calibrated=calibrated)
+    place = torch.device(device) if device else device_of(processes)
+    computing, overrides = _settings(set)
     kept = load_ensemble(folder, place)
-    kept = replace(kept, members=tuple(map(changed, kept.members)))
-    return Ensemble(kept, place, processes, overrides, calibrated=calibrated)
+    members = tuple(replace(each, config=override(each.config, computing)) for each in kept.members)
+    return Ensemble(replace(kept, members=members), place, processes, overrides, calibrated=calibrated)
+
+
+def load_single(
+    path: str | Path,
+    *,
+    device: str | None = None,
+    processes: Processes = ALONE,
+    set: Sequence[str] | Mapping[str, Any] = (),
+    calibrated: bool = False,
+) -> Predictor:
+    """Return a trained model for what looks inside it; an ensemble is refused. Arguments as in `load`."""
+    place = torch.device(device) if device else device_of(processes)
+    computing, overrides = _settings(set)
+    artifact = load_artifact(find_artifact(path), place)
+    changed = replace(artifact, config=override(artifact.config, computing))
+    return Predictor(changed, place, processes, overrides, calibrated=calibrated)
+
+
+def _settings(given: Sequence[str] | Mapping[str, Any]) -> tuple[Sequence[str], Mapping[str, Any] | None]:
+    """Return the settings that say how a model is computed, and which columns are read."""
+    words = as_words(given)
+    return _computing([each for each in words if not reads(each)]), reading(words).get("overrides")
 
 
 def _computing(settings: Sequence[str]) -> Sequence[str]:

@@ -21,6 +21,7 @@ from egt.execution.execution import execution, on_backend
 from egt.execution.memory import too_large
 from egt.execution.processes import ALONE, Processes, device_of
 from egt.graph import Graph, IntArray, Level
+from egt.inference.attention import Attention, attentions
 from egt.inference.calibrating import bounds_of
 from egt.inference.embedding import Embedding, embeddings
 from egt.inference.evaluation import Evaluation, evaluate
@@ -30,6 +31,7 @@ from egt.inference.run_data import open_new, open_source, prepare_split, reading
 from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.formats.tables import molecule_blocks
 from egt.sources.custom.opening import open_custom, with_columns
+from egt.sources.share import FirstRows
 from egt.sources.source import ALL, SPLITS, Progress, Source
 from egt.tasks.task import TargetScale
 from egt.uncertainty.calibration import Calibration
@@ -113,15 +115,21 @@ class Predictor:
             interval: as for `predict`.
             watch: is told how far the work on a part is.
         """
+        for first_row, source in self.open_blocks(path, rows=rows, skip=skip):
+            found = self.predict_source(source, ALL, keep=keep, interval=interval, watch=watch)
+            yield found[max(skip - first_row, 0) :]
+
+    def open_blocks(self, path: Path, *, rows: int = ROWS_AT_ONCE, skip: int = 0) -> Iterator[tuple[int, CustomSource]]:
+        """Yield the parts of a text file of molecules, each with its first row; those before row `skip` are left out.
+
+        Arguments as for `predict_blocks`.
+        """
         schema = reading_schema(self.config)
         for number, raw in enumerate(molecule_blocks(path, rows)):
             if number == 0:
                 schema = with_columns(raw, schema, self.overrides or {})
-            if raw.first_row + raw.num_rows <= skip:
-                continue
-            source = open_custom(raw, schema=schema)
-            found = self.predict_source(source, ALL, keep=keep, interval=interval, watch=watch)
-            yield found[max(skip - raw.first_row, 0) :]
+            if raw.first_row + raw.num_rows > skip:
+                yield raw.first_row, open_custom(raw, schema=schema)
 
     def predict_split(
         self,
@@ -174,11 +182,12 @@ class Predictor:
             raise DataError(f"the split {split!r} is empty; the data has {_split_sizes(source)}")
         return source, split
 
-    def encode(self, data: Any, *, watch: Progress | None = None) -> list[Embedding | None]:
+    def encode(self, data: Any, *, layer: int | None = None, watch: Progress | None = None) -> list[Embedding | None]:
         """Return what the model makes of each graph of new data before its head: see `Embedding`.
 
         Args:
             data: as for `predict`.
+            layer: after how many layers, 0 for what enters the first; by default after the last one.
             watch: is told how far the work is.
 
         Returns:
@@ -188,10 +197,37 @@ class Predictor:
             source = open_new(self.config, data, self.overrides)
         found: list[Embedding | None] = []
         for part in prepare_in_memory(source, ALL, preparation(self.config), progress=watch):
-            made = iter(embeddings(self.model, self.config, part.samples))
+            made = iter(embeddings(self.model, self.config, part.samples, layer))
             have = set(part.rows)
-            found += [next(made) if row in have else None for row in _rows(part)]
+            found += [next(made) if row in have else None for row in rows_of(part)]
         return found
+
+    def attention(
+        self, data: Any, *, limit: int | None = None, watch: Progress | None = None
+    ) -> Iterator[Attention | None]:
+        """Yield what the model looks at in each graph: see `Attention`. Whatever backend predicts, the plain one tells.
+
+        Args:
+            data: as for `predict`, or the name of a split of the data that the model was trained on.
+            limit: end after this many rows; None for all.
+            watch: is told how far the work is.
+
+        Yields:
+            One per row of the input, in order, None where a row could not be read; a few are in memory at a time.
+        """
+        with reading(watch):
+            known = isinstance(data, str) and data in SPLITS
+            source = open_source(self.config) if known else open_new(self.config, data, self.overrides)
+        part = source if limit is None else FirstRows(source, limit)
+        total, done = len(part.records(data if known else ALL)), 0
+        for prepared in prepare_in_memory(part, data if known else ALL, preparation(self.config), progress=watch):
+            found = attentions(self.model, self.config, prepared.samples)
+            have = set(prepared.rows)
+            for row in rows_of(prepared):
+                yield next(found) if row in have else None
+                done += 1
+                if watch is not None:
+                    watch("looking", done, total)
 
     def predict_source(
         self,
@@ -206,14 +242,14 @@ class Predictor:
         """Return the predictions for a split of a source, beside its labels `with_truth`. Arguments as elsewhere."""
         more = self._more_columns(interval)
         total, done = len(source.records(split)), 0
-        beside = _Beside(source, keep, self.task.level if with_truth else None)
+        beside = Beside(source, keep, self.task.level if with_truth else None)
         predictions: list[Prediction] = []
         for part in prepare_in_memory(source, split, preparation(self.config), progress=watch):
             told = None if watch is None else _counting(watch, done, total)
             answers = dict(zip(part.rows, self.answers(part.samples, told), strict=True))
             graphs = {row: sample.graph for row, sample in zip(part.rows, part.samples, strict=True)}
             problems = {problem.row: problem for problem in part.problems}
-            for row in _rows(part):
+            for row in rows_of(part):
                 answer = answers[row] if row in answers else problems[row].error
                 name = (graphs[row].id or str(row)) if row in graphs else problems[row].id
                 warning = problems[row].warning if row in problems else ""
@@ -225,10 +261,7 @@ class Predictor:
     def answers(self, samples: Sequence[Sample], progress: Progress | None) -> list[Answer]:
         """For each graph its values and pairs, or the reason why there are none."""
         level = self.task.level
-        sizes = [sample.graph.num_nodes for sample in samples]
-        reasons: dict[int, str] = {}
-        if too_large(self.config, max(sizes, default=0), self.device):
-            reasons = {k: why for k, size in enumerate(sizes) if (why := too_large(self.config, size, self.device))}
+        reasons = self.refused(samples)
         answers: list[Any] = [reasons.get(k) for k in range(len(samples))]
         fitting = np.array([k for k in range(len(samples)) if k not in reasons], dtype=np.int64)
         kept = [samples[k] for k in fitting.tolist()]
@@ -238,6 +271,13 @@ class Predictor:
                 answers[k] = (part, _pairs(samples[k].graph) if level == "edge" else None, None)
         parts_of_all = self.processes.gather(answers)
         return [next(found for found in row if found is not None) for row in zip(*parts_of_all, strict=True)]
+
+    def refused(self, samples: Sequence[Sample]) -> dict[int, str]:
+        """Return the numbers of the graphs that do not fit into memory, each with the reason."""
+        sizes = [sample.graph.num_nodes for sample in samples]
+        if not too_large(self.config, max(sizes, default=0), self.device):
+            return {}
+        return {k: why for k, size in enumerate(sizes) if (why := too_large(self.config, size, self.device))}
 
     def _fields(self, answer: Answer, interval: float | None) -> dict[str, Any]:
         """Return the fields of the `Prediction` with this answer."""
@@ -287,7 +327,7 @@ class Predictor:
             log.warning("the data is not what this model was trained on: its content or the reading of it has changed")
 
 
-class _Beside:
+class Beside:
     """What stands beside the answer for a row: the molecule, the names of nodes, kept columns, labels.
 
     Args:
@@ -340,7 +380,7 @@ def _counting(watch: Progress, before: int, total: int) -> Progress:
     return lambda stage, done, _: watch(stage, before + done, total)
 
 
-def _rows(part: Prepared) -> list[int]:
+def rows_of(part: Prepared) -> list[int]:
     """Return the rows of some records in order; each has either a graph or an error."""
     rows = sorted({*part.rows, *(problem.row for problem in part.problems)})
     if len(rows) != part.num_records:

@@ -58,7 +58,7 @@ class ShortWalks:
         from egt.encodings.pair_loops import both_neighbors, pair_walks  # imports numba
 
         after, before = both_neighbors(graph)
-        walks = pair_walks(after, before, np.ascontiguousarray(pairs))
+        walks: NDArray[np.float64] = pair_walks(after, before, np.ascontiguousarray(pairs))
         share = np.diff(before[0]) / max(len(before[1]), 1)
         walks[:, 3:] /= np.maximum(share, 1e-300)[pairs[1], None]
         return np.log1p(walks).astype(np.float32)

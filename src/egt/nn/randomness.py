@@ -2,12 +2,13 @@
 
 So every layout and every fast path draws the same numbers, a backward pass can draw them again instead of keeping
 them, the number of loader workers does not matter, and a resumed run continues exactly. All numbers are unsigned
-32-bit, held in int64 tensors.
+32-bit: those of graphs are held in int64 tensors, and those of the many rows in int32 ones, whose products wrap around.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -15,11 +16,15 @@ from torch import Tensor
 from egt.batching.layout import Indices
 
 MASK32 = 0xFFFFFFFF
+_SIGN = 1 << 31
 _I, _J, _T = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D
+_FIRST, _SECOND = 0x7FEB352D, 0x846CA68B
+
+Number = TypeVar("Number", Tensor, int)
 
 
 class Stream(IntEnum):
-    """What a random number is drawn for; streams of one layer are independent."""
+    """What a random number is drawn for; streams of one layer are independent, and there are at most 16 of them."""
 
     ATTENTION_MASK = 1
     ATTENTION_DROPOUT = 2
@@ -28,11 +33,13 @@ class Stream(IntEnum):
     NODE_FFN_DROPOUT = 5
     EDGE_FFN_DROPOUT = 6
     SIGNS = 7
+    READOUT = 8
     KEY_DROPOUT = 10
     ATTENTION_PATH = 11
     NODE_FFN_PATH = 12
     EDGE_PATH = 13
     EDGE_FFN_PATH = 14
+    NODE_VALUES = 15
 
 
 PATHS = {
@@ -44,12 +51,29 @@ PATHS = {
 """What decides whether a branch of a layer is skipped, by what its dropout is drawn from."""
 
 
-def mix(x: Tensor) -> Tensor:
-    """Map 32-bit numbers one to one, which turns counters into noise."""
+def mix(x: Number) -> Number:
+    """Map 32-bit numbers one to one, which turns counters into noise. x: int64, or a plain number."""
     x = x & MASK32
-    x = ((x ^ (x >> 16)) * 0x7FEB352D) & MASK32
-    x = ((x ^ (x >> 15)) * 0x846CA68B) & MASK32
+    x = ((x ^ (x >> 16)) * _FIRST) & MASK32
+    x = ((x ^ (x >> 15)) * _SECOND) & MASK32
     return x ^ (x >> 16)
+
+
+def _mixed(x: Tensor) -> Tensor:
+    """Do what `mix` does, in place on int32: half the traffic, and products that vector units have."""
+    _fold(x, 16).mul_(_signed(_FIRST))
+    _fold(x, 15).mul_(_signed(_SECOND))
+    return _fold(x, 16)
+
+
+def _fold(x: Tensor, shift: int) -> Tensor:
+    """`x ^= x >> shift` of unsigned numbers: the copies of the sign that come in from the left are cut off."""
+    return x.bitwise_xor_((x >> shift).bitwise_and_(MASK32 >> shift))
+
+
+def _signed(number: int) -> int:
+    """Return the int32 with the bits of an unsigned number."""
+    return number - 2 * (number & _SIGN)
 
 
 def graph_keys(seed: int, step: int, graph_ids: Tensor) -> Tensor:
@@ -72,17 +96,21 @@ def fresh_keys(num_graphs: int) -> Tensor:
 
 def derive(keys: Tensor, layer: int, stream: Stream) -> Tensor:
     """Return the keys of one stream of one layer. keys: (B, 2). Returns (B, 2)."""
-    salt = torch.tensor([layer * 16 + stream, (layer * 16 + stream) ^ 0x5BD1E995], device=keys.device)
-    return mix(keys ^ mix(salt))
+    number = layer * 16 + stream
+    salts = mix(number), mix(number ^ 0x5BD1E995)  # here: a tensor of them would have to travel to the device
+    return mix(torch.stack([key ^ salt for key, salt in zip(keys.unbind(1), salts, strict=True)], dim=1))
 
 
 def random_bits(keys: Tensor, rows: Indices, width: int) -> Tensor:
-    """Draw 32 bits for each row and each of its `width` heads or channels. keys: (B, 2). Returns (rows..., width)."""
-    keys = keys.to(rows.graph.device)
-    k0, k1 = keys[rows.graph, 0], keys[rows.graph, 1]
-    row = mix(mix(k0 ^ ((rows.i * _I) & MASK32)) ^ ((rows.j * _J) & MASK32)) ^ k1
-    t = (torch.arange(width, device=keys.device) * _T) & MASK32
-    return mix(row.unsqueeze(-1) ^ t)
+    """Draw 32 bits for each row and each of its `width` heads or channels. keys: (B, 2). Returns (rows..., width).
+
+    The result is int32, half of it negative: an unsigned number is a signed one of the same bits.
+    """
+    k0, k1 = keys.to(rows.graph.device, torch.int32)[rows.graph].unbind(-1)
+    i, j = (at.to(torch.int32) * _signed(factor) for at, factor in ((rows.i, _I), (rows.j, _J)))
+    row = _mixed(_mixed(k0 ^ i) ^ j) ^ k1
+    t = torch.arange(width, dtype=torch.int32, device=row.device) * _signed(_T)
+    return _mixed(row.unsqueeze(-1) ^ t)
 
 
 def threshold(probability: float) -> int:
@@ -92,4 +120,5 @@ def threshold(probability: float) -> int:
 
 def kept(keys: Tensor, rows: Indices, width: int, probability: float) -> Tensor:
     """Return True for what is not dropped with `probability`. Returns (rows..., width) boolean."""
-    return random_bits(keys, rows, width) >= threshold(probability)
+    # A flipped sign puts signed numbers into the order of the unsigned ones.
+    return random_bits(keys, rows, width).bitwise_xor_(_signed(_SIGN)) >= threshold(probability) - _SIGN

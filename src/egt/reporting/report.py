@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 from egt.config.load import write_config
 from egt.errors import DataError, EgtError, RunError
+from egt.files import exists
 from egt.reporting.charts import line_chart
 from egt.reporting.page import figure, page, table, write_page
 from egt.reporting.record import RunRecord, config_of
@@ -17,6 +19,8 @@ from egt.reporting.results import Result, curves, results_sheet, runs_sheet, she
 from egt.reporting.sheet import Sheet
 from egt.sources.source import Progress
 
+ANALYSIS = Path("analysis", "analysis.html")
+"""In a run folder: what `egt analyze` writes."""
 _BEGIN, _END = "<!-- results: made by `egt report", "<!-- /results -->"
 _LEAD = (
     "Means over seeds with the deviation of a sample. A mark says where a run is not the paper's: its budget, its data."
@@ -111,6 +115,8 @@ def run_page(record: RunRecord, result: Result, *, predictions: bool = False, wa
     sections += [("How it learned", figures)] if (figures := _curve_figures(single)) else []
     if record.parameters and (predictions or config.data.custom is not None):
         sections += _prediction_sections(record, watch)
+    if record.parameters and record.folder and config.model.layer is None:
+        sections.append(("What the model looks at", analysis_link(Path(record.folder))))
     facts = [
         ("parameters", f"{record.parameters:,}"),
         ("graphs", ", ".join(f"{split} {size:,}" for split, size in record.split_sizes.items())),
@@ -124,6 +130,14 @@ def run_page(record: RunRecord, result: Result, *, predictions: bool = False, wa
     sections.append(("What was run", table(("what", "value"), [fact for fact in facts if fact[1]])))
     sections.append(("Settings", f"<pre>{escape(write_config(config))}</pre>"))
     return page(f"{record.name}, seed {record.seed}", f"{result.measure.title}: {single.values[0]:.6g}", sections)
+
+
+def analysis_link(folder: Path) -> str:
+    """Return a link to the analysis of a run's model as HTML, or the command that makes one."""
+    page = folder / ANALYSIS
+    if not exists(page):
+        return f"<pre>{escape(shlex.join(['egt', 'analyze', str(folder)]))}</pre>"
+    return f'<p><a href="{escape(page.resolve().as_uri(), quote=True)}">Hop profiles, heads, gates and matrices</a></p>'
 
 
 def readme_table(results: Sequence[Result]) -> str:

@@ -75,8 +75,7 @@ class _Codes:
         return np.ascontiguousarray(ids)
 
 
-# The raw values of RDKit's enumerations (chiral tag, hybridization, bond type, stereo) in the order of OGB's ids.
-_OGB_ATOM_CODES = _Codes(
+OGB_ATOM_CODES: tuple[tuple[int | None, ...], ...] = (
     (*range(1, 119), None),
     (0, 1, 2, 3, None),
     (*range(11), None),
@@ -87,7 +86,18 @@ _OGB_ATOM_CODES = _Codes(
     (0, 1),
     (0, 1),
 )
-_OGB_BOND_CODES = _Codes((1, 2, 3, 12, None), (0, 2, 3, 4, 5, 1), (0, 1))
+OGB_BOND_CODES: tuple[tuple[int | None, ...], ...] = ((1, 2, 3, 12, None), (0, 2, 3, 4, 5, 1), (0, 1))
+"""The raw values of RDKit (chiral tag, hybridization, bond type and stereo are enumerations) in the order of OGB's ids.
+
+Every other value has the last id.
+"""
+OGB_ATOM_METHODS = (
+    *("GetAtomicNum", "GetChiralTag", "GetTotalDegree", "GetFormalCharge", "GetTotalNumHs"),
+    *("GetNumRadicalElectrons", "GetHybridization", "GetIsAromatic", "IsInRing"),
+)
+OGB_BOND_METHODS = ("GetBondType", "GetStereo", "GetIsConjugated")
+"""The methods of RDKit's atoms and bonds that give these values."""
+_ogb_atom_ids, _ogb_bond_ids = _Codes(*OGB_ATOM_CODES), _Codes(*OGB_BOND_CODES)
 
 
 class MoleculeFeatures(NamedTuple):
@@ -118,16 +128,9 @@ def ogb_features(molecules: Sequence[Any]) -> list[MoleculeFeatures]:
 
 def asked_features(molecule: Any) -> MoleculeFeatures:
     """OGB's features of one molecule, for which RDKit is asked atom by atom: slow, for whatever a molecule holds."""
-    atoms = [
-        (
-            *(atom.GetAtomicNum(), atom.GetChiralTag(), atom.GetTotalDegree(), atom.GetFormalCharge()),
-            *(atom.GetTotalNumHs(), atom.GetNumRadicalElectrons(), atom.GetHybridization()),
-            *(atom.GetIsAromatic(), atom.IsInRing()),
-        )
-        for atom in molecule.GetAtoms()
-    ]
+    atoms = [[getattr(atom, method)() for method in OGB_ATOM_METHODS] for atom in molecule.GetAtoms()]
     bonds = [
-        (*(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()), bond.GetBondType(), bond.GetStereo(), bond.GetIsConjugated())
+        [bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), *(getattr(bond, method)() for method in OGB_BOND_METHODS)]
         for bond in molecule.GetBonds()
     ]
     atom_rows, bond_rows = np.array(atoms, np.int64).reshape(-1, 9), np.array(bonds, np.int64).reshape(-1, 5)
@@ -140,9 +143,9 @@ def _coded(
     """Return the features of some molecules from the numbers that `RawNumbers` explains."""
     num_edges = [2 * int(number) for number in num_bonds]
     parts = zip(
-        _split(_OGB_ATOM_CODES(atoms), map(int, num_atoms)),
+        _split(_ogb_atom_ids(atoms), map(int, num_atoms)),
         _split(_both_directions(bonds).T, num_edges),
-        _split(_OGB_BOND_CODES(bonds[:, 2:]).repeat(2, axis=0), num_edges),
+        _split(_ogb_bond_ids(bonds[:, 2:]).repeat(2, axis=0), num_edges),
         strict=True,
     )
     return [MoleculeFeatures(of_atoms, _frozen(pairs.T), of_edges) for of_atoms, pairs, of_edges in parts]

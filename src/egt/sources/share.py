@@ -1,4 +1,4 @@
-"""A part of the training graphs of a source: the same part each time, drawn at random."""
+"""A part of a source: some of its training graphs, drawn at random but the same each time, or its first rows."""
 
 from __future__ import annotations
 
@@ -47,6 +47,41 @@ class TrainShare:
         """Return the records of a split."""
         records = self.whole.records(split)
         return [records[number] for number in self._chosen] if split == "train" else records
+
+    def read(self, record: Any) -> Reading:
+        """Return the graph of one record."""
+        return self.whole.read(record)
+
+    def read_all(self, records: Sequence[Any]) -> list[Reading]:
+        """Return the graphs of some records."""
+        return read_all(self.whole, records)
+
+
+@dataclass(frozen=True)
+class FirstRows:
+    """A source of which every split ends after some rows.
+
+    Fields:
+        whole: the source.
+        limit: the most rows of a split.
+    """
+
+    whole: Source
+    limit: int
+
+    @property
+    def card(self) -> DataCard:
+        """The card of the source, with what is left of its splits."""
+        card = self.whole.card
+        return replace(card, split_sizes={name: min(size, self.limit) for name, size in card.split_sizes.items()})
+
+    def fingerprint(self) -> str:
+        """Return a hash of the source and of the limit."""
+        return fingerprint([], self.whole.fingerprint(), "first rows", self.limit)
+
+    def records(self, split: str) -> Sequence[Any]:
+        """Return the first records of a split."""
+        return self.whole.records(split)[: self.limit]
 
     def read(self, record: Any) -> Reading:
         """Return the graph of one record."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from egt.parts import register
-from egt.tasks.task import Row, TaskPart, number
+from egt.tasks.task import Row, TaskPart, number, sum_known
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,8 +49,8 @@ class Binary(TaskPart):
         """See `TaskPart.loss_sum`."""
         from torch.nn import functional
 
-        known = ~target.isnan()
-        return functional.binary_cross_entropy_with_logits(prediction.float()[known], target[known], reduction="sum")
+        loss = partial(functional.binary_cross_entropy_with_logits, reduction="none")
+        return sum_known(loss, prediction.float(), target)
 
     def scores(self) -> RankingScores:
         """See `TaskPart.scores`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     from egt.batching.batch import GraphBatch
     from egt.nn.channels import Channels
-
-IGNORED = -100
 
 
 @register
@@ -37,34 +36,45 @@ class DistanceObjective(Objective):
         """See `Objective.encodings`."""
         return (ShortestPaths(self.max_hops),)
 
+    def prepared(self, batch: GraphBatch) -> GraphBatch:
+        """See `Objective.prepared`."""
+        return replace(batch, scored={**batch.scored, self.kind: scored_pairs(batch, self.max_hops)})
+
     def loss(self, head: Callable[[Tensor], Tensor], x: Channels, batch: GraphBatch) -> Tensor:
         """See `Objective.loss`."""
         return self.weight * distance_loss(head, x.e, batch, self.max_hops, x.context.layout.num_virtual)
 
 
+def scored_pairs(batch: GraphBatch, max_hops: int) -> Tensor:
+    """(R,) flat rows of the real ordered pairs within nu hops, self pairs included."""
+    near = batch.pair["distance"] <= max_hops
+    if batch.layout.real_pairs is not None:
+        near = near & batch.layout.real_pairs
+    return near.flatten().nonzero().squeeze(-1)
+
+
 def distance_targets(distance: Tensor, max_hops: int) -> Tensor:
-    """Return the class of each pair: at how many hop counts k in 1..nu the one node is reachable from the other.
+    """Return the class of pairs within nu hops: at how many hop counts k in 1..nu one node is reachable from the other.
 
     DISCREPANCY: the paper's D^(nu) would tell a node from its neighbors; in the TensorFlow code, as here, distances 0
     and 1 share class nu, distance t in 2..nu is class nu + 1 - t, and the rest is ignored, so class 0 has no target.
 
     Args:
-        distance: (pairs...) hops, larger than nu where farther or unreachable.
+        distance: (R,) hops, at most nu.
         max_hops: nu.
 
     Returns:
-        (pairs...) int64 in 1..nu, or -100 where ignored.
+        (R,) int64 in 1..nu.
     """
     import torch
 
-    hops = distance.to(torch.int64)
-    return torch.where(hops <= max_hops, max_hops + 1 - hops.clamp(min=1), IGNORED)
+    return max_hops + 1 - distance.to(torch.int64).clamp(min=1)
 
 
 def distance_loss(
     head: Callable[[Tensor], Tensor], e: Tensor, batch: GraphBatch, max_hops: int, num_virtual: int = 0
 ) -> Tensor:
-    """Cross-entropy summed over all real ordered pairs within nu hops, self pairs included, of all graphs of a batch.
+    """Cross-entropy summed over the `scored_pairs` of all graphs of a batch.
 
     The head reads only these pairs: in molecules they are a third of all.
 
@@ -80,14 +90,13 @@ def distance_loss(
     """
     from torch.nn import functional
 
-    classes = distance_targets(batch.pair["distance"], max_hops)
-    if batch.layout.real_pairs is not None:
-        classes = classes.masked_fill(~batch.layout.real_pairs, IGNORED)
-    classes = classes.flatten()
-    scored = (classes != IGNORED).nonzero().squeeze(-1)
+    scored = batch.scored.get("distance")
+    if scored is None:
+        scored = scored_pairs(batch, max_hops)
     rows = scored
     if num_virtual:
         _, _, pair_rows = batch.layout.with_virtual(num_virtual)
         rows = pair_rows[scored]
     logits = head(e.flatten(0, -2).index_select(0, rows))
-    return functional.cross_entropy(logits.float(), classes[scored], reduction="sum")
+    classes = distance_targets(batch.pair["distance"].flatten()[scored], max_hops)
+    return functional.cross_entropy(logits.float(), classes, reduction="sum")

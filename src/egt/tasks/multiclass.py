@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, model_validator
 
 from egt.parts import register
-from egt.tasks.task import Row, TaskPart, number
+from egt.tasks.task import Row, TaskPart, constant, number
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,11 +71,10 @@ class Multiclass(TaskPart):
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
         """See `TaskPart.loss_sum`."""
-        import torch
         from torch.nn import functional
 
         classes = target[:, 0].nan_to_num(nan=_MISSING).long()
-        weight = None if self.class_weights is None else torch.tensor(self.class_weights, device=prediction.device)
+        weight = None if self.class_weights is None else constant(self.class_weights, prediction.device)
         return functional.cross_entropy(prediction.float(), classes, weight, ignore_index=_MISSING, reduction="sum")
 
     def scores(self) -> ClassScores:

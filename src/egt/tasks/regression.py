@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.parts import register
-from egt.tasks.task import TargetScale, TaskPart
+from egt.tasks.task import TargetScale, TaskPart, sum_known
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,9 +44,12 @@ class Regression(TaskPart):
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
         """See `TaskPart.loss_sum`."""
-        error = (prediction.float() - target)[~target.isnan()]
-        each = error.abs() if self.loss == "mae" else error.square()
-        return each.sum()
+
+        def loss(y_hat: Tensor, y: Tensor) -> Tensor:
+            error = y_hat - y
+            return error.abs() if self.loss == "mae" else error.square()
+
+        return sum_known(loss, prediction.float(), target)
 
     def scores(self) -> ErrorScores:
         """See `TaskPart.scores`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -65,7 +66,8 @@ class TargetScale:
         """Return mean and std, (T,) each."""
         import torch
 
-        return torch.tensor(self.mean, device=device), torch.tensor(self.std, device=device)
+        device = torch.device(device)
+        return constant(self.mean, device), constant(self.std, device)
 
     def to_json(self) -> dict[str, list[float]]:
         """Return what `from_json` takes."""
@@ -105,6 +107,13 @@ class Objective(Part):
                 f"data.layout edge_list has no pairs except edges; drop task.auxiliary (the {self.kind} objective), "
                 "or use the packed layout"
             )
+
+    def prepared(self, batch: GraphBatch) -> GraphBatch:
+        """Return a batch with what the loss needs and values decide (`GraphBatch.scored`): made while it is at hand.
+
+        A batch without it is right too; a loss that finds such things on a device makes the host wait.
+        """
+        return batch
 
     def loss(self, head: Callable[[Tensor], Tensor], x: Channels, batch: GraphBatch) -> Tensor:
         """Return the sum over the graphs times the weight; whoever calls divides it by their number.
@@ -237,16 +246,23 @@ class Task:
         """Objectives beside the task."""
         return self.part.auxiliary
 
-    def loss(self, prediction: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Return the summed loss of a batch and its number of labels: parts of a batch add up before the division.
+    def prepared(self, batch: GraphBatch) -> GraphBatch:
+        """Return a batch with what its objectives make on the host (`Objective.prepared`)."""
+        for objective in self.auxiliary:
+            batch = objective.prepared(batch)
+        return batch
 
-        prediction: (rows, outputs).
-        """
+    def loss(self, prediction: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Return `loss_sum` and the number of labels: parts of a batch add up before the division."""
+        return self.loss_sum(prediction, batch), count_labels(batch, self.level)
+
+    def loss_sum(self, prediction: Tensor, batch: GraphBatch) -> Tensor:
+        """Return the loss summed over the labels of a batch. prediction: (rows, outputs)."""
         target = targets(batch, self.level)
         if self.scale is not None:
             mean, std = self.scale.tensors(target.device)
             target = (target - mean) / std
-        return self.part.loss_sum(prediction, target), count_labels(batch, self.level)
+        return self.part.loss_sum(prediction, target)
 
     def scores(self) -> Scores:
         """Return a fresh accumulator of the metrics of a split, fed with predictions as the model gives them."""
@@ -312,6 +328,42 @@ def targets(batch: GraphBatch, level: Level) -> Tensor:
 def count_labels(batch: GraphBatch, level: Level) -> Tensor:
     """() int64: the targets that are not missing."""
     return (~targets(batch, level).isnan()).sum()
+
+
+def sum_known(loss: Callable[[Tensor, Tensor], Tensor], prediction: Tensor, target: Tensor) -> Tensor:
+    """Sum a loss over the labels that are not missing.
+
+    A selection is as long as its values say, for which the host would wait; zeros in place of what is missing are not.
+    On a CPU nobody waits, and the order of a sum decides its last digits: there they are those of earlier versions.
+
+    Args:
+        loss: of each entry of a prediction and its label.
+        prediction: (rows, T).
+        target: (rows, T), NaN where missing.
+    """
+    import torch
+
+    known = ~target.isnan()
+    if target.device.type == "cpu":
+        return loss(prediction[known], target[known]).sum()
+    return torch.where(known, loss(prediction, target.nan_to_num()), 0.0).sum()
+
+
+def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
+    """Return numbers as a tensor, which travels to its device once; while a model is traced, a new one each time."""
+    import torch
+
+    return _tensor(values, device) if torch.compiler.is_compiling() else _kept(values, device)
+
+
+def _tensor(values: tuple[float, ...], device: torch.device) -> Tensor:
+    import torch
+
+    with torch.inference_mode(False):  # whoever asks first, training may use it too
+        return torch.tensor(values, device=device)
+
+
+_kept = cache(_tensor)
 
 
 def number(value: np.float32) -> float:

@@ -8,11 +8,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from egt.batching.batch import GraphBatch
+from egt.config.run import RunConfig
 from egt.errors import RunError, RunStopped
+from egt.execution.execution import execution
 from egt.execution.interruption import Interruption
+from egt.execution.memory import recompute_hint
+from egt.execution.processes import device_of
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
 from egt.tasks.task import count_labels
@@ -30,7 +34,7 @@ def loop(job: Job) -> None:
     """
     keep_freed_memory()
     with (
-        _told_lack_of_memory(job.config.data.num_workers),
+        _told_lack_of_memory(job.config),
         Interruption() as interruption,
         opened(job, interruption) as work,
     ):
@@ -59,22 +63,25 @@ def loop(job: Job) -> None:
 
 
 @contextmanager
-def _told_lack_of_memory(num_workers: int) -> Iterator[None]:
+def _told_lack_of_memory(config: RunConfig) -> Iterator[None]:
     """Tell a lack of memory, or of a process that loads graphs, as what to do about it."""
     try:
         yield
     except (MemoryError, RuntimeError, ConnectionError, FileNotFoundError, EOFError) as error:
         lost = isinstance(error, OSError | EOFError) or "DataLoader worker" in str(error)
-        if lost and num_workers:
+        if lost and config.data.num_workers:
             raise RunError(
                 "a process that loads graphs was ended by the system, mostly because memory ran out; the last "
                 "checkpoint is kept: continue with --resume and fewer of them (--set data.num_workers=0)"
             ) from error
-        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in str(error):
+        told = any(words in str(error) for words in ("allocate memory", "out of memory"))
+        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not told:
             raise
+        how = execution(config, device_of(accelerator=config.trainer.accelerator))
+        hint = recompute_hint(config, how.backend.name)
         raise RunError(
-            "out of memory; compute a batch in smaller parts (data.pair_budget), or lower data.batch_size "
-            "(`egt plan` tells what a run needs)"
+            f"out of memory; compute a batch in smaller parts (data.pair_budget), {hint and f'{hint}, '}"
+            "or lower data.batch_size (`egt plan` tells what a run needs)"
         ) from error
 
 
@@ -88,7 +95,7 @@ def train_step(work: Work, batches: Sequence[GraphBatch]) -> StepSums:
         work: the parts of the run.
         batches: the micro-batches of this process, possibly none.
     """
-    engine, state, processes = work.engine, work.state, work.engine.processes
+    state, scaler, processes = work.state, work.engine.scaler, work.engine.processes
     labels, graphs, stop = processes.total(
         sum(count_labels(batch, work.task.level).item() for batch in batches),
         sum(batch.num_graphs for batch in batches),
@@ -99,20 +106,10 @@ def train_step(work: Work, batches: Sequence[GraphBatch]) -> StepSums:
 
     state.optimizer.rate = state.schedule.rate(state.progress.step)
     state.optimizer.zero_grad()
-    sums = []
-    parts = work.padded(batches)
-    for k, part in enumerate(parts):
-        batch = part.to(engine.device, non_blocking=True)
-        batch = replace(batch, random_keys=graph_keys(work.config.seed, state.progress.step, batch.graph_ids))
-        with engine.accumulating(last=k == len(parts) - 1):
-            with engine.precision():
-                primary, auxiliary = work.losses(batch)
-            # The engine takes the mean over processes.
-            loss = (primary / max(labels, 1) + auxiliary / graphs) * processes.count
-            engine.scaler.scale(loss if k < len(batches) else loss * 0).backward()
-        sums.append(torch.stack([primary.detach(), auxiliary.detach()]))
-
-    own = torch.stack(sums)[: len(batches)].double().cpu()  # (micro-batches, 2)
+    sums = add_gradients(work, batches, labels, graphs)
+    norm = clip_gradients(work)
+    *numbers, norm_value = fetched(*sums, norm)
+    own = torch.tensor(numbers, dtype=torch.float64).view(-1, 2)[: len(batches)]  # (micro-batches, 2)
     bad = [
         number
         for batch, part_sums in zip(batches, own, strict=True)
@@ -122,20 +119,53 @@ def train_step(work: Work, batches: Sequence[GraphBatch]) -> StepSums:
     loss_sum, auxiliary_sum, any_bad = processes.total(*own.sum(0).tolist(), float(bool(bad)))
     if any_bad:
         work.diverged("the training loss", "training", bad)
-    clip_gradients(work, batches)
-    engine.scaler.step(state.optimizer)  # type: ignore[arg-type]
-    engine.scaler.update()
+    # In float16 single steps overflow as a matter of course: the scaler skips them.
+    if work.config.trainer.precision != "16" and not math.isfinite(norm_value):
+        work.diverged("the gradient", "training", [k for batch in batches for k in batch.graph_ids.tolist()])
+    scaler.step(state.optimizer)  # type: ignore[arg-type]
+    scaler.update()
     return StepSums(loss_sum, labels, auxiliary_sum, graphs)
 
 
-def clip_gradients(work: Work, batches: Sequence[GraphBatch]) -> None:
-    """Clip the gradient if asked, and stop the run when it is not finite."""
+def add_gradients(work: Work, batches: Sequence[GraphBatch], labels: float, graphs: float) -> list[Tensor]:
+    """Add up the gradients of micro-batches, and of spare ones that count nowhere.
+
+    Args:
+        work: the parts of the run.
+        batches: the micro-batches of this process, possibly none.
+        labels: of the whole batch, over all processes.
+        graphs: of the whole batch.
+
+    Returns:
+        For each of them two sums, () each: of the task's loss, and of the auxiliary ones.
+    """
+    engine, seed, step = work.engine, work.config.seed, work.state.progress.step
+    sums = []
+    parts = work.padded(batches)
+    for k, part in enumerate(parts):
+        keyed = replace(part, random_keys=graph_keys(seed, step, part.graph_ids))
+        batch = work.task.prepared(keyed).to(engine.device)
+        with engine.accumulating(last=k == len(parts) - 1):
+            with engine.precision():
+                primary, auxiliary = work.losses(batch)
+            # The engine takes the mean over processes.
+            loss = (primary / max(labels, 1) + auxiliary / graphs) * engine.processes.count
+            engine.scaler.scale(loss if k < len(batches) else loss * 0).backward()
+        sums += [primary.detach(), auxiliary.detach()]
+    return sums
+
+
+def clip_gradients(work: Work) -> Tensor:
+    """Clip the gradient if asked, and return the norm that it had, ()."""
     optimizer, settings = work.state.optimizer, work.config.trainer
     work.engine.scaler.unscale_(optimizer)  # type: ignore[arg-type]
-    norm = whole(nn.utils.clip_grad_norm_(optimizer.parameters.values(), settings.gradient_clip or math.inf))
-    # In float16 single steps overflow as a matter of course: the scaler skips them.
-    if settings.precision != "16" and not norm.isfinite():
-        work.diverged("the gradient", "training", [k for batch in batches for k in batch.graph_ids.tolist()])
+    return whole(nn.utils.clip_grad_norm_(optimizer.parameters.values(), settings.gradient_clip or math.inf))
+
+
+def fetched(*numbers: Tensor) -> list[float]:
+    """Return single numbers from the device. A step asks once: here the host waits for all that it has handed out."""
+    values: list[float] = torch.stack(numbers).cpu().tolist()
+    return values
 
 
 def validate(work: Work) -> dict[str, float]:

@@ -12,7 +12,7 @@ from egt.config.run import RunConfig
 from egt.encodings.store import Store
 from egt.errors import ConfigError
 from egt.execution.execution import Execution, execution
-from egt.execution.memory import available_memory, prediction_bytes
+from egt.execution.memory import available_memory, prediction_bytes, recompute_hint
 from egt.execution.processes import device_of, num_devices, share_of_batch
 from egt.inference.forward import evaluation_budget, graphs_at_once
 from egt.sources.source import DataCard
@@ -43,7 +43,7 @@ def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig
     footprint = measure_footprint(config, how, graph.listed_pairs.shape[1] / graph.num_nodes - 1)
     evaluated = execution(config, device, training=False)
     for name, store in stores.items():
-        _check_largest(config, footprint, evaluated, name, store, free)
+        _check_largest(config, footprint, how if name == "train" else evaluated, name, store, free)
     worst = np.sort(train.sizes)[::-1][: share_of_batch(config)]
     needed = footprint.fixed + footprint.largest_part(worst, config.data.pair_budget)[0]
     rates = [] if needed <= free else [float(np.max(footprint.graphs(train.sizes) / train.sizes**2))]
@@ -59,13 +59,15 @@ def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig
             f"{free / 1e9:.1f} GB are free; lower data.batch_size (trainer.accumulate keeps the step the same)"
         )
     budget = max(int((free - footprint.fixed) / max(rates)), int(worst[0]) ** 2)
+    hint = recompute_hint(config, how.backend.name)
     log.warning(
         "a batch of %d graphs may need %.1f GB, and %.1f GB are free: it is computed in parts of at most %s pairs "
-        "(data.pair_budget); the result is that of the whole batch",
+        "(data.pair_budget); the result is that of the whole batch%s",
         config.data.batch_size,
         needed / 1e9,
         free / 1e9,
         f"{budget:,}",
+        hint and f". Larger parts fit if you {hint}",
     )
     return config.model_copy(update={"data": config.data.model_copy(update={"pair_budget": budget})})
 
@@ -88,22 +90,22 @@ def check_model(config: RunConfig) -> None:
         )
 
 
-def _check_largest(
-    config: RunConfig, footprint: Footprint, evaluated: Execution, name: str, store: Store, free: int
-) -> None:
+def _check_largest(config: RunConfig, footprint: Footprint, how: Execution, name: str, store: Store, free: int) -> None:
     """Check that the largest graph of a split fits by itself into a training step or a pass without gradients."""
+    hint = ""
     number = int(np.argmax(store.sizes))
     nodes = int(store.sizes[number])
     if name == "train":
         needed, work = footprint.fixed + float(footprint.graphs(np.array([nodes]))[0]), "a training step on it"
+        hint = recompute_hint(config, how.backend.name)
     else:
-        needed, work = footprint.fixed + float(prediction_bytes(config, nodes, evaluated)), "evaluating it"
+        needed, work = footprint.fixed + float(prediction_bytes(config, nodes, how)), "evaluating it"
     if needed > free:
         raise ConfigError(
             f"graph {store[number].graph.id!r} of the {name} split has {nodes:,} nodes: {work} alone needs about "
-            f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; leave it out, lower model.edge_width "
-            f"({config.model.edge_width}) or model.num_layers ({config.model.num_layers}), or attend neighbors only: "
-            "--set model.scope=neighbors data.layout=edge_list"
+            f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; {hint and f'{hint}, '}leave it out, "
+            f"lower model.edge_width ({config.model.edge_width}) or model.num_layers ({config.model.num_layers}), "
+            "or attend neighbors only: --set model.scope=neighbors data.layout=edge_list"
         )
 
 

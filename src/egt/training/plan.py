@@ -53,6 +53,7 @@ class Plan:
         pairs_at_once: the most pairs that are computed at once; 0 where only edges are.
         layout: of the batches.
         backend: the name of the one that computes them.
+        device: where it computes. The time is measured on the CPU of this machine all the same.
         sizes_from: where the sizes of graphs are known from.
     """
 
@@ -68,6 +69,7 @@ class Plan:
     pairs_at_once: int
     layout: LayoutName
     backend: str
+    device: str
     sizes_from: str
 
 
@@ -96,6 +98,7 @@ def plan(config: RunConfig) -> Plan:
         pairs_at_once=pairs,
         layout=how.layout,
         backend=how.backend.name,
+        device=device.type,
         sizes_from=origin,
     )
 

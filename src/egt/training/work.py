@@ -71,10 +71,10 @@ class Losses(nn.Module):
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Return the two sums."""
         if not self.task.auxiliary:
-            primary, _ = self.task.loss(self.model(batch), batch)
+            primary = self.task.loss_sum(self.model(batch), batch)
             return primary, primary.new_zeros(())
         x = self.model.encode(batch)
-        primary, _ = self.task.loss(self.model.read(x), batch)
+        primary = self.task.loss_sum(self.model.read(x), batch)
         auxiliary = primary.new_zeros(())
         for objective in self.task.auxiliary:
             auxiliary = auxiliary + objective.loss(self.model.auxiliary[objective.kind], x, batch)
@@ -103,7 +103,7 @@ class Work:
         kept = checkpoints_of(job.folder).latest()
         if kept is not None:  # perhaps written while this run waited for the folder
             check_same_run(kept[0], job.facts, job.folder)
-        model = starting_model(job.config, engine, job.start, kept)
+        model = starting_model(job.config, engine, job.training, job.start, kept)
         self.state = State(job.config, model, engine, job.facts, job.folder, self.sampling.num_steps)
         if kept is not None:
             self.state.restore(kept)

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.encodings.encoding import Encoding, Preparation, Sample
+from egt.encodings.encoding import Encoding, Listed, Preparation, Sample
 from egt.errors import ConfigError, DataError
 from egt.graph import Graph
 from egt.sources.source import Reading, Source, read_all
@@ -55,8 +55,9 @@ def _settings(encoding: Encoding) -> dict[str, Any]:
             f"encoding {encoding.name!r}: {kind.__name__} must be a dataclass, whose fields are its settings"
         )
     fields = {field.name: getattr(encoding, field.name) for field in dataclasses.fields(kind)}
-    inner = {name: _settings(value) for name, value in fields.items() if dataclasses.is_dataclass(value)}
-    return {"kind": f"{kind.__module__}.{kind.__qualname__}", **fields, **inner}
+    if isinstance(encoding, Listed):
+        fields = {"encoding": _settings(encoding.encoding)}
+    return {"kind": f"{kind.__module__}.{kind.__qualname__}", **fields}
 
 
 def take_apart(sample: Sample) -> dict[str, Array]:

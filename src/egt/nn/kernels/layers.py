@@ -214,7 +214,7 @@ class FusedLayer(EGTLayer):
             return self._update(h, out, context)
         layout, keys = context.layout, context.keys if self.training else None
         h_virtual, out_virtual = (layout.virtual_nodes(x).flatten(0, 1) for x in (h, out))  # (B q, d_h)
-        virtual = AttentionContext(Packed([layout.num_virtual] * layout.num_graphs, device=h.device), None, keys)
+        virtual = AttentionContext(Packed([layout.num_virtual] * layout.num_graphs), None, keys)
         updated = self._update(h_virtual, out_virtual, virtual)
         return layout.with_virtual_rows(h, updated.unflatten(0, (layout.num_graphs, layout.num_virtual)))
 

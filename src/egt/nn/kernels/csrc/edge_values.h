@@ -39,21 +39,46 @@ EGT_INLINE void add_gathered_block(Lanes (&product)[Vectors], const float *d_gat
     for (int v = 0; v < Vectors; ++v) product[v] += more[v] + d_gathered[plan.value_width];
 }
 
-// The gradient of the normalized edges: for each channel the sum over the heads that read it of A~_ij d_gathered_i.
+// The gradient of `Channels` channels of the edges to `Vectors` times eight keys: sum over heads of A~ d_gathered.
+template <int Channels, int Vectors>
+EGT_INLINE void edge_gradient_block(float *to, const float *attention, const float *d_gathered, int d_stride,
+                                    int num_heads, int stride) {
+    Lanes sum[Channels][Vectors] = {};
+    for (int head = 0; head < num_heads; ++head) {
+        Lanes a[Vectors];
+#pragma GCC unroll 4
+        for (int v = 0; v < Vectors; ++v) a[v] = load(attention + head * stride + v * kLanes);
+#pragma GCC unroll 2
+        for (int c = 0; c < Channels; ++c) {
+            const Lanes d = splat(d_gathered[head * d_stride + c]);
+#pragma GCC unroll 4
+            for (int v = 0; v < Vectors; ++v) sum[c][v] += a[v] * d;
+        }
+    }
+#pragma GCC unroll 2
+    for (int c = 0; c < Channels; ++c)
+#pragma GCC unroll 4
+        for (int v = 0; v < Vectors; ++v) store(to + c * stride + v * kLanes, sum[c][v]);
+}
+
+// The gradient of the normalized edges (in d_read), from the attention of all heads. Heads with channels of their own are
+// taken one after the other, others all at once.
 inline void gather_edges_backward(Workspace &work, const Tile &tile, const float *d_out) {
     const Plan &plan = work.plan;
-    const int n = tile.num_nodes, stride = plan.tile_stride, step = plan.value_step;
+    const int n = tile.num_nodes, stride = plan.tile_stride;
+    const int at_once = plan.value_step > 0 ? 1 : plan.num_heads;
     for (int row = 0; row < tile.num_rows; ++row) {
         const float *d_row = d_out + (tile.first_node + tile.first_row + row) * plan.out_width;
-        for (int c = 0; c < plan.edge_width; ++c) {
-            const int first = step > 0 ? c / step : 0, last = step > 0 ? first + 1 : plan.num_heads;
-            for (int j = 0; j < n; j += kLanes) {
-                Lanes sum = {};
-                for (int head = first; head < last; ++head)
-                    sum += load(work.attention + head * stride + row * n + j) *
-                           d_row[plan.gathered_at(head) + c - head * step];
-                store(work.d_read + c * stride + row * n + j, sum);
-            }
+        for (int head = 0; head < plan.num_heads; head += at_once) {
+            const float *attention = work.attention + head * stride + row * n, *d_head = d_row + plan.gathered_at(head);
+            float *to = work.d_read + head * plan.value_step * stride + row * n;
+            for (int c = 0; c < plan.value_width; c += 2)
+                with_constant<2>(std::min(2, plan.value_width - c), [&](auto Channels) EGT_LAMBDA_INLINE {
+                    for_each_block(n, [&](int j, auto Vectors) EGT_LAMBDA_INLINE {
+                        edge_gradient_block<Channels, Vectors>(to + c * stride + j, attention + j, d_head + c,
+                                                               plan.value_width + 1, at_once, stride);
+                    });
+                });
         }
     }
     clear_beyond(work.d_read, plan.edge_width, plan, tile);

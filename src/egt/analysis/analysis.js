@@ -1,0 +1,151 @@
+"use strict";
+const content = JSON.parse(document.getElementById("content").textContent);
+const SVG = "http://www.w3.org/2000/svg";
+
+function make(parent, name, attributes = {}, text = "") {
+  const svg = parent.namespaceURI === SVG || name === "svg";
+  const element = svg ? document.createElementNS(SVG, name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text) element.textContent = text;
+  return parent.appendChild(element);
+}
+
+function color(share) {
+  const stops = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
+  const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
+  const low = Math.min(Math.floor(place), stops.length - 2);
+  const mix = stops[low].map((value, k) => Math.round(value + (stops[low + 1][k] - value) * (place - low)));
+  return `rgb(${mix.join(",")})`;
+}
+
+function choose(parent, label, options) {
+  const holder = make(parent, "label", {}, label + " ");
+  const select = make(holder, "select");
+  options.forEach((option, k) => make(select, "option", { value: k }, option));
+  return select;
+}
+
+function slide(parent, label, last) {
+  const holder = make(parent, "label", {}, label + " ");
+  return make(holder, "input", { type: "range", min: 0, max: last, value: last, "aria-label": label });
+}
+
+/* Lines over places on the x axis, one per name; the first `joined` places are joined by lines. */
+function chart(parent, lines, names, joined, title, width = 620) {
+  const height = 270, left = 46, bottom = 40, top = 12, right = 36;
+  const svg = make(parent, "svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": title });
+  const high = Math.max(1e-9, ...lines.flatMap(line => line.values));
+  const x = k => left + (width - left - right) * (names.length < 2 ? 0.5 : k / (names.length - 1));
+  const y = value => top + (height - top - bottom) * (1 - value / high);
+  for (let step = 0; step <= 4; step++) {
+    const value = high * step / 4;
+    make(svg, "line", { x1: left, x2: width - right, y1: y(value), y2: y(value), class: "grid" });
+    make(svg, "text", { x: left - 5, y: y(value) + 4, "text-anchor": "end" }, value.toPrecision(2));
+  }
+  const every = Math.ceil(names.length / 18);
+  names.forEach((name, k) => {
+    if (k % every === 0 || k >= joined) make(svg, "text", { x: x(k), y: height - bottom + 16, "text-anchor": "middle" }, name);
+  });
+  make(svg, "text", { x: width / 2, y: height - 5, "text-anchor": "middle" }, title);
+  return lines.map(line => {
+    const group = make(svg, "g", {});
+    const points = line.values.slice(0, joined).map((value, k) => `${x(k).toFixed(1)},${y(value).toFixed(1)}`);
+    const dashed = line.dashed ? " dashed" : "";
+    make(group, "polyline", { points: points.join(" "), fill: "none", stroke: line.color, "stroke-width": 2, class: dashed });
+    line.values.forEach((value, k) => {
+      const dot = make(group, "circle", { cx: x(k), cy: y(value), r: k < joined ? 2.2 : 3.5, fill: line.color });
+      make(dot, "title", {}, `${line.name}, ${names[k]}: ${value}`);
+    });
+    return group;
+  });
+}
+
+function drawHops() {
+  const parent = document.getElementById("hops"), { names, numbers, even } = content.hops;
+  const controls = make(parent, "div", { class: "controls" }), place = make(parent, "div");
+  const kind = choose(controls, "weights", ["softmax x gates", "softmax alone"]);
+  const layer = choose(controls, "layer", ["all", ...content.layers.map(number => `layer ${number}`)]);
+  const draw = () => {
+    place.replaceChildren();
+    const rows = kind.value === "0" ? content.hops.product : content.hops.softmax;
+    const lines = rows.map((values, k) => ({ name: `layer ${content.layers[k]}`, values, color: color(0.92 * k / Math.max(1, rows.length - 1)) }));
+    lines.push({ name: "even", values: even, color: "#889", dashed: true });
+    const groups = chart(place, lines, names, numbers, "hops");
+    groups.forEach((group, k) => { if (layer.value !== "0" && k !== layer.value - 1 && k < rows.length) group.classList.add("faded"); });
+  };
+  kind.onchange = layer.onchange = draw;
+  draw();
+}
+
+function drawHeads() {
+  const row = make(document.getElementById("heads"), "div", { class: "row" });
+  for (const [title, matrix] of Object.entries(content.heads)) {
+    const figure = make(row, "figure"), table = make(figure, "table", { class: "heat" });
+    const all = matrix.flat(), low = Math.min(...all), high = Math.max(...all);
+    matrix.forEach((values, k) => {
+      const line = make(table, "tr");
+      make(line, "th", {}, `${content.layers[k]}`);
+      values.forEach((value, head) => {
+        const shade = color(high > low ? (value - low) / (high - low) : 0.5);
+        make(line, "td", { style: `background:${shade}`, title: `layer ${content.layers[k]}, head ${head + 1}: ${value}` });
+      });
+    });
+    make(figure, "figcaption", {}, `${title}: layers by heads, from ${low.toPrecision(3)} to ${high.toPrecision(3)}`);
+  }
+}
+
+function drawEdges() {
+  const row = make(document.getElementById("edges"), "div", { class: "row" });
+  const names = content.edges.change[0].map((_, k) => `${k + 1}`), kinds = ["node with itself", "edges", "other pairs"];
+  for (const [key, title] of [["change", "change in layer"], ["likeness", "likeness to the input after layer"]]) {
+    const lines = content.edges[key].map((values, k) => ({ name: kinds[k], values: values.map(v => Math.max(v, 0)), color: ["#3266ad", "#d1662f", "#4d9a4d"][k] }));
+    const figure = make(row, "figure");
+    chart(figure, lines, names, names.length, title, 420);
+    const caption = make(figure, "figcaption");
+    lines.forEach(line => make(caption, "span", { style: `color:${line.color}` }, `${line.name}  `));
+  }
+}
+
+function drawGraph() {
+  const parent = document.getElementById("graph"), controls = make(parent, "div", { class: "controls" });
+  const which = choose(controls, "graph", content.graphs.map(graph => graph.name));
+  const kind = choose(controls, "matrix", ["softmax x gates", "softmax", "gates"]);
+  const layer = slide(controls, "layer", content.layers.length - 1), head = slide(controls, "head", content.graphs[0].heads);
+  const told = make(parent, "p", { class: "told" }), canvas = make(parent, "canvas", { tabindex: 0 });
+  const shown = () => {
+    const graph = content.graphs[which.value], pack = graph[["product", "softmax", "gates"][kind.value]];
+    const n = graph.size, at = (+layer.value * (graph.heads + 1) + +head.value) * n * n;
+    pack.decoded ||= Uint8Array.from(atob(pack.bytes), letter => letter.charCodeAt(0));
+    const low = pack.low[layer.value][head.value], high = pack.high[layer.value][head.value];
+    return { graph, n, steps: pack.decoded.subarray(at, at + n * n), value: step => low + (high - low) * step / 255 };
+  };
+  const name = (graph, k) => k < graph.virtual ? `virtual node ${k + 1}` : `node ${k - graph.virtual}`;
+  const draw = () => {
+    const { graph, n, steps } = shown();
+    canvas.width = canvas.height = n;
+    const image = canvas.getContext("2d").createImageData(n, n);
+    steps.forEach((step, k) => {
+      const [red, green, blue] = color(step / 255).match(/\d+/g);
+      image.data.set([red, green, blue, 255], 4 * k);
+    });
+    canvas.getContext("2d").putImageData(image, 0, 0);
+    const mean = +head.value === graph.heads ? "mean of all heads" : `head ${+head.value + 1}`;
+    const cut = graph.size < graph.nodes + graph.virtual ? `, the first ${graph.size} of ${graph.nodes + graph.virtual} nodes` : "";
+    told.textContent = `layer ${content.layers[layer.value]}, ${mean}${cut}`;
+    canvas.setAttribute("aria-label", told.textContent);
+  };
+  canvas.onmousemove = event => {
+    const box = canvas.getBoundingClientRect(), { graph, n, steps, value } = shown();
+    const i = Math.min(n - 1, Math.floor(n * (event.clientY - box.top) / box.height));
+    const j = Math.min(n - 1, Math.floor(n * (event.clientX - box.left) / box.width));
+    told.textContent = `${name(graph, i)} looks at ${name(graph, j)}: ${value(steps[i * n + j]).toPrecision(3)}`;
+  };
+  canvas.onmouseleave = draw;
+  which.onchange = kind.onchange = layer.oninput = head.oninput = draw;
+  draw();
+}
+
+drawHops();
+drawHeads();
+drawEdges();
+drawGraph();

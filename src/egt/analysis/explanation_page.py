@@ -1,0 +1,122 @@
+"""An explanation as files: a page with drawings and tables, and the numbers."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from egt.analysis.drawing import drawing
+from egt.analysis.explanation import Explanation
+from egt.analysis.numbers import new_folder, write_columns
+from egt.reporting.page import page, table, write_page
+
+TITLES = {
+    "gradients": "Integrated gradients: orange raises the prediction, blue lowers it.",
+    "rollout": "Attention rollout: the more orange, the more of what is read at the end came from there.",
+}
+SCORE_COLUMNS = ("method", "masked", "moves by", "at random", "farther by", "untrained", "believe it?")
+_SHOWN = 12
+_TEXT = (
+    "<p>The parts that a method calls most important (of signed values: those that push most in one direction) are "
+    "masked, their embeddings set to zero, and as many random ones, many times. A faithful ranking moves the "
+    "prediction farther than nine of ten random draws, and twice as far as such masks move models that were never "
+    "trained. It says what the model rests on, not what is true.</p>"
+)
+_STYLE = (
+    "<style>svg { background: #fff; border-radius: 6px; } .verdict { font-weight: 600; font-size: 1.1rem; }</style>"
+)
+
+
+def write_explanation(explanation: Explanation, folder: Path, command: str) -> list[Path]:
+    """Write explanation.html, a drawing for each method, and nodes, edges and pairs as CSV and Parquet.
+
+    Returns:
+        The files, the page first.
+    """
+    new_folder(folder)
+    drawings = {method: drawing(explanation, method) for method in explanation.importance}
+    content = explanation_page(explanation, drawings, command)
+    write_page(folder / "explanation.html", content)
+    written = [folder / "explanation.html"]
+    for method, text in drawings.items():
+        if text.startswith("<svg"):
+            write_page(folder / f"{method}.svg", text)
+            written.append(folder / f"{method}.svg")
+    columns = {"nodes": explanation.node_columns(), "edges": explanation.edge_columns()}
+    columns["pairs"] = explanation.pair_columns()
+    return [*written, *(file for name, part in columns.items() for file in write_columns(folder, name, part))]
+
+
+def explanation_page(explanation: Explanation, drawings: dict[str, str], command: str) -> str:
+    """Return the page."""
+    name = explanation.subject.smiles or explanation.subject.graph.id or "graph"
+    figures = "".join(
+        f"<figure>{text}<figcaption>{escape(TITLES[method])}</figcaption></figure>" for method, text in drawings.items()
+    )
+    score = table(SCORE_COLUMNS, score_rows(explanation))
+    verdict = f'<p class="verdict">{escape(explanation.verdict)}</p>'
+    sections = [
+        ("Can this be believed?", f'{_STYLE}{verdict}<div class="wide">{score}</div>{_doubts(explanation)}{_TEXT}'),
+        ("What matters", f'<div class="row">{figures}</div>'),
+        ("The most important parts", _tables(explanation)),
+        ("Made with", f"<pre>{escape(command)}</pre>"),
+    ]
+    lead = f"{explanation.target}: {explanation.value:.5g} (without any input: {explanation.without:.5g})"
+    return page(f"Why: {name}", lead, sections)
+
+
+def score_rows(explanation: Explanation) -> list[tuple[str, ...]]:
+    """Return the scores as texts: a row for each method and kind of part."""
+    rows: list[tuple[str, ...]] = []
+    for method, scores in explanation.scores.items():
+        for score in scores:
+            low, high = score.interval
+            rows.append(
+                (
+                    method,
+                    f"{score.size} of {score.of} {score.parts}",
+                    f"{score.top:.3g}",
+                    f"{score.random.mean():.3g}",
+                    f"{score.score:.3g} ({low:.3g} to {high:.3g})",
+                    f"up to {score.untrained:.3g}",
+                    "no" if any(parts == score.parts for parts, _ in explanation.doubts(method)) else "yes",
+                )
+            )
+    return rows
+
+
+def top_rows(explanation: Explanation, method: str, count: int = _SHOWN) -> list[tuple[str, ...]]:
+    """Return the nodes and edges that a method calls most important, as texts, with their sign."""
+    names, (i, j) = explanation.subject.names, explanation.edges.tolist()
+    parts = [(names[k], value) for k, value in enumerate(explanation.importance[method].nodes.tolist())]
+    parts += [(f"{names[a]} - {names[b]}", v) for a, b, v in zip(i, j, explanation.of_edges[method], strict=True)]
+    kinds = ["node"] * len(names) + ["edge"] * len(i)
+    order = np.argsort([-abs(value) for _, value in parts], kind="stable")[:count]
+    return [(kinds[k], parts[k][0], f"{parts[k][1]:+.4g}") for k in order.tolist()]
+
+
+def doubt_lines(explanation: Explanation) -> list[str]:
+    """Return every reason not to believe, with its method and parts."""
+    return [
+        f"{method}, {parts}: {reason}" for method in explanation.scores for parts, reason in explanation.doubts(method)
+    ]
+
+
+def _doubts(explanation: Explanation) -> str:
+    items = "".join(f"<li>{escape(line)}.</li>" for line in doubt_lines(explanation))
+    return f"<ul>{items}</ul>" if items else ""
+
+
+def _tables(explanation: Explanation) -> str:
+    tables = [
+        f"<figure>{table(('part', 'name', method), top_rows(explanation, method))}</figure>"
+        for method in explanation.importance
+    ]
+    note = (
+        "Integrated gradients of all nodes and pairs add up to the prediction minus that for no input, within "
+        f"{100 * abs(explanation.importance['gradients'].gap):.1f}% of their size. "
+        "Files beside this page have all nodes, edges and pairs."
+    )
+    return f'<div class="row">{"".join(tables)}</div><p>{escape(note)}</p>'

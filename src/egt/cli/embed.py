@@ -1,0 +1,55 @@
+"""`egt embed`: embeddings of graphs, nodes or pairs of any layer, and the nearest training graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from egt.cli.output import Bars, print_json, say, with_smiles
+from egt.cli.predict import check_writable, grouped
+from egt.errors import DataError
+
+
+def embed(
+    artifact: str,
+    *inputs: str,
+    out: Annotated[Path, Parameter(name=["--out", "-o"])],
+    split: str | None = None,
+    level: Literal["graph", "node", "pair"] = "graph",
+    layer: int | None = None,
+    neighbors: int = 0,
+    smiles: str | None = None,
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Write embeddings for files or SMILES: rows in the order of the input, bad rows in place with the reason.
+
+    Args:
+        artifact: The folder that `egt train` wrote.
+        inputs: Files or folders in the format of the training data, or SMILES.
+        out: The file to write: .parquet (names, places, embeddings, errors) or .npy (the embeddings alone).
+        split: Embed this split of the data that the model was trained on, instead of inputs.
+        level: What gets an embedding: each graph, each node, or each pair of nodes.
+        layer: After how many layers, 0 for what enters the first one; by default after the last one.
+        neighbors: Find so many of the nearest training graphs of each graph (by Euclidean distance).
+        smiles: Column of the inputs that holds the SMILES, where its name does not tell.
+        settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
+        json: Print one JSON object as the last line.
+    """
+    from egt.inference.embedding_file import embed_to_file
+    from egt.inference.loading import load_single
+
+    if bool(inputs) == (split is not None):
+        raise DataError("give either inputs (files or SMILES) or --split")
+    check_writable(out)
+    model = load_single(artifact, set=with_smiles(settings, smiles))
+    with Bars(shown=not json) as bars:
+        written = embed_to_file(
+            model, grouped(inputs), out, split=split, level=level, layer=layer, neighbors=neighbors, watch=bars
+        )
+    if json:
+        print_json({"rows": written.rows, "errors": written.errors, "warnings": written.warnings, "output": str(out)})
+    else:
+        say(f"{written.rows} rows, {written.errors} with an error, {written.warnings} with a warning: {out}")

@@ -1,0 +1,68 @@
+"""`egt explain`: why a model says what it says about one molecule or graph."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from egt.cli.output import print_json, print_table, say
+
+
+def explain(
+    artifact: str,
+    data: str,
+    *,
+    row: int = 0,
+    of: int = 0,
+    target: str | None = None,
+    draws: int = 100,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("explanation"),
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Explain one prediction: which atoms and bonds (nodes and edges) it rests on, and whether to believe that.
+
+    Args:
+        artifact: The folder that `egt train` wrote.
+        data: A SMILES, a file or folder like the training data, or a split of it (train, val, test).
+        row: The row of the data, from 0.
+        of: The node, edge or query pair whose prediction is explained, from 0; not for models of whole graphs.
+        target: The target or class to explain; by default the first target, or the class that is predicted.
+        draws: How often random parts are masked for the score of faithfulness.
+        output: The folder to write to.
+        settings: Settings to change, as path=value: overrides.smiles, overrides.id.
+        json: Print one JSON object as the last line.
+    """
+    from egt.analysis.explanation import explain as why
+    from egt.analysis.explanation_page import SCORE_COLUMNS, doubt_lines, score_rows, top_rows, write_explanation
+    from egt.files import exists
+    from egt.inference.loading import load_single
+    from egt.sources.source import SPLITS
+
+    model = load_single(artifact, set=settings)
+    given = data if data in SPLITS or exists(data) else [data]
+    found = why(model, given, row=row, of=of, target=target, draws=draws)
+    command = shlex.join(["egt", "explain", artifact, data, "--row", str(row), "--of", str(of), "--draws", str(draws)])
+    files = write_explanation(found, output, command)
+    if json:
+        scores = {
+            method: {
+                part.parts: {"score": part.score, "interval": part.interval, "doubts": part.doubts} for part in both
+            }
+            for method, both in found.scores.items()
+        }
+        content = {"target": found.target, "value": found.value, "believed": found.believed, "verdict": found.verdict}
+        print_json({**content, "scores": scores, "output": str(output)})
+        return
+    for method in found.importance:
+        print_table(
+            f"{found.target} {found.value:.4g}, {method}", ("part", "name", "importance"), top_rows(found, method)
+        )
+    print_table("faithfulness", SCORE_COLUMNS, score_rows(found))
+    for doubt in doubt_lines(found):
+        say(f"- {doubt}")
+    say(found.verdict)
+    say(f"wrote {files[0]} and {len(files) - 1} more files")

@@ -1,0 +1,56 @@
+"""`egt export`: a trained model for programs without egt, or as a repository of a model hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from egt.cli.output import print_json, print_table, say
+from egt.errors import ConfigError
+
+
+def export(
+    artifact: str,
+    *,
+    out: Annotated[Path, Parameter(name=["--out", "-o"])],
+    forms: Annotated[tuple[Literal["onnx", "torch"], ...], Parameter(consume_multiple=True, negative="")] = (
+        "onnx",
+        "torch",
+    ),
+    hub: Annotated[bool, Parameter(negative="")] = False,
+    license: str = "",
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Write a model as ONNX and `torch.export`, compared with the model; or, with --hub, for a model hub.
+
+    Args:
+        artifact: The folder that `egt train` wrote.
+        out: The folder to write: model.onnx, model.pt2 and schema.json, which says what they read.
+        forms: Which of them to write: onnx, torch.
+        hub: Write a repository for a model hub instead: the artifact and its model card (README.md).
+        license: With --hub: the license of the model, as the hub spells it, e.g. mit.
+        json: Print one JSON object as the last line.
+    """
+    from egt.artifact.artifact import find_artifact, load_artifact
+
+    if license and not hub:
+        raise ConfigError("--license is for the model card of --hub")
+    model = load_artifact(find_artifact(artifact))
+    if hub:
+        from egt.export.hub import write_repository
+
+        write_repository(model, out, license)
+        print_json({"output": str(out)}) if json else say(f"artifact and model card: {out}")
+        return
+    from egt.export.export import FILES
+    from egt.export.export import export as write
+
+    found = write(model, out, forms)
+    if json:
+        print_json({"output": str(out), "deviations": {FILES[form]: far for form, far in found.deviations.items()}})
+        return
+    rows = [(FILES[form], f"{far:.2g}") for form, far in found.deviations.items()]
+    print_table(f"Exported to {out}", ("file", "farthest answer from the model's"), rows, to_error=True)
+    say(f"what it reads and answers: {out / 'schema.json'}")

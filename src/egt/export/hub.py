@@ -1,0 +1,141 @@
+"""An artifact as a repository of a model hub: its three files and a model card, `README.md` with a YAML head."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from egt.artifact.artifact import Artifact, save_artifact, versions
+from egt.config.run import RunConfig
+
+README = "README.md"
+_USE = """```python
+import egt
+
+model = egt.load("hf://OWNER/{name}@COMMIT")
+model.predict(...)  # {reads}
+```
+
+The files are weights (safetensors), configuration (YAML) and card (JSON) with checksums; nothing is unpickled.
+"""
+_LEVELS = {"graph": "whole graphs", "node": "nodes", "edge": "edges", "link": "links"}
+
+
+def write_repository(artifact: Artifact, folder: Path, license: str = "") -> None:
+    """Write an artifact and its model card; paths of this machine stay here.
+
+    Args:
+        artifact: the model.
+        folder: new, or one that holds an artifact.
+        license: of the model, as the hub spells it ("mit"); left out of the card if it is not said.
+    """
+    public = replace(artifact, config=_without_paths(artifact.config))
+    save_artifact(public, folder)
+    (folder / README).write_text(model_card(public, license), encoding="utf-8")
+
+
+def model_card(artifact: Artifact, license: str = "") -> str:
+    """Return the text of the model card."""
+    config, task = artifact.config, artifact.config.task
+    targets, level = ", ".join(task.names), _LEVELS[config.model.level]
+    return "\n".join(
+        [
+            f"---\n{yaml.safe_dump(_head(artifact, license), sort_keys=False, allow_unicode=True)}---\n",
+            f"# {config.name}\n",
+            f"An Edge-augmented Graph Transformer that predicts {targets} ({task.kind}) of {level}.\n",
+            "## Use\n",
+            _USE.format(name=config.name, reads=_reads(config)),
+            "## Metrics\n",
+            _table(("split", "metric", "value"), _metrics(artifact)),
+            "## Data\n",
+            _table(("fact", "value"), _facts(artifact)),
+            "## Model\n",
+            _table(("setting", "value"), _model(artifact)),
+            "Answers far from the training data are extrapolations; the metrics above say nothing about them.\n",
+        ]
+    )
+
+
+def _head(artifact: Artifact, license: str) -> dict[str, Any]:
+    """Return the YAML head, in the words that the hub searches by."""
+    config = artifact.config
+    results = [
+        {"type": metric, "name": f"{metric} ({split})", "value": float(value)}
+        for split, metric, value in _numbers(artifact)
+    ]
+    about = {"task": {"type": "graph-ml"}, "dataset": {"name": _title(artifact), "type": "custom"}, "metrics": results}
+    return {
+        **({"license": license} if license else {}),
+        "library_name": "egt-graph",
+        "pipeline_tag": "graph-ml",
+        "tags": ["egt", "graph-transformer", "graph-machine-learning", config.task.kind],
+        **({"model-index": [{"name": config.name, "results": [about]}]} if results else {}),
+    }
+
+
+def _numbers(artifact: Artifact) -> list[tuple[str, str, float]]:
+    return [
+        (split, metric, value)
+        for split, found in artifact.metrics.items()
+        for metric, value in found.items()
+        if not metric.startswith("num_") and math.isfinite(value)
+    ]
+
+
+def _metrics(artifact: Artifact) -> dict[tuple[str, ...], str]:
+    return {(split, metric): f"{value:.4g}" for split, metric, value in _numbers(artifact)}
+
+
+def _title(artifact: Artifact) -> str:
+    return str(artifact.data.get("card", {}).get("title", "unknown"))
+
+
+def _facts(artifact: Artifact) -> dict[tuple[str, ...], str]:
+    card: Mapping[str, Any] = artifact.data.get("card", {})
+    sizes = ", ".join(f"{split} {size}" for split, size in card.get("split_sizes", {}).items())
+    facts = {
+        "data": _title(artifact),
+        "graphs": sizes,
+        "license": card.get("license"),
+        "citation": card.get("citation"),
+    }
+    return {(name,): str(value) for name, value in facts.items() if value}
+
+
+def _model(artifact: Artifact) -> dict[tuple[str, ...], str]:
+    model = artifact.config.model
+    facts = {
+        "parameters": f"{artifact.model.num_parameters():,}",
+        "layers, node width, edge width, heads": (
+            f"{model.num_layers}, {model.node_width}, {model.edge_width}, {model.num_heads}"
+        ),
+        "inputs": ", ".join(each.kind for each in (*model.node_inputs, *model.pair_inputs)),
+        "readout": model.readout.kind,
+        "seed": str(artifact.config.seed),
+        "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
+    }
+    return {(name,): value for name, value in facts.items()}
+
+
+def _table(head: tuple[str, ...], rows: Mapping[tuple[str, ...], str]) -> str:
+    lines = [head, ("---",) * len(head), *((*key, value) for key, value in rows.items())]
+    return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
+
+
+def _reads(config: RunConfig) -> str:
+    schema = config.data.custom
+    return "SMILES, a frame or a file" if schema is not None and schema.format == "molecules" else "graphs or a file"
+
+
+def _without_paths(config: RunConfig) -> RunConfig:
+    """Return the configuration with files by their names alone."""
+    data = config.data.model_copy(update={"source": Path(config.data.source).name})
+    start = config.start
+    if start is not None:
+        start = start.model_copy(update={"artifact": Path(start.artifact).name})
+    return config.model_copy(update={"data": data, "start": start})

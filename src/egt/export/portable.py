@@ -1,0 +1,171 @@
+"""A trained model as a function of plain tensors: padded batches of any number of graphs and nodes, plain PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from egt.assemble import feature_schema, preparation
+from egt.batching.batch import GraphBatch, collate
+from egt.batching.padded import Padded
+from egt.config.run import RunConfig
+from egt.encodings.encoding import Array, Preparation, Sample
+from egt.export.probes import probe
+from egt.graph import UNKNOWN
+from egt.model import EGT
+from egt.tasks.task import Task
+
+GRAPHS, NODES, EDGES, QUERIES = "graphs", "nodes", "edges", "queries"
+"""The sizes that may be anything."""
+_CATEGORIES = "the category of each feature as a number, -1 where it is unknown or there is no node"
+
+
+@dataclass(frozen=True)
+class TensorInput:
+    """One tensor that the model reads.
+
+    Fields:
+        name: what it is called.
+        dtype: "bool", "int64" or "float32".
+        shape: numbers, and names of sizes that may be anything.
+        meaning: what it holds, for whoever has to make it.
+        encodes: what it is an encoding of; None for what a graph itself holds.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[str | int, ...]
+    meaning: str
+    encodes: Literal["node", "pair"] | None = None
+
+
+class Portable(nn.Module):
+    """Tensors in, answers in the unit of the data out.
+
+    Args:
+        model: on the plain backend.
+        task: that decodes what the model gives.
+        inputs: the tensors, in the order of the arguments of `forward`.
+    """
+
+    def __init__(self, model: EGT, task: Task, inputs: Sequence[TensorInput]) -> None:
+        super().__init__()
+        self.model, self.task, self.inputs = model, task, inputs
+
+    def forward(self, *tensors: Tensor) -> Tensor:
+        """Return (B, outputs) of graphs, (B, N, outputs) of nodes with padding, or (R, outputs) of query pairs."""
+        return self.task.decode(self.model(self._batch(tensors)))
+
+    def _batch(self, tensors: Sequence[Tensor]) -> GraphBatch:
+        """Return the batch, with one more row of padding that holds an edge: onnxruntime fails on lists without any."""
+        given = {each.name: _lengthened(tensor, each) for each, tensor in zip(self.inputs, tensors, strict=True)}
+        encoded = {each.name: each.encodes for each in self.inputs}
+        num_graphs, width = given["mask"].shape
+        spare = torch.tensor([[0], [1], [1]]) * (width - 1)
+        edges = torch.cat([given["edges"], spare], dim=1)
+        no_nodes, no_edges = edges.new_zeros((num_graphs, width, 0)), edges.new_zeros((edges.shape[1], 0))
+        return GraphBatch(
+            layout=_WithPadding(given["mask"].sum(1), width),
+            graph_ids=torch.arange(num_graphs),
+            node_categories=given.get("node_categories", no_nodes),
+            node_values=given.get("node_values", no_nodes.float()),
+            edge_categories=given.get("edge_categories", no_edges),
+            edge_values=given.get("edge_values", no_edges.float()),
+            edge_pairs=_rows(edges, width),
+            queries=_rows(given.get("queries", edges), width),
+            node={name: tensor for name, tensor in given.items() if encoded[name] == "node"},
+            pair={name: tensor for name, tensor in given.items() if encoded[name] == "pair"},
+        )
+
+
+def _lengthened(tensor: Tensor, about: TensorInput) -> Tensor:
+    """Add a row of padding for nodes, and a row for the edge there; places of edges and queries stay unchanged."""
+    if about.name in ("edges", "queries"):
+        return tensor
+    more = [0 if isinstance(size, int) or size == GRAPHS else 1 for size in about.shape]
+    sides = [side for extra in reversed(more) for side in (0, extra)]  # from the last axis to the first
+    fill = UNKNOWN if about.name.endswith("categories") else 0
+    return functional.pad(tensor.to(torch.int64) if about.dtype == "bool" else tensor, sides, value=fill)
+
+
+class _WithPadding(Padded):
+    """The padded layout whose nodes are read with their padding: a shape that does not depend on the content."""
+
+    def node_rows(self, h: Tensor) -> Tensor:
+        """(B, N, d), without the row that `Portable` has added."""
+        return h[:, self.num_virtual : -1]
+
+
+def tensor_inputs(config: RunConfig) -> list[TensorInput]:
+    """Return the tensors that the model of a run reads."""
+    features = feature_schema(config.model)
+    found = [
+        TensorInput("mask", "bool", (GRAPHS, NODES), "whether there is a node; the other rows of a graph are padding"),
+        TensorInput("edges", "int64", (3, EDGES), "graph, source and target of each edge; undirected ones twice"),
+    ]
+    if count := len(features.node_categories):
+        found.append(TensorInput("node_categories", "int64", (GRAPHS, NODES, count), _CATEGORIES))
+    if count := features.num_node_values:
+        found.append(TensorInput("node_values", "float32", (GRAPHS, NODES, count), "continuous features, 0 in padding"))
+    if count := len(features.edge_categories):
+        found.append(TensorInput("edge_categories", "int64", (EDGES, count), _CATEGORIES))
+    if count := features.num_edge_values:
+        found.append(TensorInput("edge_values", "float32", (EDGES, count), "continuous features"))
+    if config.model.level == "edge":
+        found.append(TensorInput("queries", "int64", (3, QUERIES), "graph, source and target of each pair to predict"))
+    return found + _encoding_inputs(config)
+
+
+def portable_preparation(config: RunConfig) -> Preparation:
+    """Return what is computed for each graph; the padded layout has a row for every pair, whatever the run had."""
+    return preparation(config.model_copy(update={"data": config.data.model_copy(update={"layout": "padded"})}))
+
+
+def tensors_of(samples: Sequence[Sample], inputs: Sequence[TensorInput]) -> tuple[Tensor, ...]:
+    """Return the tensors of some prepared graphs, in the order of the inputs."""
+    batch = collate(samples, "padded")
+    assert isinstance(batch.layout, Padded)
+    found: dict[str, Tensor] = {
+        "mask": batch.layout.real_nodes,
+        "edges": _places(batch.edge_pairs, batch.layout.width),
+        "queries": _places(batch.queries, batch.layout.width),
+        "node_categories": batch.node_categories,
+        "node_values": batch.node_values,
+        "edge_categories": batch.edge_categories,
+        "edge_values": batch.edge_values,
+        **batch.node,
+        **batch.pair,
+    }
+    return tuple(found[each.name].to(getattr(torch, each.dtype)) for each in inputs)
+
+
+def _encoding_inputs(config: RunConfig) -> list[TensorInput]:
+    """Return the inputs for encodings; how wide each is shows on a small graph."""
+    sample = portable_preparation(config)(probe(config, 2, seed=0))
+    return [
+        *(_encoding_input("node", (GRAPHS, NODES), name, array) for name, array in sample.node.items()),
+        *(_encoding_input("pair", (GRAPHS, NODES, NODES), name, array) for name, array in sample.pair.items()),
+    ]
+
+
+def _encoding_input(encodes: Literal["node", "pair"], rows: tuple[str, ...], name: str, array: Array) -> TensorInput:
+    """Return the input for an encoding, of which `array` is that of one graph: (N, ...) or (N, N, ...)."""
+    dtype = "float32" if array.dtype.kind == "f" else "int64"
+    shape = (*rows, *array.shape[len(rows) - 1 :])
+    return TensorInput(name, dtype, shape, f"the encoding of this name of each {encodes}", encodes)
+
+
+def _rows(places: Tensor, width: int) -> Tensor:
+    """(R,) flat rows of the edge channel, from (3, R) graph, source and target."""
+    graph, source, target = places.unbind(0)
+    return (graph * width + source) * width + target
+
+
+def _places(rows: Tensor, width: int) -> Tensor:
+    """Return the inverse of `_rows`."""
+    return torch.stack([rows // width**2, rows // width % width, rows % width])

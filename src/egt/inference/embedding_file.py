@@ -1,0 +1,261 @@
+"""Embeddings of any amount of data as a Parquet or NPY file, made part by part; a bad row keeps its place.
+
+Of graphs there is a row for each row of the input. Of nodes and pairs there are as many as each graph has, and one
+without an embedding for a graph that cannot be read. Both kinds of files have the same rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from egt.assemble import preparation
+from egt.config.run import RunConfig
+from egt.encodings.store import Prepared, prepare_in_memory
+from egt.errors import DataError, RunError
+from egt.inference.embedding import EmbeddingLevel, FloatRows, Rows, check_layer, embedding_rows
+from egt.inference.neighbors import TrainingRows, training_rows
+from egt.inference.predictor import Beside, reading, rows_of
+from egt.inference.run_data import open_new, open_source
+from egt.inference.stream import Written
+from egt.sources.source import ALL, Progress, Source
+
+if TYPE_CHECKING:
+    from egt.inference.predictor import Predictor
+
+SUFFIXES = (".parquet", ".npy")
+BY_PARTS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+"""Tables that are read part by part."""
+_PLACES: dict[EmbeddingLevel, tuple[str, ...]] = {"graph": (), "node": ("node",), "pair": ("source", "target")}
+
+
+@dataclass(frozen=True, eq=False)
+class _Row:
+    """One row of the input: its name, its embeddings or the reason why there are none, and what stands beside."""
+
+    name: str
+    found: Rows | None
+    warning: str
+    error: str
+    smiles: str | None
+
+
+def embed_to_file(
+    model: Predictor,
+    inputs: Sequence[Any],
+    output: Path,
+    *,
+    split: str | None = None,
+    level: EmbeddingLevel = "graph",
+    layer: int | None = None,
+    neighbors: int = 0,
+    of: Any = None,
+    watch: Progress | None = None,
+) -> Written:
+    """Write the embeddings of some data.
+
+    Args:
+        model: that embeds.
+        inputs: each as `Predictor.predict` takes it.
+        output: a .parquet or .npy file.
+        split: embed this split of the training data instead of inputs.
+        level: "graph", "node" or "pair".
+        layer: after how many layers, 0 for what enters the first; by default after the last one.
+        neighbors: how many of the nearest training graphs to write beside each graph.
+        of: the training data, where it was in memory.
+        watch: is told how far the work is.
+    """
+    _check(output, level, neighbors)
+    check_layer(layer, model.config)
+    known = training_rows(model, layer=layer, of=of, watch=watch) if neighbors else None
+    written = Written(before=0)
+    draft = output.with_name(f".{output.name}.part")
+    try:
+        with _writer(draft, output.suffix, _width(model.config, level)) as file:
+            for part in _parts(model, inputs, split, of, level, layer, watch):
+                file.append(_columns(part, level, _width(model.config, level), known, neighbors))
+                written.rows += len(part)
+                written.errors += sum(1 for row in part if row.error)
+                written.warnings += sum(1 for row in part if row.warning)
+        os.replace(draft, output)
+    except OSError as error:
+        raise RunError(f"{output}: cannot be written ({error.strerror}); make room or choose another file") from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return written
+
+
+def _check(output: Path, level: EmbeddingLevel, neighbors: int) -> None:
+    if output.suffix not in SUFFIXES:
+        raise DataError(f"{output}: embeddings are written to {' or '.join(SUFFIXES)}; choose such a name (--out)")
+    if neighbors < 0:
+        raise DataError(f"--neighbors {neighbors}: give how many, at least 1")
+    if neighbors and (level != "graph" or output.suffix != ".parquet"):
+        raise DataError("--neighbors finds graphs and writes their names: it needs --level graph and a .parquet file")
+
+
+def _width(config: RunConfig, level: EmbeddingLevel) -> int:
+    """Return how many numbers an embedding has."""
+    model = config.model
+    if level == "graph":
+        return model.readout.width(model) if model.level == "graph" else model.node_width
+    return model.node_width if level == "node" else model.edge_width
+
+
+def _parts(
+    model: Predictor,
+    inputs: Sequence[Any],
+    split: str | None,
+    of: Any,
+    level: EmbeddingLevel,
+    layer: int | None,
+    watch: Progress | None,
+) -> Iterator[list[_Row]]:
+    """Yield the embedded rows of all inputs, about two thousand at a time."""
+    for source in [open_source(model.config, of)] if split is not None else _sources(model, inputs, watch):
+        beside = Beside(source, (), None)
+        for part in prepare_in_memory(source, split or ALL, preparation(model.config), progress=watch):
+            yield _embedded(model, part, beside, level, layer)
+
+
+def _sources(model: Predictor, inputs: Iterable[Any], watch: Progress | None) -> Iterator[Source]:
+    for data in inputs:
+        path = Path(data) if isinstance(data, str | Path) else None
+        if path is not None and path.is_file() and path.name.lower().endswith(BY_PARTS):
+            yield from (source for _, source in model.open_blocks(path))
+        else:
+            with reading(watch):
+                source = open_new(model.config, data, model.overrides)
+            yield source
+
+
+def _embedded(model: Predictor, part: Prepared, beside: Beside, level: EmbeddingLevel, layer: int | None) -> list[_Row]:
+    refused = model.refused(part.samples)
+    kept = [k for k in range(len(part.samples)) if k not in refused]
+    made = embedding_rows(model.model, model.config, [part.samples[k] for k in kept], level, layer)
+    found = {part.rows[k]: rows for k, rows in zip(kept, made, strict=True)}
+    graphs = {row: sample.graph for row, sample in zip(part.rows, part.samples, strict=True)}
+    errors = {part.rows[k]: why for k, why in refused.items()}
+    problems = {problem.row: problem for problem in part.problems}
+    return [
+        _Row(
+            name=(graphs[row].id or str(row)) if row in graphs else problems[row].id,
+            found=found.get(row),
+            warning=problems[row].warning if row in problems else "",
+            error=errors.get(row, problems[row].error if row in problems else ""),
+            smiles=beside(row, None)["smiles"],
+        )
+        for row in rows_of(part)
+    ]
+
+
+def _columns(
+    part: Sequence[_Row], level: EmbeddingLevel, width: int, known: TrainingRows | None, neighbors: int
+) -> dict[str, pa.Array]:
+    """Return the columns of the file for some rows of the input."""
+    counts = [1 if row.found is None else len(row.found[0]) for row in part]
+    present = np.repeat([row.found is not None for row in part], counts)
+    places = [row.found[1] if row.found is not None else np.full((len(_PLACES[level]), 1), -1) for row in part]
+    rows = np.concatenate([_missing(width) if row.found is None else row.found[0] for row in part])
+
+    def repeated(texts: Iterable[str | None]) -> pa.Array:
+        return pa.array(np.repeat(np.array([*texts], dtype=object), counts), pa.string())
+
+    columns = {"id" if level == "graph" else "graph": repeated(row.name for row in part)}
+    if part[0].smiles is not None:
+        columns["smiles"] = repeated(row.smiles for row in part)
+    for name, numbers in zip(_PLACES[level], np.concatenate(places, axis=1), strict=True):
+        columns[name] = pa.array(numbers, pa.int64(), mask=~present)
+    flat = pa.array(np.ascontiguousarray(rows, dtype=np.float32).ravel())
+    columns["embedding"] = pa.FixedSizeListArray.from_arrays(flat, width, mask=pa.array(~present))
+    if known is not None:
+        columns |= _neighbor_columns(known, rows, present, neighbors)
+    columns["warning"] = repeated(row.warning for row in part)
+    columns["error"] = repeated(row.error for row in part)
+    return columns
+
+
+def _missing(width: int) -> FloatRows:
+    return np.full((1, width), np.nan, np.float32)
+
+
+def _neighbor_columns(known: TrainingRows, rows: FloatRows, present: Any, count: int) -> dict[str, pa.Array]:
+    found = iter(list(zip(*known.nearest(rows[present], count), strict=True)) if present.any() else [])
+    numbers, distances = zip(*(next(found) if there else (None, None) for there in present), strict=True)
+
+    def named(texts: Sequence[str]) -> pa.Array:
+        lists = [None if each is None else [texts[k] for k in each] for each in numbers]
+        return pa.array(lists, pa.list_(pa.string()))
+
+    columns = {"neighbors": named(known.names)}
+    if known.smiles is not None:
+        columns["neighbor_smiles"] = named(known.smiles)
+    return columns | {"neighbor_distances": pa.array(distances, pa.list_(pa.float32()))}
+
+
+class _Writer(Protocol):
+    """A file that grows by parts."""
+
+    def __enter__(self) -> _Writer: ...
+    def __exit__(self, *_: object) -> None: ...
+    def append(self, columns: dict[str, pa.Array]) -> None: ...
+
+
+def _writer(path: Path, suffix: str, width: int) -> _Writer:
+    return _ParquetFile(path) if suffix == ".parquet" else _NpyFile(path, width)
+
+
+class _ParquetFile:
+    """All columns, a row group for each part."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> _ParquetFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.file is not None:
+            self.file.close()
+
+    def append(self, columns: dict[str, pa.Array]) -> None:
+        table = pa.table(columns)
+        if self.file is None:
+            self.file = pq.ParquetWriter(self.path, table.schema)
+        self.file.write_table(table)
+
+
+class _NpyFile:
+    """The embeddings alone, (rows, width), NaN where there is none; its header, which has room to grow, comes last."""
+
+    def __init__(self, path: Path, width: int) -> None:
+        self.path, self.width, self.num_rows = path, width, 0
+        self.file: IO[bytes]
+
+    def __enter__(self) -> _NpyFile:
+        self.file = self.path.open("wb")
+        self._write_header()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.seek(0)
+        self._write_header()
+        self.file.close()
+
+    def append(self, columns: dict[str, pa.Array]) -> None:
+        embedding = columns["embedding"]
+        rows = embedding.values.to_numpy(zero_copy_only=False).reshape(len(embedding), self.width)
+        self.file.write(np.ascontiguousarray(rows, dtype="<f4").tobytes())
+        self.num_rows += len(rows)
+
+    def _write_header(self) -> None:
+        shape = (self.num_rows, self.width)
+        np.lib.format.write_array_header_1_0(self.file, {"descr": "<f4", "fortran_order": False, "shape": shape})

@@ -1,0 +1,100 @@
+"""An explanation finds the nodes that are known to matter, and says when it should not be believed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from egt.analysis.explanation import Explanation, explain
+from egt.analysis.explanation_page import top_rows, write_explanation
+from egt.errors import DataError
+from tests.analysis.synthetic import marked, trained, tree, untrained
+
+SEEDS = range(1000, 1006)
+
+
+@pytest.fixture(scope="module")
+def explanations() -> list[Explanation]:
+    """Of trees that the model never saw."""
+    return [explain(trained(), [tree(seed)], draws=50) for seed in SEEDS]
+
+
+@pytest.mark.parametrize("method", ["gradients", "rollout"])
+def test_precision_at_k_is_high(method: str, explanations: list[Explanation]) -> None:
+    """Of the k nodes that a method ranks first, where k are marked, how many are marked."""
+    found = total = 0
+    for each in explanations:
+        true = marked(each.subject.graph)
+        top = np.argsort(-each.importance[method].nodes)[: len(true)]
+        found, total = found + len(true & set(top.tolist())), total + len(true)
+    precision = found / total
+    print(f"precision at k, {method}: {precision:.2f} of {total} marked nodes")
+    assert precision > 0.9  # by chance about a quarter of twelve nodes
+
+
+def test_the_score_separates_it_from_random(explanations: list[Explanation]) -> None:
+    with_marks = [each for each in explanations if len(marked(each.subject.graph)) >= 3]
+    assert len(with_marks) >= 3
+    for each in with_marks:
+        assert each.believed == ["gradients", "rollout"]
+        assert each.verdict == "The ranking of nodes by gradients and rollout is faithful to the model."
+        for nodes, _ in each.scores.values():
+            assert nodes.interval[0] > 0
+            assert nodes.top > 2 * nodes.random.mean()
+
+
+def test_an_untrained_model_is_not_believed() -> None:
+    for seed in SEEDS:
+        found = explain(untrained(), [tree(seed)], draws=50)
+        assert found.believed == []
+        assert found.verdict.startswith("Do not believe")
+        assert all(score.doubts for both in found.scores.values() for score in both)
+
+
+def test_the_numbers_add_up(explanations: list[Explanation]) -> None:
+    for each in explanations:
+        assert each.value == pytest.approx(each.subject.graph.graph_targets[0], abs=0.5)
+        gradients = each.importance["gradients"]
+        assert gradients.nodes.sum() + gradients.pairs.sum() == pytest.approx(each.value - each.without, abs=0.05)
+        assert each.importance["rollout"].nodes.sum() < 1  # the virtual node has its own share
+        assert len(each.of_edges["gradients"]) == each.subject.graph.num_nodes - 1
+
+
+def test_tables_and_page(explanations: list[Explanation], tmp_path: Path) -> None:
+    found = explanations[2]
+    files = write_explanation(found, tmp_path / "out", "egt explain ...")
+    assert {"explanation.html", "gradients.svg", "nodes.csv", "edges.parquet", "pairs.csv"} <= {f.name for f in files}
+    page = files[0].read_text()
+    assert found.verdict in page
+    assert page.count("<svg") == 2
+    assert "//" not in page.replace("http://www.w3.org/2000/svg", "")  # nothing is loaded
+    kind, name, _ = top_rows(found, "gradients")[0]
+    assert kind == "node"
+    assert int(name) in marked(found.subject.graph)
+    assert len((tmp_path / "out" / "pairs.csv").read_text().splitlines()) == 1 + 12 * 11
+
+
+def test_gradients_that_do_not_add_up_are_not_believed(explanations: list[Explanation]) -> None:
+    first = explanations[2]
+    wrong = replace(first.importance["gradients"], gap=-0.4)
+    found = replace(first, importance={**first.importance, "gradients": wrong})
+    assert found.believed == ["rollout"]
+    assert found.verdict.endswith("do not believe gradients.")
+    assert ("nodes", "its values miss what they explain by 40% of their size") in found.doubts("gradients")
+
+
+def test_wrong_questions() -> None:
+    with pytest.raises(DataError, match=r"--row 3: the rows of the input are 0\.\.0"):
+        explain(trained(), [tree(0)], row=3)
+    with pytest.raises(DataError, match=r"--of 2: the prediction has rows 0\.\.0, one per graph"):
+        explain(trained(), [tree(0)], of=2)
+    with pytest.raises(DataError, match="--target color: the model predicts marks"):
+        explain(trained(), [tree(0)], target="color")
+
+
+def test_a_graph_of_one_node_cannot_be_judged() -> None:
+    found = explain(trained(), [tree(0, size=1)], draws=5)
+    assert "too few nodes" in found.scores["rollout"][0].doubts[0]
