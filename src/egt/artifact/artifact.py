@@ -113,7 +113,7 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
         if file_sha256(file) != expected:
             raise ArtifactError(f"{path}: {name} does not match its checksum; the file is damaged or was edited")
     config = read_config(path / CONFIG)
-    _check_scale(card["data"].get("scale"), config.task.num_outputs, path)
+    _check_scale(card["data"].get("scale"), len(config.task.names), path)
     model = build_model(config, backend=execution(config, device, training=False).backend)
     try:
         weights = safetensors.torch.load_file(path / WEIGHTS)
@@ -284,14 +284,14 @@ def _read_card(path: Path) -> dict[str, Any]:
     return card
 
 
-def _check_scale(scale: Any, num_outputs: int, path: Path) -> None:
+def _check_scale(scale: Any, num_targets: int, path: Path) -> None:
     """Refuse a scale of the targets that is not a mean and a std for each of them."""
     if scale is None:
         return
     parts: list[Any] = [scale.get(name) if isinstance(scale, dict) else None for name in ("mean", "std")]
-    if not all(_are_numbers(part, num_outputs) for part in parts) or 0 in parts[1]:
+    if not all(_are_numbers(part, num_targets) for part in parts) or 0 in parts[1]:
         raise ArtifactError(
-            f"{path}: data.scale in {CARD} must be a mean and a std, {num_outputs} finite numbers each and no std 0; "
+            f"{path}: data.scale in {CARD} must be a mean and a std, {num_targets} finite numbers each and no std 0; "
             "make the artifact again"
         )
 

@@ -59,13 +59,18 @@ def calibrate(part: TaskPart, values: Floats, truth: Floats, **about: Any) -> Ca
     classes = part.class_probabilities(values)
     if classes is not None:
         return Calibration.of_classes(classes, truth, **about)
-    return Calibration.of_numbers(values, truth, **about) if values.shape == truth.shape else None
+    centers, units = part.centers_and_units(values)
+    return Calibration.of_numbers(centers, truth, units, **about) if centers.shape == truth.shape else None
 
 
 def bounds_of(part: TaskPart, calibration: Calibration, values: NDArray[Any], coverage: float = COVERAGE) -> Bounds:
     """(rows, T, 2) intervals or (rows, T, C) sets. values: (rows, outputs) decoded answers."""
+    values = values.astype(np.float64)
     classes = part.class_probabilities(values)
-    return calibration.bounds(values.astype(np.float64) if classes is None else classes, coverage)
+    if classes is not None:
+        return calibration.bounds(classes, coverage)
+    centers, units = part.centers_and_units(values)
+    return calibration.bounds(centers, coverage, units)
 
 
 def measure_coverage(part: TaskPart, calibration: Calibration, values: Floats, truth: Floats) -> dict[str, Any]:

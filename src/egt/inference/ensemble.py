@@ -103,14 +103,14 @@ def evaluate_answers(
         truth: (rows, T) labels, NaN where one is missing.
         num_graphs: that the rows belong to.
     """
-    outputs, targets = torch.from_numpy(task.part.encode(values)), torch.from_numpy(truth)
-    scores = task.part.scores()
+    outputs, targets = torch.from_numpy(task.encode(values)), torch.from_numpy(truth)
+    scores = task.scores()
     scores.update(outputs, targets)
     names = task.part.names
     each = scores.by_target() if len(names) > 1 and isinstance(scores, TargetScores) else []
     if task.scale is not None:
         mean, std = task.scale.tensors()
-        outputs, targets = (outputs - mean) / std, (targets - mean) / std
+        targets = (targets - mean) / std
     loss = task.part.loss_sum(outputs, targets.float()).item() / max(int((~targets.isnan()).sum()), 1)
     metrics = {**scores.compute(), "num_graphs": float(num_graphs)}
     return Evaluation(loss, metrics, dict(zip(names, each, strict=True)) if each else {}, [])

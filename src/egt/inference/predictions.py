@@ -108,7 +108,8 @@ class Predictions(Sequence[Prediction]):
             places += [f"{place}_name" for place in places]
         molecule = [self._molecule] if any(answer.smiles is not None for answer in self) else []
         truth = [f"{name}_true" for name in task.names] if any(answer.truth is not None for answer in self) else []
-        own = [self._identity, *molecule, *places, *answers, *self.more, *truth, "warning", "error"]
+        more = [name for name in self.more if name not in answers]
+        own = [self._identity, *molecule, *places, *answers, *more, *truth, "warning", "error"]
         kept = dict.fromkeys(name for answer in self for name in answer.kept if name not in own)
         return [*own[: 1 + len(molecule)], *kept, *own[1 + len(molecule) :]]
 

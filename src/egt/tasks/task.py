@@ -184,6 +184,17 @@ class TaskPart(Part):
         """Return outputs that decode to these values. values: (rows, outputs), decoded. Returns the same shape."""
         return values
 
+    def output_scale(self, scale: TargetScale) -> TargetScale:
+        """Return the scale of each output, from that of the targets; by default each target has one output."""
+        return scale
+
+    def centers_and_units(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """(rows, T) the middle of the intervals of numbers, and the unit of their widths, which by default is 1.
+
+        values: (rows, outputs), decoded.
+        """
+        return values, np.ones_like(values)
+
     def class_probabilities(self, values: NDArray[Any]) -> NDArray[np.float64] | None:
         """(rows, T, C) the probability of each class of each target; None where values are numbers.
 
@@ -267,15 +278,22 @@ class Task:
     def scores(self) -> Scores:
         """Return a fresh accumulator of the metrics of a split, fed with predictions as the model gives them."""
         scores = self.part.scores()
-        return scores if self.scale is None else Rescaled(scores, self.scale)
+        return scores if self.scale is None else Rescaled(scores, self.part.output_scale(self.scale))
 
     def decode(self, prediction: Tensor) -> Tensor:
         """Return values in their unit, or probabilities. prediction: (rows, outputs). Returns the same shape."""
         decoded = self.part.decode(prediction)
         if self.scale is None:
             return decoded
-        mean, std = self.scale.tensors(decoded.device)
+        mean, std = self.part.output_scale(self.scale).tensors(decoded.device)
         return mean + std * decoded
+
+    def encode(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return outputs that decode to these values. values: (rows, outputs). Returns the same shape."""
+        if self.scale is not None:
+            scale = self.part.output_scale(self.scale)
+            values = (values - np.array(scale.mean)) / np.array(scale.std)
+        return self.part.encode(values)
 
 
 class Rescaled:
@@ -283,7 +301,7 @@ class Rescaled:
 
     Args:
         scores: the metrics.
-        scale: of the targets.
+        scale: of the outputs.
     """
 
     def __init__(self, scores: Scores, scale: TargetScale) -> None:

@@ -38,24 +38,27 @@ class Calibration:
     folds: int = 0
 
     @classmethod
-    def of_numbers(cls, values: Floats, truth: Floats, *, transductive: bool = False, folds: int = 0) -> Calibration:
-        """Calibrate intervals. values, truth: (rows, T), NaN where a label is missing."""
-        return cls("interval", number_scores(values, truth), (), transductive, folds)
+    def of_numbers(cls, values: Floats, truth: Floats, unit: Floats | float = 1.0, **about: Any) -> Calibration:
+        """Calibrate intervals. values, truth, unit: (rows, T), NaN where a label is missing; `about`: other fields."""
+        return cls("interval", number_scores(values, truth, unit), **about)
 
     @classmethod
-    def of_classes(cls, values: Floats, truth: Floats, *, transductive: bool = False, folds: int = 0) -> Calibration:
+    def of_classes(cls, values: Floats, truth: Floats, **about: Any) -> Calibration:
         """Calibrate sets and temperatures. values: (rows, T, C) probabilities; truth: (rows, T), NaN where missing."""
         known = [~np.isnan(column) for column in truth.T]
         temperatures = tuple(
             fit_temperature(values[rows, target], truth[rows, target].astype(np.int64))
             for target, rows in enumerate(known)
         )
-        return cls("set", class_scores(values, truth), temperatures, transductive, folds)
+        return cls("set", class_scores(values, truth), temperatures, **about)
 
-    def bounds(self, values: Floats, coverage: float) -> Bounds:
+    def bounds(self, values: Floats, coverage: float, unit: Floats | float = 1.0) -> Bounds:
         """(rows, T, 2) intervals or (rows, T, C) sets that hold the truth with this chance.
 
-        values: (rows, T) numbers, or (rows, T, C) probabilities before any temperature.
+        Args:
+            values: (rows, T) numbers, or (rows, T, C) probabilities before any temperature.
+            coverage: the chance.
+            unit: (rows, T) of each number, as when it was calibrated.
 
         Raises:
             DataError: a coverage that is not between 0 and 1.
@@ -64,7 +67,9 @@ class Calibration:
             raise DataError(
                 f"the interval is {coverage:g}; give the chance to hold the truth, as 0.9 (between 0 and 1)"
             )
-        return (intervals if self.kind == "interval" else sets)(values, self.scores, coverage)
+        if self.kind == "set":
+            return sets(values, self.scores, coverage)
+        return intervals(values, self.scores, coverage, unit)
 
     def to_json(self, names: Sequence[str]) -> dict[str, Any]:
         """Return what `from_json` takes. names: of the targets."""

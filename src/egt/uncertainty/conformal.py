@@ -1,12 +1,13 @@
 """Split conformal prediction: intervals and sets that hold the truth as often as they promise.
 
-A score says how far a label is from its prediction: |y - prediction| of a number, 1 - p(label) of a class. Of n scores
-of rows that the model was not fitted to, take the k-th smallest,
+A score says how far a label is from its prediction: |y - prediction| / unit of a number, 1 - p(label) of a class. The
+unit is 1, or the deviation that the model predicts. Of n scores of rows that it was not fitted to, take the k-th
+smallest,
 
     q = s_(k),  k = ceil((n + 1) coverage).
 
 A new row that is exchangeable with them has a score of at most q with a chance of at least `coverage`, whatever the
-model is. So [prediction - q, prediction + q], and the set of classes with 1 - p <= q, hold its label as often.
+model is. So prediction +- q unit, and the set of classes with 1 - p <= q, hold its label as often.
 """
 
 from __future__ import annotations
@@ -53,9 +54,15 @@ class Scores:
         return self.ranked[-(-rank * len(self.ranked) // self.count) - 1]  # the first one kept from this rank on
 
 
-def number_scores(values: Floats, truth: Floats) -> list[list[Scores]]:
-    """Return the scores |y - prediction|, one group for each target. values, truth: (rows, T), NaN where missing."""
-    residual = np.abs(truth - values)
+def number_scores(values: Floats, truth: Floats, unit: Floats | float = 1.0) -> list[list[Scores]]:
+    """Return the scores |y - prediction| / unit, one group for each target.
+
+    Args:
+        values: (rows, T) predictions.
+        truth: (rows, T) labels, NaN where one is missing.
+        unit: (rows, T) of each prediction.
+    """
+    residual = np.abs(truth - values) / unit
     return [[Scores.of(column[~np.isnan(column)])] for column in residual.T]
 
 
@@ -83,10 +90,10 @@ def class_scores(probabilities: Floats, truth: Floats) -> list[list[Scores]]:
     return found
 
 
-def intervals(values: Floats, scores: list[list[Scores]], coverage: float) -> Floats:
-    """(rows, T, 2) the lowest and highest number of each interval. values: (rows, T)."""
-    q = _quantiles(scores, 1, coverage)[:, 0]
-    return np.stack([values - q, values + q], axis=2)
+def intervals(values: Floats, scores: list[list[Scores]], coverage: float, unit: Floats | float = 1.0) -> Floats:
+    """(rows, T, 2) the lowest and highest number of each interval. values, unit: (rows, T)."""
+    width = _quantiles(scores, 1, coverage)[:, 0] * unit
+    return np.stack([values - width, values + width], axis=2)
 
 
 def sets(probabilities: Floats, scores: list[list[Scores]], coverage: float) -> NDArray[np.bool_]:
