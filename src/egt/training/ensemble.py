@@ -47,7 +47,7 @@ HeldOut = tuple[Floats, Floats]
 
 @dataclass(frozen=True)
 class Members:
-    """How many runs, and how they differ: in their seeds, or in the part of the data that each leaves out."""
+    """How many runs, and how they differ: in their seeds, or also in the part of the data that each leaves out."""
 
     kind: Kind
     count: int
@@ -62,8 +62,9 @@ class Members:
 
     def config(self, config: RunConfig, number: int) -> RunConfig:
         """Return the configuration of a member."""
+        config = config.model_copy(update={"seed": config.seed + number})
         if self.kind == "seeds":
-            return config.model_copy(update={"seed": config.seed + number})
+            return config
         schema = config.data.custom
         if schema is None or schema.split.kind == "column":
             raise ConfigError(
