@@ -269,12 +269,12 @@ class Predictor:
                 answer = answers[row] if row in answers else problems[row].error
                 name = (graphs[row].id or str(row)) if row in graphs else problems[row].id
                 warnings = (problems[row].warning if row in problems else "", unlike.get(row, ""))
-                told_too = {
+                fields = {
                     "warning": "; ".join(filter(None, warnings)),
                     **beside(row, graphs.get(row)),
                     **self._fields(answer, interval),
                 }
-                predictions.append(Prediction(row, name, **told_too))
+                predictions.append(Prediction(row, name, **fields))
             done += part.num_records
         return Predictions(self.config, predictions, more)
 
