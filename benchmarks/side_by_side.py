@@ -86,16 +86,15 @@ def epoch_seconds(run: Path) -> float:
 def trained(arm: Arm, data: str, epochs: int, folder: Path, number: int) -> float:
     """Run an arm once; return the epoch seconds of its slowest training."""
     runs = [folder / f"{data}-{number}-{arm.trainings}-{int(arm.busy)}-{k}" for k in range(arm.trainings)]
-    command = [sys.executable, "-m", "egt", "train", *words(data, folder)]
+    command = [sys.executable, "-m", "egt", "train", *words(data, folder), "--epochs", str(epochs), "--out"]
+    logs = [run.with_suffix(".log") for run in runs]
     processes = [
-        subprocess.Popen(
-            [*command, "--epochs", str(epochs), "--out", str(run)], env=ENVIRONMENT, stdout=subprocess.DEVNULL
-        )
-        for run in runs
+        subprocess.Popen([*command, str(run)], env=ENVIRONMENT, stdout=log.open("w"), stderr=subprocess.STDOUT)
+        for run, log in zip(runs, logs, strict=True)
     ]
-    for process in processes:
+    for process, log in zip(processes, logs, strict=True):
         if process.wait():
-            raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
+            raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{log.read_text()}")
     return max(map(epoch_seconds, runs))
 
 

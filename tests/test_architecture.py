@@ -40,6 +40,7 @@ ORDER = [
     "api",
     "sklearn",
     "reproduce",
+    "app",
     "cli",
 ]
 

@@ -25,7 +25,7 @@ from egt.tasks.task import Objective, TaskPart
         (ReadoutPart, {"mean", "virtual_nodes", "node", "edge"}),
         (TaskPart, {"regression", "binary", "multiclass"}),
         (Objective, {"distance"}),
-        (SchedulePart, {"plateau", "warmup_cosine", "constant"}),
+        (SchedulePart, {"plateau", "warmup_cosine", "cosine", "constant"}),
     ],
 )
 def test_the_parts_of_egt_are_found_without_being_imported(slot: type[Part], names: set[str]) -> None:

@@ -164,7 +164,12 @@ class _Asked:
     def inferred(self, source: CustomSource) -> RunConfig:
         """Return the configuration that fits custom data."""
         where = str(self.path.resolve()) if self.path else "memory"
-        return infer_config(source.schema, source.card, where, self.name)
+        run = infer_config(source.schema, source.card, where, self.name)
+        if source.schema.level != "node":
+            return run
+        from egt.config.one_graph import for_one_graph, is_one_graph  # here: most runs are of many graphs
+
+        return for_one_graph(run, source) if is_one_graph(source.schema, source.card) else run
 
     @property
     def name(self) -> str:

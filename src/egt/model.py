@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from egt.batching.batch import GraphBatch
+from egt.encodings.encoding import Sample
 from egt.nn.channels import Channels
 from egt.nn.embed import Embed
 from egt.nn.readout import MLP, PairHead, Readout
@@ -29,6 +31,14 @@ def recomputed(layer: nn.Module, x: Channels) -> tuple[Tensor, Tensor]:
     """
     h, e = checkpoint(layer, x.h, x.e, x.context, use_reentrant=False, preserve_rng_state=False)
     return h, e
+
+
+@runtime_checkable
+class Fitted(Protocol):
+    """A module that keeps facts about the training graphs in buffers, so that they go wherever the weights go."""
+
+    def fit(self, samples: Sequence[Sample]) -> None:
+        """Take the facts from training graphs."""
 
 
 class EGT(nn.Module):
@@ -88,6 +98,12 @@ class EGT(nn.Module):
         if self.reads_only_virtual_nodes:
             x = replace(x, context=replace(x.context, only_virtual_rows=True))
         return self.read(x.updated(*self.run_layer(self.layers[-1], x)))
+
+    def fit(self, samples: Sequence[Sample]) -> None:
+        """Let those parts that need facts about the training graphs take them; called once, before training."""
+        for module in self.modules():
+            if module is not self and isinstance(module, Fitted):
+                module.fit(samples)
 
     def num_parameters(self) -> int:
         """Count the numbers that are learned (a table's fixed zero row counts, as in the authors' figures)."""

@@ -77,6 +77,26 @@ def edge_list_config(**model: Any) -> RunConfig:
     return RunConfig.model_validate(content)
 
 
+def test_random_walks_come_for_the_listed_pairs_alone() -> None:
+    """The same answers as on all pairs, and no array of N^2 entries."""
+    walk = {"kind": "random_walk", "num_steps": 4}
+    edges = [{"kind": "edge_categories", "sizes": [3]}, {"kind": "edge_values", "num_values": 1}]
+    pairs = [{"kind": "distance", "max_hops": 4}, *edges, {**walk, "bias": False}]
+    nodes = [{"kind": "node_categories", "sizes": [5]}, {"kind": "node_values", "num_values": 2}, walk]
+    listed = edge_list_config(node_inputs=nodes, pair_inputs=pairs, readout={"kind": "scaled_sum"})
+    dense = override(listed, ["data.layout=packed"])
+    graphs = graphs_of_every_kind(2)
+    torch.manual_seed(0)
+    model = lively(build_model(listed)).eval()
+    samples = samples_of(listed, graphs)
+    for sample in samples:
+        assert not sample.pair
+        assert len(sample.listed["random_walk"]) == sample.graph.listed_pairs.shape[1]
+    torch.testing.assert_close(
+        model(collate(samples, "edge_list")), model(collate(samples_of(dense, graphs))), rtol=1e-4, atol=1e-4
+    )
+
+
 def test_no_encoding_of_size_n_squared_is_computed() -> None:
     graph = Graph.undirected(
         num_nodes=9,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from egt.encodings.encoding import Encoding
+from egt.encodings.encoding import Encoding, listed, merged
 from egt.errors import ConfigError, GraphError
 from egt.graph import Graph
 from egt.inputs.random_walk import RandomWalks
@@ -58,3 +58,42 @@ def test_result_and_settings() -> None:
     negative = Graph(num_nodes=2, edge_index=[[0], [1]], edge_weight=[-1.0], id="g")
     with pytest.raises(GraphError, match=r"graph 'g': edge_weight holds -1\.0"):
         RandomWalks(4, weighted=True)(negative)
+
+
+@pytest.mark.parametrize("density", [0.08, 0.5])
+def test_rows_sum_to_one_where_a_node_has_edges_and_follow_their_direction(
+    random_graph: MakeGraph, density: float
+) -> None:
+    """Along edges on a sparse graph, by products of matrices on a dense one."""
+    graph = random_graph(20, density, seed=1, directed=True)
+    powers = RandomWalks(4)(graph)
+    P = graph.adjacency(self_loops=False)
+    P = P / np.maximum(P.sum(1, keepdims=True), 1)
+    for k in range(4):
+        np.testing.assert_allclose(powers[..., k], np.linalg.matrix_power(P, k), atol=1e-6)
+    np.testing.assert_allclose(powers[..., 1].sum(1), P.any(1), atol=1e-6)
+    assert not np.allclose(powers[..., 1], powers[..., 1].T)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_listed_pairs_have_the_entries_of_the_matrix(random_graph: MakeGraph, directed: bool) -> None:
+    graph = random_graph(12, 0.2, seed=3, directed=directed)
+    walks = RandomWalks(6)
+    i, j = graph.listed_pairs
+    assert len(i) == graph.num_edges + graph.num_nodes
+    [listed_walks] = listed([walks])
+    np.testing.assert_allclose(listed_walks(graph), walks(graph)[i, j], atol=1e-6)
+
+
+def test_parts_of_a_disconnected_graph_never_meet() -> None:
+    graph = Graph.undirected(num_nodes=5, edge_index=[[0, 2], [1, 3]])
+    powers = RandomWalks(5)(graph)
+    assert not powers[:2, 2:].any()
+    assert not powers[4, 4, 1:].any()
+    np.testing.assert_array_equal(powers[4, :, 0], [0, 0, 0, 0, 1])
+
+
+def test_inputs_share_one_walk() -> None:
+    assert merged([RandomWalks(3), RandomWalks(5)]) == (RandomWalks(5),)
+    with pytest.raises(ConfigError, match="along edge weights"):
+        merged([RandomWalks(3), RandomWalks(3, weighted=True)])

@@ -26,7 +26,8 @@ def test_the_matrices_of_a_bare_layer_give_what_its_heads_gathered() -> None:
     torch.testing.assert_close(found.product, found.softmax * found.gates)
     assert ((found.gates > 0) & (found.gates < 1)).all()
     assert found.scalers.shape == (2, 5, 2)
-    V = layer.project(h, AttentionContext.dense(h)).unflatten(-1, (3, 2, 4))[..., 2, :, :]  # (B, N, H, d_k)
+    qkv, _ = layer.project(h, AttentionContext.dense(h))
+    V = qkv.unflatten(-1, (3, 2, 4))[..., 2, :, :]  # (B, N, H, d_k)
     out = found.scalers.unsqueeze(-1) * torch.einsum("bijh,bjhc->bihc", found.product, V)
     torch.testing.assert_close(out.flatten(-2), gathered[0])
 

@@ -71,3 +71,7 @@ def test_seed_step_graph_layer_stream_head_and_pair_all_matter() -> None:
     assert len(base.unique()) == base.numel()
     halves = (base < 0).double()
     assert abs(float(torch.corrcoef(halves.T).triu(1).abs().max())) < 0.6
+
+
+def test_no_stream_reaches_into_the_next_layer() -> None:
+    assert all(0 < stream < 16 for stream in Stream)

@@ -130,3 +130,31 @@ def test_one_sign_per_graph_and_column_fair_and_new_every_step() -> None:
 def test_signs_are_canonical_at_inference() -> None:
     term = terms.SignedProjection("svd", 4, 2, 8).eval()
     assert torch.equal(term(svd_batch(0)), term(svd_batch(1)))
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_dropped_features_are_zero_the_others_grow_and_only_in_training(layout: LayoutName) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.uniform(1, 2, (40, 30))
+    graph = Graph(num_nodes=40, edge_index=[[], []], node_values=values)
+    batch = collate([Preparation(FeatureSchema(num_node_values=30))(graph)], layout)
+    batch = replace(batch, random_keys=graph_keys(0, 5, batch.graph_ids))
+    term = terms.NodeValueProjection(30, 4, dropout=0.25)
+    kept = term.dropped(batch).reshape(40, 30)
+    torch.testing.assert_close(kept, torch.where(kept == 0, 0.0, torch.from_numpy(values).float() / 0.75))
+    assert abs((kept == 0).double().mean() - 0.25) < 0.05
+    torch.testing.assert_close(term(batch).reshape(40, 4), term.W(kept))
+    torch.testing.assert_close(term(batch), term(batch))
+    torch.testing.assert_close(term.eval()(batch), term.W(batch.node_values))
+
+
+def test_dropped_features_are_the_same_on_every_layout() -> None:
+    config = tiny_config()
+    term = terms.NodeValueProjection(2, 4, dropout=0.5)
+    samples = [preparation(config)(graph) for graph in graphs_of_every_kind(3)]
+    rows = []
+    for layout in ("packed", "padded", "edge_list"):
+        batch = collate(samples, layout)
+        rows.append(batch.layout.node_rows(term(replace(batch, random_keys=graph_keys(1, 2, batch.graph_ids)))))
+    torch.testing.assert_close(rows[0], rows[1])
+    torch.testing.assert_close(rows[0], rows[2])

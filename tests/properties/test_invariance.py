@@ -36,6 +36,21 @@ VARIANTS: dict[str, dict[str, Any]] = {
             {"kind": "edge_values", "num_values": 1, "absent": "learned"},
         ],
     },
+    "walks, scaled sum": {
+        "node_inputs": [
+            {"kind": "node_categories", "sizes": [5]},
+            {"kind": "node_values", "num_values": 2},
+            {"kind": "random_walk", "num_steps": 5, "scaled": True},
+        ],
+        "pair_inputs": [
+            {"kind": "random_walk", "num_steps": 5, "scaled": True, "bias": False},
+            {"kind": "edge_categories", "sizes": [3]},
+            {"kind": "edge_values", "num_values": 1},
+        ],
+        "gate": "centrality",
+        "readout": {"kind": "scaled_sum"},
+    },
+    "attention readout": {"readout": {"kind": "attention"}},
     "plus": {
         "edge_values": "sliced",
         "edge_width": 8,

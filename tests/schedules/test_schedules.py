@@ -7,6 +7,7 @@ import math
 import pytest
 
 from egt.schedules.constant import ConstantRate
+from egt.schedules.cosine import Cosine
 from egt.schedules.plateau import Plateau, PlateauSchedule
 from egt.schedules.warmup_cosine import CosineSchedule, WarmupCosine
 
@@ -66,3 +67,14 @@ def test_settings_build_their_schedule() -> None:
     assert Plateau().build(0.01).rate(5) == 0.01
     assert WarmupCosine(warmup_steps=2, total_steps=8).build(0.01).rate(0) == 1e-6
     assert ConstantRate().build(0.01).rate(10**6) == 0.01
+
+
+def test_a_cosine_is_as_long_as_the_run() -> None:
+    schedule = Cosine(warmup=0.1, min_lr=1e-5).of_length(200).build(1e-3)
+    assert schedule.rate(0) == 1e-5
+    assert schedule.rate(10) == pytest.approx((1e-3 + 1e-5) / 2)
+    assert schedule.rate(20) == 1e-3
+    assert schedule.rate(110) == pytest.approx((1e-3 + 1e-5) / 2)
+    assert schedule.rate(200) == pytest.approx(1e-5)
+    assert Cosine(warmup=0.9).of_length(1).build(1e-3).rate(0) == 1e-3
+    assert Plateau().of_length(7) == Plateau()

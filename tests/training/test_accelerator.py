@@ -114,7 +114,35 @@ def step_there(config: RunConfig, samples: list[Sample], folder: Path, monkeypat
 def test_a_step_is_that_of_the_cpu_and_the_host_waits_once(
     name: str, layout: LayoutName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = small(name, layout)
+    check_step(small(name, layout), tmp_path, monkeypatch)
+
+
+PLUS = [
+    "model.edges.kind=outer_sum",
+    "model.edge_values=full",
+    "model.node_scaling=degree",
+    *(f"model.{name}=0.2" for name in ("key_dropout", "drop_path", "attention_dropout", "node_dropout")),
+    *(f"model.{name}=0.2" for name in ("edge_dropout", "node_ffn_dropout", "edge_ffn_dropout")),
+]
+"""Every part that the presets leave out."""
+
+
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    [
+        ("zinc-100k", "packed"),
+        ("zinc-100k", "padded"),
+        ("pcqm4mv2-small", "padded"),
+        ("zinc-100k-constrained", "edge_list"),
+    ],
+)
+def test_so_is_one_with_parts_that_no_preset_has(
+    name: str, layout: LayoutName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_step(override(small(name, layout), PLUS), tmp_path, monkeypatch)
+
+
+def check_step(config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = graphs(config)
     there = step_there(config, samples, tmp_path / "there", monkeypatch)
     here = take_step(config, samples, tmp_path / "here")

@@ -1,4 +1,4 @@
-"""AdamW does what torch's class does, bit by bit, and without its imports."""
+"""AdamW does what torch's fused class does, bit by bit, and without its imports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 from egt.assemble import build_model
 from egt.config.run import OptimizerConfig
 from egt.schedules.constant import ConstantRate
-from egt.training.engine import AdamW
+from egt.training.engine import AdamW, undecayed
 from egt.training.run import train_on
 from tests.training.tiny import tiny_config, tiny_samples
 
@@ -24,7 +24,7 @@ def test_it_is_the_optimizer_of_torch(decay: float) -> None:
     start = {"a": torch.randn(3, 4), "b": torch.randn(5), "unused": torch.randn(2)}
     mine, theirs = ({name: nn.Parameter(value.clone()) for name, value in start.items()} for _ in range(2))
     optimizer = AdamW(mine, OptimizerConfig(betas=(0.8, 0.9), eps=1e-6, weight_decay=decay))
-    reference = torch.optim.AdamW(theirs.values(), 0.1, (0.8, 0.9), 1e-6, weight_decay=decay)
+    reference = torch.optim.AdamW(theirs.values(), 0.1, (0.8, 0.9), 1e-6, weight_decay=decay, fused=True)
     for step in range(5):
         optimizer.rate = reference.param_groups[0]["lr"] = 0.1 / (1 + step)
         for parameters in (mine, theirs):
@@ -41,7 +41,7 @@ def test_it_is_the_optimizer_of_torch(decay: float) -> None:
     assert "unused" not in optimizer.state
 
 
-def one_step(out: Path, **optimizer: float) -> dict[str, torch.Tensor]:
+def one_step(out: Path, **optimizer: float | str) -> dict[str, torch.Tensor]:
     """The weights after a single step."""
     config = tiny_config(
         optimizer=optimizer, schedule=ConstantRate(), trainer={"max_epochs": None, "max_steps": 1, "select": "last"}
@@ -59,6 +59,22 @@ def test_weight_decay_takes_its_share_of_every_weight(tmp_path: Path) -> None:
     assert any(not torch.equal(start[name], plain[name]) for name in start)
     for name, weight in start.items():
         torch.testing.assert_close(decayed[name], plain[name] - lr * decay * weight, rtol=1e-5, atol=1e-7)
+
+
+def test_of_the_matrices_only_linear_maps_decay(tmp_path: Path) -> None:
+    lr, decay = 0.01, 3.0
+    torch.manual_seed(7)
+    model = build_model(tiny_config())
+    start, spared = model.state_dict(), undecayed(model)
+    plain = one_step(tmp_path / "plain", lr=lr)
+    decayed = one_step(tmp_path / "decayed", lr=lr, weight_decay=decay, decays="matrices")
+    for name, weight in start.items():
+        expected = plain[name] if name in spared else plain[name] - lr * decay * weight
+        torch.testing.assert_close(decayed[name], expected, rtol=1e-5, atol=1e-7)
+    kinds = {name: type(model.get_submodule(name.rpartition(".")[0])).__name__ for name in start}
+    assert {kinds[name] for name in start if name not in spared} == {"Linear"}
+    assert {"Embedding", "LayerNorm"} <= {kinds[name] for name in spared}
+    assert all(name in spared for name in start if name.endswith("bias"))
 
 
 def test_training_does_not_import_the_compiler() -> None:

@@ -15,6 +15,8 @@ from egt.inference.attention import Attention
 Floats = NDArray[np.float64]
 STEPS = (32, 128, 512)
 """Of integrated gradients."""
+MOST_PAIRS = 3_000_000
+"""No more steps are tried for a graph than together have so many pairs: some seconds."""
 LARGEST_GAP = 0.1
 """Values that miss what they explain by more than this part of their size are not believed."""
 
@@ -73,7 +75,7 @@ def integrated_gradients(question: Question, steps: Sequence[int] = STEPS) -> Im
 
     Args:
         question: whose answer is explained.
-        steps: how many, and how many more if the values do not add up.
+        steps: how many, and how many more if the values do not add up and the graph is not too large.
     """
     value, nothing = question.ends()
     for count in steps:
@@ -81,7 +83,7 @@ def integrated_gradients(question: Question, steps: Sequence[int] = STEPS) -> Im
         nodes, pairs = question.gradients((t**4).astype(np.float32), (4 * t**3 / count).astype(np.float32))
         size = float(np.abs(nodes).sum() + np.abs(pairs).sum())
         gap = float(nodes.sum() + pairs.sum() - (value - nothing))
-        if abs(gap) <= 0.02 * size:
+        if abs(gap) <= 0.02 * size or 4 * count * len(pairs) > MOST_PAIRS:
             break
     return Importance("gradients", nodes, pairs, signed=True, gap=gap / max(size, 1e-30))
 

@@ -104,6 +104,7 @@ def app() -> App:
     egt.command("egt.cli.export:export", name="export", help="Export a model to ONNX, torch.export or a model hub.")
     egt.command("egt.cli.analyze:analyze", name="analyze", help="Show what a model looks at.")
     egt.command("egt.cli.explain:explain", name="explain", help="Explain one prediction.")
+    egt.command("egt.cli.app:app", name="app", help="Open a page in the browser: predict, look, explain.")
     egt.command("egt.cli.plan:plan", name="plan", help="Estimate memory and time of a run before it starts.")
     egt.command("egt.cli.data:data", name="data", help="List, describe or prepare data sets.")
     egt.command("egt.cli.presets:presets", name="presets", help="List the models of the paper, or show one.")

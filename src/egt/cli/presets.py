@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from egt.artifact.pretrained import pretrained_cards, pretrained_names
 from egt.cli.output import print_json, print_table
 from egt.config.load import write_config
-from egt.config.presets import forms, names, preset
+from egt.config.presets import forms, names, plus_names, preset
 from egt.errors import ConfigError
 
 
@@ -32,19 +32,23 @@ def presets(
             sys.stdout.write(write_config(run))
     elif action == "list" and name is None:
         if json:
-            print_json({"presets": names(), "forms": forms(), "pretrained": pretrained_names()})
+            listed = {"presets": names(), "plus": plus_names(), "forms": forms(), "pretrained": pretrained_names()}
+            print_json(listed)
             return
-        rows = []
-        for each in names():
-            model = preset(each).model
-            rows.append((each, str(model.num_layers), f"{model.node_width}/{model.edge_width}", str(model.num_heads)))
-        print_table("Presets", ("name", "layers", "widths d_h/d_e", "heads"), rows)
+        columns = ("name", "layers", "widths d_h/d_e", "heads")
+        print_table("Presets", columns, [_sizes(each) for each in names()])
+        print_table("Presets beyond the paper (docs/egt_plus.md)", columns, [_sizes(each) for each in plus_names()])
         if cards := pretrained_cards():
             columns = ("name", "parameters", "data", "measured")
             print_table("Trained models in the package", columns, [_trained(*item) for item in cards.items()])
         print_table("Forms of any preset", ("added to the name", "change"), [(f"-{k}", v) for k, v in forms().items()])
     else:
         raise ConfigError("use `egt presets`, or `egt presets show NAME`")
+
+
+def _sizes(name: str) -> tuple[str, str, str, str]:
+    model = preset(name).model
+    return name, str(model.num_layers), f"{model.node_width}/{model.edge_width}", str(model.num_heads)
 
 
 def _trained(name: str, card: dict[str, Any]) -> tuple[str, str, str, str]:

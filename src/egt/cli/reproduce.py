@@ -37,7 +37,7 @@ def reproduce(
     tables.
 
     Args:
-        table: medium, pcqm, transfer, variants or steps.
+        table: medium, pcqm, transfer, variants or steps; plus is EGT+ beyond the paper, one change at a time.
         rows: Rows by name, pattern (`zinc-*`) or part of the name (`gcn`); all except the baselines by default.
         seeds: How many seeds of each row.
         budget: Minutes of training for each run; epochs, schedule and at last data are cut, and the report says so.

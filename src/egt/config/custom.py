@@ -9,6 +9,7 @@ Defaults, each of which `--set` changes:
   also short walks, since a neighbor of a neighbor is not attended.
 - readout: 4 virtual nodes for graph targets, the nodes or the edge channel otherwise.
 - task: regression on standardized targets with MAE, binary with ROC-AUC, or classes with accuracy.
+- one graph whose nodes have classes and many features, such as papers that cite each other: `config/one_graph.py`.
 - training: Adam 1e-3, halved after 10 epochs without improvement, batches of 1 to 128 graphs, about 6,000 steps
   (10 to 200 epochs; for links of huge graphs as many as pass 50 million pairs); it ends early after 30 epochs without
   a better validation loss, in which the rate was halved three times. The weights that are best on validation are kept.

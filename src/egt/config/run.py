@@ -53,12 +53,17 @@ class DataConfig(Section):
 
 
 class OptimizerConfig(Section):
-    """Adam; `eps` 1e-7 as in the paper (DISCREPANCY: the authors' PyTorch code runs torch's 1e-8)."""
+    """Adam; `eps` 1e-7 as in the paper (DISCREPANCY: the authors' PyTorch code runs torch's 1e-8).
+
+    `weight_decay` is decoupled (AdamW); `decays` says what it acts on: "all" weights, or only the "matrices" of linear
+    maps, which leaves out norms, biases and embeddings.
+    """
 
     lr: PositiveFloat = 5e-4
     betas: tuple[_Share, _Share] = (0.9, 0.999)
     eps: PositiveFloat = 1e-7
     weight_decay: NonNegativeFloat = 0.0
+    decays: Literal["all", "matrices"] = "all"
 
 
 def _as_text(value: Any) -> Any:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import PositiveInt
+from pydantic import Field, PositiveInt
 
 from egt.graph import FeatureSchema
 from egt.inputs.input import Absent, NodeInput, PairInput, Sizes
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 @register
 class NodeValues(NodeInput):
-    """Continuous node features."""
+    """Continuous node features; `dropout` sets each to 0 with this chance in every training step."""
 
     kind: Literal["node_values"] = "node_values"
     num_values: PositiveInt
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
     def features(self) -> Mapping[str, Any]:
         """See `Input.features`."""
@@ -30,7 +31,7 @@ class NodeValues(NodeInput):
         """See `Input.module`."""
         from egt.nn.terms import NodeValueProjection
 
-        return NodeValueProjection(self.num_values, width)
+        return NodeValueProjection(self.num_values, width, self.dropout)
 
 
 @register

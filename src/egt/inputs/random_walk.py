@@ -1,4 +1,4 @@
-"""Where a random walk is after 0, 1, 2, ... steps: relative random-walk probabilities (RRWP)."""
+"""Where a random walk is after 0, 1, 2, ... steps: relative random-walk probabilities (RRWP), on pairs and on nodes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,28 @@ from pydantic import Field
 from egt.encodings.encoding import Encoding
 from egt.errors import ConfigError, GraphError
 from egt.graph import Graph
-from egt.inputs.input import PairInput
+from egt.inputs.input import NodeInput, PairInput
 from egt.parts import register
 
 if TYPE_CHECKING:
     from torch import nn
 
+NumSteps = Annotated[int, Field(gt=0, le=2048)]
+
 
 @register
 class RandomWalk(PairInput):
-    """Random-walk probabilities between each pair (RRWP); `weighted` steps follow the edge weights."""
+    """Random-walk probabilities between each pair (RRWP); `weighted` steps follow the edge weights.
+
+    `scaled` divides each step by its standard deviation over the training graphs, which is kept with the weights.
+    Without `bias` a pair that no walk joins gets nothing.
+    """
 
     kind: Literal["random_walk"] = "random_walk"
-    num_steps: Annotated[int, Field(gt=0, le=2048)] = 16
+    num_steps: NumSteps = 16
     weighted: bool = False
+    scaled: bool = False
+    bias: bool = True
 
     def encodings(self) -> tuple[Encoding, ...]:
         """See `Input.encodings`."""
@@ -33,14 +41,34 @@ class RandomWalk(PairInput):
 
     def module(self, width: int) -> nn.Module:
         """See `Input.module`."""
-        from egt.nn.terms import PairProjection
+        from egt.nn.walk_terms import PairWalks
 
-        return PairProjection("random_walk", self.num_steps, width)
+        return PairWalks(self.num_steps, width, scaled=self.scaled, bias=self.bias)
+
+
+@register
+class WalkReturns(NodeInput):
+    """Probabilities of a random walk to be back at its start, the diagonal of RRWP; settings as on pairs."""
+
+    kind: Literal["random_walk"] = "random_walk"
+    num_steps: NumSteps = 16
+    weighted: bool = False
+    scaled: bool = False
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        """See `Input.encodings`."""
+        return (RandomWalks(self.num_steps, self.weighted),)
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.walk_terms import NodeWalks
+
+        return NodeWalks(self.num_steps, width, scaled=self.scaled)
 
 
 @dataclass(frozen=True)
 class RandomWalks:
-    """The powers `[I, M, M^2, ..., M^(K-1)]` of `M = D^-1 A`, D the row sums of A; a row without edges is zero in M.
+    """The powers `[I, P, P^2, ..., P^(K-1)]` of `P = D^-1 A`, D the row sums of A; a row without edges is zero in P.
 
     Args:
         num_steps: K, the number of powers, the zeroth included.
@@ -58,17 +86,35 @@ class RandomWalks:
         if self.num_steps < 1:
             raise ConfigError(f"RandomWalks: num_steps is {self.num_steps}; it must be at least 1")
 
+    def join(self, other: RandomWalks) -> RandomWalks:
+        """Walk as far as either asks; who reads the probabilities takes the first ones."""
+        if self.weighted != other.weighted:
+            raise ConfigError("two inputs ask for random walks, one along edge weights and one not; make them agree")
+        return RandomWalks(max(self.num_steps, other.num_steps), self.weighted)
+
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """Return the probabilities (N, N, K): [i, j, k] is that of standing on j after k steps from i."""
-        A = graph.adjacency(weighted=self.weighted, self_loops=False)
-        if A.min() < 0:
+        from egt.encodings.walks import walk_powers  # imports numba
+
+        edges = graph.edge_index.copy()  # numba takes longer to recognize a read-only array than to work on it
+        powers = np.asarray(walk_powers(graph.num_nodes, edges, self.weights(graph), self.num_steps))
+        return np.ascontiguousarray(powers.transpose(1, 2, 0))
+
+    def at(self, graph: Graph, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
+        """See `Listable.at`; the probabilities (P, K), in at most N E K operations."""
+        from egt.encodings.walks import walk_powers_at  # imports numba
+
+        edges = graph.edge_index.copy()
+        return np.asarray(walk_powers_at(graph.num_nodes, edges, self.weights(graph), self.num_steps, pairs.copy()))
+
+    def weights(self, graph: Graph) -> NDArray[np.float64]:
+        """Return the weight of each edge (E,)."""
+        if not self.weighted or graph.edge_weight is None:
+            return np.ones(graph.num_edges)
+        weights = graph.edge_weight.astype(np.float64)
+        if weights.min(initial=0.0) < 0:
             raise GraphError(
-                f"graph {graph.id!r}: edge_weight holds {A.min()}; weighted random walks need weights of at least 0"
+                f"graph {graph.id!r}: edge_weight holds {weights.min()}; "
+                "weighted random walks need weights of at least 0"
             )
-        degree = A.sum(axis=1, keepdims=True)
-        M = np.divide(A, degree, out=np.zeros_like(A), where=degree > 0)
-        powers = np.empty((self.num_steps, graph.num_nodes, graph.num_nodes))
-        powers[0] = np.eye(graph.num_nodes)
-        for k in range(1, self.num_steps):
-            powers[k] = powers[k - 1] @ M
-        return np.ascontiguousarray(powers.transpose(1, 2, 0), dtype=np.float32)
+        return weights

@@ -68,12 +68,14 @@ class Channels:
         e: (pairs..., d_e) edge channel.
         context: layout, mask and keys.
         queries: (R,) flat rows of the query pairs.
+        edges: (E,) flat rows of the edges.
     """
 
     h: Tensor
     e: Tensor
     context: AttentionContext
     queries: Tensor
+    edges: Tensor
 
     @property
     def layout(self) -> Layout:

@@ -41,18 +41,17 @@ class DropPath(Dropout):
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """Drop entries and branches. x: (nodes... or pairs..., d)."""
-        x, path = super().forward(x, context), self.path_factors(context)
-        return x if path is None else x * path.to(x.dtype)
+        x, path = super().forward(x, context), self.path_factors(context, x.dtype)
+        return x if path is None else x * path
 
     def factors(self, width: int, context: AttentionContext) -> Tensor | None:
         """See `Dropout.factors`: those of entries times those of the branch."""
-        entries, path = super().factors(width, context), self.path_factors(context)
+        entries, path = super().factors(width, context), self.path_factors(context, torch.float32)
         if path is None:
             return entries
-        path = path.float()
         return path.expand(*path.shape[:-1], width) if entries is None else entries * path
 
-    def path_factors(self, context: AttentionContext) -> Tensor | None:
+    def path_factors(self, context: AttentionContext, dtype: torch.dtype) -> Tensor | None:
         """Draw p_g, broadcastable to (rows..., 1); None where no branch is dropped."""
         if not self.training or self.path_probability == 0:
             return None
@@ -61,7 +60,7 @@ class DropPath(Dropout):
         zero = torch.zeros_like(graphs)
         keys = derive(context.keys, self.layer, PATHS[self.stream])
         keep = kept(keys, Indices(graphs, zero, zero), 1, self.path_probability)  # (B, 1)
-        return (keep.double() / (1 - self.path_probability))[rows.graph]
+        return (keep.to(dtype) * (1 / (1 - self.path_probability)))[rows.graph]
 
     def extra_repr(self) -> str:
         """Return the settings, for `print(model)`."""

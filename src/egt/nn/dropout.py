@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from egt.errors import ConfigError
@@ -78,8 +79,15 @@ class RandomMasking(nn.Module):
         super().__init__()
         self.probability, self.num_heads, self.layer, self.gates = probability, num_heads, layer, gates
 
-    def forward(self, context: AttentionContext) -> tuple[Tensor | None, Tensor | None]:
-        """Draw which keys the softmax may use and whose gates count (how often), each (pairs..., 1 or H); None: all."""
+    def forward(
+        self, context: AttentionContext, dtype: torch.dtype = torch.float32
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Draw which keys the softmax may use and whose gates count (how often), each (pairs..., 1 or H); None: all.
+
+        Args:
+            context: who may attend whom.
+            dtype: of the numbers that say how often; without them the second result is boolean too.
+        """
         allowed = context.allowed
         if not self.training or self.probability == 0:
             return allowed, allowed

@@ -58,6 +58,5 @@ class Embed(nn.Module):
         h = reduce(add, (term(batch) for term in self.node_terms))
         e = reduce(add, (term(batch) for term in self.pair_terms))
         degree = batch.node.get("out_degree")
-        return Channels(
-            h, e, AttentionContext(batch.layout, self.mask(batch), batch.random_keys, degree), batch.queries
-        )
+        context = AttentionContext(batch.layout, self.mask(batch), batch.random_keys, degree)
+        return Channels(h, e, context, batch.queries, batch.edge_pairs)

@@ -34,16 +34,18 @@ class KeyDropout(RandomMasking):
         check_probability(key_probability)
         self.key_probability = key_probability
 
-    def forward(self, context: AttentionContext) -> tuple[Tensor | None, Tensor | None]:
+    def forward(
+        self, context: AttentionContext, dtype: torch.dtype = torch.float32
+    ) -> tuple[Tensor | None, Tensor | None]:
         """See `RandomMasking.forward`; in training the second result says how often a gate counts."""
-        attended, counted = super().forward(context)
+        attended, counted = super().forward(context, dtype)
         if not self.training or self.key_probability == 0:
             return attended, counted
         pair = context.layout.pair_indices
         keys = derive(context.keys, self.layer, Stream.KEY_DROPOUT)
         own = (pair.i == pair.j).unsqueeze(-1)  # (pairs..., 1)
         keep = own | kept(keys, Indices(pair.graph, pair.j, torch.zeros_like(pair.j)), 1, self.key_probability)
-        times = torch.where(own, 1.0, keep.double() / (1 - self.key_probability))
+        times = torch.where(own, 1.0, keep.to(dtype) * (1 / (1 - self.key_probability)))
         return keep if attended is None else keep & attended, times if counted is None else times * counted
 
     def extra_repr(self) -> str:

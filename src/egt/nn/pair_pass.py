@@ -67,7 +67,7 @@ class PairPass(nn.Module):
         """
         Q, K, V = qkv.unbind(-3)  # (nodes..., H, d_k)
         H_hat, e_hat = self.logits(Q, K, e, context.layout)  # (pairs..., H), (pairs..., d_e)
-        attended, counted = self.masking(context)  # (pairs..., 1 or H)
+        attended, counted = self.masking(context, H_hat.dtype)  # (pairs..., 1 or H)
         S = context.layout.softmax(H_hat, attended)  # (pairs..., H)
         A_tilde, s = self.gate(S, e_hat, counted, context.layout)  # (pairs..., H), (nodes..., H)
         A_tilde = self.dropout(A_tilde, context)

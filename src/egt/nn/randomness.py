@@ -24,7 +24,7 @@ Number = TypeVar("Number", Tensor, int)
 
 
 class Stream(IntEnum):
-    """What a random number is drawn for; streams of one layer are independent."""
+    """What a random number is drawn for; streams of one layer are independent, and there are at most 16 of them."""
 
     ATTENTION_MASK = 1
     ATTENTION_DROPOUT = 2
@@ -33,11 +33,13 @@ class Stream(IntEnum):
     NODE_FFN_DROPOUT = 5
     EDGE_FFN_DROPOUT = 6
     SIGNS = 7
+    READOUT = 8
     KEY_DROPOUT = 10
     ATTENTION_PATH = 11
     NODE_FFN_PATH = 12
     EDGE_PATH = 13
     EDGE_FFN_PATH = 14
+    NODE_VALUES = 15
 
 
 PATHS = {

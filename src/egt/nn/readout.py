@@ -76,7 +76,7 @@ class VirtualNodeReadout(Readout):
             wide = degree.new_zeros(i.numel(), 1).index_copy(0, node_rows, degree.flatten(0, -2))
             degree = wide.view(*i.shape, 1)  # no edge of the graph leaves a virtual node
         context = replace(x.context, layout=layout, allowed=allowed, degree=degree)
-        return Channels(h, e.unflatten(0, layout.pair_shape), context, pair_rows[x.queries])
+        return Channels(h, e.unflatten(0, layout.pair_shape), context, pair_rows[x.queries], pair_rows[x.edges])
 
     def virtual_edges(self, layout: Layout) -> Tensor:
         """Return the embeddings of all pairs with a virtual node, zeros elsewhere. Returns (pairs..., d_e)."""

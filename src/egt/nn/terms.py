@@ -11,9 +11,14 @@ from torch.nn import functional
 
 from egt.batching.batch import GraphBatch
 from egt.batching.layout import Indices
-from egt.nn.randomness import Stream, derive, fresh_keys, random_bits
+from egt.nn.randomness import Stream, derive, fresh_keys, kept, random_bits
 
 Absent = Literal["zero", "learned"]
+
+
+def _keys(batch: GraphBatch) -> Tensor:
+    """(B, 2) the keys of the graphs, given or fresh."""
+    return fresh_keys(batch.num_graphs) if batch.random_keys is None else batch.random_keys
 
 
 class CategoryTable(nn.Module):
@@ -70,16 +75,24 @@ class NodeValueProjection(nn.Module):
     Args:
         num_values: number of features.
         width: d_h.
+        dropout: chance of a feature of a node to be 0 in a training step; the others grow by 1 / (1 - dropout).
     """
 
-    def __init__(self, num_values: int, width: int) -> None:
+    def __init__(self, num_values: int, width: int, dropout: float = 0.0) -> None:
         super().__init__()
+        self.dropout = dropout
         self.W = nn.Linear(num_values, width)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return (nodes..., d_h)."""
-        out: Tensor = self.W(batch.node_values)
+        out: Tensor = self.W(self.dropped(batch) if self.training and self.dropout else batch.node_values)
         return out
+
+    def dropped(self, batch: GraphBatch) -> Tensor:
+        """Return the features with some of them at 0. Returns (nodes..., F)."""
+        keys = derive(_keys(batch), 0, Stream.NODE_VALUES)
+        keep = kept(keys, batch.layout.node_indices, batch.node_values.shape[-1], self.dropout)
+        return batch.node_values * keep / (1 - self.dropout)
 
 
 class SignedProjection(nn.Module):
@@ -112,7 +125,7 @@ class SignedProjection(nn.Module):
 
     def signs(self, batch: GraphBatch) -> Tensor:
         """(B, rank) of -1 and 1."""
-        keys = fresh_keys(batch.num_graphs) if batch.random_keys is None else batch.random_keys
+        keys = _keys(batch)
         graphs = torch.arange(batch.num_graphs, device=batch.graph_ids.device)
         zero = torch.zeros_like(graphs)
         bits = random_bits(derive(keys, 0, Stream.SIGNS), Indices(graphs, zero, zero), self.rank)

@@ -24,10 +24,19 @@ class Schedule(Protocol):
 
 
 class SchedulePart(Part):
-    """The settings of a schedule; `needs_validation` where it is steered by the validation loss."""
+    """The settings of a schedule.
+
+    `needs_validation` where it is steered by the validation loss, `follows_length` where it ends with the run: a run
+    that is resumed then keeps its length.
+    """
 
     registry: ClassVar[Registry[type[SchedulePart]]] = Registry("schedule", __package__)
     needs_validation: ClassVar[bool] = False
+    follows_length: ClassVar[bool] = False
+
+    def of_length(self, num_steps: int) -> SchedulePart:
+        """Return the schedule of a run of this many steps; all are the same unless it follows the length."""
+        return self
 
     def build(self, lr: float) -> Schedule:
         """Return the schedule of a run whose optimizer has this rate."""

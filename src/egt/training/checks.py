@@ -28,10 +28,10 @@ _SMALLEST_LABEL = 1e-34
 _FLOAT32_STEPS = 1e-5
 """A spread below this share of the mean is less than a hundred steps of a float32."""
 _DIVISION_HINT = "--set split=stratified, split.seed=1 or split.fractions=[0.6, 0.2, 0.2]"
+_LENGTH = {("trainer", "max_epochs"), ("trainer", "max_steps")}
 _FREE: set[tuple[str, ...]] = {
-    ("trainer", "max_epochs"),
+    *_LENGTH,
     ("trainer", "patience"),
-    ("trainer", "max_steps"),
     ("trainer", "checkpoint_minutes"),
     ("trainer", "accelerator"),
     ("trainer", "devices"),
@@ -127,7 +127,8 @@ def check_same_run(kept: Mapping[str, Any], facts: Mapping[str, Any], folder: Pa
     if known.data.custom is None:  # runs on graphs in memory did not always keep their schema
         ours = {path: value for path, value in ours.items() if path[:2] != ("data", "custom")}
         theirs.pop(("data", "custom"))
-    paths = [path for path in {**ours, **theirs} if ours.get(path) != theirs.get(path) and path not in _FREE]
+    free = _FREE - _LENGTH if known.schedule.follows_length else _FREE
+    paths = [path for path in {**ours, **theirs} if ours.get(path) != theirs.get(path) and path not in free]
     if paths:
         raise ConfigError(
             f"the run in {folder} was started with other settings: {', '.join('.'.join(path) for path in paths)}; "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -122,17 +122,25 @@ def _shard(model: EGT, device: torch.device) -> None:
 class AdamW:
     """Adam with decoupled weight decay; its state is known by the names of the parameters.
 
-    The arithmetic is torch's own function. Its class imports the compiler, which takes seconds at every start.
+    The arithmetic is torch's own function, on a CPU in one pass over each weight. Its class imports the compiler, which
+    takes seconds at every start.
 
     Args:
         parameters: those that are trained, by name.
         settings: of the optimizer; the rate is given at each step.
+        undecayed: names of those that do not decay.
     """
 
-    def __init__(self, parameters: Mapping[str, nn.Parameter], settings: OptimizerConfig) -> None:
+    def __init__(
+        self, parameters: Mapping[str, nn.Parameter], settings: OptimizerConfig, undecayed: Container[str] = ()
+    ) -> None:
         self.parameters, self.settings = dict(parameters), settings
         self.state: dict[str, dict[str, Tensor]] = {}
         self.rate = settings.lr
+        groups: dict[float, list[str]] = {}
+        for name in self.parameters:
+            groups.setdefault(0.0 if name in undecayed else settings.weight_decay, []).append(name)
+        self._groups = groups
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -147,8 +155,13 @@ class AdamW:
     @torch.no_grad()
     def step(self) -> None:
         """Take a step along the gradients, with the rate that is set."""
-        moved = {name: parameter for name, parameter in self.parameters.items() if parameter.grad is not None}
-        states = [self.state.setdefault(name, _fresh(parameter)) for name, parameter in moved.items()]
+        for weight_decay, names in self._groups.items():
+            moved = {name: self.parameters[name] for name in names if self.parameters[name].grad is not None}
+            if moved:
+                self._step(moved, weight_decay)
+
+    def _step(self, moved: Mapping[str, nn.Parameter], weight_decay: float) -> None:
+        states = [self.state.get(name) or self.state.setdefault(name, _fresh(moved[name])) for name in moved]
         adamw(
             list(moved.values()),
             [parameter.grad for parameter in moved.values() if parameter.grad is not None],
@@ -156,14 +169,25 @@ class AdamW:
             [state["exp_avg_sq"] for state in states],
             [],
             [state["step"] for state in states],
+            fused=all(_is_whole_on_cpu(parameter) for parameter in moved.values()) or None,
             amsgrad=False,
             beta1=self.settings.betas[0],
             beta2=self.settings.betas[1],
             lr=self.rate,
-            weight_decay=self.settings.weight_decay,
+            weight_decay=weight_decay,
             eps=self.settings.eps,
             maximize=False,
         )
+
+
+def undecayed(model: nn.Module) -> set[str]:
+    """Return the names of the parameters that are not weights of a linear map: norms, biases, embeddings."""
+    maps = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+    return {name for name, _ in model.named_parameters()} - maps
+
+
+def _is_whole_on_cpu(parameter: Tensor) -> bool:
+    return parameter.device.type == "cpu" and not hasattr(parameter, "full_tensor")
 
 
 def _fresh(parameter: Tensor) -> dict[str, Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,13 @@ from torch import Tensor, nn
 
 from egt.assemble import build_model
 from egt.config.run import RunConfig
+from egt.encodings.encoding import Sample
 from egt.errors import ArtifactError
 from egt.execution.execution import execution
 from egt.model import EGT
 from egt.schedules.schedule import Schedule
 from egt.training.checkpoint import Best, Kept, Progress, StepSums, checkpoints_of, named, write_tensors
-from egt.training.engine import AdamW, Engine, part_like, whole
+from egt.training.engine import AdamW, Engine, part_like, undecayed, whole
 
 if TYPE_CHECKING:
     from egt.training.transfer import Start
@@ -77,8 +78,10 @@ class State:
         self.steps_per_epoch = steps_per_epoch
         self.checkpoints = checkpoints_of(folder)
         self.progress = Progress()
-        self.schedule: Schedule = config.schedule.build(config.optimizer.lr)
-        self.optimizer = AdamW(self.trained, config.optimizer)
+        self.schedule: Schedule = config.schedule.of_length(self.num_steps).build(config.optimizer.lr)
+        self.optimizer = AdamW(
+            self.trained, config.optimizer, undecayed(model) if config.optimizer.decays == "matrices" else ()
+        )
         decay = config.trainer.ema_decay
         self.average = None if decay is None else WeightAverage(model, decay)
         self._clock = self._last_write = time.monotonic()
@@ -232,8 +235,17 @@ class State:
         return {name: whole(tensor) for name, tensor in tensors.items()}
 
 
-def starting_model(config: RunConfig, engine: Engine, start: Start | None, kept: Kept | None) -> EGT:
+def starting_model(
+    config: RunConfig, engine: Engine, training: Sequence[Sample], start: Start | None, kept: Kept | None
+) -> EGT:
     """Build the initial model, the same in every process: random, from another model, or from a checkpoint.
+
+    Args:
+        config: the run.
+        engine: that computes it.
+        training: the graphs that constants of the model are fitted to, unless they come with weights.
+        start: weights of another model.
+        kept: the checkpoint to continue from.
 
     Raises:
         ArtifactError: what was kept is of another model.
@@ -241,6 +253,8 @@ def starting_model(config: RunConfig, engine: Engine, start: Start | None, kept:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         model = build_model(config, backend=execution(config, engine.device).backend)
+    if kept is None:
+        model.fit(training)
     if start is not None:
         from egt.training.transfer import start_from
 

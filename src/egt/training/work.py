@@ -103,7 +103,7 @@ class Work:
         kept = checkpoints_of(job.folder).latest()
         if kept is not None:  # perhaps written while this run waited for the folder
             check_same_run(kept[0], job.facts, job.folder)
-        model = starting_model(job.config, engine, job.start, kept)
+        model = starting_model(job.config, engine, job.training, job.start, kept)
         self.state = State(job.config, model, engine, job.facts, job.folder, self.sampling.num_steps)
         if kept is not None:
             self.state.restore(kept)

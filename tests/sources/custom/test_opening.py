@@ -80,6 +80,18 @@ def test_bags_of_words_are_taken_as_they_are(tmp_path: Path) -> None:
     assert read.node_values.tolist() == [[0, 1, 0], [1, 0, 0]]
 
 
+def test_vectors_of_mostly_zeros_keep_their_zeros(tmp_path: Path) -> None:
+    counts = [[0.0, 3.0, 0.0], [4.0, 0.0, 0.0]]
+    graph = {"nodes": {"words": counts}, "node_targets": {"y": [0, 1]}, "edges": [[0, 1]]}
+    source = lines(tmp_path, [graph], split=SplitPlan(kind="random", fractions=(1.0, 0.0, 0.0)))
+    (words,) = source.schema.node_features
+    assert words.mean == (0.0, 0.0, 0.0)
+    assert words.std == pytest.approx((12.5**0.5,) * 3)
+    read = source.read(source.records("train")[0]).graph
+    assert read is not None
+    np.testing.assert_allclose(read.node_values, np.array(counts) / 12.5**0.5, rtol=1e-6)
+
+
 def test_held_out_links_teach_nothing(tmp_path: Path) -> None:
     edges = [{"source": k, "target": k + 1, "length": k + 0.5} for k in range(20)]
     source = lines(tmp_path, [{"num_nodes": 21, "edges": edges}], level="link")

@@ -220,11 +220,26 @@ def _learned(feature: Feature, columns: list[Column]) -> Feature:
 
 
 def _scaled(feature: Feature, values: NDArray[np.float64]) -> Feature:
-    """Return mean and deviation of each part; a vector of zeros and ones (a bag of words, one-hot) stays unchanged."""
-    if feature.width > 1 and np.isin(values[np.isfinite(values)], (0, 1)).all():
-        return feature
+    """Return mean and deviation of each part.
+
+    Vectors that are mostly zeros (bags of words, one-hot) keep their zeros: all parts are divided by one number, which
+    makes the others about 1 in size. Zeros and ones stay unchanged.
+    """
+    width = feature.width
+    if width > 1 and (size := _size_of_sparse(values)) is not None:
+        return feature if size == 1 else feature.model_copy(update={"mean": (0.0,) * width, "std": (size,) * width})
     mean, std = _moments(values)
     return feature.model_copy(update={"mean": mean, "std": std})
+
+
+def _size_of_sparse(values: NDArray[np.float64]) -> float | None:
+    """Return the root mean square of what is not zero; None where at most half of the numbers are zeros."""
+    known = values[np.abs(values) <= LARGEST]
+    filled = known[known != 0]
+    if 2 * len(filled) > len(known):
+        return 1.0 if np.isin(known, (0, 1)).all() else None
+    largest = np.abs(filled).max(initial=0.0)
+    return float(largest * np.sqrt(np.mean((filled / largest) ** 2))) if largest else 1.0
 
 
 def _moments(values: NDArray[np.float64]) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -1,0 +1,45 @@
+// Elements, numbers and requests. Text from users only ever becomes text, never markup.
+
+export const byId = (id) => document.getElementById(id);
+
+export function element(name, attributes = {}, ...children) {
+  return fill(document.createElement(name), attributes, children);
+}
+
+export function drawn(name, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+}
+
+function fill(made, attributes, children) {
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+/** A number as people read it; any other value as text. */
+export function readable(value, digits = 4) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value !== "number") return String(value);
+  if (Number.isInteger(value)) return value.toLocaleString("en");
+  return String(Number(value.toPrecision(digits)));
+}
+
+/** Ask the server; an answer that is an error becomes an Error with its sentence. */
+export async function ask(what, body, options = {}) {
+  const isFile = body instanceof File;
+  const request = body === undefined ? {} : {
+    method: "POST",
+    headers: { "Content-Type": isFile ? "application/octet-stream" : "application/json" },
+    body: isFile ? body : JSON.stringify(body),
+  };
+  let reply;
+  try {
+    reply = await fetch(`/api/${what}`, { ...request, ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error("There is no answer: is `egt app` still running?");
+  }
+  const found = await reply.json();
+  if (found.error) throw new Error(found.error);
+  return found;
+}

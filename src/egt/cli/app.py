@@ -1,0 +1,42 @@
+"""`egt app`: a trained model as a page in the browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from egt.cli.output import say
+
+
+def app(
+    artifact: str,
+    *,
+    port: int = 8765,
+    browser: bool = True,
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
+) -> None:
+    """Open a page in the browser: predict, see what the model looks at, and why it says what it says.
+
+    Nobody but this machine can reach it, and it needs no network. Ctrl-C ends it.
+
+    Args:
+        artifact: The folder that `egt train` wrote.
+        port: The port to listen on; 0 takes any that is free.
+        browser: Open the page in the browser; otherwise only its address is printed.
+        settings: Settings to change, as path=value: overrides.smiles, overrides.id.
+    """
+    import webbrowser
+    from threading import Thread
+
+    from egt.app.server import Server
+    from egt.app.session import Session
+    from egt.inference.predictor import load
+
+    session = Session.of(artifact, load(artifact, set=settings))
+    with Server(session, port) as server:
+        Thread(target=session.warm_up, daemon=True).start()
+        say(f"the page of {artifact} is at {server.url} (Ctrl-C ends it)")
+        if browser:
+            webbrowser.open(server.url)
+        server.serve_forever()

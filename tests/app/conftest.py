@@ -1,0 +1,55 @@
+"""The page of a small model of molecules that is kept with the tests."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from egt.app.server import Server
+from egt.app.session import Session
+from egt.inference.predictor import Predictor, load
+
+ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/v0_1"
+
+
+def session_of(name: str, data: str, folder: Path) -> Session:
+    """A session of a kept model in a run folder, with its training data."""
+    shutil.copytree(FIXTURES / name / "artifact", folder / "artifact")
+    shutil.copy(FIXTURES / name / "history.csv", folder / "metrics.csv")
+    artifact = load(folder).artifact
+    found = artifact.config.data.model_copy(update={"source": str(FIXTURES / name / data)})
+    config = artifact.config.model_copy(update={"data": found})
+    return Session.of(folder, Predictor(replace(artifact, config=config)))
+
+
+@pytest.fixture(scope="session")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    return session_of("molecules", "molecules.csv", tmp_path_factory.mktemp("molecules"))
+
+
+@pytest.fixture(scope="session")
+def looked(session: Session) -> dict[str, Any]:
+    """What the page is told about a molecule."""
+    return session.look(session.smiles([ASPIRIN])["data"], 0)
+
+
+@pytest.fixture(scope="session")
+def node_session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    return session_of("nodes", "graphs.jsonl", tmp_path_factory.mktemp("nodes"))
+
+
+@pytest.fixture(scope="session")
+def server(session: Session) -> Iterator[Server]:
+    with Server(session, 0) as running:
+        thread = Thread(target=running.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
