@@ -37,6 +37,12 @@ DOCUMENTED = ["fetched: download"]
 """Where the host waits in a step: docs/devices.md."""
 
 
+@pytest.fixture(autouse=True)
+def same_optimizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the form of Adam that a device takes on the CPU too; the one pass that a CPU makes rounds otherwise."""
+    monkeypatch.setattr("egt.training.engine._is_whole_on_cpu", lambda parameter: False)
+
+
 def small(name: str, layout: LayoutName) -> RunConfig:
     """A preset with two narrow layers."""
     sizes = ["model.num_layers=2", "model.node_width=8", "model.edge_width=8", "model.num_heads=2"]
