@@ -31,8 +31,8 @@ from egt.training.work import Job, Work
 from tests.accelerator import DEVICE, Accelerator, found, on_cpu
 from tests.training.tiny import tiny_config, tiny_samples
 
-ONCE = "constant: upload"
-"""Constants of a task travel to the device once in a process."""
+ONCE = "_tensor: upload"
+"""Constants of a task (`egt.tasks.task.constant`) travel to the device once in a process."""
 DOCUMENTED = ["fetched: download"]
 """Where the host waits in a step: docs/devices.md."""
 
