@@ -135,7 +135,7 @@ def test_requests_that_make_no_sense_are_refused(server: Server, path: str, body
     assert reason in found["error"]
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/../server.py", "/static/../server.py", "/%2e%2e/server.py", "/static"])
+@pytest.mark.parametrize("path", ["/nothing", "/../server.py", "/../../analysis/analysis.js", "//etc/hosts", "/static"])
 def test_no_other_file_is_given(server: Server, path: str) -> None:
     assert ask(server, path)[0] == 404
     assert ask(server, path, {})[0] == 404
