@@ -40,7 +40,11 @@ class Feature(Section):
 class SplitPlan(Section):
     """How rows (or the nodes or edges of one graph) are divided into train, val and test.
 
-    `auto` takes a split column if there is one, else a random split; a schema holds what it came to.
+    Fields:
+        kind: `auto` takes a split column if there is one, else a random split; a schema holds what it came to.
+        column: the one that names the split of each row.
+        fractions: shares of train, val and test.
+        seed: of the division.
     """
 
     kind: SplitKind = "auto"
