@@ -20,6 +20,7 @@ from egt.errors import ConfigError, DataError
 
 RESULT = "result.json"
 _CONFIG, _ARTIFACT, _CARD, _METRICS = "config.yaml", "artifact", "card.json", "metrics.csv"
+_MEMBERS = "members.json"
 _TECHNICAL = {
     ("name",),
     ("seed",),
@@ -252,9 +253,14 @@ def _results(path: Path) -> list[Path]:
         return [path]
     results = sorted(path.rglob(RESULT))
     known = {file.parent for file in results}
-    cards = [file.parent for file in sorted(path.rglob(_CARD))]
+    cards = [file.parent for file in sorted(path.rglob(_CARD)) if not _is_copy(file.parent)]
     runs = [card.parent if card.name == _ARTIFACT else card for card in cards]
     return [*results, *(run for run in dict.fromkeys(runs) if run not in known)]
+
+
+def _is_copy(artifact: Path) -> bool:
+    """Return whether an artifact is that of a run beside it, copied into the one of its ensemble."""
+    return (artifact.parent.parent / _MEMBERS).is_file() and artifact.parent.name == _ARTIFACT
 
 
 def _read(place: Path) -> RunRecord:

@@ -16,6 +16,8 @@ from egt.errors import ConfigError, EgtError, RunError
 from egt.files import exists
 
 CONFIG, METRICS, CHECKPOINTS, ARTIFACT = "config.yaml", "metrics.csv", "checkpoints", "artifact"
+MEMBERS = "members.json"
+"""Only in the folder of an ensemble: how many runs it has, and how they differ."""
 LOCK = ".lock"
 """Held by the run that writes to the folder; it also marks the folder as a run's."""
 _PATIENCE_SECONDS = 30.0
