@@ -38,7 +38,12 @@ class Feature(Section):
 
 
 class Fold(Section):
-    """One of several ways to divide data: a different part of equal size is the test, and the part before it val."""
+    """One of several ways to divide data: a different part of equal size is the test, and the part before it val.
+
+    Fields:
+        number: of the part that is the test, counted from 0.
+        of: so many parts.
+    """
 
     number: NonNegativeInt
     of: Annotated[int, Field(ge=3)]
