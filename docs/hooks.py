@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 START = "README.md"
 PYTHON = "docs/python.md"
-LINK = re.compile(r"\]\(([^)\s]+)\)")
+LINK = re.compile(r'\]\(([^)\s]+)\)|(?:src|href)="([^"]+)"')
 COPIES = TemporaryDirectory(prefix="egt-notebooks-")
 """Where the notebooks run: they write files."""
 
@@ -31,7 +31,7 @@ COPIES = TemporaryDirectory(prefix="egt-notebooks-")
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Take the files that are reached from the README and the navigation, under their paths in the repository."""
     theme = [file for file in files if file.src_dir != config.docs_dir]
-    paths = reached([START, *(path for path in pages(config.nav) if path != PYTHON)])
+    paths = reached([START, *config.extra["polyfills"], *(path for path in pages(config.nav) if path != PYTHON)])
     python = File.generated(config, PYTHON, content=python_page())
     return Files([*theme, python, *(_file(path, config) for path in paths)])
 
@@ -70,7 +70,8 @@ def reached(start: list[str]) -> list[str]:
 
 def links(page: Path) -> list[str]:
     """Return the paths in the repository that a page links to."""
-    targets = [target.partition("#")[0] for target in LINK.findall(page.read_text()) if ":" not in target]
+    found = [in_markdown or in_html for in_markdown, in_html in LINK.findall(page.read_text())]
+    targets = [target.partition("#")[0] for target in found if ":" not in target]
     ends = [(page.parent / target).resolve() for target in targets if target]
     return [end.relative_to(ROOT).as_posix() for end in ends if end.is_relative_to(ROOT)]
 
