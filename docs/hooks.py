@@ -46,6 +46,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return re.sub(r"\[([^\]]*)\]\(([^)\s#:]+)\)", plain, markdown)
 
 
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Let the links of notebooks to pages lead to them, as MkDocs does for those of Markdown."""
+    if not page.file.src_uri.endswith(".ipynb"):
+        return html
+    return re.sub(r'(href="(?![a-z]+:)[^"#]+)\.md(?=["#])', r"\1.html", html)
+
+
 def pages(nav: object) -> list[str]:
     """Return the pages of a navigation, in order."""
     if isinstance(nav, str):

@@ -9,7 +9,7 @@ import inspect
 import json
 import re
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -231,7 +231,7 @@ def described(doc: str, title: str) -> dict[str, str]:
     return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}
 
 
-def table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
+def table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     """Yield the lines of a table."""
     for row in (columns, ("---",) * len(columns), *rows):
         yield "| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |"
