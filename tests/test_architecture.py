@@ -31,6 +31,7 @@ ORDER = [
     "config",
     "assemble",
     "execution",
+    "uncertainty",
     "artifact",
     "inference",
     "export",

@@ -1,8 +1,8 @@
 """The edge-list layout: one row of the edge channel per existing edge, per node with itself, and per query pair.
 
 For EGT-Constrained on large sparse graphs: the cost grows with the edges, and nothing of size N^2 exists. A model that
-chooses its pairs (`egt.pairs`) has a row for each of them. Query pairs of link prediction have a row that is updated and
-read like that of an edge, and are not attended.
+chooses its pairs (`egt.pairs`) has a row for each of them. Query pairs of link prediction have a row that is updated
+and read like that of an edge, and are not attended.
 """
 
 from __future__ import annotations
