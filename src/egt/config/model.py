@@ -64,7 +64,7 @@ class ModelConfig(Section):
         edges: what a layer does with the edge channel.
         gate: what multiplies the attention: a sigmoid of the edge channel (with centrality scalers), or nothing.
         scope: whom a node attends: everyone (EGT), or its neighbors (EGT-Constrained).
-        pairs: EGT+: which pairs of nodes there are, on the layout edge_list; [] for all, or for the edges on that layout.
+        pairs: EGT+: which pairs of nodes a list (data.layout edge_list) has; [] for its edges.
         readout: how the channels become one row per graph, node or edge.
         head_ratios: hidden widths of the head over d_h; [] is a linear head.
         node_ffn_multiplier: hidden width of the feed-forward block of nodes over d_h.
