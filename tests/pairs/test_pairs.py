@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from egt.assemble import build_model
 from egt.batching.batch import collate
@@ -134,17 +135,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def assert_equal_models(sparse: RunConfig, dense: RunConfig) -> None:
     """Outputs and gradients of the same weights, without a term for the types."""
     graphs = graphs_of_every_kind(2)
-    results = []
+    results: list[tuple[Tensor, dict[str, Tensor]]] = []
     for config, layout in ((dense, "packed"), (sparse, "edge_list")):
         torch.manual_seed(0)
-        model = build_model(config, backend=fastest(layout)).train()  # type: ignore[arg-type]
+        model = build_model(config, backend=fastest(layout)).train()
         if not results:
             weights = lively(model).state_dict()
         model.load_state_dict(weights, strict=False)
         for term in model.embed.pair_terms:
             if isinstance(term, PairTypes):
                 torch.nn.init.zeros_(term.W.weight)
-        batch = collate(samples_of(config, graphs), layout)  # type: ignore[arg-type]
+        batch = collate(samples_of(config, graphs), layout)
         output = model(replace(batch, random_keys=graph_keys(0, 3, batch.graph_ids)))
         output.square().mean().backward()
         results.append((output.detach(), {k: p.grad for k, p in model.named_parameters() if p.grad is not None}))
