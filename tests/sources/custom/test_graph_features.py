@@ -105,8 +105,11 @@ def test_graphs_and_graph_tables(tmp_path: Path) -> None:
     assert source.schema.graph_features[0].width == 2
     np.testing.assert_allclose(values(source, "train")[0], [-np.sqrt(1.5), 0.0], rtol=1e-6)
     path = tmp_path / "graphs.jsonl"
-    line = '{{"num_nodes": 2, "edges": [[0, 1]], "graph": {{"heat": {k}}}, "targets": {{"y": {k}.5}}}}'
+    line = '{{"num_nodes": 2, "edges": [[0, 1]], "features": {{"heat": {k}}}, "targets": {{"y": {k}.5}}}}'
     path.write_text("\n".join(line.format(k=k) for k in range(10)))
-    table = open_custom(path, overrides={"graph_features": ["heat"]})
-    assert table.schema.features().num_graph_values == 1
+    table = open_custom(path)
+    assert table.schema.features().num_graph_values == 1, "the file says itself that it is a feature"
     assert len(values(table, "train")[0]) == 1
+    path.write_text(line.format(k=1).replace("heat", "y"))
+    with pytest.raises(DataError, match="'y' is a feature, and a target, id or split as well"):
+        open_custom(path)
