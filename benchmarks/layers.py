@@ -80,7 +80,8 @@ class Stack:
         self.d_h, self.d_e = torch.randn_like(self.h), torch.randn_like(self.e)
 
     def forward(self) -> tuple[Tensor, Tensor]:
-        x = Channels(self.h.requires_grad_(), self.e.requires_grad_(), self.context, torch.empty(0))
+        none = torch.empty(0)
+        x = Channels(self.h.requires_grad_(), self.e.requires_grad_(), self.context, queries=none, edges=none)
         *first, last = self.layers
         for layer in first:
             x = x.updated(*layer(x.h, x.e, x.context))

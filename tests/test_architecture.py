@@ -30,6 +30,7 @@ ORDER = [
     "config",
     "assemble",
     "execution",
+    "uncertainty",
     "artifact",
     "inference",
     "export",

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 import egt
+from egt.artifact.artifact import load_artifact
+from egt.export.export import export
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NEEDS = {"chemist": ("rdkit", "pandas"), "engineer": ("networkx", "pandas"), "researcher": ()}
@@ -63,8 +65,7 @@ def test_the_example_of_onnx_is_short_and_needs_nothing_of_egt() -> None:
 @pytest.mark.slow
 def test_the_example_of_onnx_predicts_as_egt_does(tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
-    exported = run("-m", "egt", "export", str(TRAINED), "--out", "exported", "--forms", "onnx", where=tmp_path)
-    assert exported.returncode == 0, exported.stderr
+    export(load_artifact(TRAINED / "artifact"), tmp_path / "exported", ["onnx"])
     smiles = ["CCO", "c1ccccc1C(=O)[O-]", "C", "C[C@H](N)C(=O)O.Cl", "F/C=C/F", "N#Cc1ccc2[nH]ccc2c1"]
     done = run(str(ONNX), "exported", *smiles, where=tmp_path)
     assert done.returncode == 0, done.stderr

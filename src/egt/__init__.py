@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from egt.config.run import RunConfig
     from egt.errors import EgtError
     from egt.graph import Graph
+    from egt.inference.loading import load
     from egt.inference.predictions import Predictions
-    from egt.inference.predictor import load
     from egt.model import EGT
     from egt.nn.layer import EGTLayer
     from egt.sklearn import EGTClassifier, EGTRegressor
@@ -40,7 +40,7 @@ _HOMES = {
     "Run": "egt.api:Run",
     "RunConfig": "egt.config.run:RunConfig",
     "fit": "egt.training.run:train",
-    "load": "egt.inference.predictor:load",
+    "load": "egt.inference.loading:load",
     "preset": "egt.config.presets:preset",
     "presets": "egt.config.presets:",
     "train": "egt.api:train",

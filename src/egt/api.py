@@ -27,7 +27,7 @@ from egt.sources.custom.schema import CustomSchema
 from egt.sources.source import Progress, Source
 from egt.training.run import Outcome
 from egt.training.run import train as train_run
-from egt.training.run_folder import CONFIG, run_folder, try_folder
+from egt.training.run_folder import CONFIG, MEMBERS, run_folder, try_folder
 
 if TYPE_CHECKING:
     from egt.inference.predictions import Predictions
@@ -46,10 +46,11 @@ class Run(Outcome):
 
     @cached_property
     def model(self) -> Predictor:
-        """The trained model."""
+        """The trained model, or the ensemble of models."""
+        from egt.inference.loading import load
         from egt.inference.predictor import Predictor
 
-        return Predictor(self.artifact)
+        return load(self.path) if self.members else Predictor(self.artifact)
 
     def predict(self, data: Any) -> Predictions:
         """Return the predictions of the trained model for new data: see `Predictor.predict`."""
@@ -68,6 +69,8 @@ def train(
     keep_head: bool = False,
     freeze_below: int = 0,
     tune: Tuned = "all",
+    ensemble: int | None = None,
+    folds: int | None = None,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
@@ -89,6 +92,8 @@ def train(
         keep_head: with `start`: keep the last linear map as well.
         freeze_below: with `start`: leave the embeddings and the layers below this one unchanged.
         tune: with `start`: "edges" trains the edge channel only, and keeps the head.
+        ensemble: train this many models with different seeds, whose answers are averaged.
+        folds: cross-validation: train as many models, each of which leaves another part of your own data out.
         resume: continue the run in the run folder.
         callbacks: are told about each step and epoch.
         progress: show a progress bar while training.
@@ -118,10 +123,30 @@ def train(
         config = with_model_of(config, read_config(find_artifact(start) / CONFIG), settings)
     else:
         config = override(config, settings)
-    outcome = train_run(
-        config, folder, source=source, resume=resume, show_progress=progress, watch=watch, callbacks=callbacks
-    )
+    options: dict[str, Any] = {
+        "source": source,
+        "resume": resume,
+        "show_progress": progress,
+        "watch": watch,
+        "callbacks": callbacks,
+    }
+    if ensemble is None and folds is None and not exists(folder / MEMBERS):
+        outcome = train_run(config, folder, **options)
+    else:
+        outcome = _train_members(config, folder, ensemble, folds, options)
     return Run(*(getattr(outcome, field.name) for field in fields(outcome)))
+
+
+def _train_members(
+    config: RunConfig, folder: Path, ensemble: int | None, folds: int | None, options: dict[str, Any]
+) -> Outcome:
+    from egt.training.ensemble import asked_members, kept_members, train_members
+
+    asked = asked_members(ensemble, folds)
+    members = kept_members(folder, asked) if options["resume"] else asked
+    if members is None:  # a new run of one model into the folder of an ensemble, which is refused
+        return train_run(config, folder, **options)
+    return train_members(config, folder, members, **options)
 
 
 def configured(

@@ -29,7 +29,8 @@ except ImportError as error:
 from egt.api import Run, train
 from egt.config.reading import as_words
 from egt.errors import ArtifactError, ConfigError, DataError, GraphError
-from egt.inference.predictor import Predictor, load
+from egt.inference.loading import load
+from egt.inference.predictor import Predictor
 from egt.sources.custom.opening import read_raw
 from egt.sources.custom.raw import RawData, digest_of_graphs, expanded
 

@@ -13,7 +13,8 @@ import pytest
 
 from egt.app.server import Server
 from egt.app.session import Session
-from egt.inference.predictor import Predictor, load
+from egt.inference.loading import load
+from egt.inference.predictor import Predictor
 
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/v0_1"

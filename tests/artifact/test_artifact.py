@@ -12,11 +12,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from egt.artifact.artifact import CARD, CONFIG, WEIGHTS, Artifact, load_artifact, save_artifact
+from egt.artifact.artifact import CALIBRATION, CARD, CONFIG, WEIGHTS, Artifact, load_artifact, save_artifact
 from egt.errors import ArtifactError, RunError
+from egt.uncertainty.calibration import Calibration
 from tests.graphs import tiny_config, tiny_model
 
 
@@ -201,3 +203,14 @@ def test_a_metric_that_cannot_be_computed_is_null_in_the_card(tmp_path: Path) ->
     card = json.loads((tmp_path / "artifact" / CARD).read_text(), parse_constant=refuse)
     assert card["metrics"] == {"val": {"roc_auc": None}}
     assert math.isnan(load_artifact(tmp_path / "artifact").metrics["val"]["roc_auc"])
+
+
+def test_a_calibration_comes_back_and_an_edited_one_is_refused(tmp_path: Path) -> None:
+    config = tiny_config()
+    calibration = Calibration.of_numbers(np.array([[1.0], [2.0]]), np.array([[1.25], [2.5]]))
+    save_artifact(Artifact(config, tiny_model(config), calibration=calibration), tmp_path / "artifact")
+    assert load_artifact(tmp_path / "artifact").calibration == calibration
+    file = tmp_path / "artifact" / CALIBRATION
+    file.write_text(file.read_text().replace("0.25", "0.05"))
+    with pytest.raises(ArtifactError, match=f"{CALIBRATION} does not match its checksum"):
+        load_artifact(tmp_path / "artifact")

@@ -334,3 +334,25 @@ def test_the_submission_of_pcqm4mv2(tmp_path: Path, capsys: Capture) -> None:
         np.testing.assert_allclose(
             content["y_pred"], [float(row["homolumogap"]) for row in read_csv(Path("out.csv"))], rtol=1e-5
         )
+
+
+def test_an_ensemble_is_trained_shown_and_predicts_its_spread(tmp_path: Path, capsys: Capture) -> None:
+    data = molecules(tmp_path / "t.csv", kind=["yes" if k % 2 else "no" for k in range(20)])
+    words = ("--set", *TINY, "trainer.max_epochs=1", "split.fractions=[0.5, 0.25, 0.25]", "--ensemble", "2")
+    shown = egt(capsys, "train", data, "--out", tmp_path / "run", *words)
+    assert shown.code == 0, shown.err
+    assert "2 models of" in shown.out
+    assert "±" in shown.out
+    assert "kind: sets of 90% held" in shown.err
+    done = egt(capsys, "train", tmp_path / "run", "--resume", "--json")
+    assert done.code == 0, done.err
+    assert done.json["members"] == 2
+    assert {*done.json["member_metrics"]["test"]["roc_auc"]} == {"mean", "std"}
+    assert done.json["coverage"]["kind"] == "set"
+    out = tmp_path / "out.csv"
+    done = egt(capsys, "predict", tmp_path / "run", "CCO", "--interval", "0.5", "--calibrated", "-o", out)
+    assert done.code == 0, done.err
+    [row] = read_csv(out)
+    assert {"kind_std", "kind_set", "kind_yes_probability"} <= {*row}
+    assert {*row["kind_set"].split("|")} <= {"yes", "no", ""}
+    assert egt(capsys, "evaluate", tmp_path / "run", "--json").json["metrics"]["num_labels"] == 5

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from egt.inference.predictor import load
+from egt.inference.loading import load
 from egt.sources.custom import survey
 from tests.cli.runs import SMILES, TINY, blocks, egt, molecules, read_csv, write_csv
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from egt.artifact.artifact import save_artifact
+from egt.artifact.artifact import load_artifact, save_artifact
 from egt.cli.predict import grouped
-from tests.cli.runs import egt, read_csv, write_jsonl
+from egt.uncertainty.calibration import Calibration
+from tests.cli.runs import egt, read_csv, write_csv, write_jsonl
 from tests.inference.test_predictor import make
 
 
@@ -46,3 +49,45 @@ def test_a_file_that_is_not_there_is_not_taken_for_a_molecule(
 
 def test_a_smiles_longer_than_any_file_name_is_a_smiles() -> None:
     assert grouped(["C" * 260, "CCO"]) == [["C" * 260, "CCO"]]
+
+
+def test_intervals_are_written_on_request_and_other_columns_stay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calibration = Calibration.of_numbers(np.zeros((4, 1)), np.array([[0.5], [1.0], [2.0], [4.0]]))
+    save_artifact(replace(make(), calibration=calibration), tmp_path / "model")
+    new = write_jsonl(tmp_path / "new.jsonl", rows(3))
+    egt(capsys, "predict", tmp_path / "model", new, "-o", tmp_path / "plain.csv")
+    done = egt(capsys, "predict", tmp_path / "model", new, "--interval", "0.5", "-o", tmp_path / "out.csv")
+    assert done.code == 0, done.err
+    plain, found = read_csv(tmp_path / "plain.csv"), read_csv(tmp_path / "out.csv")
+    assert [*found[0]] == ["id", "y", "y_low", "y_high", "warning", "error"]
+    for before, after in zip(plain, found, strict=True):
+        low, high = (float(after.pop(name)) for name in ("y_low", "y_high"))
+        assert after == before
+        assert high - low == pytest.approx(4)
+        assert (low + high) / 2 == pytest.approx(float(after["y"]), abs=1e-6)
+    for wrong, reason in ((("--interval", "90"), "between 0 and 1"), (("--calibrated",), "predicts numbers")):
+        done = egt(capsys, "predict", tmp_path / "model", new, *wrong)
+        assert (done.code, reason in done.err) == (2, True), done.err
+
+
+def test_a_large_table_gets_intervals_too_and_an_old_model_says_that_it_has_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = Path(__file__).parents[1] / "fixtures/v0_1/molecules/artifact"
+    done = egt(capsys, "predict", old, "CCO", "--interval", "0.9")
+    assert done.code == 2
+    assert "has no calibration" in done.err
+    names = load_artifact(old).config.task.names
+    errors = np.arange(1.0, 10.0)[:, None].repeat(len(names), axis=1)
+    save_artifact(
+        replace(load_artifact(old), calibration=Calibration.of_numbers(0 * errors, errors)), tmp_path / "model"
+    )
+    table = write_csv(tmp_path / "t.csv", [{"smiles": text} for text in ("CCO", "nonsense", "CCN")])
+    monkeypatch.setattr("egt.cli.predict._LARGE", 0)
+    done = egt(capsys, "predict", tmp_path / "model", table, "--interval", "0.5", "-o", tmp_path / "out.csv")
+    assert done.code == 0, done.err
+    first, bad, _ = read_csv(tmp_path / "out.csv")
+    assert float(first[f"{names[0]}_high"]) - float(first[f"{names[0]}_low"]) == pytest.approx(10, rel=1e-4)
+    assert bad[f"{names[0]}_low"] == ""

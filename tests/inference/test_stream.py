@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from egt.cli import predict as command
-from egt.inference.predictor import load
+from egt.inference.loading import load
 from egt.inference.stream import complete_rows
 from tests.cli.runs import SMILES, TINY, egt, molecules, read_csv, write_csv
 

@@ -86,12 +86,12 @@ def masked_logits_into_the_edge_update(patch: Patch) -> None:
 
 
 def keys_not_masked(patch: Patch) -> None:
-    patch.setattr(RandomMasking, "forward", lambda self, context: (None, _masking(self, context)[1]))
+    patch.setattr(RandomMasking, "forward", lambda self, *args: (None, _masking(self, *args)[1]))
 
 
 def gates_masked_where_only_logits_are(patch: Patch) -> None:
-    def forward(self: RandomMasking, context: AttentionContext) -> Any:
-        attended, _ = _masking(self, context)
+    def forward(self: RandomMasking, *args: Any) -> Any:
+        attended, _ = _masking(self, *args)
         return attended, attended
 
     patch.setattr(RandomMasking, "forward", forward)
@@ -141,8 +141,8 @@ def virtual_edges_not_averaged(patch: Patch) -> None:
 def own_keys_withheld(patch: Patch) -> None:
     plain = KeyDropout.forward
 
-    def forward(self: KeyDropout, context: AttentionContext) -> Any:
-        attended, counted = plain(self, context)
+    def forward(self: KeyDropout, context: AttentionContext, *args: Any) -> Any:
+        attended, counted = plain(self, context, *args)
         assert attended is not None
         assert counted is not None
         pair = context.layout.pair_indices
@@ -156,8 +156,8 @@ def own_keys_withheld(patch: Patch) -> None:
 def centrality_not_corrected_for_withheld_keys(patch: Patch) -> None:
     plain = KeyDropout.forward
 
-    def forward(self: KeyDropout, context: AttentionContext) -> Any:
-        attended, counted = plain(self, context)
+    def forward(self: KeyDropout, *args: Any) -> Any:
+        attended, counted = plain(self, *args)
         assert counted is not None
         return attended, (counted > 0).double()
 
@@ -167,8 +167,8 @@ def centrality_not_corrected_for_withheld_keys(patch: Patch) -> None:
 def kept_branches_not_scaled(patch: Patch) -> None:
     plain = DropPath.path_factors
 
-    def path_factors(self: DropPath, context: AttentionContext) -> Tensor | None:
-        factors = plain(self, context)
+    def path_factors(self: DropPath, *args: Any) -> Tensor | None:
+        factors = plain(self, *args)
         return None if factors is None else (factors > 0).double()
 
     patch.setattr(DropPath, "path_factors", path_factors)

@@ -18,7 +18,7 @@ from egt.training.plan import Plan
 PLAN = Plan(
     parameters=1, peak_memory_bytes=1, available_memory_bytes=1, seconds_per_epoch=20.0, steps_per_epoch=79,
     epochs=600.0, num_graphs=10_000, mean_nodes=23.0, largest_nodes=37, pairs_at_once=1, layout="packed",
-    backend="plain", sizes_from="",
+    backend="plain", device="cpu", sizes_from="",
 )  # fmt: skip
 
 

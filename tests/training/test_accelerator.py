@@ -31,10 +31,16 @@ from egt.training.work import Job, Work
 from tests.accelerator import DEVICE, Accelerator, found, on_cpu
 from tests.training.tiny import tiny_config, tiny_samples
 
-ONCE = "constant: upload"
-"""Constants of a task travel to the device once in a process."""
+ONCE = "_tensor: upload"
+"""Constants of a task (`egt.tasks.task.constant`) travel to the device once in a process."""
 DOCUMENTED = ["fetched: download"]
 """Where the host waits in a step: docs/devices.md."""
+
+
+@pytest.fixture(autouse=True)
+def same_optimizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the form of Adam that a device takes on the CPU too; the one pass that a CPU makes rounds otherwise."""
+    monkeypatch.setattr("egt.training.engine._is_whole_on_cpu", lambda parameter: False)
 
 
 def small(name: str, layout: LayoutName) -> RunConfig:

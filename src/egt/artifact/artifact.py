@@ -9,11 +9,11 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import safetensors
 import safetensors.torch
@@ -29,8 +29,15 @@ from egt.execution.execution import execution
 from egt.files import exists
 from egt.model import EGT
 
+if TYPE_CHECKING:
+    from egt.uncertainty.calibration import Calibration
+
 FORMAT = 1
 WEIGHTS, CONFIG, CARD = "weights.safetensors", "config.yaml", "card.json"
+CALIBRATION = "calibration.json"
+"""Only where the model was calibrated."""
+ENSEMBLE = "ensemble.json"
+"""Stands for the card in the artifact of an ensemble."""
 HUB = "hf://"
 """How the address of an artifact on a hub begins."""
 
@@ -45,6 +52,7 @@ class Artifact:
         metrics: split -> metric -> value, as measured when it was made.
         data: facts about the training data (data card, target statistics); empty when unknown.
         notes: free text, e.g. where imported weights come from.
+        calibration: of intervals, sets and probabilities; None where there was no validation.
     """
 
     config: RunConfig
@@ -52,12 +60,24 @@ class Artifact:
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
     notes: str = ""
+    calibration: Calibration | None = None
 
 
 def save_artifact(artifact: Artifact, path: Path) -> None:
     """Write the artifact as a folder; an existing artifact there is replaced only when the new one is complete."""
+    put_folder(path, CARD, lambda folder: _write_files(artifact, folder))
+
+
+def put_folder(path: Path, mark: str, write: Callable[[Path], None]) -> None:
+    """Write a folder and put it in its place once it is complete; one that is there must hold the mark.
+
+    Args:
+        path: the folder.
+        mark: a file that every folder of this kind has.
+        write: fills an empty folder.
+    """
     path = Path(path)
-    if path.exists() and not (path / CARD).is_file() and (path.is_file() or any(path.iterdir())):
+    if path.exists() and not (path / mark).is_file() and (path.is_file() or any(path.iterdir())):
         raise ArtifactError(f"{path}: exists and is not an artifact; choose another place (nothing was changed)")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +89,7 @@ def save_artifact(artifact: Artifact, path: Path) -> None:
     try:
         folder = draft / "artifact"  # the draft itself is for this user only, the folder in it for all the umask admits
         folder.mkdir()
-        _write_files(artifact, folder)
+        write(folder)
         _put(folder, path, draft.with_name(f"{draft.name}-old"))
     except (OSError, safetensors.SafetensorError) as error:
         raise _unfinished(path, error) from error
@@ -90,17 +110,30 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
         file = path / name
         if not file.is_file():
             raise ArtifactError(f"{path}: {name} is missing; the artifact is incomplete, copy it again")
-        if _sha256(file) != expected:
+        if file_sha256(file) != expected:
             raise ArtifactError(f"{path}: {name} does not match its checksum; the file is damaged or was edited")
     config = read_config(path / CONFIG)
-    _check_scale(card["data"].get("scale"), config.task.num_outputs, path)
+    _check_scale(card["data"].get("scale"), len(config.task.names), path)
     model = build_model(config, backend=execution(config, device, training=False).backend)
     try:
         weights = safetensors.torch.load_file(path / WEIGHTS)
     except safetensors.SafetensorError as error:
         raise ArtifactError(f"{path}: {WEIGHTS} is not a safetensors file ({error})") from error
     load_weights(model, weights, str(path / WEIGHTS))
-    return Artifact(config, model.eval(), _with_nans(card["metrics"]), card["data"], card["notes"])
+    calibration = read_calibration(path / CALIBRATION) if CALIBRATION in card["sha256"] else None
+    return Artifact(config, model.eval(), with_nans(card["metrics"]), card["data"], card["notes"], calibration)
+
+
+def write_calibration(calibration: Calibration, names: Sequence[str], file: Path) -> None:
+    """Write a calibration. names: of the targets."""
+    file.write_text(json.dumps(calibration.to_json(names)) + "\n", encoding="utf-8")
+
+
+def read_calibration(file: Path) -> Calibration:
+    """Read what `write_calibration` wrote; its checksum is known to be right."""
+    from egt.uncertainty.calibration import Calibration
+
+    return Calibration.from_json(json.loads(file.read_text(encoding="utf-8")), str(file))
 
 
 def find_artifact(path: str | Path) -> Path:
@@ -108,10 +141,10 @@ def find_artifact(path: str | Path) -> Path:
     if str(path).startswith(HUB):
         from egt.artifact.hub import fetch
 
-        return fetch(str(path), (WEIGHTS, CONFIG, CARD))
+        return fetch(str(path), (WEIGHTS, CONFIG, CARD, CALIBRATION))
     given = Path(path)
     for place in (given, given / "artifact"):
-        if exists(place / CARD):
+        if exists(place / CARD) or exists(place / ENSEMBLE):
             return place
     if exists(given) and given.is_dir():
         unfinished = (
@@ -176,36 +209,40 @@ def _write_files(artifact: Artifact, folder: Path) -> None:
     safetensors.torch.save_file(weights, folder / WEIGHTS)
     (folder / CONFIG).write_text(write_config(artifact.config), encoding="utf-8")
     shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # safetensors writes for this user only
+    names = [WEIGHTS, CONFIG]
+    if artifact.calibration is not None:
+        write_calibration(artifact.calibration, artifact.config.task.names, folder / CALIBRATION)
+        names.append(CALIBRATION)
     content = {
         "format": FORMAT,
         "name": artifact.config.name,
         "start": artifact.config.model_dump(mode="json")["start"],
         "parameters": artifact.model.num_parameters(),
-        "metrics": _with_nulls(artifact.metrics),
+        "metrics": with_nulls(artifact.metrics),
         "data": artifact.data,
         "notes": artifact.notes,
         "versions": versions(),
-        "sha256": {name: _sha256(folder / name) for name in (WEIGHTS, CONFIG)},
+        "sha256": {name: file_sha256(folder / name) for name in names},
     }
     card: dict[str, Any] = json.loads(json.dumps(content))  # as it will be read
-    card["sha256"][CARD] = _card_sha256(card)
+    card["sha256"][CARD] = content_sha256(card)
     (folder / CARD).write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
-    for name in (WEIGHTS, CONFIG, CARD):
+    for name in (*names, CARD):
         with open(folder / name, "rb+") as file:
             os.fsync(file.fileno())
 
 
-def _with_nulls(metrics: Any) -> Any:
+def with_nulls(metrics: Any) -> Any:
     """JSON has no NaN: a metric that cannot be computed is null."""
     if isinstance(metrics, Mapping):
-        return {name: _with_nulls(value) for name, value in metrics.items()}
+        return {name: with_nulls(value) for name, value in metrics.items()}
     return None if isinstance(metrics, float) and not math.isfinite(metrics) else metrics
 
 
-def _with_nans(metrics: Any) -> Any:
-    """Return what `_with_nulls` took, where it is used."""
+def with_nans(metrics: Any) -> Any:
+    """Return what `with_nulls` took, where it is used."""
     if isinstance(metrics, Mapping):
-        return {name: _with_nans(value) for name, value in metrics.items()}
+        return {name: with_nans(value) for name, value in metrics.items()}
     return math.nan if metrics is None else metrics
 
 
@@ -228,6 +265,8 @@ def _read_card(path: Path) -> dict[str, Any]:
     try:
         card = json.loads((path / CARD).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
+        if exists(path / ENSEMBLE):
+            raise ArtifactError(f"{path}: is an ensemble; name one of its models, as {path / 'member0'}") from error
         raise ArtifactError(f"{path}: has no {CARD}; this folder is not an artifact") from error
     except (OSError, ValueError) as error:
         raise ArtifactError(f"{path}: {CARD} cannot be read ({error})") from error
@@ -240,19 +279,19 @@ def _read_card(path: Path) -> dict[str, Any]:
         raise ArtifactError(
             f"{path}: {CARD} lists no checksum for {WEIGHTS}, {CONFIG} and itself; make the artifact again"
         )
-    if card["sha256"].pop(CARD) != _card_sha256(card):
+    if card["sha256"].pop(CARD) != content_sha256(card):
         raise ArtifactError(f"{path}: {CARD} does not match its checksum; the file is damaged or was edited")
     return card
 
 
-def _check_scale(scale: Any, num_outputs: int, path: Path) -> None:
+def _check_scale(scale: Any, num_targets: int, path: Path) -> None:
     """Refuse a scale of the targets that is not a mean and a std for each of them."""
     if scale is None:
         return
     parts: list[Any] = [scale.get(name) if isinstance(scale, dict) else None for name in ("mean", "std")]
-    if not all(_are_numbers(part, num_outputs) for part in parts) or 0 in parts[1]:
+    if not all(_are_numbers(part, num_targets) for part in parts) or 0 in parts[1]:
         raise ArtifactError(
-            f"{path}: data.scale in {CARD} must be a mean and a std, {num_outputs} finite numbers each and no std 0; "
+            f"{path}: data.scale in {CARD} must be a mean and a std, {num_targets} finite numbers each and no std 0; "
             "make the artifact again"
         )
 
@@ -263,11 +302,12 @@ def _are_numbers(values: Any, count: int) -> bool:
     return all(type(value) in (int, float) and math.isfinite(value) for value in values)
 
 
-def _card_sha256(card: Mapping[str, Any]) -> str:
+def content_sha256(card: Mapping[str, Any]) -> str:
     """Return the checksum of a card that does not have it yet, however its JSON is laid out."""
     return hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
 
 
-def _sha256(file: Path) -> str:
+def file_sha256(file: Path) -> str:
+    """Return the checksum of a file."""
     with open(file, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

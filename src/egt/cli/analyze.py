@@ -46,11 +46,11 @@ def analyze(
     from egt.analysis.words import summary
     from egt.artifact.artifact import find_artifact
     from egt.files import exists
-    from egt.inference.predictor import load
+    from egt.inference.loading import load_single
     from egt.reporting.report import ANALYSIS
     from egt.sources.source import SPLITS
 
-    model = load(artifact, set=settings)
+    model = load_single(artifact, set=settings)
     beside = (
         find_artifact(artifact).parent if exists(artifact) else Path()
     )  # a model of the package has no place beside

@@ -31,9 +31,9 @@ def app(
 
     from egt.app.server import Server
     from egt.app.session import Session
-    from egt.inference.predictor import load
+    from egt.inference.loading import load_single
 
-    session = Session.of(artifact, load(artifact, set=settings))
+    session = Session.of(artifact, load_single(artifact, set=settings))
     with Server(session, port) as server:
         Thread(target=session.warm_up, daemon=True).start()
         say(f"the page of {artifact} is at {server.url} (Ctrl-C ends it)")

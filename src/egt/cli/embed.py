@@ -39,12 +39,12 @@ def embed(
         json: Print one JSON object as the last line.
     """
     from egt.inference.embedding_file import embed_to_file
-    from egt.inference.predictor import load
+    from egt.inference.loading import load_single
 
     if bool(inputs) == (split is not None):
         raise DataError("give either inputs (files or SMILES) or --split")
     check_writable(out)
-    model = load(artifact, set=with_smiles(settings, smiles))
+    model = load_single(artifact, set=with_smiles(settings, smiles))
     with Bars(shown=not json) as bars:
         written = embed_to_file(
             model, grouped(inputs), out, split=split, level=level, layer=layer, neighbors=neighbors, watch=bars

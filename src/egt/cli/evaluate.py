@@ -31,7 +31,7 @@ def evaluate(
     """
     from egt.errors import DataError
     from egt.execution.processes import join_processes, leave_processes
-    from egt.inference.predictor import load
+    from egt.inference.loading import load
 
     if data is None and split not in ("train", "val", "test"):
         raise DataError(f"--split {split}: there are train, val and test; other data is given with --data FILE")

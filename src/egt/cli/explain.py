@@ -39,10 +39,10 @@ def explain(
     from egt.analysis.explanation import explain as why
     from egt.analysis.explanation_page import SCORE_COLUMNS, doubt_lines, score_rows, top_rows, write_explanation
     from egt.files import exists
-    from egt.inference.predictor import load
+    from egt.inference.loading import load_single
     from egt.sources.source import SPLITS
 
-    model = load(artifact, set=settings)
+    model = load_single(artifact, set=settings)
     given = data if data in SPLITS or exists(data) else [data]
     found = why(model, given, row=row, of=of, target=target, draws=draws)
     command = shlex.join(["egt", "explain", artifact, data, "--row", str(row), "--of", str(of), "--draws", str(draws)])

@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 from rich.text import Text
 
+_SIZES = {"interval": "wide", "set": "classes"}
+
 
 def print_json(content: Mapping[str, Any]) -> None:
     """One JSON object on one line of standard output."""
@@ -60,6 +62,30 @@ def print_targets(title: str, by_target: Mapping[str, Mapping[str, float]]) -> N
         for target, scores in by_target.items()
     ]
     print_table(title, ("target", *names, "labels"), rows)
+
+
+def print_members(metrics: Mapping[str, Mapping[str, Mapping[str, float]]]) -> None:
+    """Print the mean and the deviation of each metric over the models of an ensemble; nothing for a single model."""
+    rows = [
+        (split, name, f"{value['mean']:.5g} ± {value['std']:.2g}")
+        for split, values in metrics.items()
+        for name, value in values.items()
+    ]
+    if rows:
+        print_table("each model alone", ("split", "metric", "mean ± deviation"), rows)
+
+
+def print_coverage(coverage: Mapping[str, Any] | None) -> None:
+    """Say how often the intervals or sets of a model have held labels that it was not calibrated on."""
+    if not coverage:
+        return
+    for name, found in coverage["targets"].items():
+        size = "" if found["size"] is None else f", {found['size']:.3g} {_SIZES[coverage['kind']]} on average"
+        where = " (of the same graph: transductive)" if coverage["transductive"] else ""
+        say(
+            f"{name}: {coverage['kind']}s of {coverage['asked']:.0%} held {found['coverage']:.1%} of "
+            f"{found['num_labels']} test labels{size}{where}"
+        )
 
 
 def with_smiles(settings: Sequence[str], smiles: str | None) -> list[str]:

@@ -35,6 +35,9 @@ def predict(
     smiles: str | None = None,
     keep: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
+    interval: float | None = None,
+    calibrated: Annotated[bool, Parameter(negative="")] = False,
+    unlike: Annotated[bool, Parameter(negative="")] = False,
     resume: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -50,29 +53,36 @@ def predict(
         smiles: Column of the inputs that holds the SMILES, where its name does not tell.
         keep: Columns of the input to keep beside the predictions, or patterns such as `*`.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
+        interval: Also write intervals (NAME_low, NAME_high) or sets of classes (NAME_set) that hold the truth with this
+            chance, as 0.9; calibrated on the validation split.
+        calibrated: Write probabilities at the temperature that fits the validation split.
+        unlike: Warn of graphs that are unlike the training data, which must be in its place: they are farther from it
+            than almost all validation graphs.
         resume: Go on after the rows that the output file already has.
         json: Print one JSON object as the last line.
     """
     from egt.execution.processes import join_processes, leave_processes
+    from egt.inference.loading import load
     from egt.inference.predictions import join
-    from egt.inference.predictor import load
 
     if bool(inputs) == (split is not None):
         raise DataError("give either inputs (files or SMILES) or --split")
     if output is not None:
         check_writable(output)
     processes = join_processes()
-    model = load(artifact, processes=processes, set=with_smiles(settings, smiles))
+    model = load(artifact, processes=processes, set=with_smiles(settings, smiles), calibrated=calibrated)
+    if unlike:
+        model.warn_if_unlike()
     table = _large_table(inputs, output, resume)
     if table is not None and output is not None:
-        _stream(model, table, output, keep, resume, json)
+        _stream(model, table, output, keep, interval, resume, json)
         leave_processes()
         return
     with Bars(shown=not json and not processes.rank) as bars:
         if split is not None:
-            found = model.predict_split(split, keep=keep, watch=bars)
+            found = model.predict_split(split, keep=keep, interval=interval, watch=bars)
         else:
-            found = join([*_each(model, inputs, keep, bars)])
+            found = join([*_each(model, inputs, keep, interval, bars)])
     leave_processes()
     if not processes.rank:  # the first process writes what all have computed
         _write(found, output, json)
@@ -88,12 +98,21 @@ def _large_table(inputs: Sequence[str], output: Path | None, resume: bool) -> Pa
     return path if fits and path is not None and (resume or path.stat().st_size > _LARGE) else None
 
 
-def _stream(model: Predictor, table: Path, output: Path, keep: Sequence[str], resume: bool, json: bool) -> None:
+def _stream(
+    model: Predictor,
+    table: Path,
+    output: Path,
+    keep: Sequence[str],
+    interval: float | None,
+    resume: bool,
+    json: bool,
+) -> None:
     from egt.inference.stream import predict_to_file
 
     first = not model.processes.rank
     with Bars(shown=not json and first) as bars:
-        written = predict_to_file(model, table, output, keep=keep, resume=resume, watch=about(bars, str(table)))
+        watch = about(bars, str(table))
+        written = predict_to_file(model, table, output, keep=keep, interval=interval, resume=resume, watch=watch)
     if first and json:
         counts = {"rows": written.rows, "errors": written.errors, "warnings": written.warnings}
         print_json({**counts, "rows_before": written.before, "output": str(output)})
@@ -102,9 +121,12 @@ def _stream(model: Predictor, table: Path, output: Path, keep: Sequence[str], re
         say(f"{written.rows} rows, {written.errors} with an error, {written.warnings} with a warning{before}: {output}")
 
 
-def _each(model: Predictor, inputs: Iterable[str], keep: Sequence[str], bars: Bars) -> Iterator[Predictions]:
+def _each(
+    model: Predictor, inputs: Iterable[str], keep: Sequence[str], interval: float | None, bars: Bars
+) -> Iterator[Predictions]:
     for data in grouped(inputs):
-        yield model.predict(data, keep=keep, watch=about(bars, data if isinstance(data, str) else "SMILES"))
+        watch = about(bars, data if isinstance(data, str) else "SMILES")
+        yield model.predict(data, keep=keep, interval=interval, watch=watch)
 
 
 def about(bars: Bars, name: str) -> Progress:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from egt.cli.output import Bars, metric_rows, print_json, print_table, print_targets, say, with_smiles
+from egt.cli.output import (
+    Bars,
+    metric_rows,
+    print_coverage,
+    print_json,
+    print_members,
+    print_table,
+    print_targets,
+    say,
+    with_smiles,
+)
 
 if TYPE_CHECKING:
     from egt.api import Run
@@ -33,6 +43,8 @@ def train(
     keep_head: Annotated[bool, Flag] = False,
     freeze_below: int = 0,
     tune: Literal["all", "edges"] = "all",
+    ensemble: int | None = None,
+    folds: int | None = None,
     resume: Annotated[bool, Flag] = False,
     json: Annotated[bool, Flag] = False,
 ) -> None:
@@ -53,6 +65,8 @@ def train(
         keep_head: With --from: keep the last linear map as well.
         freeze_below: With --from: leave the embeddings and the layers below this one unchanged.
         tune: With --from: `edges` trains the edge channel only, and keeps the head.
+        ensemble: Train this many models with different seeds; predictions are their mean, with the spread (NAME_std).
+        folds: Cross-validation: train as many models, each of which leaves another part of your own data out.
         resume: Continue the run in the run folder.
         json: Print one JSON object as the last line.
     """
@@ -73,6 +87,8 @@ def train(
             keep_head=keep_head,
             freeze_below=freeze_below,
             tune=tune,
+            ensemble=ensemble,
+            folds=folds,
             resume=resume,
             watch=bars if first else None,
             show=(lambda schema: _show_schema(what, schema)) if first else None,
@@ -82,8 +98,13 @@ def train(
 
 
 def show_log(first: bool) -> None:
-    """Warnings, and without a terminal, which would show a bar, a line for each epoch; from one process of several."""
+    """Warnings, a line for each run of an ensemble, and without a terminal, which would show a bar, one for each epoch.
+
+    Of several processes one tells.
+    """
     logging.basicConfig(format="%(message)s", level=logging.WARNING if first else logging.ERROR)
+    if first:
+        logging.getLogger("egt.training.ensemble").setLevel(logging.INFO)
     logging.getLogger("egt.training.callbacks").setLevel(logging.NOTSET if sys.stderr.isatty() else logging.INFO)
 
 
@@ -104,20 +125,24 @@ def _report(run: Run, json: bool) -> None:
             "parameters": parameters,
             "metrics_by_target": run.artifact.data.get("metrics_by_target", {}),
             "unreadable_rows": dict(run.problems),
+            "coverage": run.artifact.data.get("coverage"),
         }
+        if run.members:
+            content |= {"members": len(run.members), "member_metrics": run.artifact.data["member_metrics"]}
         print_json(content)
         return
     by_target = run.artifact.data.get("metrics_by_target", {})
     rows = [(split, *row) for split, values in metrics.items() for row in metric_rows(values)]
-    print_table(
-        f"{run.artifact.config.name}: {parameters:,} parameters, weights of epoch {run.epoch + 1}",
-        ("split", "metric", "value", "on"),
-        rows,
-    )
+    size = f"{parameters:,} parameters, weights of epoch {run.epoch + 1}"
+    if run.members:
+        size = f"{len(run.members)} models of {parameters:,} parameters"
+    print_table(f"{run.artifact.config.name}: {size}", ("split", "metric", "value", "on"), rows)
+    print_members(run.artifact.data.get("member_metrics", {}))
     for split, targets in by_target.items():
         print_targets(f"{split}, each target", targets)
+    print_coverage(run.artifact.data.get("coverage"))
     trainer = run.artifact.config.trainer
-    if trainer.patience is not None and len(run.history) - 1 - run.epoch >= trainer.patience:
+    if not run.members and trainer.patience is not None and len(run.history) - 1 - run.epoch >= trainer.patience:
         say(
             f"ended after {len(run.history)} epochs: {trainer.patience} without a better validation "
             "(--set trainer.patience=null trains to the end)"

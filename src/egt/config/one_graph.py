@@ -1,7 +1,7 @@
 """The recipe for classes of the nodes of one graph with many features and few labels, such as citation networks.
 
 The defaults for many graphs overfit there within some twenty steps. Accuracy on the 1,000 public test nodes of Cora
-(140 labels), weights selected by the validation loss:
+(140 labels), weights selected by the validation loss; seeds scatter by 0.8:
 
 | setting | accuracy, mean of seeds |
 |---|---|
@@ -10,9 +10,12 @@ The defaults for many graphs overfit there within some twenty steps. Accuracy on
 | the same with 1 layer | 80.9 (3) |
 | the same with a rate of 3e-3 and weight decay 0.1 | 80.4 (2) |
 | the same rate, label smoothing 0.1 | 80.5 (3) |
-| dropout 0.5 on nodes, attention and readout: this recipe | 81.5 (3) |
+| dropout 0.5 on nodes, attention and readout: this recipe | 80.5 (5, `egt train cora.jsonl`; 79.3 to 81.4) |
 | dropout 0.7 on nodes, 0.5 on attention | 79.7 (3) |
 | words dropped with 0.9, dropout 0.5 on nodes and attention | 79.5 (3) |
+
+Validation cannot tell these rows apart (79.3 to 80.9 percent of 500 nodes): the choice was made with the test accuracy
+in sight, which flatters it.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
@@ -16,6 +16,9 @@ from egt.model import EGT
 from egt.sources.source import Progress
 from egt.tasks.scores import TargetScores
 from egt.tasks.task import Task, targets
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,14 @@ def evaluate(
     samples: Sequence[Sample],
     progress: Progress | None = None,
     processes: Processes = ALONE,
+    *,
+    see: Callable[[Tensor, Tensor], None] | None = None,
     **options: Any,
 ) -> Evaluation:
-    """Loss and metrics over all labels of the samples, the same in each process. Arguments as in `forward`."""
+    """Loss and metrics over all labels of the samples, the same in each process.
+
+    `see` is given the outputs and targets of each batch of this process; other arguments as in `forward`.
+    """
     if not len(samples):
         raise DataError("there is no graph to evaluate on")
     scores, loss, labels = task.scores(), 0.0, 0.0
@@ -56,6 +64,8 @@ def evaluate(
         batch_loss, batch_labels = (each.item() for each in task.loss(prediction, batch))
         loss, labels = loss + batch_loss, labels + batch_labels
         scores.update(prediction, targets(batch, task.level))
+        if see is not None:
+            see(prediction, targets(batch, task.level))
         if not math.isfinite(batch_loss):
             diverged += numbers.tolist()
     loss, labels = processes.total(loss, labels)

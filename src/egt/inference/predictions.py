@@ -37,6 +37,9 @@ class Prediction:
         truth: (rows, T) the labels of a split, NaN where one is missing; None where none are asked for.
         names: what the data calls the nodes; empty where they are numbered.
         kept: other columns of the input, none with the name of a column that is written anyway.
+        std: (rows, outputs) deviation of the values between the models of an ensemble; None for a single model.
+        bounds: (rows, T, 2) the lowest and highest number, or (rows, T, C) whether a class is in the set, where an
+            interval was asked for.
     """
 
     row: int
@@ -49,6 +52,8 @@ class Prediction:
     truth: NDArray[Any] | None = None
     names: Sequence[str] = ()
     kept: Mapping[str, str] = field(default_factory=dict)
+    std: NDArray[np.float32] | None = None
+    bounds: NDArray[Any] | None = None
 
 
 class Predictions(Sequence[Prediction]):
@@ -60,10 +65,11 @@ class Predictions(Sequence[Prediction]):
     Args:
         config: of the run that the model comes from.
         answers: one per input row.
+        more: columns behind those of the answers: deviations, intervals or sets.
     """
 
-    def __init__(self, config: RunConfig, answers: Iterable[Prediction]) -> None:
-        self.config = config
+    def __init__(self, config: RunConfig, answers: Iterable[Prediction], more: Sequence[str] = ()) -> None:
+        self.config, self.more = config, tuple(more)
         self._answers = tuple(answers)
 
     def __len__(self) -> int:
@@ -76,7 +82,7 @@ class Predictions(Sequence[Prediction]):
     def __getitem__(self, index: int | slice) -> Prediction | Predictions:
         """Return one answer, or some of them."""
         if isinstance(index, slice):
-            return Predictions(self.config, self._answers[index])
+            return Predictions(self.config, self._answers[index], self.more)
         return self._answers[index]
 
     def __repr__(self) -> str:
@@ -102,7 +108,8 @@ class Predictions(Sequence[Prediction]):
             places += [f"{place}_name" for place in places]
         molecule = [self._molecule] if any(answer.smiles is not None for answer in self) else []
         truth = [f"{name}_true" for name in task.names] if any(answer.truth is not None for answer in self) else []
-        own = [self._identity, *molecule, *places, *answers, *truth, "warning", "error"]
+        more = [name for name in self.more if name not in answers]
+        own = [self._identity, *molecule, *places, *answers, *more, *truth, "warning", "error"]
         kept = dict.fromkeys(name for answer in self for name in answer.kept if name not in own)
         return [*own[: 1 + len(molecule)], *kept, *own[1 + len(molecule) :]]
 
@@ -165,9 +172,11 @@ class Predictions(Sequence[Prediction]):
                     ends = {"source": int(answer.pairs[0, k]), "target": int(answer.pairs[1, k])}
                 names = {f"{end}_name": answer.names[number] for end, number in ends.items()} if answer.names else {}
                 truth = {} if answer.truth is None else task.true_columns(answer.truth[k])
-                yield {**head, **ends, **names, **task.columns(values), **truth}
+                spread = {} if answer.std is None else task.spread_columns(values, answer.std[k])
+                bounds = {} if answer.bounds is None else task.bound_columns(answer.bounds[k])
+                yield {**head, **ends, **names, **task.columns(values), **spread, **bounds, **truth}
 
 
 def join(parts: Sequence[Predictions]) -> Predictions:
     """Return the predictions of one model for several inputs, one after another."""
-    return Predictions(parts[0].config, (answer for part in parts for answer in part))
+    return Predictions(parts[0].config, (answer for part in parts for answer in part), parts[0].more)

@@ -5,27 +5,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from egt.artifact.artifact import Artifact, find_artifact, load_artifact
+from egt.artifact.artifact import Artifact
 from egt.assemble import build_task, preparation
-from egt.config.load import override
-from egt.config.reading import as_words, reads
-from egt.config.reading import reading as reading_of
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Prepared, prepare_in_memory
-from egt.errors import ConfigError, DataError
+from egt.errors import ArtifactError, DataError
 from egt.execution.execution import execution, on_backend
 from egt.execution.memory import too_large
 from egt.execution.processes import ALONE, Processes, device_of
 from egt.graph import Graph, IntArray, Level
 from egt.inference.attention import Attention, attentions
+from egt.inference.calibrating import bounds_of
 from egt.inference.embedding import Embedding, embeddings
 from egt.inference.evaluation import Evaluation, evaluate
 from egt.inference.forward import forward, rows_per_graph, split_rows
@@ -37,14 +34,18 @@ from egt.sources.custom.opening import open_custom, with_columns
 from egt.sources.share import FirstRows
 from egt.sources.source import ALL, SPLITS, Progress, Source
 from egt.tasks.task import TargetScale
+from egt.uncertainty.calibration import Calibration
+
+if TYPE_CHECKING:
+    from egt.inference.novelty import Novelty
 
 log = logging.getLogger(__name__)
 
 ROWS_AT_ONCE = 20_000
 """Of a large file: how many rows are in memory together."""
 
-Answer = tuple[NDArray[np.float32], IntArray | None] | str
-"""Values and pairs of a graph, or the reason why there are none."""
+Answer = tuple[NDArray[np.float32], IntArray | None, NDArray[np.float32] | None] | str
+"""Values, pairs and (of an ensemble) deviations of a graph, or the reason why there are none."""
 
 
 class Predictor:
@@ -55,7 +56,11 @@ class Predictor:
         device: where to compute; by default a GPU if there is one, another one for each process of this machine.
         processes: that share the work; each gets all results.
         overrides: the columns `smiles` and `id` of new data, where they are not called as in training.
+        calibrated: give probabilities at the temperature that fits the validation labels.
     """
+
+    has_spread = False
+    """Whether answers have a deviation."""
 
     def __init__(
         self,
@@ -63,6 +68,8 @@ class Predictor:
         device: str | torch.device | None = None,
         processes: Processes = ALONE,
         overrides: Mapping[str, Any] | None = None,
+        *,
+        calibrated: bool = False,
     ) -> None:
         self.processes = processes
         self.overrides = overrides
@@ -72,19 +79,25 @@ class Predictor:
         backend = execution(self.config, self.device, training=False).backend
         self.model = on_backend(artifact.model, self.config, backend).to(self.device).eval()
         self.task = build_task(self.config, TargetScale.from_json(artifact.data.get("scale")))
+        self.temperatures = self._temperatures() if calibrated else None
+        self.novelty: Novelty | None = None
 
-    def predict(self, data: Any, *, keep: Sequence[str] = (), watch: Progress | None = None) -> Predictions:
+    def predict(
+        self, data: Any, *, keep: Sequence[str] = (), interval: float | None = None, watch: Progress | None = None
+    ) -> Predictions:
         """Return the predictions for new data, one per row, in the order of the input. No file is written.
 
         Args:
             data: SMILES strings, RDKit molecules (None for a row without one), `Graph`s, the path of a file or folder,
                 a data frame, NetworkX graphs or PyG data.
             keep: columns of the input to keep beside the predictions: names, or patterns as `*`.
+            interval: also give intervals (`NAME_low`, `NAME_high`) or sets of classes (`NAME_set`) that hold the truth
+                with this chance, as 0.9.
             watch: is told how far the work is.
         """
         with reading(watch):
             source = open_new(self.config, data, self.overrides)
-        return self._predict(source, ALL, watch, keep=keep)
+        return self.predict_source(source, ALL, keep=keep, interval=interval, watch=watch)
 
     def predict_blocks(
         self,
@@ -93,6 +106,7 @@ class Predictor:
         rows: int = ROWS_AT_ONCE,
         skip: int = 0,
         keep: Sequence[str] = (),
+        interval: float | None = None,
         watch: Progress | None = None,
     ) -> Iterator[Predictions]:
         """Yield the predictions for a text file of molecules, part by part: its size does not matter.
@@ -102,10 +116,12 @@ class Predictor:
             rows: of a part.
             skip: rows that are left out at the beginning.
             keep: as for `predict`.
+            interval: as for `predict`.
             watch: is told how far the work on a part is.
         """
         for first_row, source in self.open_blocks(path, rows=rows, skip=skip):
-            yield self._predict(source, ALL, watch, keep=keep)[max(skip - first_row, 0) :]
+            found = self.predict_source(source, ALL, keep=keep, interval=interval, watch=watch)
+            yield found[max(skip - first_row, 0) :]
 
     def open_blocks(self, path: Path, *, rows: int = ROWS_AT_ONCE, skip: int = 0) -> Iterator[tuple[int, CustomSource]]:
         """Yield the parts of a text file of molecules, each with its first row; those before row `skip` are left out.
@@ -120,7 +136,13 @@ class Predictor:
                 yield raw.first_row, open_custom(raw, schema=schema)
 
     def predict_split(
-        self, split: str, data: Any = None, *, keep: Sequence[str] = (), watch: Progress | None = None
+        self,
+        split: str,
+        data: Any = None,
+        *,
+        keep: Sequence[str] = (),
+        interval: float | None = None,
+        watch: Progress | None = None,
     ) -> Predictions:
         """Predict a split of the data that the model was trained on, beside its labels (`NAME_true`).
 
@@ -128,11 +150,12 @@ class Predictor:
             split: its name, e.g. "test".
             data: the data itself, where the model was trained on objects in memory.
             keep: as for `predict`.
+            interval: as for `predict`.
             watch: is told how far the work is.
         """
         with reading(watch):
             source = open_source(self.config, data)
-        return self._predict(source, split, watch, keep=keep, with_truth=True)
+        return self.predict_source(source, split, keep=keep, interval=interval, with_truth=True, watch=watch)
 
     def evaluate(self, data: Any = "test", *, of: Any = None, watch: Progress | None = None) -> dict[str, float]:
         """Return the metrics on a split of the data that the model was trained on, or on new data with its targets.
@@ -146,6 +169,12 @@ class Predictor:
 
     def evaluation(self, data: Any = "test", *, of: Any = None, watch: Progress | None = None) -> Evaluation:
         """Return what `evaluate` gives, with the loss and the metrics of each of several targets (`by_target`)."""
+        source, split = self.opened(data, of, watch)
+        store = prepare_split(self.config, source, split, progress=watch)
+        return evaluate(self.model, self.task, self.config, store, watch, self.processes)
+
+    def opened(self, data: Any, of: Any, watch: Progress | None) -> tuple[Source, str]:
+        """Return the data that `evaluate` is asked about, with the name of its split; arguments as there."""
         with reading(watch):
             if isinstance(data, str) and data in SPLITS:
                 source, split = open_source(self.config, of), data
@@ -155,8 +184,18 @@ class Predictor:
                 _check_targets(source)
         if not len(source.records(split)):
             raise DataError(f"the split {split!r} is empty; the data has {_split_sizes(source)}")
-        store = prepare_split(self.config, source, split, progress=watch)
-        return evaluate(self.model, self.task, self.config, store, watch, self.processes)
+        return source, split
+
+    def warn_if_unlike(self, of: Any = None, *, watch: Progress | None = None) -> None:
+        """Warn, from now on, of rows that are unlike the training data, which must be in its place: see `Novelty`.
+
+        Args:
+            of: the data that the model was trained on, where that was objects in memory.
+            watch: is told how far the work is.
+        """
+        from egt.inference.novelty import novelty_of
+
+        self.novelty = novelty_of(self, of, watch)
 
     def encode(self, data: Any, *, layer: int | None = None, watch: Progress | None = None) -> list[Embedding | None]:
         """Return what the model makes of each graph of new data before its head: see `Embedding`.
@@ -205,39 +244,41 @@ class Predictor:
                 if watch is not None:
                     watch("looking", done, total)
 
-    def _predict(
+    def predict_source(
         self,
         source: Source,
         split: str,
-        watch: Progress | None,
         *,
         keep: Sequence[str] = (),
+        interval: float | None = None,
         with_truth: bool = False,
+        watch: Progress | None = None,
     ) -> Predictions:
+        """Return the predictions for a split of a source, beside its labels `with_truth`. Arguments as elsewhere."""
+        more = self._more_columns(interval)
         total, done = len(source.records(split)), 0
         beside = Beside(source, keep, self.task.level if with_truth else None)
         predictions: list[Prediction] = []
         for part in prepare_in_memory(source, split, preparation(self.config), progress=watch):
             told = None if watch is None else _counting(watch, done, total)
-            answers = dict(zip(part.rows, self._answers(part.samples, told), strict=True))
+            answers = dict(zip(part.rows, self.answers(part.samples, told), strict=True))
             graphs = {row: sample.graph for row, sample in zip(part.rows, part.samples, strict=True)}
             problems = {problem.row: problem for problem in part.problems}
+            unlike = self._unlike(part, answers)
             for row in rows_of(part):
-                values, pairs, error = None, None, ""
-                if row not in answers:
-                    error = problems[row].error
-                elif isinstance(answer := answers[row], str):
-                    error = answer
-                else:
-                    values, pairs = answer
+                answer = answers[row] if row in answers else problems[row].error
                 name = (graphs[row].id or str(row)) if row in graphs else problems[row].id
-                warning = problems[row].warning if row in problems else ""
-                found = Prediction(row, name, values, pairs, warning, error, **beside(row, graphs.get(row)))
-                predictions.append(found)
+                warnings = (problems[row].warning if row in problems else "", unlike.get(row, ""))
+                fields = {
+                    "warning": "; ".join(filter(None, warnings)),
+                    **beside(row, graphs.get(row)),
+                    **self._fields(answer, interval),
+                }
+                predictions.append(Prediction(row, name, **fields))
             done += part.num_records
-        return Predictions(self.config, predictions)
+        return Predictions(self.config, predictions, more)
 
-    def _answers(self, samples: Sequence[Sample], progress: Progress | None) -> list[Answer]:
+    def answers(self, samples: Sequence[Sample], progress: Progress | None) -> list[Answer]:
         """For each graph its values and pairs, or the reason why there are none."""
         level = self.task.level
         reasons = self.refused(samples)
@@ -247,7 +288,7 @@ class Predictor:
         for numbers, _, output in forward(self.model, self.config, kept, progress, self.processes):
             parts = split_rows(self.task.decode(output), rows_per_graph(kept, numbers, level))
             for k, part in zip(fitting[numbers].tolist(), parts, strict=True):
-                answers[k] = (part, _pairs(samples[k].graph) if level == "edge" else None)
+                answers[k] = (part, _pairs(samples[k].graph) if level == "edge" else None, None)
         parts_of_all = self.processes.gather(answers)
         return [next(found for found in row if found is not None) for row in zip(*parts_of_all, strict=True)]
 
@@ -257,6 +298,51 @@ class Predictor:
         if not too_large(self.config, max(sizes, default=0), self.device):
             return {}
         return {k: why for k, size in enumerate(sizes) if (why := too_large(self.config, size, self.device))}
+
+    def _unlike(self, part: Prepared, answers: Mapping[int, Answer]) -> dict[int, str]:
+        """Return row -> warning of graphs that are unlike training, of those that could be computed."""
+        samples = zip(part.rows, part.samples, strict=True)
+        computed = {row: sample for row, sample in samples if not isinstance(answers[row], str)}
+        if self.novelty is None or not computed:
+            return {}
+        return dict(zip(computed, self.novelty([*computed.values()]), strict=True))
+
+    def _fields(self, answer: Answer, interval: float | None) -> dict[str, Any]:
+        """Return the fields of the `Prediction` with this answer."""
+        if isinstance(answer, str):
+            return {"error": answer}
+        values, pairs, std = answer
+        bounds = None if interval is None else bounds_of(self.task.part, self._calibration(), values, interval)
+        if self.temperatures is not None:
+            outputs = torch.from_numpy(self.task.part.encode(values) / self.temperatures)
+            values = self.task.part.decode(outputs).numpy()
+        return {"values": values, "pairs": pairs, "std": std, "bounds": bounds}
+
+    def _more_columns(self, interval: float | None) -> list[str]:
+        """Return the names of the columns of deviations and of intervals or sets."""
+        part, zeros = self.task.part, np.zeros((1, self.task.part.num_outputs), np.float32)
+        columns = [*part.spread_columns(zeros[0], zeros[0])] if self.has_spread else []
+        if interval is not None:
+            columns += part.bound_columns(bounds_of(part, self._calibration(), zeros, interval)[0])
+        return columns
+
+    def _calibration(self) -> Calibration:
+        if self.artifact.calibration is None:
+            raise ArtifactError(
+                f"{self.config.name}: the model has no calibration, which training leaves since egt 0.2 where there is "
+                "a validation split; train it again, or predict without intervals and calibrated probabilities"
+            )
+        return self.artifact.calibration
+
+    def _temperatures(self) -> NDArray[np.float64]:
+        """(T,) the temperature of each target."""
+        found = self._calibration().temperatures
+        if not found:
+            raise DataError(
+                f"{self.config.name}: the model predicts numbers, which have no probabilities to calibrate; "
+                "for their intervals ask for an interval (--interval 0.9)"
+            )
+        return np.array(found)
 
     def _check_same_data(self, source: Source) -> None:
         """Warn if the data has changed since; of custom data, whose reading the configuration keeps, its files tell."""
@@ -294,41 +380,6 @@ class Beside:
             "names": () if self.source is None or graph is None else self.source.names(row),
             "kept": {name: column[row] for name, column in self.columns.items()},
         }
-
-
-def load(
-    path: str | Path,
-    *,
-    device: str | None = None,
-    processes: Processes = ALONE,
-    set: Sequence[str] | Mapping[str, Any] = (),
-) -> Predictor:
-    """Return a trained model from an artifact, or from a run folder that holds one.
-
-    Args:
-        path: of the artifact or the run folder.
-        device: where to compute, e.g. "cpu" or "cuda"; by default as for `Predictor`.
-        processes: that share the work.
-        set: settings to change: `overrides.smiles=NAME` and `overrides.id=NAME` name columns of new data; those of
-            `data` and `trainer` say how it is computed (`data.pair_budget=100000`).
-    """
-    place = torch.device(device) if device else device_of(processes)
-    artifact = load_artifact(find_artifact(path), place)
-    settings = as_words(set)
-    config = override(artifact.config, _computing([each for each in settings if not reads(each)]))
-    overrides = reading_of([each for each in settings if reads(each)]).get("overrides")
-    return Predictor(replace(artifact, config=config), place, processes, overrides)
-
-
-def _computing(settings: Sequence[str]) -> Sequence[str]:
-    """Return settings that a trained model can take: the others have decided its weights."""
-    for each in settings:
-        if not each.startswith(("data.", "trainer.")) or each.startswith(("data.custom", "data.source")):
-            raise ConfigError(
-                f"--set {each}: the model is trained; what can be changed is how it is computed (data.batch_size, "
-                "data.pair_budget, trainer.backend, ...) and which columns are read (overrides.smiles, overrides.id)"
-            )
-    return settings
 
 
 def _check_targets(source: Source) -> None:

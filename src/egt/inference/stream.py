@@ -37,6 +37,7 @@ def predict_to_file(
     output: Path,
     *,
     keep: Sequence[str] = (),
+    interval: float | None = None,
     resume: bool = False,
     watch: Progress | None = None,
 ) -> Written:
@@ -47,6 +48,7 @@ def predict_to_file(
         path: the table.
         output: the CSV file.
         keep: columns of the input to keep.
+        interval: as for `Predictor.predict`.
         resume: go on after the rows that the output has already.
         watch: is told how far the work is.
 
@@ -56,7 +58,7 @@ def predict_to_file(
     """
     end, before, header = complete_rows(output) if resume and output.exists() else (0, 0, [])
     written = Written(before)
-    for part in model.predict_blocks(path, skip=before, keep=keep, watch=None):
+    for part in model.predict_blocks(path, skip=before, keep=keep, interval=interval, watch=None):
         if header and header != part.columns:
             raise DataError(f"{output}: has the columns {', '.join(header)}, not {', '.join(part.columns)}; remove it")
         if not model.processes.rank:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.config.run import RunConfig
-from egt.inference.predictor import load
+from egt.inference.loading import load
 from egt.inference.run_data import open_source
 from egt.reporting.axes import curve_chart, matrix_chart, parity_chart, precision_recall, roc
 from egt.reporting.page import figure

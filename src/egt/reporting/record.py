@@ -20,6 +20,7 @@ from egt.errors import ConfigError, DataError
 
 RESULT = "result.json"
 _CONFIG, _ARTIFACT, _CARD, _METRICS = "config.yaml", "artifact", "card.json", "metrics.csv"
+_MEMBERS = "members.json"
 _TECHNICAL = {
     ("name",),
     ("seed",),
@@ -65,6 +66,7 @@ class RunRecord:
         versions: of what decides a result.
         machine: where it ran; empty where nobody wrote it down.
         date: when it ended.
+        coverage: how often its intervals or sets held test labels, as the card of its artifact says.
         folder: where it was read from; "" if unknown.
     """
 
@@ -82,6 +84,7 @@ class RunRecord:
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""
+    coverage: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
 
     def marks(self) -> list[str]:
@@ -213,6 +216,7 @@ def read_run(folder: Path) -> RunRecord:
         data_notes=data.get("card", {}).get("notes", ""),
         versions=card.get("versions", {}),
         date=datetime.datetime.fromtimestamp((place / _CARD).stat().st_mtime, datetime.UTC).date().isoformat(),
+        coverage=data.get("coverage", {}),
         folder=str(folder),
     )
 
@@ -252,9 +256,14 @@ def _results(path: Path) -> list[Path]:
         return [path]
     results = sorted(path.rglob(RESULT))
     known = {file.parent for file in results}
-    cards = [file.parent for file in sorted(path.rglob(_CARD))]
+    cards = [file.parent for file in sorted(path.rglob(_CARD)) if not _is_copy(file.parent)]
     runs = [card.parent if card.name == _ARTIFACT else card for card in cards]
     return [*results, *(run for run in dict.fromkeys(runs) if run not in known)]
+
+
+def _is_copy(artifact: Path) -> bool:
+    """Return whether an artifact is that of a run beside it, copied into the one of its ensemble."""
+    return (artifact.parent.parent / _MEMBERS).is_file() and artifact.parent.name == _ARTIFACT
 
 
 def _read(place: Path) -> RunRecord:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _CLASS_NAMES = ("0", "1")
 _Pair = tuple[Weight, Weight]
+_LEAST = 1e-9
+"""Probabilities of a float32 that has rounded to 0 or 1 still have a logit."""
 
 
 @register
@@ -91,6 +93,16 @@ class Binary(TaskPart):
     def decode(self, prediction: Tensor) -> Tensor:
         """Return the probability of each label; see `TaskPart.decode`."""
         return prediction.float().sigmoid()
+
+    def encode(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the logit of each probability; see `TaskPart.encode`."""
+        p = np.clip(values.astype(np.float64), _LEAST, 1 - _LEAST)
+        return np.log(p / (1 - p))
+
+    def class_probabilities(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """See `TaskPart.class_probabilities`."""
+        yes = values.astype(np.float64)
+        return np.stack([1 - yes, yes], axis=2)
 
     def label(self, value: float) -> str:
         """See `TaskPart.label`."""

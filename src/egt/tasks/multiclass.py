@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,11 @@ _MISSING = -100
 
 @register
 class Multiclass(TaskPart):
-    """One of several classes, by softmax cross-entropy.
+    """One of `num_classes` classes, by softmax cross-entropy.
 
-    `class_weights` are one weight for each class, or "balanced": rare classes weigh more, as training labels say, and
-    the run keeps the numbers. `class_counts` turn into the paper's fixed weights. Metrics are not weighted.
+    `class_names` are what the data calls them; `metric` is the one to show and to select by. `class_weights` are one
+    weight for each class, or "balanced": rare classes weigh more, as training labels say, and the run keeps the
+    numbers. `class_counts` turn into the paper's fixed weights. Metrics are not weighted.
     The weighted sum is divided by the number of labels, missing ones and padding left out. DISCREPANCY: the
     TensorFlow code divides by the number of all positions, padding included; with Adam the scale hardly matters.
     """
@@ -104,6 +105,18 @@ class Multiclass(TaskPart):
     def decode(self, prediction: Tensor) -> Tensor:
         """Return the probability of each class; see `TaskPart.decode`."""
         return prediction.float().softmax(-1)
+
+    def encode(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the logarithm of each probability; see `TaskPart.encode`."""
+        return np.log(np.maximum(values.astype(np.float64), np.finfo(np.float32).tiny))
+
+    def class_probabilities(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """See `TaskPart.class_probabilities`."""
+        return values.astype(np.float64)[:, None]
+
+    def spread_columns(self, values: NDArray[Any], std: NDArray[Any]) -> Row:
+        """Return the deviation of the probability of the class that is answered; see `TaskPart.spread_columns`."""
+        return {f"{self.names[0]}_std": number(std[values.argmax()])}
 
     def label(self, value: float) -> str:
         """See `TaskPart.label`."""

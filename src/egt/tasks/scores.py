@@ -109,6 +109,14 @@ class ErrorScores:
         ]
 
 
+class MeanScores(ErrorScores):
+    """The same of answers that have a deviation for each target behind the numbers."""
+
+    def update(self, prediction: Tensor, target: Tensor) -> None:
+        """See `Scores.update`; prediction: (rows, 2 T)."""
+        super().update(prediction[:, : target.shape[1]], target)
+
+
 class ClassScores:
     """`accuracy`, `weighted_accuracy` (mean recall of the classes that occur) and, for two classes, `f1` of class 1.
 

@@ -133,7 +133,8 @@ Row = dict[str, Any]
 class TaskPart(Part):
     """Loss, metrics and decoding of one kind of target. Missing labels are NaN and count nowhere.
 
-    A prediction has one row per graph, node or query pair, as the model gives it.
+    A prediction has one row per graph, node or query pair, as the model gives it. `names` are those of the targets;
+    `auxiliary` objectives are trained beside it.
     """
 
     registry: ClassVar[Registry[type[TaskPart]]] = Registry("task", __package__)
@@ -184,6 +185,28 @@ class TaskPart(Part):
         """Return values in their unit, or probabilities. prediction: (rows, outputs). Returns the same shape."""
         return prediction.float()
 
+    def encode(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return outputs that decode to these values. values: (rows, outputs), decoded. Returns the same shape."""
+        return values
+
+    def output_scale(self, scale: TargetScale) -> TargetScale:
+        """Return the scale of each output, from that of the targets; by default each target has one output."""
+        return scale
+
+    def centers_and_units(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """(rows, T) the middle of the intervals of numbers, and the unit of their widths, which by default is 1.
+
+        values: (rows, outputs), decoded.
+        """
+        return values, np.ones_like(values)
+
+    def class_probabilities(self, values: NDArray[Any]) -> NDArray[np.float64] | None:
+        """(rows, T, C) the probability of each class of each target; None where values are numbers.
+
+        values: (rows, outputs), decoded.
+        """
+        return None
+
     def columns(self, values: NDArray[np.float32]) -> Row:
         """Return one answer by the names of its columns. values: (outputs,), decoded."""
         return {name: number(value) for name, value in zip(self.names, values, strict=True)}
@@ -194,6 +217,23 @@ class TaskPart(Part):
             f"{name}_true": "" if np.isnan(value) else self.label(value)
             for name, value in zip(self.names, target, strict=True)
         }
+
+    def spread_columns(self, values: NDArray[Any], std: NDArray[Any]) -> Row:
+        """Return the deviation of each answer of an ensemble (`NAME_std`). values, std: (outputs,), decoded."""
+        return {f"{name}_std": number(value) for name, value in zip(self.names, std, strict=True)}
+
+    def bound_columns(self, bounds: NDArray[Any]) -> Row:
+        """Return the interval or set of each answer (`NAME_low` and `NAME_high`, or `NAME_set`).
+
+        bounds: (T, 2) the lowest and highest number, or (T, C) whether a class is in the set.
+        """
+        row: Row = {}
+        for name, bound in zip(self.names, bounds, strict=True):
+            if bounds.dtype == bool:
+                row[f"{name}_set"] = "|".join(str(self.label(k)) for k in np.flatnonzero(bound))
+            else:
+                row |= {f"{name}_{end}": number(np.float32(x)) for end, x in zip(("low", "high"), bound, strict=True)}
+        return row
 
     def label(self, value: Any) -> Any:
         """Return a label in the user's terms: the number or, where there are classes, the name of one."""
@@ -243,15 +283,22 @@ class Task:
     def scores(self) -> Scores:
         """Return a fresh accumulator of the metrics of a split, fed with predictions as the model gives them."""
         scores = self.part.scores()
-        return scores if self.scale is None else Rescaled(scores, self.scale)
+        return scores if self.scale is None else Rescaled(scores, self.part.output_scale(self.scale))
 
     def decode(self, prediction: Tensor) -> Tensor:
         """Return values in their unit, or probabilities. prediction: (rows, outputs). Returns the same shape."""
         decoded = self.part.decode(prediction)
         if self.scale is None:
             return decoded
-        mean, std = self.scale.tensors(decoded.device)
+        mean, std = self.part.output_scale(self.scale).tensors(decoded.device)
         return mean + std * decoded
+
+    def encode(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return outputs that decode to these values. values: (rows, outputs). Returns the same shape."""
+        if self.scale is not None:
+            scale = self.part.output_scale(self.scale)
+            values = (values - np.array(scale.mean)) / np.array(scale.std)
+        return self.part.encode(values)
 
 
 class Rescaled:
@@ -259,7 +306,7 @@ class Rescaled:
 
     Args:
         scores: the metrics.
-        scale: of the targets.
+        scale: of the outputs.
     """
 
     def __init__(self, scores: Scores, scale: TargetScale) -> None:

@@ -18,9 +18,11 @@ from egt.config.run import RunConfig, TrainerConfig
 from egt.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError
 from egt.execution.processes import has_cuda, launched
+from egt.files import exists
 from egt.tasks.regression import Regression
 from egt.tasks.task import TargetScale, Task
 from egt.training.checkpoint import checkpoints_of
+from egt.training.run_folder import MEMBERS
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +91,7 @@ def check_launch(devices: int | str, num_nodes: int) -> None:
 
 def check_unused(folder: Path) -> None:
     """Raise a `ConfigError` if the folder holds a run, which a new one would overwrite."""
-    if checkpoints_of(folder).generations():
+    if checkpoints_of(folder).generations() or exists(folder / MEMBERS):
         raise ConfigError(f"{folder} already holds a run; continue it with --resume, or choose another folder (--out)")
 
 

@@ -71,6 +71,8 @@ class Outcome:
         history: a row for each epoch.
         problems: split -> how many of its rows could not be read.
         is_first: whether this process wrote the artifact; of several, only one does and knows the metrics.
+        members: of an ensemble, what each of its runs leaves; `artifact`, `epoch` and `history` are those of the first,
+            with the metrics of all. Empty for a single run.
     """
 
     path: Path
@@ -79,6 +81,7 @@ class Outcome:
     history: Sequence[Mapping[str, float]]
     problems: Mapping[str, int]
     is_first: bool = True
+    members: Sequence[Outcome] = ()
 
 
 def train(
@@ -302,6 +305,7 @@ def _artifact(
 ) -> Artifact:
     """Evaluate the trained model and save it; in the other processes of a run, an untrained one stands for it."""
     from egt.artifact.artifact import Artifact, save_artifact
+    from egt.inference.calibrating import Seen, calibrate, is_transductive, measure_coverage
     from egt.inference.evaluation import evaluate
 
     if not is_first():
@@ -310,7 +314,8 @@ def _artifact(
     model.load_state_dict(dict(result.weights))
     model.eval()
     task = build_task(config, result.scale)
-    found = {name: evaluate(model, task, config, stores[name]) for name in ("val", "test") if name in stores}
+    seen = {name: Seen(task) for name in ("val", "test") if name in stores}
+    found = {name: evaluate(model, task, config, stores[name], see=seen[name]) for name in seen}
     metrics = {name: each.metrics for name, each in found.items()}
     check_learned(config, stores, metrics)
     card = source.card
@@ -322,6 +327,11 @@ def _artifact(
         "epoch": result.epoch,
         "metrics_by_target": {name: each.by_target for name, each in found.items() if each.by_target},
     }
-    artifact = Artifact(config, model, metrics, data)
+    calibration = None
+    if "val" in seen:
+        calibration = calibrate(config.task, *seen["val"].arrays(), transductive=is_transductive(source))
+    if calibration is not None and "test" in seen:
+        data["coverage"] = measure_coverage(config.task, calibration, *seen["test"].arrays())
+    artifact = Artifact(config, model, metrics, data, calibration=calibration)
     save_artifact(artifact, path)
     return artifact

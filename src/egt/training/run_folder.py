@@ -16,6 +16,8 @@ from egt.errors import ConfigError, EgtError, RunError
 from egt.files import exists
 
 CONFIG, METRICS, CHECKPOINTS, ARTIFACT = "config.yaml", "metrics.csv", "checkpoints", "artifact"
+MEMBERS = "members.json"
+"""Only in the folder of an ensemble: how many runs it has, and how they differ."""
 LOCK = ".lock"
 """Held by the run that writes to the folder; it also marks the folder as a run's."""
 _PATIENCE_SECONDS = 30.0
@@ -155,6 +157,7 @@ def unchanged_if_refused(folder: Path) -> Iterator[None]:
             path.write_bytes(before)
         elif not isinstance(error, RunError):
             path.unlink(missing_ok=True)
+            (folder / MEMBERS).unlink(missing_ok=True)
             for place in (folder / CHECKPOINTS, folder):
                 _remove_unless_used(place)
         raise

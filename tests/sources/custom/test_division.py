@@ -4,10 +4,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from egt.errors import DataError
-from egt.sources.custom.division import column_split, is_split_column, random_split, scaffold_split, stratified_split
+from egt.sources.custom.division import (
+    Codes,
+    column_split,
+    is_split_column,
+    random_split,
+    scaffold_split,
+    stratified_split,
+)
 from egt.sources.custom.raw import column_of_values
+from egt.sources.custom.schema import Fold
 
 FRACTIONS = (0.8, 0.1, 0.1)
 
@@ -64,3 +73,35 @@ def test_column_split_reads_the_usual_words() -> None:
     with pytest.raises(DataError, match="'holdout' in row 2 is no split; allowed are train"):
         column_split(column_of_values(["train", "holdout"], "split"), "data")
     assert not is_split_column(column_of_values([1, 2], "split"))
+
+
+@pytest.mark.parametrize("kind", ["random", "stratified", "scaffold"])
+def test_folds_test_every_row_once_and_validate_on_the_part_before(kind: str) -> None:
+    labels = np.arange(50.0) % 2
+    smiles = ["c1ccccc1" + "C" * (k // 5) if k % 5 else f"C1{'C' * (k // 2 + 2)}C1" for k in range(50)]
+
+    def codes(number: int) -> Codes:
+        fold = Fold(number=number, of=5)
+        if kind == "random":
+            return random_split(50, fold, 3)
+        return (
+            scaffold_split(smiles, fold) if kind == "scaffold" else stratified_split(labels, fold, 3, continuous=False)
+        )
+
+    if kind == "scaffold":
+        pytest.importorskip("rdkit")
+    each = np.stack([codes(number) for number in range(5)])
+    np.testing.assert_array_equal((each == 2).sum(0), 1)
+    np.testing.assert_array_equal(each == 1, np.roll(each == 2, 1, axis=0))
+    if kind == "scaffold":
+        benzenes = [k for k in range(50) if k % 5]
+        assert len({tuple(column) for column in each[:, benzenes].T}) == 1
+    else:
+        np.testing.assert_array_equal((each == 2).sum(1), 10)
+    if kind == "stratified":
+        np.testing.assert_array_equal((each[:, labels == 1] == 2).sum(1), 5)
+
+
+def test_there_is_no_fold_beyond_the_last() -> None:
+    with pytest.raises(ValidationError, match="no fold 5 of 5"):
+        Fold(number=5, of=5)

@@ -16,17 +16,19 @@ from numpy.typing import NDArray
 
 from egt.errors import DataError, EgtError
 from egt.graph import Graph
-from egt.sources.custom.division import Division, target_matrix
+from egt.sources.custom.division import Division, divide, target_matrix
 from egt.sources.custom.link import asked_edges, count_links, hide_links, link_graph
 from egt.sources.custom.raw import RawData, RawGraph, encode_target, missing_in, strange_label, text_of
 from egt.sources.custom.roles import find_id, find_smiles
-from egt.sources.custom.schema import CustomSchema
+from egt.sources.custom.schema import CustomSchema, SplitPlan
 from egt.sources.elements import elements_of
 from egt.sources.molecules import graphs_from_smiles
 from egt.sources.source import ALL, SPLITS, DataCard, Reading
 
 VERSION = 3
 MAX_GRAPHS_MEASURED = 1000
+_NOT_IN_GRAPHS: Any = {"elements": True, "notes": True, "split": {"fold"}}
+"""Of a schema: what changes no graph, or is told by the division anyway."""
 _ATOM = re.compile(r"\[(?!\d*H[+\]])[^\]]*\]|Br|Cl|[BCNOPSFI*bcnops]")
 _RING = re.compile(r"%\d\d|\d")
 
@@ -125,12 +127,22 @@ class CustomSource:
             notes="" if len(measured) == total else f"sizes are estimated from {len(measured)} of {total} rows",
         )
 
+    @property
+    def is_divided_within(self) -> bool:
+        """Whether the splits are nodes or edges of the same graphs (transductive learning)."""
+        return self._division is not None and self._division.within
+
+    def redivided(self, plan: SplitPlan) -> CustomSource:
+        """Return the same data, read in the same way, with other splits."""
+        schema = self.schema.model_copy(update={"split": plan})
+        return CustomSource(self._raw, schema, divide(self._raw, schema))
+
     def fingerprint(self) -> str:
         """Return a hash of the raw content, the schema and the split."""
         total = hashlib.sha256(f"custom {VERSION} {self._raw.digest}".encode())
-        silent = {"elements", "notes"}  # they change no graph
+        silent = dict(_NOT_IN_GRAPHS)
         if not self.schema.graph_features:  # earlier versions had none
-            silent.add("graph_features")
+            silent["graph_features"] = True
         schema = self.schema.model_dump(mode="json", exclude=silent)
         total.update(json.dumps(schema, sort_keys=True).encode())
         if self._division is not None:
@@ -284,7 +296,7 @@ class CustomSource:
         directed = self.schema.is_directed(None if record.graph is None else record.graph.directed)
         if record.link is not None:
             split, number = record.link
-            return link_graph(graph, split, number, fractions=plan.fractions, directed=directed, seed=plan.seed)
+            return link_graph(graph, split, number, fractions=plan.shares, directed=directed, seed=plan.seed)
         if self._division is None:
             raise DataError("link prediction on new data needs the pairs to ask about: give queries (docs/data.md)")
         return hide_links(graph, directed=directed, seed=plan.seed + record.row)

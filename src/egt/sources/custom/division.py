@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from egt.errors import DataError
 from egt.graph import IntArray
 from egt.sources.custom.raw import Column, Columns, RawData, RawGraph, encode_target, text_of
-from egt.sources.custom.schema import CustomSchema
+from egt.sources.custom.schema import CustomSchema, Fold
 from egt.sources.molecules import require_rdkit
 
 logger = logging.getLogger(__name__)
@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 Codes = NDArray[np.int8]
 """train (0), val (1), test (2) or none of them (-1)."""
 Fractions = tuple[float, float, float]
+Shares = Fractions | Fold
 SPLIT_WORDS = {
     "train": 0, "training": 0,
     "val": 1, "valid": 1, "validation": 1, "dev": 1,
@@ -102,13 +103,13 @@ def _rows(raw: RawData, schema: CustomSchema) -> Codes:
         case "column":
             return column_split(_column(raw, plan.column), f"{raw.where}: column {plan.column!r}")
         case "scaffold":
-            return scaffold_split(_column(raw, schema.smiles).tolist(), plan.fractions)
+            return scaffold_split(_column(raw, schema.smiles).tolist(), plan.shares)
         case "stratified":
             if schema.level != "graph":
                 raise DataError(f"{raw.where}: whole graphs cannot be stratified by {schema.level}s; choose random")
             return _stratified(target_matrix(raw.table, schema, raw.num_rows), schema, raw.where)
         case _:
-            return random_split(raw.num_rows, plan.fractions, plan.seed)
+            return random_split(raw.num_rows, plan.shares, plan.seed)
 
 
 def _column(raw: RawData, name: str) -> Column:
@@ -121,7 +122,7 @@ def _parts(graph: RawGraph, schema: CustomSchema, where: str) -> Codes:
     plan = schema.split
     if schema.level == "link":
         directed = schema.is_directed(graph.directed)
-        return link_codes(graph.edges, graph.num_nodes, plan.fractions, plan.seed, directed=directed)
+        return link_codes(graph.edges, graph.num_nodes, plan.shares, plan.seed, directed=directed)
     columns = level_columns(graph, schema.level)
     count = graph.num_nodes if schema.level == "node" else graph.edges.shape[1]
     if plan.kind == "column":
@@ -135,11 +136,9 @@ def _parts(graph: RawGraph, schema: CustomSchema, where: str) -> Codes:
         codes[labeled] = _stratified(targets[labeled], schema, where)
     elif schema.level == "edge":
         directed = schema.is_directed(graph.directed)
-        codes[labeled] = link_codes(
-            graph.edges[:, labeled], graph.num_nodes, plan.fractions, plan.seed, directed=directed
-        )
+        codes[labeled] = link_codes(graph.edges[:, labeled], graph.num_nodes, plan.shares, plan.seed, directed=directed)
     else:
-        codes[labeled] = random_split(int(labeled.sum()), plan.fractions, plan.seed)
+        codes[labeled] = random_split(int(labeled.sum()), plan.shares, plan.seed)
     return codes
 
 
@@ -147,20 +146,20 @@ def _stratified(targets: NDArray[np.float64], schema: CustomSchema, where: str) 
     if targets.shape[1] != 1:
         raise DataError(f"{where}: a stratified split needs one target, there are {targets.shape[1]}; choose random")
     continuous = schema.kind == "regression"
-    return stratified_split(targets[:, 0], schema.split.fractions, schema.split.seed, continuous=continuous)
+    return stratified_split(targets[:, 0], schema.split.shares, schema.split.seed, continuous=continuous)
 
 
-def random_split(count: int, fractions: Fractions, seed: int) -> Codes:
-    """(count,) codes: a shuffled list cut at the fractions."""
-    return _cut(np.random.default_rng(seed).permutation(count), fractions)
+def random_split(count: int, shares: Shares, seed: int) -> Codes:
+    """(count,) codes: a shuffled list cut at the fractions, or into folds."""
+    return _cut(np.random.default_rng(seed).permutation(count), shares)
 
 
-def stratified_split(labels: NDArray[np.float64], fractions: Fractions, seed: int, *, continuous: bool) -> Codes:
+def stratified_split(labels: NDArray[np.float64], shares: Shares, seed: int, *, continuous: bool) -> Codes:
     """(n,) codes with each class (or tenth of a continuous range) in every split at the same share.
 
     Args:
         labels: (n,) class ids or numbers; missing labels (NaN) are a group of their own.
-        fractions: shares of train, val and test.
+        shares: fractions of train, val and test, or a fold.
         seed: of the shuffles.
         continuous: labels are numbers to be grouped by their deciles.
     """
@@ -173,23 +172,26 @@ def stratified_split(labels: NDArray[np.float64], fractions: Fractions, seed: in
     generator = np.random.default_rng(seed)
     for group in np.unique(groups):
         members = np.flatnonzero(np.isnan(groups) if np.isnan(group) else groups == group)
-        codes[members] = _cut(generator.permutation(len(members)), fractions)
+        codes[members] = _cut(generator.permutation(len(members)), shares)
     return codes
 
 
-def scaffold_split(smiles: Sequence[str | None], fractions: Fractions) -> Codes:
+def scaffold_split(smiles: Sequence[str | None], shares: Shares) -> Codes:
     """(n,) codes such that molecules with one Bemis-Murcko scaffold stay together.
 
     The largest scaffolds come first (of equal ones the later first), and each goes to train while it fits, else to
-    val, else to test. Nothing here is random. Rows that RDKit cannot read go to train one by one.
+    val, else to test; of folds to the smallest one. Nothing here is random. Rows that RDKit cannot read stand alone.
     """
     groups: dict[str, list[int]] = defaultdict(list)
     for row, scaffold in enumerate(_scaffolds(smiles)):
         groups[f"row {row}" if scaffold is None else scaffold].append(row)
-    train_limit, val_limit = fractions[0] * len(smiles), (fractions[0] + fractions[1]) * len(smiles)
+    ordered = sorted(groups.values(), key=lambda rows: (len(rows), rows[0]), reverse=True)
+    if isinstance(shares, Fold):
+        return _fold_codes(_packed(ordered, shares.of), shares)
+    train_limit, val_limit = shares[0] * len(smiles), (shares[0] + shares[1]) * len(smiles)
     codes = np.full(len(smiles), 2, dtype=np.int8)
     num_train = num_val = 0
-    for members in sorted(groups.values(), key=lambda rows: (len(rows), rows[0]), reverse=True):
+    for members in ordered:
         if num_train + len(members) <= train_limit:
             codes[members] = 0
             num_train += len(members)
@@ -197,6 +199,14 @@ def scaffold_split(smiles: Sequence[str | None], fractions: Fractions) -> Codes:
             codes[members] = 1
             num_val += len(members)
     return codes
+
+
+def _packed(groups: Sequence[Sequence[int]], count: int) -> list[NDArray[np.int64]]:
+    """Return so many pieces of whole groups, each group in the piece that was smallest before it."""
+    pieces: list[list[int]] = [[] for _ in range(count)]
+    for group in groups:
+        min(pieces, key=len).extend(group)
+    return [np.array(piece, dtype=np.int64) for piece in pieces]
 
 
 def column_split(column: Column, where: str) -> Codes:
@@ -224,11 +234,21 @@ def is_split_column(column: Column) -> bool:
     return bool(words) and words <= SPLIT_WORDS.keys()
 
 
-def _cut(order: NDArray[np.int64], fractions: Fractions) -> Codes:
-    ends = np.rint(np.cumsum(fractions) * len(order)).astype(np.int64)
+def _cut(order: NDArray[np.int64], shares: Shares) -> Codes:
+    if isinstance(shares, Fold):
+        return _fold_codes(np.array_split(order, shares.of), shares)
+    ends = np.rint(np.cumsum(shares) * len(order)).astype(np.int64)
     codes = np.full(len(order), 2, dtype=np.int8)
     codes[order[: ends[0]]] = 0
     codes[order[ends[0] : ends[1]]] = 1
+    return codes
+
+
+def _fold_codes(pieces: Sequence[NDArray[np.int64]], fold: Fold) -> Codes:
+    """(n,) codes: the piece of the fold is the test, the one before it val."""
+    codes = np.zeros(sum(map(len, pieces)), dtype=np.int8)
+    codes[pieces[fold.number - 1]] = 1
+    codes[pieces[fold.number]] = 2
     return codes
 
 
@@ -245,7 +265,7 @@ def _scaffolds(smiles: Sequence[str | None]) -> list[str | None]:
     return scaffolds
 
 
-def link_codes(edges: IntArray, num_nodes: int, fractions: Fractions, seed: int, *, directed: bool) -> Codes:
+def link_codes(edges: IntArray, num_nodes: int, shares: Shares, seed: int, *, directed: bool) -> Codes:
     """(E,) the split of each edge, whatever the order of the list; both directions of an undirected one go together.
 
     Self-loops are never held out: they belong to training.
@@ -253,7 +273,7 @@ def link_codes(edges: IntArray, num_nodes: int, fractions: Fractions, seed: int,
     codes = np.zeros(edges.shape[1], dtype=np.int8)
     between = edges[0] != edges[1]
     group, num_groups = link_groups(edges[:, between], num_nodes, directed)
-    codes[between] = random_split(num_groups, fractions, seed)[group]
+    codes[between] = random_split(num_groups, shares, seed)[group]
     return codes
 
 

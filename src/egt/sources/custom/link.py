@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from egt.errors import DataError
 from egt.graph import Graph, IntArray
-from egt.sources.custom.division import Codes, Fractions, link_codes, link_groups
+from egt.sources.custom.division import Codes, Shares, link_codes, link_groups
 from egt.sources.source import SPLITS
 
 FOLDS = 10
@@ -28,7 +28,7 @@ HIDDEN_SHARE = 0.2
 def split_links(
     graph: Graph,
     *,
-    fractions: Fractions = (0.8, 0.1, 0.1),
+    fractions: Shares = (0.8, 0.1, 0.1),
     folds: int = FOLDS,
     negatives: float = 1.0,
     directed: bool | None = None,
@@ -38,7 +38,7 @@ def split_links(
 
     Args:
         graph: the full graph.
-        fractions: shares of the edges in train, val and test.
+        fractions: shares of the edges in train, val and test, or a fold.
         folds: into how many training graphs the training edges are divided.
         negatives: sampled non-edges per hidden edge (fewer if the graph does not have as many).
         directed: whether i -> j and j -> i are two links; None: unless the graph is symmetric.
@@ -65,7 +65,7 @@ def link_graph(
     split: str,
     number: int,
     *,
-    fractions: Fractions = (0.8, 0.1, 0.1),
+    fractions: Shares = (0.8, 0.1, 0.1),
     folds: int = FOLDS,
     negatives: float = 1.0,
     directed: bool,

@@ -38,16 +38,45 @@ class Feature(Section):
     std: tuple[float, ...] = ()
 
 
+class Fold(Section):
+    """One of several ways to divide data: a different part of equal size is the test, and the part before it val.
+
+    Fields:
+        number: of the part that is the test, counted from 0.
+        of: so many parts.
+    """
+
+    number: NonNegativeInt
+    of: Annotated[int, Field(ge=3)]
+
+    @model_validator(mode="after")
+    def _check_number(self) -> Fold:
+        if self.number >= self.of:
+            raise ValueError(f"there is no fold {self.number} of {self.of}; they are counted from 0")
+        return self
+
+
 class SplitPlan(Section):
     """How rows (or the nodes or edges of one graph) are divided into train, val and test.
 
-    `auto` takes a split column if there is one, else a random split; a schema holds what it came to.
+    Fields:
+        kind: `auto` takes a split column if there is one, else a random split; a schema holds what it came to.
+        column: the one that names the split of each row.
+        fractions: shares of train, val and test.
+        seed: of the division.
+        fold: divide into equal parts instead of `fractions`; `egt train --folds` sets it.
     """
 
     kind: SplitKind = "auto"
     column: str = ""
     fractions: tuple[_Share, _Share, _Share] = (0.8, 0.1, 0.1)
     seed: NonNegativeInt = 0
+    fold: Fold | None = None
+
+    @property
+    def shares(self) -> tuple[float, float, float] | Fold:
+        """How large the splits are: fractions, or equal parts."""
+        return self.fold or self.fractions
 
     @field_validator("fractions")
     @classmethod
@@ -156,6 +185,8 @@ class CustomSchema(Section):
     def _split_text(self) -> str:
         if self.split.kind == "column":
             return f"column {self.split.column}"
+        if self.split.fold is not None:
+            return f"{self.split.kind} fold {self.split.fold.number} of {self.split.fold.of}, seed {self.split.seed}"
         shares = "/".join(f"{share:g}" for share in self.split.fractions)
         return f"{self.split.kind} {shares}, seed {self.split.seed}"
 

@@ -1,0 +1,94 @@
+"""A trained model beside held-out labels: its calibration, and how often its intervals and sets hold the truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from egt.sources.custom.custom_source import CustomSource
+from egt.sources.source import Source
+from egt.tasks.task import Task, TaskPart
+from egt.uncertainty.calibration import Bounds, Calibration
+from egt.uncertainty.conformal import Floats, holds, sizes
+
+COVERAGE = 0.9
+"""Of the intervals and sets that a report tells about."""
+
+
+class Seen:
+    """Decoded answers and labels of a split, kept while it is evaluated.
+
+    Args:
+        task: that decodes.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self._parts: list[tuple[Floats, Floats]] = []
+
+    def __call__(self, prediction: Tensor, target: Tensor) -> None:
+        """Keep a batch. prediction: (rows, outputs) as the model gave it, target: (rows, T)."""
+        decoded = self.task.decode(prediction).detach().cpu().double().numpy()
+        self._parts.append((decoded, target.detach().cpu().double().numpy()))
+
+    def arrays(self) -> tuple[Floats, Floats]:
+        """(rows, outputs) decoded answers and (rows, T) labels."""
+        answers, labels = zip(*self._parts, strict=True)
+        return np.concatenate(answers), np.concatenate(labels)
+
+
+def is_transductive(source: Source) -> bool:
+    """Return whether validation and test are nodes or edges of graphs that are trained on as well."""
+    return isinstance(source, CustomSource) and source.is_divided_within
+
+
+def calibrate(part: TaskPart, values: Floats, truth: Floats, **about: Any) -> Calibration | None:
+    """Return what labels say about the errors of a model that was not trained on them; None where nothing can be said.
+
+    Args:
+        part: the task.
+        values: (rows, outputs) decoded answers.
+        truth: (rows, T) labels, NaN where one is missing.
+        about: fields of `Calibration`.
+    """
+    if np.isnan(truth).all() or not np.isfinite(values).all():
+        return None
+    classes = part.class_probabilities(values)
+    if classes is not None:
+        return Calibration.of_classes(classes, truth, **about)
+    centers, units = part.centers_and_units(values)
+    return Calibration.of_numbers(centers, truth, units, **about) if centers.shape == truth.shape else None
+
+
+def bounds_of(part: TaskPart, calibration: Calibration, values: NDArray[Any], coverage: float = COVERAGE) -> Bounds:
+    """(rows, T, 2) intervals or (rows, T, C) sets. values: (rows, outputs) decoded answers."""
+    values = values.astype(np.float64)
+    classes = part.class_probabilities(values)
+    if classes is not None:
+        return calibration.bounds(classes, coverage)
+    centers, units = part.centers_and_units(values)
+    return calibration.bounds(centers, coverage, units)
+
+
+def measure_coverage(part: TaskPart, calibration: Calibration, values: Floats, truth: Floats) -> dict[str, Any]:
+    """Return how often intervals or sets hold labels, and how large they are, for each target. Arguments as above."""
+    return describe_bounds(part, bounds_of(part, calibration, values), truth, calibration)
+
+
+def describe_bounds(part: TaskPart, bounds: Bounds, truth: Floats, calibration: Calibration) -> dict[str, Any]:
+    """Return what `measure_coverage` does, of intervals or sets that are there. Arguments as elsewhere."""
+    held, size = holds(bounds, truth), sizes(bounds)
+    targets = {}
+    for name, inside, large, labels in zip(part.names, held.T, size.T, truth.T, strict=True):
+        known = ~np.isnan(labels)
+        if known.any():
+            mean = float(large[known].mean())
+            targets[name] = {
+                "coverage": float(inside[known].mean()),
+                "size": mean if np.isfinite(mean) else None,
+                "num_labels": int(known.sum()),
+            }
+    return {"asked": COVERAGE, "kind": calibration.kind, "transductive": calibration.transductive, "targets": targets}

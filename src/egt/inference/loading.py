@@ -1,0 +1,81 @@
+"""`egt.load`: from a folder to a model, or an ensemble of models, in use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from egt.artifact.artifact import ENSEMBLE, find_artifact, load_artifact
+from egt.artifact.ensemble import load_ensemble
+from egt.config.load import override
+from egt.config.reading import as_words, reading, reads
+from egt.errors import ConfigError
+from egt.execution.processes import ALONE, Processes, device_of
+from egt.files import exists
+from egt.inference.ensemble import Ensemble
+from egt.inference.predictor import Predictor
+
+
+def load(
+    path: str | Path,
+    *,
+    device: str | None = None,
+    processes: Processes = ALONE,
+    set: Sequence[str] | Mapping[str, Any] = (),
+    calibrated: bool = False,
+) -> Predictor:
+    """Return a trained model, or an ensemble of them, from an artifact or from a run folder that holds one.
+
+    Args:
+        path: of the artifact or the run folder.
+        device: where to compute, e.g. "cpu" or "cuda"; by default as for `Predictor`.
+        processes: that share the work.
+        set: settings to change: `overrides.smiles=NAME` and `overrides.id=NAME` name columns of new data; those of
+            `data` and `trainer` say how it is computed (`data.pair_budget=100000`).
+        calibrated: as for `Predictor`.
+    """
+    folder = find_artifact(path)
+    if not exists(folder / ENSEMBLE):
+        return load_single(folder, device=device, processes=processes, set=set, calibrated=calibrated)
+    place = torch.device(device) if device else device_of(processes)
+    computing, overrides = _settings(set)
+    kept = load_ensemble(folder, place)
+    members = tuple(replace(each, config=override(each.config, computing)) for each in kept.members)
+    return Ensemble(replace(kept, members=members), place, processes, overrides, calibrated=calibrated)
+
+
+def load_single(
+    path: str | Path,
+    *,
+    device: str | None = None,
+    processes: Processes = ALONE,
+    set: Sequence[str] | Mapping[str, Any] = (),
+    calibrated: bool = False,
+) -> Predictor:
+    """Return a trained model for what looks inside it; an ensemble is refused. Arguments as in `load`."""
+    place = torch.device(device) if device else device_of(processes)
+    computing, overrides = _settings(set)
+    artifact = load_artifact(find_artifact(path), place)
+    changed = replace(artifact, config=override(artifact.config, computing))
+    return Predictor(changed, place, processes, overrides, calibrated=calibrated)
+
+
+def _settings(given: Sequence[str] | Mapping[str, Any]) -> tuple[Sequence[str], Mapping[str, Any] | None]:
+    """Return the settings that say how a model is computed, and which columns are read."""
+    words = as_words(given)
+    return _computing([each for each in words if not reads(each)]), reading(words).get("overrides")
+
+
+def _computing(settings: Sequence[str]) -> Sequence[str]:
+    """Return settings that a trained model can take: the others have decided its weights."""
+    for each in settings:
+        if not each.startswith(("data.", "trainer.")) or each.startswith(("data.custom", "data.source")):
+            raise ConfigError(
+                f"--set {each}: the model is trained; what can be changed is how it is computed (data.batch_size, "
+                "data.pair_budget, trainer.backend, ...) and which columns are read (overrides.smiles, overrides.id)"
+            )
+    return settings

@@ -1,0 +1,266 @@
+"""Several runs as one: an ensemble of seeds, or cross-validation. Its members are ordinary runs in sub-folders.
+
+A member that is done is only evaluated again when the whole is resumed, one that was stopped goes on. Members of other
+seeds share the splits and the prepared graphs. Of K folds, member k is tested on part k of the data and validated on
+the part before it, so that every row is tested once, by the model that has not seen it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+
+from egt.artifact.ensemble import EnsembleArtifact, Kind, member_name, save_ensemble
+from egt.config.run import RunConfig
+from egt.errors import ConfigError, RunError
+from egt.execution.processes import is_first
+from egt.files import exists
+from egt.inference.calibrating import bounds_of, calibrate, describe_bounds, is_transductive, measure_coverage
+from egt.inference.ensemble import Ensemble, evaluate_answers
+from egt.inference.predictor import Predictor
+from egt.inference.run_data import open_source, prepare_split
+from egt.sources.custom.custom_source import CustomSource
+from egt.sources.custom.schema import Fold
+from egt.sources.source import Progress, Source
+from egt.tasks.task import TaskPart
+from egt.training.callbacks import Callback
+from egt.training.checks import check_unused
+from egt.training.run import Outcome, train
+from egt.training.run_folder import (
+    ARTIFACT,
+    CONFIG,
+    MEMBERS,
+    check_not_foreign,
+    claimed,
+    keep_config,
+    try_folder,
+    unchanged_if_refused,
+)
+from egt.uncertainty.calibration import Calibration
+from egt.uncertainty.conformal import Floats
+
+log = logging.getLogger(__name__)
+
+_LEAST: Mapping[Kind, int] = {"seeds": 2, "folds": 3}
+_OPTIONS: Mapping[Kind, str] = {"seeds": "--ensemble", "folds": "--folds"}
+HeldOut = tuple[Floats, Floats]
+"""(rows, outputs) decoded answers and (rows, T) labels of rows that a model was not trained on."""
+
+
+@dataclass(frozen=True)
+class Members:
+    """How many runs, and how they differ: in their seeds, or also in the part of the data that each leaves out."""
+
+    kind: Kind
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.count < _LEAST[self.kind]:
+            least = _LEAST[self.kind]
+            raise ConfigError(f"{_OPTIONS[self.kind]} {self.count}: at least {least} runs are needed")
+
+    def __str__(self) -> str:
+        return f"{_OPTIONS[self.kind]} {self.count}"
+
+    def config(self, config: RunConfig, number: int) -> RunConfig:
+        """Return the configuration of a member."""
+        config = config.model_copy(update={"seed": config.seed + number})
+        if self.kind == "seeds":
+            return config
+        schema = config.data.custom
+        if schema is None or schema.split.kind == "column":
+            raise ConfigError(
+                f"{self}: {config.data.source} has splits of its own; "
+                + ("use --ensemble" if schema is None else "divide it anew with --set split=random, or use --ensemble")
+            )
+        plan = schema.split.model_copy(update={"fold": Fold(number=number, of=self.count)})
+        data = config.data.model_copy(update={"custom": schema.model_copy(update={"split": plan})})
+        return config.model_copy(update={"data": data})
+
+
+def asked_members(ensemble: int | None, folds: int | None) -> Members | None:
+    """Return what the options `ensemble` and `folds` ask for; None for a single run."""
+    if ensemble is not None and folds is not None:
+        raise ConfigError("--ensemble and --folds exclude each other: folds are an ensemble too")
+    if folds is not None:
+        return Members("folds", folds)
+    return None if ensemble is None else Members("seeds", ensemble)
+
+
+def kept_members(folder: Path, asked: Members | None) -> Members | None:
+    """Return the members of the run that is continued in a folder; None for a single run.
+
+    Raises:
+        ConfigError: it is another run than the one that is asked for.
+    """
+    kept = None
+    if exists(folder / MEMBERS):
+        try:
+            kept = Members(**json.loads((folder / MEMBERS).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise ConfigError(f"{folder / MEMBERS} cannot be read ({error}); start again in another folder") from error
+    elif not exists(folder / CONFIG):
+        return asked
+    if asked is not None and asked != kept:
+        raise ConfigError(
+            f"{folder} holds a run with {kept or 'a single model'}, not with {asked}; continue it with "
+            f"`egt train {folder} --resume`, or choose another folder (--out)"
+        )
+    return kept
+
+
+def train_members(
+    config: RunConfig,
+    folder: Path,
+    members: Members,
+    *,
+    source: Source | None = None,
+    resume: bool = False,
+    show_progress: bool = True,
+    watch: Progress | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Outcome:
+    """Train all members one after another, and save their artifact. Arguments as in `egt.training.run.train`."""
+    configs = [members.config(config, number) for number in range(members.count)]
+    if not resume:
+        check_unused(folder)
+    check_not_foreign(folder, resume)
+    try_folder(folder)
+    source = source or open_source(config)
+    sources = [_divided(source, own) for own in configs]
+    if members.kind == "folds" and not all(each.card.split_sizes.get("test") for each in sources):
+        raise ConfigError(f"{members}: {config.data.source} has too few rows for so many parts; ask for fewer")
+    with _held(folder, config, members) if is_first() else nullcontext():
+        done = []
+        for number, (own, data) in enumerate(zip(configs, sources, strict=True)):
+            log.info("%s: run %d of %d", config.name, number + 1, members.count)
+            outcome = train(
+                own,
+                folder / member_name(number),
+                source=data,
+                resume=resume,
+                show_progress=show_progress,
+                watch=watch,
+                callbacks=callbacks,
+            )
+            done.append(outcome)
+        path, first = folder / ARTIFACT, done[0]
+        if not is_first():
+            return replace(first, path=path, members=done)
+        joined = _joined(members, done, sources)
+        save_ensemble(joined, [each.path for each in done], path)
+        data_of_all = {**first.artifact.data, **joined.data}
+        artifact = replace(first.artifact, metrics=joined.metrics, data=data_of_all, calibration=joined.calibration)
+        return replace(first, path=path, artifact=artifact, members=done)
+
+
+@contextmanager
+def _held(folder: Path, config: RunConfig, members: Members) -> Iterator[None]:
+    """Keep other runs out of the folder, and note what this one is; a run that is refused leaves nothing there."""
+    with claimed(folder), unchanged_if_refused(folder):
+        keep_config(config, folder)
+        (folder / MEMBERS).write_text(json.dumps(asdict(members)) + "\n", encoding="utf-8")
+        yield
+
+
+def _divided(source: Source, config: RunConfig) -> Source:
+    """Return the data of a member."""
+    schema = config.data.custom
+    if schema is None or not isinstance(source, CustomSource) or schema.split == source.schema.split:
+        return source
+    return source.redivided(schema.split)
+
+
+def _joined(members: Members, done: Sequence[Outcome], sources: Sequence[Source]) -> EnsembleArtifact:
+    """Return the ensemble of all members with its metrics and its calibration."""
+    models = tuple(each.artifact for each in done)
+    data: dict[str, Any] = {"member_metrics": summarize([model.metrics for model in models])}
+    plain = EnsembleArtifact(members.kind, models, data=data)
+    about: dict[str, Any] = {"transductive": is_transductive(sources[0])}
+    if members.kind == "seeds":
+        return _calibrated(plain, sources[0], about)
+    held_out = [_held_out(Predictor(model), source, "test") for model, source in zip(models, sources, strict=True)]
+    metrics = {"test": _mean_metrics([model.metrics["test"] for model in models])}
+    part, about = models[0].config.task, {**about, "folds": members.count}
+    calibration = calibrate(part, *_together(held_out), **about)
+    if calibration is not None:
+        data["coverage"] = _cross_coverage(part, calibration, held_out)
+    return replace(plain, metrics=metrics, calibration=calibration)
+
+
+def _calibrated(plain: EnsembleArtifact, source: Source, about: Mapping[str, Any]) -> EnsembleArtifact:
+    """Return an ensemble of seeds with the metrics and the calibration of its averaged answers."""
+    model = Ensemble(plain)
+    part, known = model.task.part, plain.members[0].metrics
+    seen = {split: _held_out(model, source, split) for split in ("val", "test") if split in known}
+    metrics = {
+        split: evaluate_answers(model.task, *each, num_graphs=int(known[split]["num_graphs"])).metrics
+        for split, each in seen.items()
+    }
+    calibration = calibrate(part, *seen["val"], **about) if "val" in seen else None
+    data = dict(plain.data)
+    if calibration is not None and "test" in seen:
+        data["coverage"] = measure_coverage(part, calibration, *seen["test"])
+    return replace(plain, metrics=metrics, data=data, calibration=calibration)
+
+
+def _held_out(model: Predictor, source: Source, split: str) -> HeldOut:
+    """Return answers and labels of a split whose graphs are prepared already."""
+    store = prepare_split(model.config, source, split)
+    values, truth = [], []
+    for sample, answer in zip(store, model.answers(store, None), strict=True):
+        if isinstance(answer, str):
+            raise RunError(f"graph {sample.graph.id!r} of the {split} split: {answer}")
+        values.append(answer[0].astype(np.float64))
+        truth.append(np.atleast_2d(getattr(sample.graph, f"{model.task.level}_targets")))
+    return np.concatenate(values), np.concatenate(truth)
+
+
+def _together(parts: Sequence[HeldOut]) -> HeldOut:
+    return np.concatenate([values for values, _ in parts]), np.concatenate([truth for _, truth in parts])
+
+
+def _cross_coverage(part: TaskPart, calibration: Calibration, folds: Sequence[HeldOut]) -> dict[str, Any]:
+    """Return how often intervals or sets that the other folds calibrate hold the labels of each fold.
+
+    Labels of a fold that the others cannot calibrate, because they have none, are left out.
+    """
+    bounds, labels = [], []
+    for number, (values, truth) in enumerate(folds):
+        others = calibrate(part, *_together([*folds[:number], *folds[number + 1 :]]))
+        if others is not None:
+            bounds.append(bounds_of(part, others, values))
+            labels.append(truth)
+    if not bounds:
+        return {}
+    all_bounds: Any = np.concatenate(bounds)  # all intervals, or all sets
+    return describe_bounds(part, all_bounds, np.concatenate(labels), calibration)
+
+
+def summarize(metrics: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the mean and the sample deviation of each metric of each split over runs."""
+    return {
+        split: {
+            name: {"mean": fmean(values), "std": stdev(values)}
+            for name in metrics[0][split]
+            if not name.startswith("num_")
+            for values in [[each[split][name] for each in metrics]]
+        }
+        for split in metrics[0]
+    }
+
+
+def _mean_metrics(folds: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean of each metric over folds, and on how many labels and graphs they stand together."""
+    return {
+        name: (sum if name in ("num_labels", "num_graphs") else fmean)([fold[name] for fold in folds])
+        for name in folds[0]
+    }

@@ -1,0 +1,1 @@
+"""How far to trust a prediction: conformal intervals and sets, and temperatures; numpy only."""
