@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @register
 class GraphValues(NodeInput):
-    """Continuous features of graphs, the same at every node of a graph."""
+    """Continuous features of whole graphs, `num_values` per graph; every node of a graph is told all of them."""
 
     kind: Literal["graph_values"] = "graph_values"
     num_values: PositiveInt
