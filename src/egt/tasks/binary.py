@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from egt.parts import register
-from egt.tasks.task import Row, TaskPart, Weight, number, sum_known, unfitted
+from egt.tasks.task import Row, TaskPart, Weight, constant, number, sum_known, unfitted
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -81,7 +81,8 @@ class Binary(TaskPart):
             return None
         if self.class_weights == "balanced":
             raise unfitted()
-        no, yes = torch.tensor(self.class_weights, device=target.device).expand(target.shape[1], 2).T
+        pairs = np.broadcast_to(np.array(self.class_weights), (target.shape[1], 2))
+        no, yes = (constant(tuple(side.tolist()), target.device) for side in pairs.T)
         return torch.where(target > 0.5, yes, no)
 
     def scores(self) -> RankingScores:
