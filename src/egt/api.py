@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from egt.config.custom import infer_config
 from egt.config.load import find_config, override, read_config
-from egt.config.reading import as_words, open_data, reads
+from egt.config.reading import as_words, naming_features, open_data, reads
 from egt.config.run import RunConfig, StartConfig
 from egt.errors import ConfigError, DataError
 from egt.files import exists
@@ -62,6 +62,7 @@ def train(
     target: str | Sequence[str] | None = None,
     *,
     task: Level | None = None,
+    features: Sequence[str] = (),
     set: Settings = (),
     out: Path | str | None = None,
     start: str | Path | None = None,
@@ -83,6 +84,7 @@ def train(
             (docs/data.md), a pandas or Polars frame, `Graph`s, NetworkX graphs or PyG data.
         target: column(s) of your own data to predict, or patterns as `NR-*`.
         task: level of your own data to predict, where the target does not tell it; "link" predicts missing edges.
+        features: numeric columns of your own data that describe a whole row (temperature, descriptors), or patterns.
         set: settings to change, as {"optimizer.lr": 1e-3} or ["optimizer.lr=1e-3"]. For your own data also
             split=scaffold and overrides.KEY=VALUE (docs/data.md).
         out: the run folder; runs/NAME by default.
@@ -100,7 +102,9 @@ def train(
     """
     if start is None and (keep_head or freeze_below or tune != "all"):
         raise ConfigError("--keep-head, --freeze-below and --tune need a model to start from; name it with --from")
-    asked = _Asked(data, _names(target), task, as_words(set), None if out is None else Path(out))
+    asked = _Asked(
+        data, _names(target), task, [*as_words(set), *naming_features(features)], None if out is None else Path(out)
+    )
     kept = asked.kept() if resume else None
     folder, config, source = asked.begun(*kept) if kept is not None else asked.new(show)
     settings = asked.settings if config.data.custom is None else [each for each in asked.settings if not reads(each)]
@@ -146,10 +150,15 @@ def _train_members(
 
 
 def configured(
-    data: Any, target: str | Sequence[str] | None = None, *, task: Level | None = None, set: Settings = ()
+    data: Any,
+    target: str | Sequence[str] | None = None,
+    *,
+    task: Level | None = None,
+    features: Sequence[str] = (),
+    set: Settings = (),
 ) -> RunConfig:
     """Return the configuration that `train` would start from, without training or writing. Arguments as there."""
-    asked = _Asked(data, _names(target), task, as_words(set), None)
+    asked = _Asked(data, _names(target), task, [*as_words(set), *naming_features(features)], None)
     if not asked.is_custom:
         return override(asked.given(), asked.settings)
     source = open_data(data, asked.target, task, asked.settings)

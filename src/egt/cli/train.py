@@ -35,6 +35,7 @@ def train(
     target: Annotated[tuple[str, ...], Many] = (),
     task: Literal["graph", "node", "edge", "link"] | None = None,
     smiles: str | None = None,
+    features: Annotated[tuple[str, ...], Many] = (),
     epochs: int | None = None,
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
@@ -54,6 +55,8 @@ def train(
         target: Column(s) of your own data to predict, or patterns such as `NR-*`.
         task: Level to predict, where the target does not tell it; `link` predicts missing edges.
         smiles: Column of your own data that holds the SMILES, where its name does not tell.
+        features: Numeric column(s) of your own data that describe a whole row and are given to the model, such as a
+            temperature; or patterns such as `desc_*`.
         epochs: Train for this many epochs at most (trainer.max_epochs).
         settings: Settings to change, as path=value (optimizer.lr=1e-3). For your own data also split=scaffold and
             overrides.KEY=VALUE (docs/data.md).
@@ -77,6 +80,7 @@ def train(
             what,
             target,
             task=task,
+            features=features,
             set=[*with_smiles(settings, smiles), *([] if epochs is None else [f"trainer.max_epochs={epochs}"])],
             out=out,
             start=start,
@@ -105,7 +109,7 @@ def show_log(first: bool) -> None:
 
 
 def _show_schema(what: str, schema: CustomSchema) -> None:
-    options = {"": "", "level": "--task", "target": "--target"}
+    options = {"": "", "level": "--task", "target": "--target", "overrides.graph_features": "--features"}
     rows = [(name, decision, options.get(key, f"--set {key}=...")) for name, decision, key in schema.rows()]
     print_table(f"{what}: what was understood", ("what", "decision", "change it with"), rows, to_error=True)
 

@@ -15,12 +15,20 @@ from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.opening import open_custom
 from egt.sources.custom.schema import SplitPlan
 
+_PARSED = ("directed", "seed", "fractions", "graph_features")
+"""Settings that are not texts."""
+
 
 def as_words(settings: Sequence[str] | Mapping[str, Any]) -> list[str]:
     """Return settings as on a command line."""
     if not isinstance(settings, Mapping):
         return [settings] if isinstance(settings, str) else list(settings)
     return [f"{path}={value if isinstance(value, str) else json.dumps(value)}" for path, value in settings.items()]
+
+
+def naming_features(features: Sequence[str]) -> list[str]:
+    """Return the columns that are features of whole graphs as a setting; none for no columns."""
+    return as_words({"overrides.graph_features": list(features)}) if features else []
 
 
 def reads(setting: str) -> bool:
@@ -39,7 +47,7 @@ def reading(settings: Sequence[str]) -> dict[str, Any]:
             place = place.setdefault(section, {})
             if not isinstance(place, dict):
                 raise ConfigError(f"--set {setting}: {section} is a single value, not a section")
-        place[key] = parse_yaml(text, f"--set {setting}") if key in ("directed", "seed", "fractions") else text
+        place[key] = parse_yaml(text, f"--set {setting}") if key in _PARSED else text
     return found
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat
 
 from egt.encodings.encoding import Encoding
-from egt.errors import DataError
+from egt.errors import ConfigError, DataError
 from egt.graph import Level
 from egt.parts import Part, Registry
 
@@ -164,6 +164,10 @@ class TaskPart(Part):
     def named(self, names: tuple[str, ...], class_names: tuple[str, ...]) -> TaskPart:
         """Return the task with targets, and classes where it has them, called as in its data."""
         return self.model_copy(update={"names": names}) if len(names) == len(self.names) else self
+
+    def fitted(self, targets: Iterable[NDArray[np.float64]]) -> TaskPart:
+        """Return the task with settings that the training targets decide, each (T,) or (rows, T), filled in."""
+        return self
 
     def scale(self, targets: Iterable[NDArray[np.float64]]) -> TargetScale | None:
         """Fit what the loss needs of the training targets, each (T,) or (rows, T); None takes them unchanged."""
@@ -349,7 +353,9 @@ def count_labels(batch: GraphBatch, level: Level) -> Tensor:
     return (~targets(batch, level).isnan()).sum()
 
 
-def sum_known(loss: Callable[[Tensor, Tensor], Tensor], prediction: Tensor, target: Tensor) -> Tensor:
+def sum_known(
+    loss: Callable[[Tensor, Tensor], Tensor], prediction: Tensor, target: Tensor, weight: Tensor | None = None
+) -> Tensor:
     """Sum a loss over the labels that are not missing.
 
     A selection is as long as its values say, for which the host would wait; zeros in place of what is missing are not.
@@ -359,13 +365,28 @@ def sum_known(loss: Callable[[Tensor, Tensor], Tensor], prediction: Tensor, targ
         loss: of each entry of a prediction and its label.
         prediction: (rows, T).
         target: (rows, T), NaN where missing.
+        weight: (rows, T) of each label; None where all count as much.
     """
     import torch
 
     known = ~target.isnan()
     if target.device.type == "cpu":
-        return loss(prediction[known], target[known]).sum()
-    return torch.where(known, loss(prediction, target.nan_to_num()), 0.0).sum()
+        each = loss(prediction[known], target[known])
+        return (each if weight is None else each * weight[known]).sum()
+    each = loss(prediction, target.nan_to_num())
+    return torch.where(known, each if weight is None else each * weight, 0.0).sum()
+
+
+Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""How much a class counts in the loss."""
+
+
+def unfitted() -> ConfigError:
+    """Return the error about class weights whose numbers are not known yet."""
+    return ConfigError(
+        "task.class_weights is 'balanced', whose numbers come from training graphs: train with egt.train, or fill them "
+        "in with task.fitted(targets)"
+    )
 
 
 def constant(values: tuple[float, ...], device: torch.device) -> Tensor:

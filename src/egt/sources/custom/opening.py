@@ -156,6 +156,11 @@ def _check_fits(raw: RawData, schema: CustomSchema) -> None:
             f"{raw.where}: this is {raw.format} data, but the schema was made for {schema.format} data; "
             f"a model of it {what}"
         )
+    if absent := [feature.name for feature in schema.graph_features if feature.name not in raw.table]:
+        raise DataError(
+            f"{raw.where}: the model was trained with the feature columns {', '.join(absent)}, which are missing; "
+            f"there are {', '.join(raw.table) or 'none'}. Add them, named as in the training data"
+        )
     graphs = [graph for graph in raw.graphs if graph is not None]
     for level, features in (("node", schema.node_features), ("edge", schema.edge_features)):
         there = {name for graph in graphs for name in (graph.nodes if level == "node" else graph.edge_columns)}
@@ -180,6 +185,7 @@ def learn(raw: RawData, schema: CustomSchema, division: Division) -> CustomSchem
         if graph is not None and (division.within or division.rows[row] == 0)
     }
     held_out = schema.level == "link" and division.within
+    rows = slice(None) if division.within else division.rows == 0
 
     def node_columns(name: str) -> list[Column]:
         return [graph.nodes[name] for graph in training.values() if name in graph.nodes]
@@ -193,6 +199,9 @@ def learn(raw: RawData, schema: CustomSchema, division: Division) -> CustomSchem
             "elements": _elements(raw, schema, division),
             "node_features": tuple(_learned(feature, node_columns(feature.name)) for feature in schema.node_features),
             "edge_features": tuple(_learned(feature, edge_columns(feature.name)) for feature in schema.edge_features),
+            "graph_features": tuple(
+                _learned(feature, [raw.table[feature.name][rows]]) for feature in schema.graph_features
+            ),
         }
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
@@ -103,6 +104,7 @@ class CustomSchema(Section):
         directed: None where each graph says it for itself.
         split: how the data was divided.
         node_features, edge_features: the feature columns in the order of the file.
+        graph_features: the columns of whole graphs that are given to the model; all of them continuous.
         elements: of the molecules in training; others are warned of.
         notes: why something was decided so, by the name of the decision; for the reader.
     """
@@ -120,18 +122,20 @@ class CustomSchema(Section):
     split: SplitPlan = SplitPlan()
     node_features: tuple[Feature, ...] = ()
     edge_features: tuple[Feature, ...] = ()
+    graph_features: tuple[Feature, ...] = ()
     elements: tuple[str, ...] = ()
     notes: dict[str, str] = Field(default_factory=dict)
 
     def features(self) -> FeatureSchema:
         """Return the features of the graphs: what a model reads."""
         if self.format == "molecules":
-            return MOLECULE_SCHEMAS[self.vocabulary]
+            return replace(MOLECULE_SCHEMAS[self.vocabulary], num_graph_values=_width(self.graph_features))
         return FeatureSchema(
             node_categories=_sizes(self.node_features),
             num_node_values=_width(self.node_features),
             edge_categories=_sizes(self.edge_features),
             num_edge_values=_width(self.edge_features),
+            num_graph_values=_width(self.graph_features),
         )
 
     def target(self) -> TargetSchema:
@@ -159,6 +163,7 @@ class CustomSchema(Section):
             ("kind", kind + classes, "overrides.kind"),
             ("id", self.id or "row number", "overrides.id"),
             ("split", self._split_text(), "split"),
+            *(("graph feature", _feature_text(each), "overrides.graph_features") for each in self.graph_features),
         ]
         if self.format == "molecules":
             return [
@@ -213,6 +218,7 @@ def card_schema(card: DataCard) -> CustomSchema:
             "format": "graphs",
             "directed": None,
             "weight": "edge_weight",
+            "graph_features": _features({}, "graph_values", schema.num_graph_values),
             "node_features": _features(
                 _numbered("node_category", schema.node_categories), "node_values", schema.num_node_values
             ),
