@@ -91,7 +91,12 @@ def python_page() -> str:
     homes = [home.replace(":", ".") for name, home in sorted(egt._HOMES.items()) if name != "presets"]
     checks = [f"egt.testing.{name}" for name in egt.testing.__all__]
     parts = ["egt.parts.Part", "egt.parts.register", "egt.inputs.input.NodeInput", "egt.inputs.input.PairInput"]
-    parts += ["egt.readouts.readout.ReadoutPart", "egt.tasks.task.TaskPart", "egt.schedules.schedule.SchedulePart"]
+    parts += [
+        "egt.inputs.input.PairChoice",
+        "egt.readouts.readout.ReadoutPart",
+        "egt.tasks.task.TaskPart",
+        "egt.schedules.schedule.SchedulePart",
+    ]
     chapters = {"From `egt`": homes, "Properties to check": checks, "Parts of your own": parts}
     lines = ["# In Python", *(_chapter(title, names) for title, names in chapters.items())]
     return "\n\n".join(lines)

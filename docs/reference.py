@@ -47,7 +47,13 @@ The defaults are those of a bare configuration. Presets and the models for your 
 ([how](architecture.md#where-do-i-add-)).
 """
 WORDS = {int: "whole number", float: "number", bool: "true or false", str: "text", Path: "path", Any: "anything"}
-BOUNDS = {"gt": "above {}", "ge": "at least {}", "lt": "below {}", "le": "at most {}"}
+BOUNDS = {
+    "gt": "above {}",
+    "ge": "at least {}",
+    "lt": "below {}",
+    "le": "at most {}",
+    "multiple_of": "a multiple of {}",
+}
 
 
 def main() -> None:

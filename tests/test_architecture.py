@@ -24,6 +24,7 @@ ORDER = [
     "model",
     "tasks",
     "inputs",
+    "pairs",
     "readouts",
     "schedules",
     "baselines",

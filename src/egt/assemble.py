@@ -14,7 +14,7 @@ from egt.graph import FeatureSchema
 from egt.inputs.input import Input
 from egt.model import EGT, directly, recomputed
 from egt.nn.dropout import Dropout, RandomMasking
-from egt.nn.embed import Embed, everyone, neighbors
+from egt.nn.embed import Embed, chosen, everyone, neighbors
 from egt.nn.feedforward import FeedForward
 from egt.nn.initialization import initialize_like_keras
 from egt.nn.layer import EdgeOnlyLayer, EGTLayer, head_width
@@ -24,6 +24,7 @@ from egt.nn.readout import MLP, PairHead
 from egt.tasks.task import Objective, TargetScale, Task
 
 if TYPE_CHECKING:
+    from egt.encodings.chosen_pairs import ChosenPairs
     from egt.nn.degree_scaling import DegreeScaling
     from egt.nn.edge_values import EdgeValues
 
@@ -86,8 +87,17 @@ def preparation(config: RunConfig) -> Preparation:
     read = (encoding for reader in readers for encoding in reader.encodings())
     encodings = merged((*read, *_layer_encodings(config.model)))
     if config.data.layout == "edge_list":  # nothing of size N^2
-        encodings = listed(encodings)
+        encodings = (*_pair_choice(config.model), *listed(encodings))
     return Preparation(feature_schema(config.model), encodings)
+
+
+def _pair_choice(model: ModelConfig) -> tuple[ChosenPairs, ...]:
+    """Return the encoding that chooses the pairs, where the model does not take the edges."""
+    if not model.pairs:
+        return ()
+    from egt.encodings.chosen_pairs import ChosenPairs
+
+    return (ChosenPairs(model.pairs),)
 
 
 def _layer_encodings(model: ModelConfig) -> tuple[Encoding, ...]:
@@ -113,8 +123,8 @@ def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
     head = MLP(widths, _ACTIVATIONS[model.activation])
     embed = Embed(
         [term.module(model.node_width) for term in model.node_inputs],
-        [term.module(model.edge_width) for term in model.pair_inputs],
-        _SCOPES[model.scope],
+        [*(term.module(model.edge_width) for term in model.pair_inputs), *_pair_types(model)],
+        chosen if model.pairs else _SCOPES[model.scope],
     )
     egt = EGT(
         embed,
@@ -129,6 +139,15 @@ def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
     if model.initialization == "keras":
         initialize_like_keras(egt)
     return egt
+
+
+def _pair_types(model: ModelConfig) -> list[nn.Module]:
+    """Return the term of the types of chosen pairs, where they are chosen."""
+    if not (choices := _pair_choice(model)):
+        return []
+    from egt.nn.pair_types import PairTypes
+
+    return [PairTypes(choice.num_types, model.edge_width) for choice in choices]
 
 
 def build_layers(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> list[nn.Module]:

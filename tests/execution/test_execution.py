@@ -31,7 +31,7 @@ def a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
         ([], "cuda", Execution("padded", PLAIN)),
         (["data.layout=packed"], "cuda", Execution("packed", PLAIN)),
         (["data.layout=padded"], "cpu", Execution("padded", PLAIN)),
-        (["data.layout=edge_list", "model.scope=neighbors", "task.auxiliary=[]"], "cpu", Execution("edge_list", PLAIN)),
+        (["data.layout=edge_list", "model.scope=neighbors", "task.auxiliary=[]"], "cpu", Execution("edge_list", CPU)),
         (["trainer.compile=true"], "cpu", Execution("padded", PLAIN)),
         (["trainer.precision=bf16"], "cpu", Execution("packed", PLAIN, torch.bfloat16)),
         (["trainer.precision=16"], "cuda", Execution("padded", PLAIN, torch.float16)),
@@ -78,7 +78,7 @@ def test_the_kernel_runs_where_it_is_said_to(settings: list[str], monkeypatch: p
             "cuda",
             "the CPU kernel cannot be used: it computes on a CPU, and the device is cuda",
         ),
-        (["trainer.backend=cpu", "data.layout=padded"], "cpu", "packed batches, and those of this run are padded"),
+        (["trainer.backend=cpu", "data.layout=padded"], "cpu", "lists of pairs, and those of this run are padded"),
         (["trainer.backend=cpu", "trainer.precision=bf16"], "cpu", "it computes in float32, and this run in bfloat16"),
     ],
 )

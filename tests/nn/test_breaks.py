@@ -196,8 +196,8 @@ def edge_values_not_scaled(patch: Patch) -> None:
 
 
 def ends_of_an_edge_exchanged(patch: Patch) -> None:
-    plain = pair_pass._outer_sum
-    patch.setattr(pair_pass, "_outer_sum", lambda ends, layout: plain(torch.cat(ends.chunk(2, -1)[::-1], -1), layout))
+    plain = pair_pass.outer_sum
+    patch.setattr(pair_pass, "outer_sum", lambda ends, layout: plain(torch.cat(ends.chunk(2, -1)[::-1], -1), layout))
 
 
 BREAKS: dict[str, tuple[Callable[[Patch], None], Callable[[], None]]] = {

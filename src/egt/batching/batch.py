@@ -14,7 +14,7 @@ from torch import Tensor
 from egt.batching.layout import Arrangement, Layout
 from egt.encodings.encoding import Array, Sample
 from egt.errors import GraphError
-from egt.graph import UNKNOWN, Graph
+from egt.graph import UNKNOWN
 
 LayoutName = Literal["packed", "padded", "edge_list"]
 _ARRANGEMENTS: Mapping[LayoutName, str] = {
@@ -99,14 +99,14 @@ def collate(
 
     Args:
         samples: prepared graphs with the same features and encodings.
-        layout: "packed" (no padding, best on CPU), "padded" (dense, best on GPU), or "edge_list" (existing edges and
-            query pairs only, for EGT-Constrained on large sparse graphs).
+        layout: "packed" (no padding, best on CPU), "padded" (dense, best on GPU), or "edge_list" (chosen
+            pairs only, by default edges and query pairs, for EGT-Constrained on large sparse graphs).
         graph_ids: a number for each graph; 0, 1, ... without it.
     """
     if not samples:
         raise GraphError("a batch needs at least one graph")
     graphs = [sample.graph for sample in samples]
-    place = _arrangement(layout, graphs)
+    place = _arrangement(layout, samples)
 
     def rows(arrays: Sequence[Array]) -> Tensor:
         return torch.from_numpy(np.concatenate(arrays))
@@ -130,8 +130,8 @@ def collate(
     )
 
 
-def _arrangement(layout: LayoutName, graphs: Sequence[Graph]) -> Arrangement:
-    place: Arrangement = getattr(import_module(f"egt.batching.{layout}"), _ARRANGEMENTS[layout])(graphs)
+def _arrangement(layout: LayoutName, samples: Sequence[Sample]) -> Arrangement:
+    place: Arrangement = getattr(import_module(f"egt.batching.{layout}"), _ARRANGEMENTS[layout])(samples)
     return place
 
 

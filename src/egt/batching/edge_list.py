@@ -1,7 +1,8 @@
 """The edge-list layout: one row of the edge channel per existing edge, per node with itself, and per query pair.
 
-For EGT-Constrained on large sparse graphs: the cost grows with the edges, and nothing of size N^2 exists. Query pairs
-of link prediction have a row that is updated and read like that of an edge, and are not attended.
+For EGT-Constrained on large sparse graphs: the cost grows with the edges, and nothing of size N^2 exists. A model that
+chooses its pairs (`egt.pairs`) has a row for each of them. Query pairs of link prediction have a row that is updated
+and read like that of an edge, and are not attended.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from torch import Tensor
 
 from egt.batching.layout import Indices, rows_where
 from egt.encodings.encoding import Array, Sample
-from egt.graph import Graph
 
 _CHUNK = 1 << 14
 """How many rows are multiplied out at a time; a product over all rows at once would dwarf the channels."""
@@ -30,7 +30,7 @@ class EdgeList:
         query: (P,) row of node i in the node channel, of each pair, ascending.
         key: (P,) row of node j in the node channel, of each pair.
         num_virtual: q.
-        has_only_neighbors: whether there are no query pairs besides the edges.
+        has_only_attended: whether there are no query pairs besides those that are attended.
     """
 
     has_all_pairs = False
@@ -42,12 +42,12 @@ class EdgeList:
         key: Tensor,
         num_virtual: int = 0,
         *,
-        has_only_neighbors: bool = True,
+        has_only_attended: bool = True,
     ) -> None:
         self.sizes = tuple(sizes)
         self.query, self.key = query, key
         self.num_virtual = num_virtual
-        self.has_only_neighbors = has_only_neighbors
+        self.has_only_attended = has_only_attended
         self.num_graphs = len(self.sizes)
         self.num_nodes = sum(self.sizes)
         self.num_pairs = query.shape[0]
@@ -88,7 +88,7 @@ class EdgeList:
 
     def _of(self, size_tensor: Tensor, query: Tensor, key: Tensor, num_virtual: int) -> EdgeList:
         sizes = [size - self.num_virtual + num_virtual for size in self.sizes]
-        layout = EdgeList(sizes, query, key, num_virtual, has_only_neighbors=self.has_only_neighbors)
+        layout = EdgeList(sizes, query, key, num_virtual, has_only_attended=self.has_only_attended)
         layout._sizes = size_tensor
         return layout
 
@@ -207,19 +207,17 @@ class _PairSum(torch.autograd.Function):
 
 
 class EdgeListArrangement:
-    """One row for each of the `Graph.listed_pairs`."""
+    """One row for each of the `Sample.listed_pairs`."""
 
-    def __init__(self, graphs: Sequence[Graph]) -> None:
-        sizes = [graph.num_nodes for graph in graphs]
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        sizes = [sample.graph.num_nodes for sample in samples]
         self.total = sum(sizes)
         self.start = np.cumsum(sizes) - sizes
-        self.listed = [graph.listed_pairs for graph in graphs]
+        self.listed = [sample.listed_pairs for sample in samples]
         self.codes = np.concatenate([self._codes(pairs, k) for k, pairs in enumerate(self.listed)])
         query, key = (torch.from_numpy(ends) for ends in np.divmod(self.codes, self.total))
-        neighbors = sum(
-            graph.num_nodes + np.count_nonzero(graph.edge_index[0] != graph.edge_index[1]) for graph in graphs
-        )
-        self.layout = EdgeList(sizes, query, key, has_only_neighbors=len(self.codes) == neighbors)
+        attended = sum(_num_attended(sample) for sample in samples)
+        self.layout = EdgeList(sizes, query, key, has_only_attended=len(self.codes) == attended)
 
     def _codes(self, index: Array, k: int) -> Array:
         codes: Array = (self.start[k] + index[0]) * self.total + self.start[k] + index[1]
@@ -235,8 +233,19 @@ class EdgeListArrangement:
             dict(sample.listed) | {name: array[tuple(pairs)] for name, array in sample.pair.items()}
             for sample, pairs in zip(samples, self.listed, strict=True)
         ]
+        for arrays in rows:
+            if "pairs" in arrays:
+                arrays["pairs"] = arrays["pairs"][:, 2]  # the layout holds the nodes, and the types remain
         return {name: torch.from_numpy(np.concatenate([arrays[name] for arrays in rows])) for name in rows[0]}
 
     def rows(self, index: Array, k: int) -> Array:
         """See `Arrangement`."""
         return np.searchsorted(self.codes, self._codes(index, k))
+
+
+def _num_attended(sample: Sample) -> int:
+    """Count the pairs that were chosen, or the edges and each node with itself."""
+    if (chosen := sample.listed.get("pairs")) is not None:
+        return int(np.count_nonzero(chosen[:, 2]))
+    i, j = sample.graph.edge_index
+    return sample.graph.num_nodes + int(np.count_nonzero(i != j))

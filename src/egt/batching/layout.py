@@ -43,8 +43,8 @@ class Layout(Protocol):
         """Whether there is a row for every pair of nodes, and not only for edges."""
 
     @property
-    def has_only_neighbors(self) -> bool:
-        """Whether every row is an edge, or a node with itself."""
+    def has_only_attended(self) -> bool:
+        """Whether the rows are a list of pairs that are all attended; False where a mask says which."""
 
     @property
     def num_pairs(self) -> int:

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from egt.batching.layout import DenseArrangement, Indices, masked_softmax
 from egt.encodings.encoding import Array, Sample
-from egt.graph import Graph
 
 
 class Packed:
@@ -26,7 +25,7 @@ class Packed:
     """
 
     has_all_pairs = True
-    has_only_neighbors = False
+    has_only_attended = False
 
     def __init__(self, sizes: Sequence[int], num_virtual: int = 0) -> None:
         self.sizes = tuple(sizes)
@@ -134,8 +133,8 @@ class Packed:
 class PackedArrangement(DenseArrangement):
     """One graph after the other."""
 
-    def __init__(self, graphs: Sequence[Graph]) -> None:
-        sizes = [graph.num_nodes for graph in graphs]
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        sizes = [sample.graph.num_nodes for sample in samples]
         super().__init__(np.array(sizes))
         self.layout = Packed(sizes)
 

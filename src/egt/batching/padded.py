@@ -13,7 +13,6 @@ from torch import Tensor
 
 from egt.batching.layout import DenseArrangement, Indices, masked_softmax, rows_where
 from egt.encodings.encoding import Array, Sample
-from egt.graph import Graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +31,7 @@ class Padded:
     num_virtual: int = 0
     num_nodes: int | None = None
     has_all_pairs: ClassVar[bool] = True
-    has_only_neighbors: ClassVar[bool] = False
+    has_only_attended: ClassVar[bool] = False
 
     @property
     def num_graphs(self) -> int:
@@ -116,8 +115,8 @@ class Padded:
 class PaddedArrangement(DenseArrangement):
     """All graphs in boxes of the size of the largest."""
 
-    def __init__(self, graphs: Sequence[Graph]) -> None:
-        sizes = np.array([graph.num_nodes for graph in graphs])
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        sizes = np.array([sample.graph.num_nodes for sample in samples])
         self.width = int(sizes.max())
         super().__init__(np.full_like(sizes, self.width))
         self.layout = Padded(torch.from_numpy(sizes), self.width, num_nodes=int(sizes.sum()))

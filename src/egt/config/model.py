@@ -8,7 +8,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from egt.baselines.layer import LayerPart
 from egt.graph import Level
-from egt.inputs.input import NodeInput, PairInput
+from egt.inputs.input import NodeInput, PairChoice, PairInput
 from egt.parts import Part, Section
 from egt.readouts.readout import ReadoutPart
 
@@ -64,6 +64,7 @@ class ModelConfig(Section):
         edges: what a layer does with the edge channel.
         gate: what multiplies the attention: a sigmoid of the edge channel (with centrality scalers), or nothing.
         scope: whom a node attends: everyone (EGT), or its neighbors (EGT-Constrained).
+        pairs: EGT+: which pairs of nodes a list (data.layout edge_list) has; [] for its edges.
         readout: how the channels become one row per graph, node or edge.
         head_ratios: hidden widths of the head over d_h; [] is a linear head.
         node_ffn_multiplier: hidden width of the feed-forward block of nodes over d_h.
@@ -97,6 +98,7 @@ class ModelConfig(Section):
     )
     gate: Literal["sigmoid", "centrality", "none"] = "sigmoid"
     scope: Literal["everyone", "neighbors"] = "everyone"
+    pairs: tuple[PairChoice, ...] = ()
     readout: ReadoutPart = Field(default_factory=lambda: ReadoutPart.of_kind("mean"))
     head_ratios: tuple[PositiveFloat, ...] = (0.5, 0.25)
     node_ffn_multiplier: PositiveFloat = 2.0
@@ -130,8 +132,9 @@ class ModelConfig(Section):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Inputs, readout, and the layer if it is not EGT's own."""
-        return (*self.node_inputs, *self.pair_inputs, self.readout, *((self.layer,) if self.layer else ()))
+        """Inputs, chosen pairs, readout, and the layer if it is not EGT's own."""
+        layer = () if self.layer is None else (self.layer,)
+        return (*self.node_inputs, *self.pair_inputs, *self.pairs, self.readout, *layer)
 
     def norm(self, width: int) -> nn.LayerNorm:
         """Return a LayerNorm as all of this model are."""
@@ -155,7 +158,9 @@ class ModelConfig(Section):
             raise ValueError("node_inputs is empty; give a graph without node features the input {kind: constant}")
         if not self.pair_inputs:
             raise ValueError("pair_inputs is empty; a graph without edge features still has {kind: distance}")
-        for name in ("node_inputs", "pair_inputs"):
+        if self.pairs and self.scope == "neighbors":
+            raise ValueError("pairs says who attends whom; leave scope at everyone, or choose the pairs [edges] alone")
+        for name in ("node_inputs", "pair_inputs", "pairs"):
             kinds = [term.kind for term in getattr(self, name)]
             if len(set(kinds)) < len(kinds):
                 raise ValueError(f"{name} holds a kind twice ({', '.join(kinds)}); list several features in one entry")

@@ -191,8 +191,11 @@ class RunConfig(Section):
                 "trainer.compile works on shapes, and packed batches have another one at every step: "
                 "set data.layout to auto or padded"
             )
-        if self.data.layout == "edge_list" and self.model.scope != "neighbors":
-            raise ValueError("data.layout edge_list holds only edges; it needs model.scope neighbors (EGT-Constrained)")
+        if self.data.layout == "edge_list" and self.model.scope != "neighbors" and not self.model.pairs:
+            raise ValueError(
+                "data.layout edge_list holds only edges; it needs model.scope neighbors (EGT-Constrained), or a choice "
+                "of model.pairs"
+            )
         for part in self.parts:
             part.check(self)
         return self

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +14,13 @@ from egt.errors import ConfigError, EgtError, GraphError
 from egt.graph import FeatureSchema, Graph, IntArray
 
 Array = NDArray[Any]
-_Result = TypeVar("_Result")
 
 
 class Encoding(Protocol):
     """A pure function of a graph. Implementations are frozen dataclasses, so equal settings are equal objects.
 
     `level` "node": the result is (N, width); "pair": (N, N) or (N, N, width); "listed": (P,) or (P, width), one row for
-    each of the P `Graph.listed_pairs`.
+    each of the P `Sample.listed_pairs`.
     """
 
     @property
@@ -52,7 +52,7 @@ class Listable(Encoding, Protocol):
     """An encoding of pairs that can be computed for some of them, without anything of size N^2."""
 
     def at(self, graph: Graph, pairs: IntArray) -> Array:
-        """Return the rows (P, ...) of the pairs (2, P), sorted as `Graph.listed_pairs` are."""
+        """Return the rows (P, ...) of the pairs (2, P), sorted as `Sample.listed_pairs` are."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,21 @@ class Sample:
     pair: Mapping[str, Array] = field(default_factory=dict)
     listed: Mapping[str, Array] = field(default_factory=dict)
 
+    @property
+    def listed_pairs(self) -> IntArray:
+        """(2, P) the pairs of a list: those that were chosen (`ChosenPairs`), else those of the graph."""
+        chosen = self.listed.get("pairs")
+        return self.graph.listed_pairs if chosen is None else chosen.T[:2].astype(np.int64)
+
+    def with_encoding(self, encoding: Encoding) -> Sample:
+        """Return the sample with one more encoding."""
+        if isinstance(encoding, Listed):
+            array = encoding.encoding.at(self.graph, self.listed_pairs)
+        else:
+            array = encoding(self.graph)
+        level: dict[str, Any] = {encoding.level: {**getattr(self, encoding.level), encoding.name: array}}
+        return replace(self, **level)
+
 
 @dataclass(frozen=True)
 class Preparation:
@@ -132,32 +147,25 @@ class Preparation:
 
         One encoding is computed for all before the next: the processor's caches then hold its code and tables.
         """
-        failed: dict[int, Exception] = {}
+        results: list[Sample | Exception] = [Sample(graph) for graph in graphs]
 
-        def of_all(step: Callable[[Graph], _Result]) -> dict[int, _Result]:
-            found = {}
-            for number, graph in enumerate(graphs):
-                if number not in failed:
+        def to_all(step: Callable[[Sample], Sample]) -> None:
+            for number, sample in enumerate(results):
+                if isinstance(sample, Sample):
                     try:
-                        found[number] = step(graph)
+                        results[number] = step(sample)
                     except (EgtError, np.linalg.LinAlgError) as error:
-                        failed[number] = error
-            return found
+                        results[number] = error
 
         if not self._all_fit(graphs):
-            of_all(self.schema.check)
-        encoded = [(encoding.level, encoding.name, of_all(encoding)) for encoding in self.encodings]
-        return [
-            failed[number]
-            if number in failed
-            else Sample(
-                graph,
-                node={name: found[number] for level, name, found in encoded if level == "node"},
-                pair={name: found[number] for level, name, found in encoded if level == "pair"},
-                listed={name: found[number] for level, name, found in encoded if level == "listed"},
-            )
-            for number, graph in enumerate(graphs)
-        ]
+            to_all(self._checked)
+        for encoding in self.encodings:
+            to_all(partial(Sample.with_encoding, encoding=encoding))
+        return results
+
+    def _checked(self, sample: Sample) -> Sample:
+        self.schema.check(sample.graph)
+        return sample
 
     def _all_fit(self, graphs: Sequence[Graph]) -> bool:
         """Return whether the schema accepts all graphs: asked once for their features, one graph below another."""

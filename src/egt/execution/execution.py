@@ -77,8 +77,8 @@ class CpuKernel:
         """See `Backend.unsupported`."""
         if device.type != "cpu":
             return f"it computes on a CPU, and the device is {device.type}"
-        if layout != "packed":
-            return f"it computes packed batches, and those of this run are {layout}"
+        if layout == "padded":
+            return "it computes packed batches and lists of pairs, and those of this run are padded"
         if dtype != torch.float32:
             return f"it computes in float32, and this run in {str(dtype).removeprefix('torch.')}"
         return "" if available() else "it could not be compiled here"

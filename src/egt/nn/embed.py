@@ -24,7 +24,7 @@ def everyone(batch: GraphBatch) -> Tensor | None:
 
 def neighbors(batch: GraphBatch) -> Tensor | None:
     """Let node i attend j where the edge i -> j exists, and itself. (pairs..., 1) boolean, None where all pairs do."""
-    if batch.layout.has_only_neighbors:
+    if batch.layout.has_only_attended:
         return None
     index = batch.layout.pair_indices
     allowed = (index.i == index.j).expand(batch.layout.pair_shape).flatten()
@@ -33,13 +33,18 @@ def neighbors(batch: GraphBatch) -> Tensor | None:
     return allowed if real is None else torch.logical_and(allowed, real.unsqueeze(-1))
 
 
+def chosen(batch: GraphBatch) -> Tensor | None:
+    """Let node i attend j where the pair was chosen. (P, 1) boolean, None where all were."""
+    return None if batch.layout.has_only_attended else (batch.pair["pairs"] != 0).unsqueeze(-1)
+
+
 class Embed(nn.Module):
     """h0 = sum of node terms, e0 = sum of pair terms.
 
     Args:
         node_terms: each gives (nodes..., d_h).
         pair_terms: each gives (pairs..., d_e).
-        mask: gives who may attend whom, `everyone` or `neighbors`.
+        mask: gives who may attend whom, `everyone`, `neighbors` or `chosen`.
     """
 
     def __init__(

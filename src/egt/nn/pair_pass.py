@@ -142,7 +142,11 @@ class SigmoidGate(nn.Module):
         Returns:
             A_tilde (pairs..., H), and the scaler of the aggregated values, broadcastable to (nodes..., H).
         """
-        return S * torch.sigmoid(self.G(e_hat)), S.new_ones(())
+        return self.gated(S, self.G(e_hat), counted, layout)
+
+    def gated(self, S: Tensor, G: Tensor, counted: Tensor | None, layout: Layout) -> tuple[Tensor, Tensor]:
+        """Gate the attention by G e_hat, (pairs..., H); see `forward`."""
+        return S * torch.sigmoid(G), S.new_ones(())
 
 
 class CentralityGate(SigmoidGate):
@@ -153,9 +157,9 @@ class CentralityGate(SigmoidGate):
     DISCREPANCY: the paper sums over the nodes 1..N; both codes include the virtual nodes among the keys, as here.
     """
 
-    def forward(self, S: Tensor, e_hat: Tensor, counted: Tensor | None, layout: Layout) -> tuple[Tensor, Tensor]:
-        """See `SigmoidGate.forward`."""
-        gates = torch.sigmoid(self.G(e_hat))
+    def gated(self, S: Tensor, G: Tensor, counted: Tensor | None, layout: Layout) -> tuple[Tensor, Tensor]:
+        """See `SigmoidGate.gated`."""
+        gates = torch.sigmoid(G)
         open_gates = gates if counted is None else gates * counted.to(gates.dtype)
         s = torch.log1p(layout.sum_keys(open_gates))
         virtual = (layout.node_indices.i < layout.num_virtual).unsqueeze(-1)
@@ -189,12 +193,12 @@ class ResidualEdges(nn.Module):
         """
         update = self.O_e(H_hat)
         if ends is not None:
-            update = update + _outer_sum(ends, context.layout)
+            update = update + outer_sum(ends, context.layout)
         out: Tensor = self.ffn(e + self.dropout(update, context), context)
         return out
 
 
-def _outer_sum(ends: Tensor, layout: Layout) -> Tensor:
+def outer_sum(ends: Tensor, layout: Layout) -> Tensor:
     """Add the first half of i's row to the second half of j's. ends: (nodes..., 2 d_e). Returns (pairs..., d_e)."""
     i, j = layout.pair_nodes
     first, second = ends.flatten(0, -2).chunk(2, -1)

@@ -144,7 +144,7 @@ def test_what_the_kernel_cannot_compute_is_an_error() -> None:
     config = tiny_config(num_layers=2)
     model = lively(build_model(config, backend=CPU)).eval()
     samples = samples_of(config, graphs_of_every_kind(0))
-    with pytest.raises(ConfigError, match=r"computes packed batches, not padded ones; .*backend 'plain'"):
+    with pytest.raises(ConfigError, match=r"packed batches and lists of pairs, not padded ones; .*backend 'plain'"):
         model(collate(samples, "padded"))
     model.layers[0].double()
     with pytest.raises(ValueError, match=r"torch.float64 on cpu; it must be .* torch.float32"):

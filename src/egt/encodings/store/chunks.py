@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from egt.encodings.encoding import Encoding, Listed, Preparation, Sample
 from egt.errors import ConfigError, DataError
 from egt.graph import Graph
+from egt.parts import Section
 from egt.sources.source import Reading, Source, read_all
 
 Array = NDArray[Any]
@@ -54,7 +55,7 @@ def stored_settings(preparation: Preparation) -> dict[str, Any]:
     if not schema["num_graph_values"]:  # earlier stores do not name it
         del schema["num_graph_values"]
     settings = {"schema": schema, "encodings": encodings}
-    plain: dict[str, Any] = json.loads(json.dumps(settings))
+    plain: dict[str, Any] = json.loads(json.dumps(settings, default=Section.model_dump))
     return plain
 
 
@@ -201,9 +202,6 @@ def samples_of(chunk: Chunk, preparation: Preparation) -> list[Sample]:
 def with_computed(sample: Sample, preparation: Preparation) -> Sample:
     """Return the sample with the encodings that are not stored."""
     computed = [encoding for encoding in preparation.encodings if not encoding.stored]
-    if not computed:
-        return sample
-    encoded = {"node": dict(sample.node), "pair": dict(sample.pair), "listed": dict(sample.listed)}
     for encoding in computed:
-        encoded[encoding.level][encoding.name] = encoding(sample.graph)
-    return Sample(sample.graph, **encoded)
+        sample = sample.with_encoding(encoding)
+    return sample

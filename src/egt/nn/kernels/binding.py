@@ -86,7 +86,7 @@ class NormLinearGradients(ctypes.Structure):
     )
 
 
-_UPDATE_INTEGERS = ("num_rows", "width", "hidden_width", "num_threads", "portable", "activation")
+_UPDATE_INTEGERS = ("num_rows", "width", "out_width", "hidden_width", "num_threads", "portable", "activation")
 _UPDATE_POINTERS = (
     *("run_parallel", "h", "out", "O_weight", "O_bias", "norm_weight", "norm_bias"),
     *("W1_weight", "W1_bias", "W2_weight", "W2_bias", "D1", "D2", "h_new", "h1", "hidden"),
@@ -115,8 +115,18 @@ class NodeUpdateGradients(ctypes.Structure):
     )
 
 
+class PairList(ctypes.Structure):
+    """A list of pairs (EgtPairList); csrc/list_pass.h says what each field means."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("num_nodes", "num_pairs", "num_heads", "head_width")),
+        *((name, ctypes.c_int64) for name in ("num_threads", "portable")),
+        *((name, ctypes.c_void_p) for name in ("run_parallel", "start", "end")),
+    )
+
+
 STRUCTS: tuple[type[ctypes.Structure], ...] = (
-    *(PairParameters, PairPass, NormLinear, NormLinearGradients, NodeUpdate, NodeUpdateGradients),
+    *(PairParameters, PairPass, NormLinear, NormLinearGradients, NodeUpdate, NodeUpdateGradients, PairList),
 )
 """In the order of `egt_struct_sizes`."""
 
@@ -145,6 +155,10 @@ def open_library(path: Path) -> ctypes.CDLL:
     library.egt_norm_linear_backward.argtypes = [norm_linear, ctypes.POINTER(NormLinearGradients)]
     library.egt_node_update.argtypes = [node_update]
     library.egt_node_update_backward.argtypes = [node_update, ctypes.POINTER(NodeUpdateGradients)]
+    pair_list = ctypes.POINTER(PairList)
+    for name in ("dot", "sum", "softmax_backward"):
+        getattr(library, f"egt_list_{name}").argtypes = [pair_list, address, address, address]
+    library.egt_list_softmax.argtypes = [pair_list, address, address]
     return library
 
 

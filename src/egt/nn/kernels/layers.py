@@ -25,7 +25,7 @@ _ACTIVATIONS: dict[type[nn.Module], str] = {nn.ELU: "elu", nn.GELU: "gelu", nn.R
 
 
 class FusedPairPass(PairPass):
-    """`PairPass` as one operator of the CPU kernel."""
+    """`PairPass` as one operator of the CPU kernel; on a list of pairs as several (`egt.nn.kernels.lists`)."""
 
     def __init__(
         self,
@@ -45,6 +45,10 @@ class FusedPairPass(PairPass):
         self, qkv: Tensor, e: Tensor, context: AttentionContext, ends: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """See `PairPass.forward`."""
+        if not context.layout.has_all_pairs:
+            from egt.nn.kernels.lists import list_pair_pass
+
+            return list_pair_pass(self, self.activation, qkv, e, context, ends)
         only_virtual = context.only_virtual_rows and not self.updates_edges  # an edge update needs all rows
         out, updated = pair_pass(
             _with_ends(qkv.flatten(-3), ends),
@@ -88,7 +92,7 @@ class FusedPairPass(PairPass):
 
 
 class FusedEdgePass(EdgePass):
-    """`EdgePass` as one operator of the CPU kernel."""
+    """`EdgePass` as one operator of the CPU kernel; on a list of pairs as several."""
 
     def __init__(self, logits: Logits, edges: ResidualEdges) -> None:
         super().__init__(logits, edges)
@@ -96,6 +100,10 @@ class FusedEdgePass(EdgePass):
 
     def forward(self, qk: Tensor, e: Tensor, context: AttentionContext, ends: Tensor | None = None) -> Tensor:
         """See `EdgePass.forward`."""
+        if not context.layout.has_all_pairs:
+            from egt.nn.kernels.lists import list_edge_pass
+
+            return list_edge_pass(self, self.activation, qk, e, context, ends)
         _, updated = pair_pass(
             _with_ends(qk.flatten(-3), ends),
             e,
@@ -125,11 +133,11 @@ def activation_name(activation: nn.Module) -> str:
 
 
 def packed(context: AttentionContext) -> Packed:
-    """Return the layout of a batch, which must be packed."""
+    """Return the layout of a batch with all pairs, which must be packed."""
     if not isinstance(context.layout, Packed):
         raise ConfigError(
-            f"the CPU kernel computes packed batches, not {type(context.layout).__name__.lower()} ones; "
-            "collate them packed, or build the model with the backend 'plain'"
+            f"the CPU kernel computes packed batches and lists of pairs, not {type(context.layout).__name__.lower()} "
+            "ones; collate them packed, or build the model with the backend 'plain'"
         )
     return context.layout
 
@@ -198,7 +206,8 @@ class FusedLayer(EGTLayer):
 
     def project(self, h: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor | None]:
         """See `EGTLayer.project`."""
-        packed(context)  # or an error, before anything is computed
+        if context.layout.has_all_pairs:
+            packed(context)  # or an error, before anything is computed
         norm, qkv = _layer_norm(self.norm_h), self.qkv
         if self.outer is None:
             return norm_linear(h, norm.weight, norm.bias, qkv.weight, qkv.bias, norm.eps), None

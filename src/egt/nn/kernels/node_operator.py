@@ -1,5 +1,7 @@
 """`egt::norm_linear` and `egt::node_update`: the node side of a layer as two operators with shapes and gradients.
 
+The pairs of a list are such rows too: what they become behind the attention depends on each alone.
+
     norm_linear:  y = W LN(x) + b
     node_update:  h1 = h + D1 (O out + b_O);  a = act(W1 LN(h1) + b1);  h_new = h1 + D2 (W2 a + b2)
 
@@ -25,14 +27,18 @@ def _checked(names: Sequence[str], tensors: Sequence[Tensor], sizes: dict[str, i
     return [binding.checked(*given) for given in zip(names, tensors, shapes, strict=True)]
 
 
+_BLOCK = 4096
+"""Rows of a backward pass at a time: with their hidden rows they stay in the cache."""
+
 # M rows, d channels, m hidden ones, o outputs.
 _SHAPES = {
-    **dict.fromkeys(("x", "h", "out", "h1", "d_h_new", "D1", "D2"), "Md"),
+    **dict.fromkeys(("x", "h", "h1", "d_h_new", "D1", "D2"), "Md"),
+    "out": "Mo",
     **dict.fromkeys(("norm_weight", "norm_bias", "O_bias", "W2_bias"), "d"),
     "weight": "od",
     "bias": "o",
     "d_y": "Mo",
-    "O_weight": "dd",
+    "O_weight": "do",
     "W1_weight": "md",
     "W1_bias": "m",
     "W2_weight": "dm",
@@ -158,10 +164,10 @@ def node_update(
 
     Args:
         h: (M, d) node channel.
-        out: (M, d) what the heads gathered.
+        out: (M, o) what the heads gathered, o = d; of a pair its o = H logits.
         D1: (M, d) factors of the dropout of O's output, 0 or 1 / (1 - p); None: no dropout.
         D2: (M, d) the same for W2's output.
-        O_weight: (d, d).
+        O_weight: (d, o).
         O_bias: (d).
         norm_weight: (d).
         norm_bias: (d).
@@ -171,7 +177,8 @@ def node_update(
         W2_bias: (d).
         eps: of the norm.
         activation: one of `binding.ACTIVATIONS`.
-        keep: return h1 and the hidden rows as well, for a backward pass.
+        keep: return h1 and the hidden rows as well; without them a backward pass computes them again, some rows at a
+            time, which is faster where there are more rows than the cache holds.
         portable: do not use the AVX2 path.
 
     Returns:
@@ -192,10 +199,10 @@ def _update_call(
 ) -> tuple[binding.NodeUpdate, dict[str, Tensor]]:
     """Make the struct of a call, and return the tensors it points to."""
     given = {name: tensor for name, tensor in rows.items() if tensor is not None}
-    num_rows, d, m = given["out"].shape[0], given["out"].shape[1], weights[4].shape[0]
+    (num_rows, o), d, m = given["out"].shape, weights[0].shape[0], weights[4].shape[0]
     names = (*given, *_UPDATE_WEIGHTS)
-    checked = _checked(names, (*given.values(), *weights), {"M": num_rows, "d": d, "m": m})
-    sizes = (num_rows, d, m, torch.get_num_threads(), portable, binding.ACTIVATIONS.index(activation))
+    checked = _checked(names, (*given.values(), *weights), {"M": num_rows, "d": d, "o": o, "m": m})
+    sizes = (num_rows, d, o, m, torch.get_num_threads(), portable, binding.ACTIVATIONS.index(activation))
     call = binding.NodeUpdate(*sizes, eps, binding.run_parallel(), **_pointers(names, checked))
     return call, dict(zip(names, checked, strict=True))
 
@@ -244,7 +251,7 @@ def node_update_backward(
     """Compute the gradients of h, out and the weights, in the order of `node_update`."""
     rows = {"out": out, "D1": D1, "D2": D2, "h1": h1, "hidden": hidden}
     call, checked = _update_call(rows, weights, eps, activation, portable)
-    (d_h_new,) = _checked(["d_h_new"], [d_h_new], {"M": out.shape[0], "d": out.shape[1]})
+    (d_h_new,) = _checked(["d_h_new"], [d_h_new], {"M": out.shape[0], "d": h1.shape[1]})
     gradients = [torch.empty_like(checked[name]) for name in ("h1", "out", *_UPDATE_WEIGHTS)]
     pointers = [tensor.data_ptr() for tensor in (d_h_new, *gradients)]
     status = binding.loaded().egt_node_update_backward(call, binding.NodeUpdateGradients(*pointers))
@@ -269,18 +276,44 @@ def _(
 
 
 def _keep_update(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    _, out, D1, D2, *weights, ctx.eps, ctx.activation, keep, ctx.portable = inputs
-    assert keep, "a backward pass needs h1 and the hidden rows"
+    h, out, D1, D2, *weights, ctx.eps, ctx.activation, ctx.keep, ctx.portable = inputs
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(out, D1, D2, output[1], output[2], *weights)
+    ctx.save_for_backward(out, D1, D2, *(output[1:] if ctx.keep else [h]), *weights)
 
 
 def _update_backward(ctx: Any, d_h_new: Tensor, *_: None) -> tuple[Tensor | None, ...]:
-    out, D1, D2, h1, hidden, *weights = ctx.saved_tensors
-    d_h, d_out, *d_weights = node_update_backward(
-        d_h_new, out, D1, D2, h1, hidden, weights, ctx.eps, ctx.activation, ctx.portable
-    )
+    out, D1, D2, *others = ctx.saved_tensors
+    settings = (ctx.eps, ctx.activation, ctx.portable)
+    if ctx.keep:
+        h1, hidden, *weights = others
+        d_h, d_out, *d_weights = node_update_backward(d_h_new, out, D1, D2, h1, hidden, weights, *settings)
+    else:
+        h, *weights = others
+        d_h, d_out, *d_weights = _backward_in_blocks(d_h_new, h, (out, D1, D2), weights, *settings)
     return (d_h, d_out, None, None, *d_weights, None, None, None, None)
+
+
+def _backward_in_blocks(
+    d_h_new: Tensor,
+    h: Tensor,
+    rows: Sequence[Tensor | None],
+    weights: Sequence[Tensor],
+    eps: float,
+    activation: str,
+    portable: bool,
+) -> list[Tensor]:
+    """Compute what `node_update_backward` does without what a forward pass kept; `rows` are out, D1 and D2."""
+    of_rows: list[tuple[Tensor, Tensor]] = []
+    d_weights = [torch.zeros_like(weight) for weight in weights]
+    for first in range(0, max(len(h), 1), _BLOCK):
+        block = slice(first, first + _BLOCK)
+        some = [None if tensor is None else tensor[block] for tensor in rows]
+        _, h1, hidden = node_update(h[block], *some, *weights, eps, activation, True, portable)
+        d_h, d_out, *parts = node_update_backward(d_h_new[block], *some, h1, hidden, weights, eps, activation, portable)
+        of_rows.append((d_h, d_out))
+        for total, part in zip(d_weights, parts, strict=True):
+            total += part
+    return [*(torch.cat(blocks) for blocks in zip(*of_rows, strict=True)), *d_weights]
 
 
 torch.library.register_autograd("egt::node_update", _update_backward, setup_context=_keep_update)

@@ -1,6 +1,7 @@
 // The whole kernel for one target, and its entry points.
 #pragma once
 
+#include "lists.h"
 #include "nodes.h"
 #include "nodes_backward.h"
 #include "part.h"
@@ -8,7 +9,7 @@
 
 namespace egt::EGT_TARGET {
 
-const EntryPoints kEntryPoints{forward,     backward, norm_linear, norm_linear_backward,
-                               node_update, node_update_backward};
+const EntryPoints kEntryPoints{forward,  backward, norm_linear,  norm_linear_backward, node_update, node_update_backward,
+                               list_dot, list_sum, list_softmax, list_softmax_backward};
 
 }  // namespace egt::EGT_TARGET

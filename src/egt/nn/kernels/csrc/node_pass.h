@@ -1,5 +1,5 @@
 // The C interface of the node side of a layer: plain structs as in pair_pass.h. All tensors are contiguous float32 with
-// one row per node; what a node becomes depends on its own row only.
+// one row per node, or per pair of a list; what it becomes depends on its own row only.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ struct EgtNormLinearGradients {
 
 // h1 = h + D1 (O out + b_O);  h_new = h1 + D2 (W2 a + b2)  with  a = act(W1 LN(h1) + b1).
 struct EgtNodeUpdate {
-    int64_t num_rows, width, hidden_width;
+    int64_t num_rows, width, out_width, hidden_width;
     int64_t num_threads, portable;
     int64_t activation;                     // EgtActivation
     double eps;
     const void *run_parallel;
-    const float *h, *out;                   // (M, d)
-    const float *O_weight, *O_bias;         // (d, d), (d)
+    const float *h, *out;                   // (M, d), (M, o)
+    const float *O_weight, *O_bias;         // (d, o), (d)
     const float *norm_weight, *norm_bias;   // (d)
     const float *W1_weight, *W1_bias;       // (m, d), (m)
     const float *W2_weight, *W2_bias;       // (d, m), (d)
@@ -58,5 +58,5 @@ int egt_node_update_backward(const EgtNodeUpdate *call, const EgtNodeUpdateGradi
 
 static_assert(sizeof(EgtNormLinear) == 13 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
 static_assert(sizeof(EgtNormLinearGradients) == 6 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
-static_assert(sizeof(EgtNodeUpdate) == 23 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
+static_assert(sizeof(EgtNodeUpdate) == 24 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
 static_assert(sizeof(EgtNodeUpdateGradients) == 11 * 8, "a field is not 8 bytes wide, or binding.py lacks one");

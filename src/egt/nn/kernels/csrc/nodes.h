@@ -49,7 +49,8 @@ inline void norm_linear(const EgtNormLinear &call) {
 
 inline void node_update(const EgtNodeUpdate &call) {
     const int d = static_cast<int>(call.width), m = static_cast<int>(call.hidden_width);
-    const Panels O = pack_panels(call, call.O_weight, d, d, true);
+    const int o = static_cast<int>(call.out_width);
+    const Panels O = pack_panels(call, call.O_weight, o, d, true);
     const Panels W1 = pack_panels(call, call.W1_weight, d, m, true), W2 = pack_panels(call, call.W2_weight, m, d, true);
     NodeTiles(call.num_rows, call.num_threads).for_each(call, [&](int, int64_t first, int count) {
         const auto [h, update, hidden, gamma, beta, O_bias, W1_bias, W2_bias, rest] = take_rows<9>(
@@ -57,7 +58,7 @@ inline void node_update(const EgtNodeUpdate &call) {
         read_rows(gamma, call.norm_weight), read_rows(beta, call.norm_bias), read_rows(O_bias, call.O_bias);
         read_rows(W1_bias, call.W1_bias), read_rows(W2_bias, call.W2_bias);
         read_rows(h, call.h + first * d);
-        const GivenRows out{call.out + first * d, count, d, d};
+        const GivenRows out{call.out + first * o, count, o, o};
         if (call.D1 == nullptr) {
             add_to_rows(h, O_bias.data);
             multiply_rows(h, h.data, h.stride, out, O);

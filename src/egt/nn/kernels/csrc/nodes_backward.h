@@ -101,11 +101,12 @@ inline void scale(float *to, const float *x, const float *factors, int64_t count
 
 inline void node_update_backward(const EgtNodeUpdate &call, const EgtNodeUpdateGradients &gradients) {
     const int d = static_cast<int>(call.width), m = static_cast<int>(call.hidden_width);
-    const Panels O = pack_panels(call, call.O_weight, d, d, false);
+    const int o = static_cast<int>(call.out_width);
+    const Panels O = pack_panels(call, call.O_weight, d, o, false);
     const Panels W1 = pack_panels(call, call.W1_weight, m, d, false);
     const Panels W2 = pack_panels(call, call.W2_weight, d, m, false);
     const int num_rows = static_cast<int>(call.num_rows);
-    const Panels out = pack_panels(call, call.out, num_rows, d, false), normalized(num_rows, d);
+    const Panels out = pack_panels(call, call.out, num_rows, o, false), normalized(num_rows, d);
     const bool values = keeps_values(call.activation);
     const Panels a = values ? pack_panels(call, call.hidden, num_rows, m, false) : Panels(num_rows, m);
     const std::unique_ptr<float[]> d_hidden(new float[call.num_rows * m]);
@@ -119,7 +120,7 @@ inline void node_update_backward(const EgtNodeUpdate &call, const EgtNodeUpdateG
     tiles.for_each(call, [&](int tile, int64_t first, int count) {
         const auto [h1, d_h1, d_a, hidden, slopes, gamma, beta, zeros, rest] =
             take_rows<9>({{count, d}, {count, d}, {count, m}, {count, m}, {values ? 0 : count, m}, {1, d}, {1, d},
-                          {1, std::max(d, m)}, {count, kPanelWidth}});
+                          {1, std::max({d, m, o})}, {count, kPanelWidth}});
         read_rows(gamma, call.norm_weight), read_rows(beta, call.norm_bias);
         std::fill_n(zeros.data, zeros.stride, 0.0f);
         const int64_t from = first * d, floats = int64_t{count} * d;
@@ -148,7 +149,7 @@ inline void node_update_backward(const EgtNodeUpdate &call, const EgtNodeUpdateG
             for (int c = 0; c < d; ++c) d_h1[row][c] += gradients.d_h_new[from + int64_t{row} * d + c];
         write_rows(d_h1, gradients.d_h + from);
         if (call.D1 != nullptr) scale(dropped_update.get() + from, gradients.d_h + from, call.D1 + from, floats);
-        multiply_out(gradients.d_out + from, zeros.data, 0, {d_update + from, count, d, d}, O, rest);
+        multiply_out(gradients.d_out + first * o, zeros.data, 0, {d_update + from, count, d, d}, O, rest);
     });
     sums.write(gradients.d_norm_weight, gradients.d_norm_bias);
     compute_gradients(call, {{d_update, out, d, gradients.d_O_weight, gradients.d_O_bias},

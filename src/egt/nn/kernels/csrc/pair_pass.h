@@ -73,8 +73,8 @@ int egt_pair_pass_backward(const EgtPairPass *pass, const float *d_out, const fl
 // 1 if this machine runs the AVX2 path.
 int egt_pair_pass_has_avx2(void);
 
-// The sizes in bytes of EgtPairParameters, EgtPairPass, EgtNormLinear, EgtNormLinearGradients, EgtNodeUpdate and
-// EgtNodeUpdateGradients, then a zero: the caller's mirrors of these structs must have the same.
+// The sizes in bytes of EgtPairParameters, EgtPairPass, EgtNormLinear, EgtNormLinearGradients, EgtNodeUpdate,
+// EgtNodeUpdateGradients and EgtPairList, then a zero: the caller's mirrors of these structs must have the same.
 const int64_t *egt_struct_sizes(void);
 }
 
