@@ -33,7 +33,7 @@ def train(
     what: str,
     *,
     target: Annotated[tuple[str, ...], Many] = (),
-    task: Literal["graph", "node", "edge", "link"] | None = None,
+    task: Literal["graph", "node", "edge", "link", "pretrain"] | None = None,
     smiles: str | None = None,
     epochs: int | None = None,
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
@@ -52,7 +52,8 @@ def train(
     Args:
         what: A preset (`egt presets`), a run.yaml, or your own data: a .csv of SMILES, a .jsonl of graphs, a folder.
         target: Column(s) of your own data to predict, or patterns such as `NR-*`.
-        task: Level to predict, where the target does not tell it; `link` predicts missing edges.
+        task: Level to predict, where the target does not tell it; `link` predicts missing edges. `pretrain` needs no
+            target: it makes a model to start from (--from).
         smiles: Column of your own data that holds the SMILES, where its name does not tell.
         epochs: Train for this many epochs at most (trainer.max_epochs).
         settings: Settings to change, as path=value (optimizer.lr=1e-3). For your own data also split=scaffold and
