@@ -142,4 +142,7 @@ def _report(run: Run, json: bool) -> None:
     bad = sum(run.problems.values())
     if bad:
         say(f"{bad} rows could not be read and were left out")
-    say(f"wrote {run.path}\nnext: egt evaluate {run.path}   or   egt predict {run.path} NEW_DATA -o out.csv")
+    following = f"egt evaluate {run.path}   or   egt predict {run.path} NEW_DATA -o out.csv"
+    if not run.artifact.config.task.answers:
+        following = f"egt train DATA --target NAME --from {run.path}"
+    say(f"wrote {run.path}\nnext: {following}")

@@ -15,7 +15,6 @@ from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.opening import open_custom
 from egt.sources.custom.schema import SplitPlan
 
-
 Wanted = Level | Literal["pretrain"]
 """What a run on custom data learns: targets at a level, or to tell what is hidden, for others to start from."""
 

@@ -110,9 +110,7 @@ class HiddenReadout(VirtualNodeReadout):
         norm_e: final LN of the edge channel.
     """
 
-    def __init__(
-        self, num_virtual: int, node_width: int, edge_width: int, norm: nn.Module, norm_e: nn.Module
-    ) -> None:
+    def __init__(self, num_virtual: int, node_width: int, edge_width: int, norm: nn.Module, norm_e: nn.Module) -> None:
         super().__init__(num_virtual, node_width, edge_width, norm)
         self.norm_e = norm_e
         self.W = nn.Linear(edge_width, node_width)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from egt.errors import ConfigError
 from egt.graph import FeatureSchema, Level
 from egt.parts import register
-from egt.tasks.task import Names, TaskPart, sum_known
+from egt.tasks.task import Names, TaskPart, sum_known, targets
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from egt.batching.batch import GraphBatch
     from egt.config.run import RunConfig
+    from egt.inputs.input import Input
     from egt.tasks.hidden_scores import HiddenScores
 
 MISSING = -100
@@ -75,24 +77,25 @@ class Pretrain(TaskPart):
     def check(self, run: RunConfig) -> None:
         """Refuse what cannot be pre-trained, and inputs that give hidden features away."""
         super().check(run)
+        if not self.columns_asked:
+            raise ValueError("the graphs have no features, and task.max_hops is 0: there is nothing to hide")
         if run.model.readout.kind != "hidden":
             raise ValueError("task pretrain needs model.readout hidden, which reads what it hides")
         if not run.model.updates_edges:
             raise ValueError("task pretrain reads the edge channel, which EGT-Simple (edges: frozen) does not update")
-        inputs = (*run.model.node_inputs, *run.model.pair_inputs)
+        self._check_inputs((*run.model.node_inputs, *run.model.pair_inputs))
+
+    def _check_inputs(self, inputs: Sequence[Input]) -> None:
         if self.max_hops and not any(encoding.name == "distance" for term in inputs for encoding in term.encodings()):
             raise ValueError("task.max_hops asks for distances, and no input of the model reads them; set it to 0")
+        features: dict[str, Any] = {}
         for term in inputs:
+            features |= term.features()
             if getattr(term, "weighted", False):
                 raise ValueError(f"the weighted input {term.kind} shows weights of hidden edges; set weighted to false")
-        described = {name: getattr(self, name) for name in _FEATURES}
-        read = {**FeatureSchema().__dict__}
-        for term in inputs:
-            read |= term.features()
-        if wrong := [name for name in _FEATURES if described[name] != read[name]]:
-            raise ValueError(f"task.{wrong[0]} is {described[wrong[0]]}, but the model reads {read[wrong[0]]}")
-        if not self.columns_asked:
-            raise ValueError("the graphs have no features, and task.max_hops is 0: there is nothing to hide")
+        for name, read in asdict(FeatureSchema(**features)).items():
+            if getattr(self, name) != read:
+                raise ValueError(f"task.{name} is {getattr(self, name)}, but the model reads {read}; make them agree")
 
     def posed(self, batch: GraphBatch) -> GraphBatch:
         """See `TaskPart.posed`."""
@@ -104,8 +107,7 @@ class Pretrain(TaskPart):
         """(M + R, T) what is hidden of the nodes and then of the query pairs, NaN where nothing is asked."""
         import torch
 
-        of_nodes, of_pairs = batch.node_targets, batch.edge_targets
-        assert of_nodes is not None and of_pairs is not None, "nothing is hidden yet"
+        of_nodes, of_pairs = targets(batch, "node"), targets(batch, "edge")
         rows, columns = len(of_nodes), of_nodes.shape[1]
         table = of_nodes.new_full((rows + len(of_pairs), columns + of_pairs.shape[1]), torch.nan)
         table[:rows, :columns] = of_nodes
@@ -146,9 +148,6 @@ class Pretrain(TaskPart):
         for kind, size in sizes:
             yield Column(kind, place, size)
             place += size
-
-
-_FEATURES = ("node_categories", "num_node_values", "edge_categories", "num_edge_values")
 
 
 def _column_loss(column: Column, outputs: Tensor, truth: Tensor) -> Tensor:
