@@ -30,7 +30,7 @@ TINY = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pretraining")
     (folder / "unlabeled.csv").write_text("\n".join(["smiles", *SMILES]) + "\n")
-    rows = [f"{smiles},{len(smiles)}" for smiles in SMILES]
+    rows = [f"{smiles},{len(smiles) + 0.5}" for smiles in SMILES]
     (folder / "labeled.csv").write_text("\n".join(["smiles,y", *rows]) + "\n")
     return folder
 
