@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from egt.config.custom import infer_config
 from egt.config.load import find_config, override, read_config
-from egt.config.reading import as_words, naming_features, open_data, reads
+from egt.config.reading import Wanted, as_words, naming_features, open_data, reads
 from egt.config.run import RunConfig, StartConfig
 from egt.errors import ConfigError, DataError
 from egt.files import exists
-from egt.graph import Level
 from egt.inference.run_data import open_source
 from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.schema import CustomSchema
@@ -61,7 +60,7 @@ def train(
     data: Any,
     target: str | Sequence[str] | None = None,
     *,
-    task: Level | None = None,
+    task: Wanted | None = None,
     features: Sequence[str] = (),
     set: Settings = (),
     out: Path | str | None = None,
@@ -83,7 +82,8 @@ def train(
         data: a preset (`egt presets`), a run.yaml or a `RunConfig`; or your own data: the path of a file or folder
             (docs/data.md), a pandas or Polars frame, `Graph`s, NetworkX graphs or PyG data.
         target: column(s) of your own data to predict, or patterns as `NR-*`.
-        task: level of your own data to predict, where the target does not tell it; "link" predicts missing edges.
+        task: level of your own data to predict, where the target does not tell it; "link" predicts missing edges, and
+            "pretrain" needs no target: it makes a model to start from (`start`).
         features: numeric columns of your own data that describe a whole row (temperature, descriptors), or patterns.
         set: settings to change, as {"optimizer.lr": 1e-3} or ["optimizer.lr=1e-3"]. For your own data also
             split=scaffold and overrides.KEY=VALUE (docs/data.md).
@@ -153,7 +153,7 @@ def configured(
     data: Any,
     target: str | Sequence[str] | None = None,
     *,
-    task: Level | None = None,
+    task: Wanted | None = None,
     features: Sequence[str] = (),
     set: Settings = (),
 ) -> RunConfig:
@@ -171,7 +171,7 @@ class _Asked:
 
     data: Any
     target: list[str]
-    task: Level | None
+    task: Wanted | None
     settings: list[str]
     out: Path | None
 
@@ -199,6 +199,10 @@ class _Asked:
         """Return the configuration that fits custom data."""
         where = str(self.path.resolve()) if self.path else "memory"
         run = infer_config(source.schema, source.card, where, self.name)
+        if self.task == "pretrain":
+            from egt.config.pretraining import for_pretraining  # here: most runs have a target
+
+            return for_pretraining(run, source.schema)
         if source.schema.level != "node":
             return run
         from egt.config.one_graph import for_one_graph, is_one_graph  # here: most runs are of many graphs
@@ -261,7 +265,7 @@ class _Asked:
         if schema is not None and self.target and not _same_columns(schema.targets, self.target):
             pairs.append((f"--target {' '.join(self.target)}", f"--target {' '.join(schema.targets)}"))
         if schema is not None and self.task is not None:
-            pairs.append((f"--task {self.task}", f"--task {schema.level}"))
+            pairs.append((f"--task {self.task}", f"--task {schema.level if config.task.answers else config.task.kind}"))
         for given, kept in pairs:
             if given != kept:
                 raise ConfigError(

@@ -14,7 +14,7 @@ def plan(
     run: str,
     *,
     target: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
-    task: Literal["graph", "node", "edge", "link"] | None = None,
+    task: Literal["graph", "node", "edge", "link", "pretrain"] | None = None,
     smiles: str | None = None,
     features: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),

@@ -33,7 +33,7 @@ def train(
     what: str,
     *,
     target: Annotated[tuple[str, ...], Many] = (),
-    task: Literal["graph", "node", "edge", "link"] | None = None,
+    task: Literal["graph", "node", "edge", "link", "pretrain"] | None = None,
     smiles: str | None = None,
     features: Annotated[tuple[str, ...], Many] = (),
     epochs: int | None = None,
@@ -53,7 +53,8 @@ def train(
     Args:
         what: A preset (`egt presets`), a run.yaml, or your own data: a .csv of SMILES, a .jsonl of graphs, a folder.
         target: Column(s) of your own data to predict, or patterns such as `NR-*`.
-        task: Level to predict, where the target does not tell it; `link` predicts missing edges.
+        task: Level to predict, where the target does not tell it; `link` predicts missing edges. `pretrain` needs no
+            target: it makes a model to start from (--from).
         smiles: Column of your own data that holds the SMILES, where its name does not tell.
         features: Numeric column(s) of your own data that describe a whole row and are given to the model, such as a
             temperature; or patterns such as `desc_*`.
@@ -150,4 +151,7 @@ def _report(run: Run, json: bool) -> None:
     bad = sum(run.problems.values())
     if bad:
         say(f"{bad} rows could not be read and were left out")
-    say(f"wrote {run.path}\nnext: egt evaluate {run.path}   or   egt predict {run.path} NEW_DATA -o out.csv")
+    following = f"egt evaluate {run.path}   or   egt predict {run.path} NEW_DATA -o out.csv"
+    if not run.artifact.config.task.answers:
+        following = f"egt train DATA --target NAME --from {run.path}"
+    say(f"wrote {run.path}\nnext: {following}")

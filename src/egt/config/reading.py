@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -17,6 +17,8 @@ from egt.sources.custom.schema import SplitPlan
 
 _PARSED = ("directed", "seed", "fractions", "graph_features")
 """Settings that are not texts."""
+Wanted = Level | Literal["pretrain"]
+"""What a run on custom data learns: targets at a level, or to tell what is hidden, for others to start from."""
 
 
 def as_words(settings: Sequence[str] | Mapping[str, Any]) -> list[str]:
@@ -59,15 +61,18 @@ def check_reads(settings: Sequence[str]) -> None:
         )
 
 
-def open_data(data: Any, target: Sequence[str], task: Level | None, settings: Sequence[str]) -> CustomSource:
+def open_data(data: Any, target: Sequence[str], task: Wanted | None, settings: Sequence[str]) -> CustomSource:
     """Open custom data as a new run does. Arguments as in `egt.train`; only the settings of reading count."""
     asked = reading(settings)
+    if task == "pretrain" and target:
+        raise ConfigError(f"--task pretrain predicts no column; leave --target {target[0]} out")
     return open_custom(
         data,
         target=list(target) or None,
-        level=task,
+        level=None if task == "pretrain" else task,
         overrides=asked.get("overrides"),
         split=_split(asked.get("split", {})),
+        labeled=task != "pretrain",
     )
 
 

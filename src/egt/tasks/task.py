@@ -138,6 +138,8 @@ class TaskPart(Part):
     """
 
     registry: ClassVar[Registry[type[TaskPart]]] = Registry("task", __package__)
+    answers: ClassVar[bool] = True
+    """Whether the outputs are answers; those of a model that others only start from are not."""
     names: Names
     auxiliary: tuple[Objective, ...] = ()
 
@@ -172,6 +174,14 @@ class TaskPart(Part):
     def scale(self, targets: Iterable[NDArray[np.float64]]) -> TargetScale | None:
         """Fit what the loss needs of the training targets, each (T,) or (rows, T); None takes them unchanged."""
         return None
+
+    def posed(self, batch: GraphBatch) -> GraphBatch:
+        """Return a batch as the model sees it, with its targets, in training and evaluation; unchanged by default."""
+        return batch
+
+    def targets(self, batch: GraphBatch, level: Level) -> Tensor:
+        """(rows, T) the targets of a batch that is `posed`, row-aligned with the prediction; NaN where missing."""
+        return targets(batch, level)
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Sum the loss over the labels. prediction: (rows, outputs); target: (rows, T), scaled, NaN if missing."""
@@ -262,6 +272,10 @@ class Task:
         """Objectives beside the task."""
         return self.part.auxiliary
 
+    def posed(self, batch: GraphBatch) -> GraphBatch:
+        """Return a batch as the model sees it (`TaskPart.posed`)."""
+        return self.part.posed(batch)
+
     def prepared(self, batch: GraphBatch) -> GraphBatch:
         """Return a batch with what its objectives make on the host (`Objective.prepared`)."""
         for objective in self.auxiliary:
@@ -270,11 +284,19 @@ class Task:
 
     def loss(self, prediction: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Return `loss_sum` and the number of labels: parts of a batch add up before the division."""
-        return self.loss_sum(prediction, batch), count_labels(batch, self.level)
+        return self.loss_sum(prediction, batch), self.count_labels(batch)
+
+    def targets(self, batch: GraphBatch) -> Tensor:
+        """(rows, T) the targets of a batch (`TaskPart.targets`)."""
+        return self.part.targets(batch, self.level)
+
+    def count_labels(self, batch: GraphBatch) -> Tensor:
+        """() int64: the targets that are not missing."""
+        return (~self.targets(batch).isnan()).sum()
 
     def loss_sum(self, prediction: Tensor, batch: GraphBatch) -> Tensor:
         """Return the loss summed over the labels of a batch. prediction: (rows, outputs)."""
-        target = targets(batch, self.level)
+        target = self.targets(batch)
         if self.scale is not None:
             mean, std = self.scale.tensors(target.device)
             target = (target - mean) / std
@@ -346,11 +368,6 @@ def targets(batch: GraphBatch, level: Level) -> Tensor:
             "so training and evaluation need them (NaN where a label is missing)"
         )
     return found
-
-
-def count_labels(batch: GraphBatch, level: Level) -> Tensor:
-    """() int64: the targets that are not missing."""
-    return (~targets(batch, level).isnan()).sum()
 
 
 def sum_known(

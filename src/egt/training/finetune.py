@@ -74,7 +74,7 @@ def with_model_of(config: RunConfig, trained: RunConfig, settings: Sequence[str]
 
     Molecules of the same vocabulary keep its inputs, except those of whole graphs; other data brings all its own
     features, in the places of the trained model's. The readout is the trained model's where both predict at the same
-    level.
+    level; pre-training has none of use here.
 
     Raises:
         ConfigError: the trained model does not fit the run.
@@ -85,7 +85,7 @@ def with_model_of(config: RunConfig, trained: RunConfig, settings: Sequence[str]
         name: _merged(getattr(config.model, name), getattr(trained.model, name), own)
         for name in ("node_inputs", "pair_inputs")
     }
-    if config.model.level != trained.model.level:
+    if config.model.level != trained.model.level or not trained.task.answers:
         changes["readout"] = config.model.readout
     model = trained.model.model_copy(update=changes)
     run = config.model_copy(update={"model": model})
@@ -127,7 +127,27 @@ def start_of(
         if unknown:
             log.warning("%s features that the start does not know are re-initialized: %s", level, ", ".join(unknown))
     weights = _in_place(artifact.model.state_dict(), trained, config)
+    if not trained.task.answers:
+        anew = _not_pretrained(config)
+        weights = {name: weight for name, weight in weights.items() if not name.startswith(anew)}
+        fresh += anew
     return Start(weights, keep_head, moves, freeze_below, tuned, tuple(fresh))
+
+
+def _not_pretrained(config: RunConfig) -> tuple[str, ...]:
+    """Return how the names of weights begin that pre-training learns for itself: heads, and norms in front of them.
+
+    The last layer is among them where its edges alone are read, which makes it another one.
+    """
+    model, last = config.model, f"layers.{config.model.num_layers - 1}."
+    anew = ["head.", "auxiliary.", "readout.norm", "readout.W."]
+    if not model.readout.added_nodes():
+        anew += ["readout."]
+    if model.readout.reads(model) == "pairs":
+        anew += [last]
+    elif not config.task.auxiliary:
+        anew += [f"{last}pairs.edges.", f"{last}outer."]
+    return tuple(anew)
 
 
 def _check_head(trained: RunConfig, config: RunConfig) -> None:

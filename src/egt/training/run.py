@@ -314,8 +314,9 @@ def _artifact(
     model.load_state_dict(dict(result.weights))
     model.eval()
     task = build_task(config, result.scale)
-    seen = {name: Seen(task) for name in ("val", "test") if name in stores}
-    found = {name: evaluate(model, task, config, stores[name], see=seen[name]) for name in seen}
+    held_out = [name for name in ("val", "test") if name in stores]
+    seen = {name: Seen(task) for name in held_out if config.task.answers}
+    found = {name: evaluate(model, task, config, stores[name], see=seen.get(name)) for name in held_out}
     metrics = {name: each.metrics for name, each in found.items()}
     check_learned(config, stores, metrics)
     card = source.card

@@ -50,6 +50,7 @@ def infer(
     level: Level | None = None,
     overrides: Mapping[str, Any] | None = None,
     split: SplitPlan | None = None,
+    labeled: bool = True,
 ) -> CustomSchema:
     """Return the schema of some data, with nothing learned yet.
 
@@ -62,6 +63,7 @@ def infer(
             `edge_features` a mapping column -> "categorical", "continuous" or "ignored"; in `graph_features` the
             numeric columns of whole graphs that are given to the model, names or patterns.
         split: how to divide the data.
+        labeled: False for whole graphs without a target; columns of nodes and edges that look like labels are left out.
 
     Raises:
         DataError: where a decision is needed that cannot be guessed; it lists the choices.
@@ -71,17 +73,19 @@ def infer(
     given = _checked(overrides or {}, level)
     plan = split or SplitPlan()
     roles = _find_roles(raw, given, plan)
-    level, targets = _targets(raw, roles, target, level)
+    level, targets = _targets(raw, roles, target, level) if labeled else ("graph", ())
     kind: TargetKind = "binary"
     classes: tuple[str, ...] = ()
     if targets:
         kind, classes = guess_target({name: roles.free[level][name] for name in targets}, given.get("kind"), raw.where)
     directed, notes = _directed(raw, given.get("directed"))
     said = {key: given.get(key, {}) for key in ("node_features", "edge_features")}
-    if level in ("node", "edge"):
-        labels = other_labels(roles.free[level], targets, said[f"{level}_features"])
-        said[f"{level}_features"] = {**dict.fromkeys(labels, "ignored"), **said[f"{level}_features"]}
-        notes |= {f"{level}_features.{name}": "left out, it looks like another label" for name in labels}
+    for place in ("node", "edge"):
+        if labeled and place != level:
+            continue
+        labels = other_labels(roles.free[place], targets, said[f"{place}_features"])
+        said[f"{place}_features"] = {**dict.fromkeys(labels, "ignored"), **said[f"{place}_features"]}
+        notes |= {f"{place}_features.{name}": "left out, it looks like another label" for name in labels}
     nodes = _features(roles.free["node"], raw, "node", targets if level == "node" else ())
     edge_columns = {**_only(roles.columns["edge"], roles.weight), **roles.free["edge"]}
     edges = _features(edge_columns, raw, "edge", targets if level == "edge" else ())

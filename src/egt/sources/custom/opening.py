@@ -41,6 +41,7 @@ def open_custom(
     split: SplitPlan | str | None = None,
     seed: int = 0,
     schema: CustomSchema | None = None,
+    labeled: bool = True,
 ) -> CustomSource:
     """Open the user's own data.
 
@@ -56,6 +57,7 @@ def open_custom(
         seed: of the division, when `split` is not a `SplitPlan`.
         schema: what a model was trained on, to read new data (targets are not needed) in the same way. With
             `split="auto"` the data is divided as the schema says.
+        labeled: False for graphs to pre-train on, which have no target.
 
     Raises:
         DataError: if the data cannot be read, or a guess is ambiguous; the message lists the choices.
@@ -72,7 +74,7 @@ def open_custom(
         divided = schema if plan.kind == "auto" else schema.model_copy(update={"split": plan})
         return CustomSource(raw, divided, divide(raw, divided))
     chosen = [target] if isinstance(target, str) else target
-    guessed = infer(raw, target=chosen, level=level, overrides=overrides, split=_plan(split, seed))
+    guessed = infer(raw, target=chosen, level=level, overrides=overrides, split=_plan(split, seed), labeled=labeled)
     division = divide(raw, guessed)
     return CustomSource(raw, learn(raw, guessed, division), division)
 

@@ -97,7 +97,7 @@ class CustomSchema(Section):
 
     Fields:
         format: the kind of file, as in `RawData.format`.
-        level, kind, targets: what is predicted; no targets at level "link".
+        level, kind, targets: what is predicted; no targets at level "link", and none of graphs to pre-train on.
         classes: the raw values behind class 0, 1, ... of a binary or multiclass target.
         id, smiles, weight: the columns with these roles; "" for none.
         vocabulary: the atom and bond features of molecules, "ogb" or "zinc".
@@ -143,7 +143,7 @@ class CustomSchema(Section):
         return TargetSchema(
             level=self.level,
             kind=self.kind,
-            names=self.targets or ("link",),
+            names=self.targets or ("link" if self.level == "link" else "hidden",),
             num_classes=len(self.classes) if self.kind == "multiclass" else 0,
             class_names=self.classes,
         )
@@ -156,11 +156,12 @@ class CustomSchema(Section):
         """Return a short table to show: what was decided, the decision, and the setting that changes it."""
         kind = "multi-label" if self.kind == "binary" and len(self.targets) > 1 else self.kind
         classes = f" ({_few(self.classes)})" if self.classes else ""
+        nothing = "held-out edges" if self.level == "link" else "none, to pre-train"
         table = [
             ("format", self.format, ""),
             ("level", self.level, "level"),
-            ("target", _few(self.targets) or "held-out edges", "target"),
-            ("kind", kind + classes, "overrides.kind"),
+            ("target", _few(self.targets) or nothing, "target"),
+            *([("kind", kind + classes, "overrides.kind")] if self.targets or self.level == "link" else []),
             ("id", self.id or "row number", "overrides.id"),
             ("split", self._split_text(), "split"),
             *(("graph feature", _feature_text(each), "overrides.graph_features") for each in self.graph_features),
