@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS := mol,graph,gen,baselines,sklearn,figures,export,hub,track,dev
+EXTRAS := mol,graph,gen,baselines,sklearn,figures,export,hub,tune,track,dev
 
 .PHONY: run test test-full docs lint clean
 

@@ -41,6 +41,7 @@ ORDER = [
     "api",
     "sklearn",
     "reproduce",
+    "tuning",
     "app",
     "cli",
 ]
