@@ -10,7 +10,7 @@ import optuna
 import pytest
 
 import egt
-from egt.errors import ConfigError, RunError
+from egt.errors import ConfigError, RunError, RunStopped
 from egt.reproduce.claims import claimed
 from egt.training.state import State
 from egt.tuning import worker
@@ -105,6 +105,17 @@ def test_trials_may_fail_but_not_all_of_them(copy: Path, monkeypatch: pytest.Mon
     assert "trial 3 failed: the loss is not finite" in (copy / "report.html").read_text()
     with pytest.raises(RunError, match="not finite"):
         go_on(copy)
+
+
+def test_a_search_that_is_stopped_leaves_the_best_so_far(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise RunStopped("stopped by SIGTERM")
+
+    monkeypatch.setattr(worker, "train", stopped)
+    (copy / "run.yaml").unlink()
+    with pytest.raises(RunStopped, match=r"`egt tune .*search` goes on with it"):
+        go_on(copy)
+    assert (copy / "run.yaml").exists()
 
 
 def test_a_default_that_cannot_be_trained_is_an_error(

@@ -17,6 +17,7 @@ from egt.training.run_folder import ARTIFACT, CONFIG, METRICS, claimed
 from egt.tuning.score import measure
 from egt.tuning.space import Knob, changed
 from egt.tuning.study import Tried, trial_folder, tried
+from egt.tuning.tuning_page import tuning_page
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -68,8 +69,6 @@ def leave_best(study: Study, space: Sequence[Knob], folder: Path) -> Tuning:
     Raises:
         RunError: no trial is done, since others are at the first ones.
     """
-    from egt.tuning.tuning_page import tuning_page
-
     with claimed(folder):  # other workers may end at the same moment
         trials = tried(study)
         if not any(each.state == "done" for each in trials):

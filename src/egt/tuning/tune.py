@@ -11,7 +11,7 @@ from typing import Any
 from egt.api import Settings, configured
 from egt.config.reading import as_words
 from egt.config.run import RunConfig
-from egt.errors import ConfigError
+from egt.errors import ConfigError, RunStopped
 from egt.files import exists
 from egt.graph import Level
 from egt.inference.run_data import open_source
@@ -22,7 +22,7 @@ from egt.training.run_folder import run_folder, try_folder
 from egt.tuning.processes import more_workers
 from egt.tuning.result import Tuning, leave_best
 from egt.tuning.space import Knob, defaults, search_space
-from egt.tuning.study import STUDY, Search, import_optuna, kept_search, open_study
+from egt.tuning.study import STUDY, Search, import_optuna, kept_search, open_study, tried
 from egt.tuning.worker import Tell, Worker
 
 log = logging.getLogger(__name__)
@@ -75,8 +75,13 @@ def tune(
     worker = Worker(
         study, search, space, folder, source, deadline, trials, tell, watch, progress=progress and workers == 1
     )
-    with more_workers(folder, workers - 1, minutes, trials):
-        worker.work()
+    try:
+        with more_workers(folder, workers - 1, minutes, trials):
+            worker.work()
+    except RunStopped as error:
+        if any(each.state == "done" for each in tried(study)):
+            leave_best(study, space, folder)
+        raise RunStopped(f"the search was stopped; `egt tune {folder}` goes on with it") from error
     return leave_best(study, space, folder)
 
 

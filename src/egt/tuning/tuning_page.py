@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from egt.reporting.charts import line_chart
 from egt.reporting.page import figure, page
 from egt.reporting.record import RunRecord, read_run
 from egt.reporting.sheet import Sheet
-from egt.tuning.result import Tuning
 from egt.tuning.score import higher_is_better
 from egt.tuning.space import Knob
 from egt.tuning.study import Tried, trial_folder
 from egt.tuning.trial_rows import text, trial_rows
+
+if TYPE_CHECKING:
+    from egt.tuning.result import Tuning
 
 
 def tuning_page(found: Tuning, space: Sequence[Knob]) -> str:
