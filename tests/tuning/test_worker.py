@@ -13,7 +13,7 @@ import egt
 from egt.errors import ConfigError, RunError, RunStopped
 from egt.reproduce.claims import claimed
 from egt.training.state import State
-from egt.tuning import worker
+from egt.tuning import study, worker
 from egt.tuning.result import Tuning
 from egt.tuning.study import STUDY, Tried, trial_folder
 from egt.tuning.worker import Watch
@@ -27,6 +27,12 @@ def study_in(folder: Path) -> optuna.Study:
 
 def go_on(folder: Path, **options: Any) -> Tuning:
     return egt.tune(folder, progress=False, **options)
+
+
+@pytest.fixture
+def unpruned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all trials go to their end."""
+    monkeypatch.setattr(study, "_UNPRUNED_TRIALS", 1_000)
 
 
 def test_a_killed_search_goes_on_with_the_same_study(
@@ -48,6 +54,7 @@ def test_a_killed_search_goes_on_with_the_same_study(
     assert again.best.score == pytest.approx(found.trials[0].score)  # as if it had never been killed
 
 
+@pytest.mark.usefixtures("unpruned")
 def test_a_trial_that_runs_out_of_time_stays_open_and_goes_on(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Tried] = []
     report = Watch.on_epoch
@@ -64,10 +71,10 @@ def test_a_trial_that_runs_out_of_time_stays_open_and_goes_on(copy: Path, monkey
 
 
 def test_a_bad_trial_is_pruned(copy: Path) -> None:
-    study = study_in(copy)
-    done = study.trials[0]
+    kept = study_in(copy)
+    done = kept.trials[0]
     for _ in range(4):  # excellent until the last epoch
-        study.add_trial(
+        kept.add_trial(
             optuna.trial.create_trial(
                 params=done.params,
                 distributions=done.distributions,
@@ -83,10 +90,11 @@ def test_a_bad_trial_is_pruned(copy: Path) -> None:
     assert "pruned" in (copy / "report.html").read_text()
 
 
-def test_the_time_is_up_after_the_first_trial(copy: Path, found: Tuning) -> None:
+def test_nothing_is_begun_when_the_time_is_up(copy: Path) -> None:
     assert len(go_on(copy, minutes=1e-9).trials) == 3
 
 
+@pytest.mark.usefixtures("unpruned")
 def test_a_trial_of_another_worker_is_left_alone(copy: Path) -> None:
     study_in(copy).ask()
     with claimed(trial_folder(copy, 3)):
