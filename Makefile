@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.installed-docs
 EXTRAS := mol,graph,gen,baselines,sklearn,figures,export,hub,tune,track,dev
 
-.PHONY: run test test-full docs lint clean
+.PHONY: run test test-full docs reference lint clean
 
 run: $(STAMP)
 	$(BIN)/python -m egt.cli.quickstart
@@ -17,8 +18,14 @@ test: $(STAMP)
 test-full: $(STAMP)
 	$(BIN)/python -m pytest -n 2
 
-docs: $(STAMP)
-	$(BIN)/python -m pytest tests/test_docs.py tests/test_project_files.py tests/test_architecture.py
+# The site, in site/index.html, with its notebooks run; then the examples, links and generated pages are checked.
+docs: $(DOCS_STAMP)
+	$(BIN)/python -m mkdocs build --strict
+	$(BIN)/python -m pytest tests/test_docs.py tests/test_site.py tests/test_project_files.py tests/test_architecture.py
+
+# docs/options.md and docs/settings.md, from the docstrings.
+reference: $(STAMP)
+	$(BIN)/python docs/reference.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -32,5 +39,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	touch $(STAMP)
 
+# On its own: nobody needs a site builder to train or to test.
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	touch $(DOCS_STAMP)
+
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache site

@@ -60,6 +60,10 @@ def test_every_command_exists(where: str, command: str) -> None:
             assert all((ROOT / path).exists() for path in paths)
         case "python" if words[0] == "-m" and words[1].startswith("egt."):
             assert (ROOT / "src" / Path(*words[1].split("."))).with_suffix(".py").exists()
+        case "python" if words[:3] == ["-m", "mkdocs", "build"]:
+            assert (ROOT / "mkdocs.yml").exists()
+        case "python" if words[0].endswith(".py"):
+            assert (ROOT / words[0]).exists()
         case _:
             assert (first, *words[:2]) in {("python", "-m", "pip")} or first in {"ruff", "mypy"}, where
 

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from egt.api import train
 from egt.cli.main import main
 from egt.config.load import override
 from egt.config.presets import preset
@@ -51,6 +52,25 @@ def test_the_page_of_a_run_links_to_the_analysis_of_its_model_or_says_how_to_mak
     assert f'href="file://{tmp_path}/run/analysis/analysis.html"' in analysis_link(tmp_path / "run")
     [result] = collect([replace(record(), folder=str(tmp_path / "run"))])
     assert "What the model looks at" in run_page(result.records[0], result)
+
+
+def test_the_page_of_a_run_says_how_often_the_truth_was_inside() -> None:
+    target = {"coverage": 0.913, "size": None, "num_labels": 113}
+    coverage = {"asked": 0.9, "kind": "interval", "transductive": True, "targets": {"y": target}}
+    [result] = collect([replace(record(), coverage=coverage)])
+    shown = run_page(result.records[0], result)
+    for text in ("inside intervals of 90%", "91.3%", "113", "transductive"):
+        assert text in shown
+    [plain] = collect([record()])
+    assert "inside intervals" not in run_page(plain.records[0], plain)
+
+
+def test_the_runs_of_an_ensemble_are_read_once(tmp_path: Path) -> None:
+    data = molecules(tmp_path / "t.csv", y=range(20))
+    train(data, "y", set=(*TINY, "trainer.max_epochs=1"), out=tmp_path / "run", ensemble=2, progress=False)
+    records, unfinished = read_records([tmp_path])
+    assert [each.seed for each in records] == [0, 1]
+    assert not unfinished
 
 
 def test_seeds_are_averaged_beside_the_paper_and_its_other_models() -> None:

@@ -18,6 +18,7 @@ from egt.artifact.artifact import load_artifact
 from egt.artifact.ensemble import load_ensemble
 from egt.errors import ConfigError
 from egt.inference.predictor import Predictor
+from egt.sources.custom.schema import Fold
 from egt.training.callbacks import Callback
 from egt.training.state import State
 from tests.cli.runs import SMILES, TINY, blocks, molecules, write_csv
@@ -118,7 +119,9 @@ def test_every_row_is_tested_once_by_a_model_that_has_not_seen_it(folds: Run) ->
         assert not rows["train"] & rows["test"]
         assert not rows["val"] & rows["test"]
         assert {split: len(ids) for split, ids in rows.items()} == {"train": 10, "val": 10, "test": 10}
-        assert number == member.artifact.config.data.custom.split.fold.number  # type: ignore[union-attr]
+        schema = member.artifact.config.data.custom
+        assert schema is not None
+        assert schema.split.fold == Fold(number=number, of=3)
         tested += rows["test"]
     assert len(tested) == len({*tested}) == 30
 
@@ -166,4 +169,14 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
         egt.train("zinc-100k", out=tmp_path / "run", folds=3)
     with pytest.raises(ConfigError, match="too few rows"):
         egt.train(data, "y", set=[*QUICK, "split=random"], out=tmp_path / "run", folds=30, progress=False)
+    with pytest.raises(ConfigError, match="no graph of the training split"):
+        egt.train(unreadable(tmp_path), "y", set=QUICK, out=tmp_path / "run", ensemble=2, progress=False)
     assert not (tmp_path / "run").exists()
+
+
+def unreadable(folder: Path) -> Path:
+    """Molecules of which those for training cannot be read."""
+    rows = [{"smiles": "C1CC", "y": k, "split": "train"} for k in range(3)]
+    return write_csv(
+        folder / "bad.csv", [*rows, *({"smiles": "CCO", "y": 1, "split": name} for name in ("val", "test"))]
+    )

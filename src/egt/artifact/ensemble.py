@@ -39,7 +39,7 @@ class EnsembleArtifact:
     """Models of one configuration whose answers are averaged.
 
     Fields:
-        kind: how the members differ: in their seeds, or in the fold of the data that each leaves out.
+        kind: how the members differ: in their seeds, or also in the fold of the data that each leaves out.
         members: the models.
         metrics: split -> metric -> value, of the averaged answers; of folds, the mean of each model on its own test.
         data: facts about all of them, such as `member_metrics` (split -> metric -> mean and deviation) and `coverage`.

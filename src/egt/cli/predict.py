@@ -37,6 +37,7 @@ def predict(
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     interval: float | None = None,
     calibrated: Annotated[bool, Parameter(negative="")] = False,
+    unlike: Annotated[bool, Parameter(negative="")] = False,
     resume: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -55,6 +56,8 @@ def predict(
         interval: Also write intervals (NAME_low, NAME_high) or sets of classes (NAME_set) that hold the truth with this
             chance, as 0.9; calibrated on the validation split.
         calibrated: Write probabilities at the temperature that fits the validation split.
+        unlike: Warn of graphs that are unlike the training data, which must be in its place: they are farther from it
+            than almost all validation graphs.
         resume: Go on after the rows that the output file already has.
         json: Print one JSON object as the last line.
     """
@@ -68,6 +71,8 @@ def predict(
         check_writable(output)
     processes = join_processes()
     model = load(artifact, processes=processes, set=with_smiles(settings, smiles), calibrated=calibrated)
+    if unlike:
+        model.warn_if_unlike()
     table = _large_table(inputs, output, resume)
     if table is not None and output is not None:
         _stream(model, table, output, keep, interval, resume, json)

@@ -94,8 +94,13 @@ def train(
 
 
 def show_log(first: bool) -> None:
-    """Warnings, and without a terminal, which would show a bar, a line for each epoch; from one process of several."""
+    """Warnings, a line for each run of an ensemble, and without a terminal, which would show a bar, one for each epoch.
+
+    Of several processes one tells.
+    """
     logging.basicConfig(format="%(message)s", level=logging.WARNING if first else logging.ERROR)
+    if first:
+        logging.getLogger("egt.training.ensemble").setLevel(logging.INFO)
     logging.getLogger("egt.training.callbacks").setLevel(logging.NOTSET if sys.stderr.isatty() else logging.INFO)
 
 

@@ -40,14 +40,51 @@ class FrozenEdgesConfig(Section):
 
 
 class RandomMaskingConfig(Section):
-    """Random attention masking; `gates` masks the gates as well as the logits."""
+    """Random attention masking.
+
+    Fields:
+        probability: of a pair to be masked in a training step.
+        gates: mask the gates as well as the logits.
+    """
 
     probability: Probability = 0.0
     gates: bool = False
 
 
 class ModelConfig(Section):
-    """Sizes and parts of an EGT; `layer` puts layers of another kind in the place of its own (`egt.baselines`)."""
+    """Sizes and parts of an EGT.
+
+    Fields:
+        num_layers: L.
+        node_width: d_h, numbers per node.
+        edge_width: d_e, numbers per pair of nodes.
+        num_heads: of the attention; each takes an equal share of the node channel.
+        node_inputs: the terms of the sum that enters the node channel.
+        pair_inputs: the terms of the sum that enters the edge channel.
+        edges: what a layer does with the edge channel.
+        gate: what multiplies the attention: a sigmoid of the edge channel (with centrality scalers), or nothing.
+        scope: whom a node attends: everyone (EGT), or its neighbors (EGT-Constrained).
+        readout: how the channels become one row per graph, node or edge.
+        head_ratios: hidden widths of the head over d_h; [] is a linear head.
+        node_ffn_multiplier: hidden width of the feed-forward block of nodes over d_h.
+        edge_ffn_multiplier: the same for pairs, over d_e.
+        activation: of the feed-forward blocks and the head.
+        clip: range of the scaled dot product; null for none.
+        scale_dot: divide the dot product by sqrt(d_k).
+        norm_eps: of every LayerNorm.
+        edge_values: EGT+: what nodes receive from the edge channel: nothing, a slice for each head, or all of it.
+        node_scaling: EGT+: scale what a node receives by its degree.
+        masking: random attention masking.
+        key_dropout: EGT+: chance of a node to be withheld as a key for a layer of a training step.
+        attention_dropout: of the attention after softmax and gate.
+        node_dropout: of what attention adds to the node channel.
+        edge_dropout: of what the update adds to the edge channel.
+        node_ffn_dropout: of what the feed-forward block adds to the node channel.
+        edge_ffn_dropout: of what the feed-forward block adds to the edge channel.
+        drop_path: EGT+: chance of a graph to skip a branch of the last layer in a training step; 0 in the first layer.
+        initialization: of the weights, as PyTorch or as Keras does it.
+        layer: layers of another kind in the place of EGT's own (`egt.baselines`).
+    """
 
     num_layers: Annotated[int, Field(gt=0, le=10_000)]
     node_width: PositiveInt

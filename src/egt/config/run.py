@@ -27,12 +27,18 @@ _Share = Annotated[float, Field(ge=0, lt=1)]
 class DataConfig(Section):
     """Where the graphs come from and how they are batched.
 
-    `batching`: "exact" takes the paper's random batches and splits them into groups of like size without changing the
-    gradient; "buckets" batches graphs of like size. `layout` "auto" is packed on a CPU, and padded on a GPU or with
-    `trainer.compile`; "edge_list" is for EGT-Constrained on large graphs. `pair_budget` caps the sum of N^2 of what is
-    computed at once.
-    `train_share` takes only a part of the training graphs of a benchmark.
-    `custom` says what the columns of the user's own data mean; `egt train` infers and writes it.
+    Fields:
+        source: a benchmark (`egt data list`), or the path of the user's own data.
+        batch_size: graphs in a training step, over all processes.
+        num_workers: processes that prepare batches beside the training.
+        layout: how graphs lie in a tensor; "auto" is packed on a CPU, and padded on a GPU or with `trainer.compile`;
+            "edge_list" is for EGT-Constrained on large graphs.
+        batching: "exact" takes the paper's random batches and splits them into groups of like size without changing
+            the gradient; "buckets" batches graphs of like size.
+        pair_budget: at most this sum of N^2 is computed at once; null takes what fits the memory.
+        options: of the benchmark's source, such as the sizes of generated splits.
+        train_share: take only this part of the training graphs of a benchmark.
+        custom: what the columns of the user's own data mean; `egt train` infers and writes it.
     """
 
     source: str
@@ -53,10 +59,15 @@ class DataConfig(Section):
 
 
 class OptimizerConfig(Section):
-    """Adam; `eps` 1e-7 as in the paper (DISCREPANCY: the authors' PyTorch code runs torch's 1e-8).
+    """Adam.
 
-    `weight_decay` is decoupled (AdamW); `decays` says what it acts on: "all" weights, or only the "matrices" of linear
-    maps, which leaves out norms, biases and embeddings.
+    Fields:
+        lr: the learning rate, which the schedule changes.
+        betas: of the running means of the gradient and of its square.
+        eps: added to the denominator; 1e-7 as in the paper (DISCREPANCY: the authors' PyTorch code runs torch's 1e-8).
+        weight_decay: decoupled, as in AdamW.
+        decays: what weight decay acts on: "all" weights, or only the "matrices" of linear maps, which leaves out norms,
+            biases and embeddings.
     """
 
     lr: PositiveFloat = 5e-4
@@ -72,17 +83,30 @@ def _as_text(value: Any) -> Any:
 
 
 class TrainerConfig(Section):
-    """How long, where and how carefully. `select` decides which weights a run leaves.
+    """How long, where and how carefully; a run needs `max_epochs` or `max_steps`.
 
-    `patience` ends a run early, after so many epochs without a better validation; None trains to the end. What is
-    better is decided by the validation loss, or with `select_by` "metric" by the metric of the task.
-    `recompute` runs each layer again in the backward pass instead of keeping what is inside (the fused kernel on a CPU
-    does so by itself). `compile` hands the layers to `torch.compile`, on the padded layout; it takes minutes to start.
-    `backend` computes the layers: "cpu" is the fused kernel, "plain" is PyTorch, "auto" is the fastest one that can.
-    `precision` "tf32" rounds what enters the matrix products of a GPU to 10 bits (NVIDIA since Ampere: several times
-    faster; elsewhere it is "32"); "bf16" and "16" compute them in half precision.
-    `strategy` says what several processes hold: "ddp" the whole model each, "fsdp" each its part of the weights and of
-    the optimizer. `trackers` "auto" are TensorBoard and Weights & Biases where they are installed and set up; [] none.
+    Fields:
+        max_epochs: passes over the training graphs.
+        max_steps: steps of the optimizer.
+        select: the weights that a run leaves: those of the "best" validation, or the "last" ones.
+        select_by: what decides which validation is better: its loss, or the metric of the task.
+        patience: end a run after so many epochs without a better validation; null trains to the end.
+        accelerator: where it runs; "auto" takes a GPU if there is one.
+        devices: processes on each machine; "auto" takes as many as there are devices.
+        num_nodes: machines.
+        strategy: what several processes hold: "ddp" the whole model each, "fsdp" each its part of the weights and of
+            the optimizer.
+        precision: "tf32" rounds what enters the matrix products of a GPU to 10 bits (NVIDIA since Ampere: several times
+            faster; elsewhere it is "32"); "bf16" and "16" compute them in half precision.
+        gradient_clip: scale a longer gradient down to this norm.
+        accumulate: batches whose gradients are added up for one step.
+        ema_decay: validate and keep a running mean of the weights with this decay.
+        compile: hand the layers to `torch.compile`, on the padded layout; it takes minutes to start.
+        recompute: run each layer again in the backward pass instead of keeping what is inside (the fused kernel on a
+            CPU does so by itself).
+        backend: what computes the layers: "cpu" is the fused kernel, "plain" is PyTorch, "auto" the fastest that can.
+        checkpoint_minutes: write a checkpoint within an epoch this often.
+        trackers: "auto" are TensorBoard and Weights & Biases where they are installed and set up; [] none.
     """
 
     max_epochs: PositiveInt | None = None
@@ -108,9 +132,13 @@ class TrainerConfig(Section):
 class StartConfig(Section):
     """The model whose weights a run starts from, and what of it is kept and trained; written by `egt train --from`.
 
-    `artifact` is its folder, `name` that of its run, `sha256` the checksum of its weights. The last
-    linear map is re-initialized unless `keep_head`. Layers below `freeze_below`, and the embeddings, stay unchanged;
-    `tune` "edges" trains the edge channel alone and keeps the head.
+    Fields:
+        artifact: its folder.
+        name: of its run.
+        sha256: the checksum of its weights.
+        keep_head: keep the last linear map, which is otherwise re-initialized.
+        freeze_below: layers below this one, and the embeddings, stay unchanged.
+        tune: "edges" trains the edge channel alone and keeps the head.
     """
 
     artifact: str
@@ -124,8 +152,17 @@ class StartConfig(Section):
 class RunConfig(Section):
     """Everything that decides a run's result.
 
-    `start` is None for a run from random weights. `plugins` are the packages that its parts come from, besides egt;
-    they are found out from the parts.
+    Fields:
+        name: of the run, and of its folder.
+        seed: of the weights, the order of the graphs and everything else that is random.
+        data: where the graphs come from and how they are batched.
+        model: sizes and parts of the network.
+        task: loss, metrics and decoding.
+        optimizer: how the weights move.
+        schedule: the learning rate over time.
+        trainer: how long, where and how carefully.
+        start: the model whose weights it starts from; null for random weights.
+        plugins: the packages that its parts come from, besides egt; found out from the parts.
     """
 
     name: str

@@ -71,6 +71,11 @@ class Ensemble(Predictor):
         self._check_split(split)
         return super().predict_split(split, data, **options)
 
+    def warn_if_unlike(self, of: Any = None, *, watch: Progress | None = None) -> None:
+        """See `Predictor.warn_if_unlike`; the embeddings are those of the first member."""
+        self._check_split("train")
+        super().warn_if_unlike(of, watch=watch)
+
     def encode(self, data: Any, *, layer: int | None = None, watch: Progress | None = None) -> NoReturn:
         """Refuse to embed: every member has a space of its own."""
         raise DataError("an ensemble has an embedding for each of its models; load one of them (ARTIFACT/member0)")

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -35,6 +35,9 @@ from egt.sources.share import FirstRows
 from egt.sources.source import ALL, SPLITS, Progress, Source
 from egt.tasks.task import TargetScale
 from egt.uncertainty.calibration import Calibration
+
+if TYPE_CHECKING:
+    from egt.inference.novelty import Novelty
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +80,7 @@ class Predictor:
         self.model = on_backend(artifact.model, self.config, backend).to(self.device).eval()
         self.task = build_task(self.config, TargetScale.from_json(artifact.data.get("scale")))
         self.temperatures = self._temperatures() if calibrated else None
+        self.novelty: Novelty | None = None
 
     def predict(
         self, data: Any, *, keep: Sequence[str] = (), interval: float | None = None, watch: Progress | None = None
@@ -182,6 +186,17 @@ class Predictor:
             raise DataError(f"the split {split!r} is empty; the data has {_split_sizes(source)}")
         return source, split
 
+    def warn_if_unlike(self, of: Any = None, *, watch: Progress | None = None) -> None:
+        """Warn, from now on, of rows that are unlike the training data, which must be in its place: see `Novelty`.
+
+        Args:
+            of: the data that the model was trained on, where that was objects in memory.
+            watch: is told how far the work is.
+        """
+        from egt.inference.novelty import novelty_of
+
+        self.novelty = novelty_of(self, of, watch)
+
     def encode(self, data: Any, *, layer: int | None = None, watch: Progress | None = None) -> list[Embedding | None]:
         """Return what the model makes of each graph of new data before its head: see `Embedding`.
 
@@ -249,12 +264,17 @@ class Predictor:
             answers = dict(zip(part.rows, self.answers(part.samples, told), strict=True))
             graphs = {row: sample.graph for row, sample in zip(part.rows, part.samples, strict=True)}
             problems = {problem.row: problem for problem in part.problems}
+            unlike = self._unlike(part, answers)
             for row in rows_of(part):
                 answer = answers[row] if row in answers else problems[row].error
                 name = (graphs[row].id or str(row)) if row in graphs else problems[row].id
-                warning = problems[row].warning if row in problems else ""
-                told_too = {"warning": warning, **beside(row, graphs.get(row)), **self._fields(answer, interval)}
-                predictions.append(Prediction(row, name, **told_too))
+                warnings = (problems[row].warning if row in problems else "", unlike.get(row, ""))
+                fields = {
+                    "warning": "; ".join(filter(None, warnings)),
+                    **beside(row, graphs.get(row)),
+                    **self._fields(answer, interval),
+                }
+                predictions.append(Prediction(row, name, **fields))
             done += part.num_records
         return Predictions(self.config, predictions, more)
 
@@ -278,6 +298,14 @@ class Predictor:
         if not too_large(self.config, max(sizes, default=0), self.device):
             return {}
         return {k: why for k, size in enumerate(sizes) if (why := too_large(self.config, size, self.device))}
+
+    def _unlike(self, part: Prepared, answers: Mapping[int, Answer]) -> dict[int, str]:
+        """Return row -> warning of graphs that are unlike training, of those that could be computed."""
+        samples = zip(part.rows, part.samples, strict=True)
+        computed = {row: sample for row, sample in samples if not isinstance(answers[row], str)}
+        if self.novelty is None or not computed:
+            return {}
+        return dict(zip(computed, self.novelty([*computed.values()]), strict=True))
 
     def _fields(self, answer: Answer, interval: float | None) -> dict[str, Any]:
         """Return the fields of the `Prediction` with this answer."""

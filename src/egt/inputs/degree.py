@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @register
 class Degree(NodeInput):
-    """In- and out-degree tables."""
+    """In- and out-degree tables; degrees above `max_degree` share a row."""
 
     kind: Literal["degree"] = "degree"
     max_degree: PositiveInt = 64

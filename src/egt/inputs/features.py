@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @register
 class NodeValues(NodeInput):
-    """Continuous node features; `dropout` sets each to 0 with this chance in every training step."""
+    """Continuous node features, `num_values` per node; `dropout` is the chance of each to be 0 in a training step."""
 
     kind: Literal["node_values"] = "node_values"
     num_values: PositiveInt
@@ -36,7 +36,7 @@ class NodeValues(NodeInput):
 
 @register
 class EdgeValues(PairInput):
-    """Continuous edge features; `absent` is what a non-edge gets."""
+    """Continuous edge features, `num_values` per edge; `absent` is what a non-edge gets."""
 
     kind: Literal["edge_values"] = "edge_values"
     num_values: PositiveInt
@@ -55,7 +55,7 @@ class EdgeValues(PairInput):
 
 @register
 class NodeCategories(NodeInput):
-    """Categorical node features; one vocabulary size each."""
+    """Categorical node features; `sizes` are those of their vocabularies."""
 
     kind: Literal["node_categories"] = "node_categories"
     sizes: Sizes
@@ -73,7 +73,7 @@ class NodeCategories(NodeInput):
 
 @register
 class EdgeCategories(PairInput):
-    """Categorical edge features; `absent` is what a non-edge gets."""
+    """Categorical edge features; `sizes` are those of their vocabularies, `absent` is what a non-edge gets."""
 
     kind: Literal["edge_categories"] = "edge_categories"
     sizes: Sizes

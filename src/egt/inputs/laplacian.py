@@ -25,7 +25,7 @@ TRIVIAL = 1e-8
 
 @register
 class Laplacian(NodeInput):
-    """Eigenvectors of the normalized Laplacian."""
+    """Eigenvectors of the normalized Laplacian, the `rank` slowest."""
 
     kind: Literal["laplacian"] = "laplacian"
     rank: Annotated[int, Field(gt=0, le=2048)] = 8

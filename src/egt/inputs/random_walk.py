@@ -23,9 +23,10 @@ NumSteps = Annotated[int, Field(gt=0, le=2048)]
 
 @register
 class RandomWalk(PairInput):
-    """Random-walk probabilities between each pair (RRWP); `weighted` steps follow the edge weights.
+    """Random-walk probabilities between each pair (RRWP) after 0 to `num_steps` - 1 steps.
 
-    `scaled` divides each step by its standard deviation over the training graphs, which is kept with the weights.
+    `weighted` steps follow the edge weights. `scaled` divides each step by its standard deviation over the training
+    graphs, which is kept with the weights.
     Without `bias` a pair that no walk joins gets nothing.
     """
 
@@ -48,7 +49,10 @@ class RandomWalk(PairInput):
 
 @register
 class WalkReturns(NodeInput):
-    """Probabilities of a random walk to be back at its start, the diagonal of RRWP; settings as on pairs."""
+    """Probabilities of a random walk to be back at its start, the diagonal of RRWP.
+
+    `num_steps`, `weighted` and `scaled` as on pairs.
+    """
 
     kind: Literal["random_walk"] = "random_walk"
     num_steps: NumSteps = 16

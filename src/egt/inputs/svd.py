@@ -28,7 +28,7 @@ DENSE_LIMIT = 1500
 
 @register
 class Svd(NodeInput):
-    """SVD positional encodings of rank r; `weighted` takes the SVD of the weights instead of 0/1."""
+    """SVD positional encodings of this `rank`; `weighted` takes the SVD of the weights instead of 0/1."""
 
     kind: Literal["svd"] = "svd"
     rank: Annotated[int, Field(gt=0, le=2048)] = 8

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @register
 class VirtualNodes(ReadoutPart):
-    """One output per graph, from virtual nodes; `attend_padding` repeats the authors' PyTorch code (padded layout)."""
+    """One output per graph, from `num_virtual` virtual nodes.
+
+    `attend_padding` repeats the authors' PyTorch code (padded layout).
+    """
 
     kind: Literal["virtual_nodes"] = "virtual_nodes"
     level: ClassVar[Level] = "graph"

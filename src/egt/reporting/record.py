@@ -66,6 +66,7 @@ class RunRecord:
         versions: of what decides a result.
         machine: where it ran; empty where nobody wrote it down.
         date: when it ended.
+        coverage: how often its intervals or sets held test labels, as the card of its artifact says.
         folder: where it was read from; "" if unknown.
     """
 
@@ -83,6 +84,7 @@ class RunRecord:
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""
+    coverage: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
 
     def marks(self) -> list[str]:
@@ -214,6 +216,7 @@ def read_run(folder: Path) -> RunRecord:
         data_notes=data.get("card", {}).get("notes", ""),
         versions=card.get("versions", {}),
         date=datetime.datetime.fromtimestamp((place / _CARD).stat().st_mtime, datetime.UTC).date().isoformat(),
+        coverage=data.get("coverage", {}),
         folder=str(folder),
     )
 

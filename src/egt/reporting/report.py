@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from egt.config.load import write_config
 from egt.errors import DataError, EgtError, RunError
@@ -108,6 +109,8 @@ def run_page(record: RunRecord, result: Result, *, predictions: bool = False, wa
     ]
     single = Result(record.name, (record,), result.marks)
     sections = [("Metrics", Sheet("", ("split", "metric", "value"), splits).html())]
+    if record.coverage:
+        sections.append(("How often the truth was inside", _coverage(record.coverage).html()))
     if result.marks:
         sections.append(
             ("Not the paper's run", "<ul>" + "".join(f"<li>{escape(m)}</li>" for m in result.marks) + "</ul>")
@@ -146,6 +149,22 @@ def readme_table(results: Sequence[Result]) -> str:
         return "No run has been finished yet; [docs/reproducing.md](docs/reproducing.md) says how to make them.\n"
     whole = results_sheet("", sorted(results, key=lambda result: (result.data, result.name)))
     return whole.only(_README_COLUMNS).markdown(level=0)
+
+
+def _coverage(coverage: Mapping[str, Any]) -> Sheet:
+    """Return how often intervals or sets have held the test labels."""
+    columns = ("target", f"inside {coverage['kind']}s of {coverage['asked']:.0%}", "mean size", "labels")
+    rows = [
+        (
+            name,
+            f"{found['coverage']:.1%}",
+            "-" if found["size"] is None else f"{found['size']:.4g}",
+            str(found["num_labels"]),
+        )
+        for name, found in coverage["targets"].items()
+    ]
+    notes = ("of nodes or edges of the training graph (transductive)",) if coverage["transductive"] else ()
+    return Sheet("", columns, rows, notes)
 
 
 def with_readme_table(text: str, results: Sequence[Result], where: str) -> str:

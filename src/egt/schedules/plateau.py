@@ -13,7 +13,10 @@ from egt.schedules.schedule import SchedulePart
 
 @register
 class Plateau(SchedulePart):
-    """Multiply the learning rate by `factor` after `patience` epochs without a strictly better validation loss."""
+    """Multiply the learning rate by `factor` after `patience` epochs without a strictly better validation loss.
+
+    It never falls below `min_lr`.
+    """
 
     kind: Literal["plateau"] = "plateau"
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.5

@@ -21,8 +21,9 @@ _MISSING = -100
 
 @register
 class Multiclass(TaskPart):
-    """One of several classes, by softmax cross-entropy; `class_counts` turn into the paper's fixed class weights.
+    """One of `num_classes` classes, by softmax cross-entropy; `class_counts` turn into the paper's fixed class weights.
 
+    `class_names` are what the data calls them; `metric` is the one to show and to select by.
     The weighted sum is divided by the number of labels, missing ones and padding left out. DISCREPANCY: the
     TensorFlow code divides by the number of all positions, padding included; with Adam the scale hardly matters.
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @register
 class Regression(TaskPart):
-    """Numbers, by mean absolute or squared error.
+    """Numbers; the `loss` is the mean absolute or squared error.
 
     `standardize` trains on (y - mean) / std of the training targets and answers in their unit.
     """

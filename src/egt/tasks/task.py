@@ -133,7 +133,8 @@ Row = dict[str, Any]
 class TaskPart(Part):
     """Loss, metrics and decoding of one kind of target. Missing labels are NaN and count nowhere.
 
-    A prediction has one row per graph, node or query pair, as the model gives it.
+    A prediction has one row per graph, node or query pair, as the model gives it. `names` are those of the targets;
+    `auxiliary` objectives are trained beside it.
     """
 
     registry: ClassVar[Registry[type[TaskPart]]] = Registry("task", __package__)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -34,7 +34,17 @@ from egt.tasks.task import TaskPart
 from egt.training.callbacks import Callback
 from egt.training.checks import check_unused
 from egt.training.run import Outcome, train
-from egt.training.run_folder import ARTIFACT, CONFIG, MEMBERS, check_not_foreign, claimed, keep_config, try_folder
+from egt.training.run_folder import (
+    ARTIFACT,
+    CONFIG,
+    MEMBERS,
+    check_not_foreign,
+    claimed,
+    keep_config,
+    try_folder,
+    unchanged_if_refused,
+)
+from egt.uncertainty.calibration import Calibration
 from egt.uncertainty.conformal import Floats
 
 log = logging.getLogger(__name__)
@@ -47,7 +57,7 @@ HeldOut = tuple[Floats, Floats]
 
 @dataclass(frozen=True)
 class Members:
-    """How many runs, and how they differ: in their seeds, or in the part of the data that each leaves out."""
+    """How many runs, and how they differ: in their seeds, or also in the part of the data that each leaves out."""
 
     kind: Kind
     count: int
@@ -62,8 +72,9 @@ class Members:
 
     def config(self, config: RunConfig, number: int) -> RunConfig:
         """Return the configuration of a member."""
+        config = config.model_copy(update={"seed": config.seed + number})
         if self.kind == "seeds":
-            return config.model_copy(update={"seed": config.seed + number})
+            return config
         schema = config.data.custom
         if schema is None or schema.split.kind == "column":
             raise ConfigError(
@@ -127,16 +138,20 @@ def train_members(
     sources = [_divided(source, own) for own in configs]
     if members.kind == "folds" and not all(each.card.split_sizes.get("test") for each in sources):
         raise ConfigError(f"{members}: {config.data.source} has too few rows for so many parts; ask for fewer")
-    with claimed(folder) if is_first() else nullcontext():
-        if is_first():
-            keep_config(config, folder)
-            (folder / MEMBERS).write_text(json.dumps(asdict(members)) + "\n", encoding="utf-8")
+    with _held(folder, config, members) if is_first() else nullcontext():
         done = []
         for number, (own, data) in enumerate(zip(configs, sources, strict=True)):
             log.info("%s: run %d of %d", config.name, number + 1, members.count)
-            place = folder / member_name(number)
-            options = {"show_progress": show_progress, "watch": watch, "callbacks": callbacks}
-            done.append(train(own, place, source=data, resume=resume, **options))
+            outcome = train(
+                own,
+                folder / member_name(number),
+                source=data,
+                resume=resume,
+                show_progress=show_progress,
+                watch=watch,
+                callbacks=callbacks,
+            )
+            done.append(outcome)
         path, first = folder / ARTIFACT, done[0]
         if not is_first():
             return replace(first, path=path, members=done)
@@ -145,6 +160,15 @@ def train_members(
         data_of_all = {**first.artifact.data, **joined.data}
         artifact = replace(first.artifact, metrics=joined.metrics, data=data_of_all, calibration=joined.calibration)
         return replace(first, path=path, artifact=artifact, members=done)
+
+
+@contextmanager
+def _held(folder: Path, config: RunConfig, members: Members) -> Iterator[None]:
+    """Keep other runs out of the folder, and note what this one is; a run that is refused leaves nothing there."""
+    with claimed(folder), unchanged_if_refused(folder):
+        keep_config(config, folder)
+        (folder / MEMBERS).write_text(json.dumps(asdict(members)) + "\n", encoding="utf-8")
+        yield
 
 
 def _divided(source: Source, config: RunConfig) -> Source:
@@ -158,9 +182,9 @@ def _divided(source: Source, config: RunConfig) -> Source:
 def _joined(members: Members, done: Sequence[Outcome], sources: Sequence[Source]) -> EnsembleArtifact:
     """Return the ensemble of all members with its metrics and its calibration."""
     models = tuple(each.artifact for each in done)
-    data = {"member_metrics": summarize([model.metrics for model in models])}
+    data: dict[str, Any] = {"member_metrics": summarize([model.metrics for model in models])}
     plain = EnsembleArtifact(members.kind, models, data=data)
-    about = {"transductive": is_transductive(sources[0])}
+    about: dict[str, Any] = {"transductive": is_transductive(sources[0])}
     if members.kind == "seeds":
         return _calibrated(plain, sources[0], about)
     held_out = [_held_out(Predictor(model), source, "test") for model, source in zip(models, sources, strict=True)]
@@ -168,7 +192,7 @@ def _joined(members: Members, done: Sequence[Outcome], sources: Sequence[Source]
     part, about = models[0].config.task, {**about, "folds": members.count}
     calibration = calibrate(part, *_together(held_out), **about)
     if calibration is not None:
-        data["coverage"] = _cross_coverage(part, held_out, about)
+        data["coverage"] = _cross_coverage(part, calibration, held_out)
     return replace(plain, metrics=metrics, calibration=calibration)
 
 
@@ -204,15 +228,21 @@ def _together(parts: Sequence[HeldOut]) -> HeldOut:
     return np.concatenate([values for values, _ in parts]), np.concatenate([truth for _, truth in parts])
 
 
-def _cross_coverage(part: TaskPart, folds: Sequence[HeldOut], about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how often intervals or sets that the other folds calibrate hold the labels of each fold."""
-    bounds = []
-    for number, (values, _) in enumerate(folds):
-        others = calibrate(part, *_together([*folds[:number], *folds[number + 1 :]]), **about)
-        if others is None:
-            return {}
-        bounds.append(bounds_of(part, others, values))
-    return describe_bounds(part, np.concatenate(bounds), _together(folds)[1], others)
+def _cross_coverage(part: TaskPart, calibration: Calibration, folds: Sequence[HeldOut]) -> dict[str, Any]:
+    """Return how often intervals or sets that the other folds calibrate hold the labels of each fold.
+
+    Labels of a fold that the others cannot calibrate, because they have none, are left out.
+    """
+    bounds, labels = [], []
+    for number, (values, truth) in enumerate(folds):
+        others = calibrate(part, *_together([*folds[:number], *folds[number + 1 :]]))
+        if others is not None:
+            bounds.append(bounds_of(part, others, values))
+            labels.append(truth)
+    if not bounds:
+        return {}
+    all_bounds: Any = np.concatenate(bounds)  # all intervals, or all sets
+    return describe_bounds(part, all_bounds, np.concatenate(labels), calibration)
 
 
 def summarize(metrics: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, dict[str, float]]]:

@@ -157,6 +157,7 @@ def unchanged_if_refused(folder: Path) -> Iterator[None]:
             path.write_bytes(before)
         elif not isinstance(error, RunError):
             path.unlink(missing_ok=True)
+            (folder / MEMBERS).unlink(missing_ok=True)
             for place in (folder / CHECKPOINTS, folder):
                 _remove_unless_used(place)
         raise

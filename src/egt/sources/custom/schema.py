@@ -38,7 +38,12 @@ class Feature(Section):
 
 
 class Fold(Section):
-    """One of several ways to divide data: a different part of equal size is the test, and the part before it val."""
+    """One of several ways to divide data: a different part of equal size is the test, and the part before it val.
+
+    Fields:
+        number: of the part that is the test, counted from 0.
+        of: so many parts.
+    """
 
     number: NonNegativeInt
     of: Annotated[int, Field(ge=3)]
@@ -53,8 +58,12 @@ class Fold(Section):
 class SplitPlan(Section):
     """How rows (or the nodes or edges of one graph) are divided into train, val and test.
 
-    `auto` takes a split column if there is one, else a random split; a schema holds what it came to. `fold` divides
-    into equal parts instead of `fractions`; `egt train --folds` sets it.
+    Fields:
+        kind: `auto` takes a split column if there is one, else a random split; a schema holds what it came to.
+        column: the one that names the split of each row.
+        fractions: shares of train, val and test.
+        seed: of the division.
+        fold: divide into equal parts instead of `fractions`; `egt train --folds` sets it.
     """
 
     kind: SplitKind = "auto"
