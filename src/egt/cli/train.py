@@ -92,7 +92,7 @@ def train(
             folds=folds,
             resume=resume,
             watch=bars if first else None,
-            show=(lambda schema: _show_schema(what, schema)) if first else None,
+            show=(lambda schema: show_schema(what, schema)) if first else None,
         )
     if run.is_first:
         _report(run, json)
@@ -109,7 +109,8 @@ def show_log(first: bool) -> None:
     logging.getLogger("egt.training.callbacks").setLevel(logging.NOTSET if sys.stderr.isatty() else logging.INFO)
 
 
-def _show_schema(what: str, schema: CustomSchema) -> None:
+def show_schema(what: str, schema: CustomSchema) -> None:
+    """Print what was inferred about custom data, and how to change it."""
     options = {"": "", "level": "--task", "target": "--target", "overrides.graph_features": "--features"}
     rows = [(name, decision, options.get(key, f"--set {key}=...")) for name, decision, key in schema.rows()]
     print_table(f"{what}: what was understood", ("what", "decision", "change it with"), rows, to_error=True)
