@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import torch
 
 import egt
 from egt.errors import RunError
-from egt.tuning import processes
 from egt.tuning.processes import more_workers
 from tests.tuning.conftest import QUICK
 
@@ -36,7 +36,7 @@ class Process:
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
     monkeypatch.setattr(Process, "started", [])
-    monkeypatch.setattr(processes.subprocess, "Popen", Process)
+    monkeypatch.setattr(subprocess, "Popen", Process)
     return Process.started
 
 
