@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from egt.tasks.hidden_scores import HiddenScores
 
 MISSING = -100
+_Hidden = Literal["category", "value", "distance"]
 
 
 class Column(NamedTuple):
     """A hidden quantity: what it is, its place among the outputs, and how many of them it has (1 for a number)."""
 
-    kind: Literal["category", "value", "distance"]
+    kind: _Hidden
     start: int
     size: int
 
@@ -138,12 +139,14 @@ class Pretrain(TaskPart):
 
     def _columns(self) -> Iterator[Column]:
         place = 0
-        sizes: list[tuple[Literal["category", "value", "distance"], int]] = [
+        value: tuple[_Hidden, int] = ("value", 1)
+        distance: tuple[_Hidden, int] = ("distance", self.max_hops + 2)
+        sizes: list[tuple[_Hidden, int]] = [
             *(("category", size) for size in self.node_categories),
-            *[("value", 1)] * self.num_node_values,
+            *[value] * self.num_node_values,
             *(("category", size) for size in self.edge_categories),
-            *[("value", 1)] * self.num_edge_values,
-            *([("distance", self.max_hops + 2)] if self.max_hops else []),
+            *[value] * self.num_edge_values,
+            *[distance] * bool(self.max_hops),
         ]
         for kind, size in sizes:
             yield Column(kind, place, size)
