@@ -20,23 +20,14 @@ if TYPE_CHECKING:
     from egt.inputs.input import Input
     from egt.tasks.hidden_scores import HiddenScores
 
-<<<<<<< HEAD
-MISSING = -100
-_Hidden = Literal["category", "value", "distance"]
-=======
 Kind = Literal["category", "value", "distance"]
 _MISSING = -100
->>>>>>> wt-pretrain
 
 
 class Column(NamedTuple):
     """A hidden quantity: what it is, its place among the outputs, and how many of them it has (1 for a number)."""
 
-<<<<<<< HEAD
-    kind: _Hidden
-=======
     kind: Kind
->>>>>>> wt-pretrain
     start: int
     size: int
 
@@ -150,23 +141,12 @@ class Pretrain(TaskPart):
 
     def _columns(self) -> Iterator[Column]:
         place = 0
-<<<<<<< HEAD
-        value: tuple[_Hidden, int] = ("value", 1)
-        distance: tuple[_Hidden, int] = ("distance", self.max_hops + 2)
-        sizes: list[tuple[_Hidden, int]] = [
-            *(("category", size) for size in self.node_categories),
-            *[value] * self.num_node_values,
-            *(("category", size) for size in self.edge_categories),
-            *[value] * self.num_edge_values,
-            *[distance] * bool(self.max_hops),
-=======
         kinds: list[tuple[Kind, Sequence[int]]] = [
             ("category", self.node_categories),
             ("value", [1] * self.num_node_values),
             ("category", self.edge_categories),
             ("value", [1] * self.num_edge_values),
             ("distance", [self.max_hops + 2] if self.max_hops else []),
->>>>>>> wt-pretrain
         ]
         for kind, size in ((kind, size) for kind, sizes in kinds for size in sizes):
             yield Column(kind, place, size)
