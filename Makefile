@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
-EXTRAS := mol,graph,gen,baselines,sklearn,figures,export,hub,track,dev
+EXTRAS := mol,graph,gen,baselines,sklearn,figures,export,hub,tune,track,dev
 
 .PHONY: run test test-full docs reference lint clean
 

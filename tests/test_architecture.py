@@ -42,6 +42,7 @@ ORDER = [
     "api",
     "sklearn",
     "reproduce",
+    "tuning",
     "app",
     "cli",
 ]

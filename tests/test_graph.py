@@ -127,3 +127,17 @@ def test_permuted_renumbers_everything() -> None:
     np.testing.assert_array_equal(moved.node_targets, np.array([[3.0], [1.0], [2.0]]))
     with pytest.raises(GraphError, match="each of"):
         graph.permuted([0, 0, 1])
+
+
+def test_values_of_the_whole_graph() -> None:
+    graph = Graph(num_nodes=2, edge_index=[[0], [1]], graph_values=[20, 7.5])
+    assert graph.graph_values.dtype == np.float32
+    assert graph.permuted([1, 0]).graph_values.tolist() == [20, 7.5]
+    assert Graph(num_nodes=1, edge_index=[]).graph_values.shape == (0,)
+    FeatureSchema(num_graph_values=2).check(graph)
+    with pytest.raises(GraphError, match="graph_values has 2 numbers, the model reads 0"):
+        FeatureSchema().check(graph)
+    with pytest.raises(GraphError, match=r"graph_values has shape \(1, 2\)"):
+        Graph(num_nodes=1, edge_index=[], graph_values=[[1.0, 2.0]])
+    with pytest.raises(GraphError, match="finite"):
+        Graph(num_nodes=1, edge_index=[], graph_values=[np.nan])

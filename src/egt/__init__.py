@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from egt.nn.layer import EGTLayer
     from egt.sklearn import EGTClassifier, EGTRegressor
     from egt.training.run import train as fit
+    from egt.tuning.tune import tune
 
 _HOMES = {
     "EGT": "egt.model:EGT",
@@ -44,6 +45,7 @@ _HOMES = {
     "preset": "egt.config.presets:preset",
     "presets": "egt.config.presets:",
     "train": "egt.api:train",
+    "tune": "egt.tuning.tune:tune",
 }
 __all__ = [
     "EGT",
@@ -61,6 +63,7 @@ __all__ = [
     "preset",
     "presets",
     "train",
+    "tune",
 ]
 
 

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from egt.config.custom import infer_config
 from egt.config.load import find_config, override, read_config
-from egt.config.reading import as_words, open_data, reads
+from egt.config.reading import Wanted, as_words, naming_features, open_data, reads
 from egt.config.run import RunConfig, StartConfig
 from egt.errors import ConfigError, DataError
 from egt.files import exists
-from egt.graph import Level
 from egt.inference.run_data import open_source
 from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.schema import CustomSchema
@@ -61,7 +60,8 @@ def train(
     data: Any,
     target: str | Sequence[str] | None = None,
     *,
-    task: Level | None = None,
+    task: Wanted | None = None,
+    features: Sequence[str] = (),
     set: Settings = (),
     out: Path | str | None = None,
     start: str | Path | None = None,
@@ -82,7 +82,9 @@ def train(
         data: a preset (`egt presets`), a run.yaml or a `RunConfig`; or your own data: the path of a file or folder
             (docs/data.md), a pandas or Polars frame, `Graph`s, NetworkX graphs or PyG data.
         target: column(s) of your own data to predict, or patterns as `NR-*`.
-        task: level of your own data to predict, where the target does not tell it; "link" predicts missing edges.
+        task: level of your own data to predict, where the target does not tell it; "link" predicts missing edges, and
+            "pretrain" needs no target: it makes a model to start from (`start`).
+        features: numeric columns of your own data that describe a whole row (temperature, descriptors), or patterns.
         set: settings to change, as {"optimizer.lr": 1e-3} or ["optimizer.lr=1e-3"]. For your own data also
             split=scaffold and overrides.KEY=VALUE (docs/data.md).
         out: the run folder; runs/NAME by default.
@@ -100,7 +102,9 @@ def train(
     """
     if start is None and (keep_head or freeze_below or tune != "all"):
         raise ConfigError("--keep-head, --freeze-below and --tune need a model to start from; name it with --from")
-    asked = _Asked(data, _names(target), task, as_words(set), None if out is None else Path(out))
+    asked = _Asked(
+        data, _names(target), task, [*as_words(set), *naming_features(features)], None if out is None else Path(out)
+    )
     kept = asked.kept() if resume else None
     folder, config, source = asked.begun(*kept) if kept is not None else asked.new(show)
     settings = asked.settings if config.data.custom is None else [each for each in asked.settings if not reads(each)]
@@ -146,10 +150,15 @@ def _train_members(
 
 
 def configured(
-    data: Any, target: str | Sequence[str] | None = None, *, task: Level | None = None, set: Settings = ()
+    data: Any,
+    target: str | Sequence[str] | None = None,
+    *,
+    task: Wanted | None = None,
+    features: Sequence[str] = (),
+    set: Settings = (),
 ) -> RunConfig:
     """Return the configuration that `train` would start from, without training or writing. Arguments as there."""
-    asked = _Asked(data, _names(target), task, as_words(set), None)
+    asked = _Asked(data, _names(target), task, [*as_words(set), *naming_features(features)], None)
     if not asked.is_custom:
         return override(asked.given(), asked.settings)
     source = open_data(data, asked.target, task, asked.settings)
@@ -162,7 +171,7 @@ class _Asked:
 
     data: Any
     target: list[str]
-    task: Level | None
+    task: Wanted | None
     settings: list[str]
     out: Path | None
 
@@ -190,6 +199,10 @@ class _Asked:
         """Return the configuration that fits custom data."""
         where = str(self.path.resolve()) if self.path else "memory"
         run = infer_config(source.schema, source.card, where, self.name)
+        if self.task == "pretrain":
+            from egt.config.pretraining import for_pretraining  # here: most runs have a target
+
+            return for_pretraining(run, source.schema)
         if source.schema.level != "node":
             return run
         from egt.config.one_graph import for_one_graph, is_one_graph  # here: most runs are of many graphs
@@ -252,7 +265,7 @@ class _Asked:
         if schema is not None and self.target and not _same_columns(schema.targets, self.target):
             pairs.append((f"--target {' '.join(self.target)}", f"--target {' '.join(schema.targets)}"))
         if schema is not None and self.task is not None:
-            pairs.append((f"--task {self.task}", f"--task {schema.level}"))
+            pairs.append((f"--task {self.task}", f"--task {schema.level if config.task.answers else config.task.kind}"))
         for given, kept in pairs:
             if given != kept:
                 raise ConfigError(

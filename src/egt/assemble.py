@@ -152,7 +152,8 @@ def _pair_types(model: ModelConfig) -> list[nn.Module]:
 
 def build_layers(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> list[nn.Module]:
     """Return the layers of a run's model alone; arguments as for `build_model`."""
-    return _layers(config.model, backend, edges_are_read=bool(config.task.auxiliary))
+    edges_are_read = bool(config.task.auxiliary) or config.model.readout.reads(config.model) == "both"
+    return _layers(config.model, backend, edges_are_read=edges_are_read)
 
 
 def build_task(config: RunConfig, scale: TargetScale | None = None) -> Task:

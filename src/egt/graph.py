@@ -36,6 +36,7 @@ class Graph:
         node_values: (N, F) continuous node features.
         edge_categories: (E, F) categorical edge features, aligned with `edge_index`.
         edge_values: (E, F) continuous edge features, aligned with `edge_index`.
+        graph_values: (F,) continuous features of the whole graph: conditions, descriptors.
         edge_weight: (E,) weights of the edges, or None for an unweighted graph.
         graph_targets: (T,) targets of the whole graph; NaN marks a missing label; classes are stored as 0.0, 1.0, ...
         node_targets: (N, T) targets of the nodes; NaN marks a node that is not scored.
@@ -50,6 +51,7 @@ class Graph:
     node_values: FloatArray = None  # type: ignore[assignment]
     edge_categories: IntArray = None  # type: ignore[assignment]
     edge_values: FloatArray = None  # type: ignore[assignment]
+    graph_values: FloatArray = None  # type: ignore[assignment]
     edge_weight: FloatArray | None = None
     graph_targets: TargetArray | None = None
     node_targets: TargetArray | None = None
@@ -68,6 +70,7 @@ class Graph:
             node_values: ArrayLike | None = None,
             edge_categories: ArrayLike | None = None,
             edge_values: ArrayLike | None = None,
+            graph_values: ArrayLike | None = None,
             edge_weight: ArrayLike | None = None,
             graph_targets: ArrayLike | None = None,
             node_targets: ArrayLike | None = None,
@@ -95,6 +98,7 @@ class Graph:
             "edge_categories": _categories(self.edge_categories, num_edges, f"{where}: edge_categories"),
             "node_values": _values(self.node_values, num_nodes, f"{where}: node_values"),
             "edge_values": _values(self.edge_values, num_edges, f"{where}: edge_values"),
+            "graph_values": _graph_values(self.graph_values, f"{where}: graph_values"),
             "edge_weight": _weight(self.edge_weight, num_edges, f"{where}: edge_weight"),
             "graph_targets": target_array(self.graph_targets, None, f"{where}: graph_targets"),
             "node_targets": target_array(self.node_targets, num_nodes, f"{where}: node_targets"),
@@ -184,6 +188,7 @@ class Graph:
             node_values=self.node_values[order],
             edge_categories=self.edge_categories,
             edge_values=self.edge_values,
+            graph_values=self.graph_values,
             edge_weight=self.edge_weight,
             graph_targets=self.graph_targets,
             node_targets=None if self.node_targets is None else self.node_targets[order],
@@ -201,6 +206,7 @@ class FeatureSchema:
     num_node_values: int = 0
     edge_categories: tuple[int, ...] = ()
     num_edge_values: int = 0
+    num_graph_values: int = 0
 
     def check(self, graph: Graph) -> None:
         """Raise a `GraphError` unless the graph has these features with ids inside their vocabularies."""
@@ -223,6 +229,11 @@ class FeatureSchema:
             expected: int = getattr(self, f"num_{level}_values")
             if given != expected:
                 raise GraphError(f"{where}: {level}_values has {given} columns, the model reads {expected}")
+        if graph.graph_values.shape[-1] != self.num_graph_values:
+            raise GraphError(
+                f"{where}: graph_values has {graph.graph_values.shape[-1]} numbers, the model reads "
+                f"{self.num_graph_values}"
+            )
 
 
 @lru_cache(maxsize=64)
@@ -286,6 +297,13 @@ def _values(given: ArrayLike | None, num_rows: int, where: str) -> FloatArray:
             f"{where}[{row}, {column}] is {values[row, column]}; features must be finite, fill it in first"
         )
     return values
+
+
+def _graph_values(given: ArrayLike | None, where: str) -> FloatArray:
+    row = np.asarray([] if given is None else given)
+    if row.ndim > 1:
+        raise GraphError(f"{where} has shape {row.shape}; it must be (F,), one number per feature")
+    return _values(row.reshape(1, -1), 1, where).reshape(-1)
 
 
 def _weight(given: ArrayLike | None, num_edges: int, where: str) -> FloatArray | None:

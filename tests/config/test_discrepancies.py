@@ -109,9 +109,9 @@ def test_specific_rows() -> None:
     assert (schedule.warmup_steps, schedule.total_steps) == (200_000, 1_000_000), "B19"
     pattern, tsp = preset("pattern-500k").task, preset("tsp-500k").task
     assert isinstance(pattern, Multiclass)
-    assert pattern.class_weights == pytest.approx((0.1765, 0.8235), abs=5e-5), "B23"
+    assert pattern.loss_weights == pytest.approx((0.1765, 0.8235), abs=5e-5), "B23"
     assert isinstance(tsp, Multiclass)
-    assert tsp.class_weights is None, "B23"
+    assert tsp.loss_weights is None, "B23"
 
 
 def test_every_row_is_decided() -> None:

@@ -56,6 +56,15 @@ def test_edge_categories_and_the_value_of_non_edges(absent: terms.Absent, layout
     torch.testing.assert_close(e[2, 2], table[0])
 
 
+@pytest.mark.parametrize("layout", ["packed", "padded", "edge_list"])
+def test_values_of_a_graph_reach_each_of_its_nodes_and_no_other(layout: LayoutName) -> None:
+    term = terms.GraphValueProjection(2, 5)
+    graphs = [Graph(num_nodes=n, edge_index=[[0], [0]], graph_values=[n, -1.0]) for n in (1, 3)]
+    batch = collate([Sample(graph) for graph in graphs], layout)
+    expected = torch.cat([term.W(torch.tensor([[float(n), -1.0]])).expand(n, -1) for n in (1, 3)])
+    torch.testing.assert_close(batch.layout.node_rows(term(batch)), expected)
+
+
 def test_edge_values_of_non_edges() -> None:
     batch = batch_of(small_graph())
     learned, zero = terms.EdgeValueProjection(2, 5, "learned"), terms.EdgeValueProjection(2, 5, "zero")

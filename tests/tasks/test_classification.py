@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
 from egt.batching.batch import GraphBatch
+from egt.errors import ConfigError
 from egt.tasks.binary import Binary
 from egt.tasks.multiclass import Multiclass
 from egt.tasks.scores import ClassScores, RankingScores, average_precision, roc_auc
@@ -17,6 +20,7 @@ from egt.tasks.task import Task
 
 NAN = float("nan")
 BINARY = Task(Binary(names=("a", "b")), "graph")
+BALANCED = Binary(names=("a",), class_weights="balanced")
 Build = Callable[[Sequence[Sequence[float]]], GraphBatch]
 
 
@@ -35,6 +39,52 @@ def test_class_weights_weigh_each_label_and_the_count_stays_that_of_labels(graph
     total, count = task.loss(torch.tensor([[0.0, 0.0], [0.0, math.log(3)], [9.0, 9.0]]), batch)
     assert total.item() == pytest.approx(0.25 * math.log(2) + 0.75 * math.log(4 / 3))
     assert count.item() == 2
+
+
+def test_given_weights_of_classes(graph_batch: Build) -> None:
+    classes = Task(Multiclass(num_classes=2, class_weights=(0.5, 4)), "graph")
+    total, _ = classes.loss(torch.tensor([[0.0, 0.0], [0.0, math.log(3)]]), graph_batch([[0.0], [1.0]]))
+    assert total.item() == pytest.approx(0.5 * math.log(2) + 4 * math.log(4 / 3))
+    labels = graph_batch([[1.0, NAN], [0.0, 1.0]])
+    logits = torch.tensor([[2.0, 50.0], [-1.0, 0.0]])
+    no, yes, other = math.log1p(math.exp(-1)), math.log1p(math.exp(-2)), math.log(2)
+    alike, _ = Task(Binary(names=("a", "b"), class_weights=(0.5, 3)), "graph").loss(logits, labels)
+    assert alike.item() == pytest.approx(0.5 * no + 3 * yes + 3 * other)
+    each, count = Task(Binary(names=("a", "b"), class_weights=((0.5, 3), (1, 7))), "graph").loss(logits, labels)
+    assert each.item() == pytest.approx(0.5 * no + 3 * yes + 7 * other)
+    assert count.item() == 3, "the number of labels is not weighted"
+
+
+def test_balanced_weights_come_from_labels() -> None:
+    targets = [np.array([0.0]), np.array([[0.0], [0.0], [2.0], [NAN]])]
+    fitted = Multiclass(num_classes=4, class_weights="balanced").fitted(iter(targets))
+    assert fitted.class_weights == pytest.approx((4 / (2 * 3), 1.0, 4 / (2 * 1), 1.0)), "1 and 3 have no label"
+    pairs = Binary(names=("a", "b"), class_weights="balanced").fitted([np.array([[0, 1], [0, 0], [1, NAN], [0, 1]])])
+    np.testing.assert_allclose(np.array(pairs.class_weights), [[4 / 6, 4 / 2], [3 / 2, 3 / 4]])
+    plain = Multiclass(num_classes=2)
+    assert plain.fitted(targets) is plain
+
+
+@pytest.mark.parametrize("task", [Multiclass(num_classes=2, class_weights="balanced"), BALANCED])
+def test_weights_that_nobody_has_fitted_are_refused(task: Multiclass | Binary, graph_batch: Build) -> None:
+    prediction = torch.zeros(1, task.num_outputs)
+    with pytest.raises(ConfigError, match="class_weights is 'balanced', whose numbers come from training graphs"):
+        Task(task, "graph").loss(prediction, graph_batch([[1.0]]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"class_weights": (1.0, 2.0, 3.0)}, "class_weights has 3 entries for 2 classes"),
+        ({"class_weights": (1.0, 2.0), "class_counts": (1, 2)}, "both weigh the classes"),
+        ({"class_weights": (1.0, 0.0)}, "greater than 0"),
+    ],
+)
+def test_weights_that_fit_no_classes(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Multiclass(num_classes=2, **settings)
+    with pytest.raises(ValidationError, match="class_weights has 1 pairs for 2 labels"):
+        Binary(names=("a", "b"), class_weights=((1.0, 2.0),))
 
 
 def test_decoded_classes_and_labels_are_probabilities() -> None:

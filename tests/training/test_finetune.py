@@ -12,12 +12,16 @@ from torch import Tensor
 from egt.artifact.artifact import Artifact
 from egt.assemble import build_model
 from egt.config.custom import custom_task
+from egt.config.pretraining import for_pretraining
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, ConfigError
 from egt.inputs.constant import Constant
 from egt.inputs.distance import Distance
 from egt.inputs.features import edge_features, node_features
 from egt.inputs.svd import Svd
+from egt.readouts.edge import PerEdge
+from egt.readouts.node import PerNode
+from egt.readouts.virtual_nodes import VirtualNodes
 from egt.sources.custom.schema import CustomSchema, Feature
 from egt.training.finetune import start_of, with_model_of
 from egt.training.transfer import start_from
@@ -171,3 +175,23 @@ def test_a_model_that_does_not_fit_the_run_is_one_line() -> None:
     with pytest.raises(ConfigError, match=r"to start from: .*needs model\.scope neighbors") as error:
         with_model_of(huge, own((COLOR,)))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("level", ["graph", "node", "edge"])
+def test_pretrained_weights_go_wherever_the_task_reads(level: str, caplog: pytest.LogCaptureFixture) -> None:
+    """All that the two models share is kept; only what reads the answer is new."""
+    first = own(nodes=(COLOR,), edges=(SIZE,))
+    schema = first.data.custom
+    assert schema is not None
+    readout = {"graph": VirtualNodes(num_virtual=2), "node": PerNode(), "edge": PerEdge()}[level]
+    plain = first.task.model_copy(update={"auxiliary": ()})
+    new = first.model_copy(update={"task": plain, "model": first.model.model_copy(update={"readout": readout})})
+    virtual = first.model.model_copy(update={"readout": VirtualNodes(num_virtual=2)})
+    old = for_pretraining(first.model_copy(update={"model": virtual}), schema)
+    with caplog.at_level(logging.WARNING):
+        given, fresh, after = tuned(old, new)
+    assert not caplog.records
+    anew = ("head.", "readout.norm", *(["layers.1."] if level == "edge" else []))
+    for name, weight in after.items():
+        assert torch.equal(weight, (fresh if name.startswith(anew) else given)[name]), name
+    assert ("readout.nodes" in after) == (level == "graph")

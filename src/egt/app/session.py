@@ -98,7 +98,8 @@ class Session:
     def warm_up(self) -> None:
         """Load what the first answer needs, so that it does not have to wait for it."""
         with self.lock:
-            if reading_schema(self.model.config).format == "molecules":
+            schema = reading_schema(self.model.config)
+            if schema.format == "molecules" and not schema.graph_features:
                 self.look(self.smiles(["CC"])["data"], 0)
 
     def about(self) -> Json:

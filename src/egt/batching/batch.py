@@ -39,6 +39,7 @@ class GraphBatch:
         node_values: (nodes..., F).
         edge_categories: (E, F) ids of the edges of all graphs.
         edge_values: (E, F).
+        graph_values: (B, F) continuous features of the graphs.
         edge_pairs: (E,) flat row of each edge in the edge channel.
         queries: (R,) flat row of each query pair.
         node: encodings of nodes by name, each (nodes..., width).
@@ -54,6 +55,7 @@ class GraphBatch:
     node_values: Tensor
     edge_categories: Tensor
     edge_values: Tensor
+    graph_values: Tensor
     edge_pairs: Tensor
     queries: Tensor
     node: Mapping[str, Tensor] = field(default_factory=dict)
@@ -117,6 +119,7 @@ def collate(
         node_values=place.nodes([graph.node_values for graph in graphs], 0),
         edge_categories=rows([graph.edge_categories for graph in graphs]),
         edge_values=rows([graph.edge_values for graph in graphs]),
+        graph_values=torch.from_numpy(np.stack([graph.graph_values for graph in graphs])),
         edge_pairs=rows([place.rows(graph.edge_index, k) for k, graph in enumerate(graphs)]),
         queries=rows([place.rows(index, k) for k, index in enumerate(queries)]),
         node={name: place.nodes([sample.node[name] for sample in samples], 0) for name in samples[0].node},

@@ -29,6 +29,7 @@ def data(
     target: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     task: Literal["graph", "node", "edge", "link"] | None = None,
     smiles: str | None = None,
+    features: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     fetch: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -42,6 +43,7 @@ def data(
         target: With `info FILE`: the column(s) to predict, as for `egt train`.
         task: With `info FILE`: the level to predict, as for `egt train`.
         smiles: With `info FILE`: the column that holds the SMILES, where its name does not tell.
+        features: With `info FILE`: numeric column(s) that are given to the model, as for `egt train`.
         settings: With `info FILE`: how it is read, as for `egt train`: overrides.KEY=VALUE, split=KIND.
         fetch: Download the published files if there are none.
         json: Print one JSON object instead.
@@ -51,11 +53,17 @@ def data(
     elif name is None:
         raise DataError(f"egt data {action} needs a name; `egt data list` shows them")
     elif action == "info" and _is_path(name):
-        _custom_info(name, target, task, with_smiles(settings, smiles), json)
+        _custom_info(name, target, task, [*with_smiles(settings, smiles), *_naming(features)], json)
     elif action == "info":
         _info(name, json)
     else:
         _prepare(name, fetch, json)
+
+
+def _naming(features: Sequence[str]) -> list[str]:
+    from egt.config.reading import naming_features
+
+    return naming_features(features)
 
 
 def _list(json: bool) -> None:

@@ -21,6 +21,7 @@ _EXTRAS = {
     "sklearn": ("sklearn",),
     "export": ("onnx", "onnxruntime", "onnxscript"),
     "hub": ("huggingface_hub",),
+    "tune": ("optuna",),
     "track": ("tensorboard",),
 }
 _DISTRIBUTIONS = {"torch_geometric": "torch-geometric", "skimage": "scikit-image", "sklearn": "scikit-learn"}

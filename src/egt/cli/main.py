@@ -98,6 +98,7 @@ def app() -> App:
         help_epilogue="Every command takes --debug to show where an error comes from.",
     )
     egt.command("egt.cli.train:train", name="train", help="Train a preset, a run.yaml or your own data.")
+    egt.command("egt.cli.tune:tune", name="tune", help="Search for better settings, and keep the best model.")
     egt.command("egt.cli.evaluate:evaluate", name="evaluate", help="Evaluate a trained model.")
     egt.command("egt.cli.predict:predict", name="predict", help="Predict for files or SMILES.")
     egt.command("egt.cli.embed:embed", name="embed", help="Write embeddings of graphs, nodes or pairs; find neighbors.")

@@ -14,8 +14,9 @@ def plan(
     run: str,
     *,
     target: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
-    task: Literal["graph", "node", "edge", "link"] | None = None,
+    task: Literal["graph", "node", "edge", "link", "pretrain"] | None = None,
     smiles: str | None = None,
+    features: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -26,6 +27,7 @@ def plan(
         target: Column(s) of your own data to predict, as for `egt train`.
         task: Level of your own data to predict, as for `egt train`.
         smiles: Column of your own data that holds the SMILES.
+        features: Numeric column(s) of your own data that are given to the model, as for `egt train`.
         settings: Settings to change, as path=value.
         json: Print one JSON object instead.
     """
@@ -33,7 +35,7 @@ def plan(
     from egt.execution.memory import recompute_hint
     from egt.training.plan import plan as make_plan
 
-    config = configured(run, target, task=task, set=with_smiles(settings, smiles))
+    config = configured(run, target, task=task, features=features, set=with_smiles(settings, smiles))
     found = make_plan(config)
     if json:
         print_json(asdict(found))

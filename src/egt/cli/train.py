@@ -33,8 +33,9 @@ def train(
     what: str,
     *,
     target: Annotated[tuple[str, ...], Many] = (),
-    task: Literal["graph", "node", "edge", "link"] | None = None,
+    task: Literal["graph", "node", "edge", "link", "pretrain"] | None = None,
     smiles: str | None = None,
+    features: Annotated[tuple[str, ...], Many] = (),
     epochs: int | None = None,
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
@@ -52,8 +53,11 @@ def train(
     Args:
         what: A preset (`egt presets`), a run.yaml, or your own data: a .csv of SMILES, a .jsonl of graphs, a folder.
         target: Column(s) of your own data to predict, or patterns such as `NR-*`.
-        task: Level to predict, where the target does not tell it; `link` predicts missing edges.
+        task: Level to predict, where the target does not tell it; `link` predicts missing edges. `pretrain` needs no
+            target: it makes a model to start from (--from).
         smiles: Column of your own data that holds the SMILES, where its name does not tell.
+        features: Numeric column(s) of your own data that describe a whole row and are given to the model, such as a
+            temperature; or patterns such as `desc_*`.
         epochs: Train for this many epochs at most (trainer.max_epochs).
         settings: Settings to change, as path=value (optimizer.lr=1e-3). For your own data also split=scaffold and
             overrides.KEY=VALUE (docs/data.md).
@@ -77,6 +81,7 @@ def train(
             what,
             target,
             task=task,
+            features=features,
             set=[*with_smiles(settings, smiles), *([] if epochs is None else [f"trainer.max_epochs={epochs}"])],
             out=out,
             start=start,
@@ -87,7 +92,7 @@ def train(
             folds=folds,
             resume=resume,
             watch=bars if first else None,
-            show=(lambda schema: _show_schema(what, schema)) if first else None,
+            show=(lambda schema: show_schema(what, schema)) if first else None,
         )
     if run.is_first:
         _report(run, json)
@@ -104,8 +109,9 @@ def show_log(first: bool) -> None:
     logging.getLogger("egt.training.callbacks").setLevel(logging.NOTSET if sys.stderr.isatty() else logging.INFO)
 
 
-def _show_schema(what: str, schema: CustomSchema) -> None:
-    options = {"": "", "level": "--task", "target": "--target"}
+def show_schema(what: str, schema: CustomSchema) -> None:
+    """Print what was inferred about custom data, and how to change it."""
+    options = {"": "", "level": "--task", "target": "--target", "overrides.graph_features": "--features"}
     rows = [(name, decision, options.get(key, f"--set {key}=...")) for name, decision, key in schema.rows()]
     print_table(f"{what}: what was understood", ("what", "decision", "change it with"), rows, to_error=True)
 
@@ -146,4 +152,7 @@ def _report(run: Run, json: bool) -> None:
     bad = sum(run.problems.values())
     if bad:
         say(f"{bad} rows could not be read and were left out")
-    say(f"wrote {run.path}\nnext: egt evaluate {run.path}   or   egt predict {run.path} NEW_DATA -o out.csv")
+    following = f"egt evaluate {run.path}   or   egt predict {run.path} NEW_DATA -o out.csv"
+    if not run.artifact.config.task.answers:
+        following = f"egt train DATA --target NAME --from {run.path}"
+    say(f"wrote {run.path}\nnext: {following}")

@@ -97,7 +97,7 @@ def custom_model(
         node_width=64,
         edge_width=8 if large else 16,
         num_heads=4 if large else 8,
-        node_inputs=(*(node_features(features) or _constant()), Svd(rank=8)),
+        node_inputs=(*(node_features(features) or _constant()), Svd(rank=8), *_graph_values(features)),
         pair_inputs=(
             Distance(max_hops=16),
             *(_walks() if neighbors and target.level == "link" else ()),
@@ -162,6 +162,15 @@ def _walks() -> tuple[PairInput, ...]:
     from egt.inputs.walks import Walks
 
     return (Walks(),)
+
+
+def _graph_values(features: FeatureSchema) -> tuple[NodeInput, ...]:
+    """Return what tells the nodes about their whole graph."""
+    if not features.num_graph_values:
+        return ()
+    from egt.inputs.graph_values import GraphValues
+
+    return (GraphValues(num_values=features.num_graph_values),)
 
 
 def _constant() -> tuple[NodeInput, ...]:

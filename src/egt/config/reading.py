@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -15,12 +15,22 @@ from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.opening import open_custom
 from egt.sources.custom.schema import SplitPlan
 
+_PARSED = ("directed", "seed", "fractions", "graph_features")
+"""Settings that are not texts."""
+Wanted = Level | Literal["pretrain"]
+"""What a run on custom data learns: targets at a level, or to tell what is hidden, for others to start from."""
+
 
 def as_words(settings: Sequence[str] | Mapping[str, Any]) -> list[str]:
     """Return settings as on a command line."""
     if not isinstance(settings, Mapping):
         return [settings] if isinstance(settings, str) else list(settings)
     return [f"{path}={value if isinstance(value, str) else json.dumps(value)}" for path, value in settings.items()]
+
+
+def naming_features(features: Sequence[str]) -> list[str]:
+    """Return the columns that are features of whole graphs as a setting; none for no columns."""
+    return as_words({"overrides.graph_features": list(features)}) if features else []
 
 
 def reads(setting: str) -> bool:
@@ -39,7 +49,7 @@ def reading(settings: Sequence[str]) -> dict[str, Any]:
             place = place.setdefault(section, {})
             if not isinstance(place, dict):
                 raise ConfigError(f"--set {setting}: {section} is a single value, not a section")
-        place[key] = parse_yaml(text, f"--set {setting}") if key in ("directed", "seed", "fractions") else text
+        place[key] = parse_yaml(text, f"--set {setting}") if key in _PARSED else text
     return found
 
 
@@ -51,15 +61,18 @@ def check_reads(settings: Sequence[str]) -> None:
         )
 
 
-def open_data(data: Any, target: Sequence[str], task: Level | None, settings: Sequence[str]) -> CustomSource:
+def open_data(data: Any, target: Sequence[str], task: Wanted | None, settings: Sequence[str]) -> CustomSource:
     """Open custom data as a new run does. Arguments as in `egt.train`; only the settings of reading count."""
     asked = reading(settings)
+    if task == "pretrain" and target:
+        raise ConfigError(f"--task pretrain predicts no column; leave --target {target[0]} out")
     return open_custom(
         data,
         target=list(target) or None,
-        level=task,
+        level=None if task == "pretrain" else task,
         overrides=asked.get("overrides"),
         split=_split(asked.get("split", {})),
+        labeled=task != "pretrain",
     )
 
 

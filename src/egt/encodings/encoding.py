@@ -172,7 +172,8 @@ class Preparation:
         names = ("node_categories", "node_values", "edge_categories", "edge_values")
         try:
             rows = {name: np.concatenate([getattr(graph, name) for graph in graphs]) for name in names}
-            self.schema.check(Graph.trusted(id="", **rows))
+            whole = np.stack([graph.graph_values for graph in graphs])
+            self.schema.check(Graph.trusted(id="", graph_values=whole, **rows))
         except (GraphError, ValueError):  # ValueError: none, or not of one width
             return False
         return True

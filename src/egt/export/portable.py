@@ -76,6 +76,7 @@ class Portable(nn.Module):
             node_values=given.get("node_values", no_nodes.float()),
             edge_categories=given.get("edge_categories", no_edges),
             edge_values=given.get("edge_values", no_edges.float()),
+            graph_values=given.get("graph_values", torch.zeros(num_graphs, 0)),
             edge_pairs=_rows(edges, width),
             queries=_rows(given.get("queries", edges), width),
             node={name: tensor for name, tensor in given.items() if encoded[name] == "node"},
@@ -116,6 +117,8 @@ def tensor_inputs(config: RunConfig) -> list[TensorInput]:
         found.append(TensorInput("edge_categories", "int64", (EDGES, count), _CATEGORIES))
     if count := features.num_edge_values:
         found.append(TensorInput("edge_values", "float32", (EDGES, count), "continuous features"))
+    if count := features.num_graph_values:
+        found.append(TensorInput("graph_values", "float32", (GRAPHS, count), "continuous features of the graph"))
     if config.model.level == "edge":
         found.append(TensorInput("queries", "int64", (3, QUERIES), "graph, source and target of each pair to predict"))
     return found + _encoding_inputs(config)
@@ -138,6 +141,7 @@ def tensors_of(samples: Sequence[Sample], inputs: Sequence[TensorInput]) -> tupl
         "node_values": batch.node_values,
         "edge_categories": batch.edge_categories,
         "edge_values": batch.edge_values,
+        "graph_values": batch.graph_values,
         **batch.node,
         **batch.pair,
     }

@@ -26,4 +26,5 @@ def probe(config: RunConfig, num_nodes: int, seed: int) -> Graph:
         node_values=random.normal(size=(num_nodes, features.num_node_values)),
         edge_categories=categories(features.edge_categories, num_edges),
         edge_values=random.normal(size=(num_edges, features.num_edge_values)),
+        graph_values=random.normal(size=features.num_graph_values),
     )

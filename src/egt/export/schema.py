@@ -68,12 +68,14 @@ def _answers(config: RunConfig) -> dict[str, Any]:
 def _features(config: RunConfig) -> dict[str, Any]:
     """Return how raw data becomes categories and values: the vocabularies of molecules, or those of custom data."""
     schema = reading_schema(config)
+    of_graphs = schema.model_dump(mode="json", include={"graph_features"}) if schema.graph_features else {}
     if schema.format != "molecules":
         wanted = {"format", "weight", "directed", "node_features", "edge_features"}
-        return schema.model_dump(mode="json", include=wanted)
+        return schema.model_dump(mode="json", include=wanted) | of_graphs
     if schema.vocabulary == "zinc":
-        return {"format": "molecules", "vocabulary": "zinc", "atoms": list(ZINC_ATOMS), "bonds": list(ZINC_BONDS)}
-    return {
+        atoms, bonds = list(ZINC_ATOMS), list(ZINC_BONDS)
+        return {"format": "molecules", "vocabulary": "zinc", "atoms": atoms, "bonds": bonds} | of_graphs
+    return of_graphs | {
         "format": "molecules",
         "vocabulary": "ogb",
         "atoms": _of_rdkit(OGB_ATOM_FEATURES, OGB_ATOM_METHODS, OGB_ATOM_CODES),

@@ -60,7 +60,8 @@ def embeddings(model: EGT, config: RunConfig, samples: Sequence[Sample], layer: 
     """
     found: dict[int, Embedding] = {}
     for numbers, channels in _encoded(model, config, samples, layer):
-        parts = split_rows(model.readout(channels), rows_per_graph(samples, numbers, config.model.level))
+        counts = rows_per_graph(samples, numbers, config.model.level)
+        parts = split_rows(model.readout(channels)[: sum(counts)], counts)  # pre-training reads pairs behind the nodes
         nodes, pairs = _nodes(channels), _pairs(channels)
         for k, number in enumerate(numbers.tolist()):
             found[number] = Embedding(samples[number].graph.id, nodes[k], *pairs[k], parts[k])

@@ -15,7 +15,7 @@ from egt.inference.forward import forward
 from egt.model import EGT
 from egt.sources.source import Progress
 from egt.tasks.scores import TargetScores
-from egt.tasks.task import Task, targets
+from egt.tasks.task import Task
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,14 +58,15 @@ def evaluate(
     scores, loss, labels = task.scores(), 0.0, 0.0
     diverged: list[int] = []
     for numbers, batch, prediction in forward(
-        model, config, samples, progress, processes, stage="evaluating", **options
+        model, config, samples, progress, processes, stage="evaluating", pose=task.posed, **options
     ):
         prediction = prediction.cpu()  # where the labels are
         batch_loss, batch_labels = (each.item() for each in task.loss(prediction, batch))
         loss, labels = loss + batch_loss, labels + batch_labels
-        scores.update(prediction, targets(batch, task.level))
+        truth = task.targets(batch)
+        scores.update(prediction, truth)
         if see is not None:
-            see(prediction, targets(batch, task.level))
+            see(prediction, truth)
         if not math.isfinite(batch_loss):
             diverged += numbers.tolist()
     loss, labels = processes.total(loss, labels)

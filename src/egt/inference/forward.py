@@ -37,6 +37,7 @@ def forward(
     num_workers: int = 0,
     in_step: bool = False,
     stop: Callable[[], bool] = lambda: False,
+    pose: Callable[[GraphBatch], GraphBatch] = lambda batch: batch,
 ) -> Iterator[tuple[IntArray, GraphBatch, Tensor]]:
     """Yield the outputs of a model for all samples, or for the share of one of several processes.
 
@@ -51,6 +52,7 @@ def forward(
         num_workers: worker processes that make the batches; 0 makes them here.
         in_step: every process runs the model equally often, as a model that is spread over them needs it.
         stop: is asked after each batch whether to end early.
+        pose: what is done to each batch before the model sees it (`Task.posed`).
 
     Yields:
         The numbers of the graphs of a batch, the batch on the host, and (rows, outputs) as and where the model gave
@@ -74,6 +76,7 @@ def forward(
     with evaluating(model):
         loader = step_loader(samples, [[numbers] for numbers in (*own, *spare)], layout, num_workers)
         for k, [batch] in enumerate(loader):
+            batch = pose(batch)
             output = model(batch.to(device))
             if k < len(own):
                 yield own[k], batch, output

@@ -34,6 +34,7 @@ class Stream(IntEnum):
     EDGE_FFN_DROPOUT = 6
     SIGNS = 7
     READOUT = 8
+    HIDDEN = 9
     KEY_DROPOUT = 10
     ATTENTION_PATH = 11
     NODE_FFN_PATH = 12

@@ -95,6 +95,24 @@ class NodeValueProjection(nn.Module):
         return batch.node_values * keep / (1 - self.dropout)
 
 
+class GraphValueProjection(nn.Module):
+    """Continuous features of the whole graph, W x + b, handed to each of its nodes.
+
+    Args:
+        num_values: number of features.
+        width: d_h.
+    """
+
+    def __init__(self, num_values: int, width: int) -> None:
+        super().__init__()
+        self.W = nn.Linear(num_values, width)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Return (nodes..., d_h)."""
+        rows: Tensor = self.W(batch.graph_values)  # (B, d_h)
+        return batch.layout.per_node(rows).expand(*batch.node_categories.shape[:-1], -1)
+
+
 class SignedProjection(nn.Module):
     """A projection of encodings whose columns have an arbitrary sign, flipped at random per graph during training.
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from egt.config.model import ModelConfig
     from egt.nn.readout import Readout
 
-Reads = Literal["nodes", "virtual_nodes", "pairs"]
-"""The rows that the readout takes from the last layer."""
+Reads = Literal["nodes", "virtual_nodes", "pairs", "both"]
+"""The rows that the readout takes from the last layer; "both" are nodes and pairs."""
 
 
 class ReadoutPart(Part):

@@ -109,6 +109,7 @@ def _graph(features: MoleculeFeatures, graph_targets: ArrayLike | None, id: str)
         node_values=np.empty((len(features.atoms), 0), np.float32),
         edge_categories=features.bonds,
         edge_values=np.empty((len(features.bonds), 0), np.float32),
+        graph_values=np.empty(0, np.float32),
         edge_weight=None,
         graph_targets=targets,
         node_targets=None,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from egt.parts import register
-from egt.tasks.task import Row, TaskPart, number, sum_known
+from egt.tasks.task import Row, TaskPart, Weight, constant, number, sum_known, unfitted
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from egt.tasks.scores import RankingScores
 
 _CLASS_NAMES = ("0", "1")
+_Pair = tuple[Weight, Weight]
 _LEAST = 1e-9
 """Probabilities of a float32 that has rounded to 0 or 1 still have a logit."""
 
@@ -27,12 +29,22 @@ class Binary(TaskPart):
     """Yes or no for each of one or many labels, some of which may be missing; also whether a query pair is linked.
 
     The loss is the cross-entropy of each label on its logit; `metric` scores and is averaged over the labels;
-    `class_names` are what the data calls no and yes.
+    `class_names` are what the data calls no and yes. `class_weights` are the weights of no and yes in the loss, [1, 5],
+    or such a pair for each label, or "balanced": as training labels say, and the run keeps the numbers.
     """
 
     kind: Literal["binary"] = "binary"
     metric: Literal["roc_auc", "average_precision"] = "roc_auc"
     class_names: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)] = _CLASS_NAMES
+    class_weights: Literal["balanced"] | _Pair | tuple[_Pair, ...] | None = None
+
+    @model_validator(mode="after")
+    def _check_weights(self) -> Binary:
+        if not isinstance(self.class_weights, tuple) or isinstance(self.class_weights[0], float):
+            return self
+        if len(self.class_weights) != len(self.names):
+            raise ValueError(f"class_weights has {len(self.class_weights)} pairs for {len(self.names)} labels")
+        return self
 
     @property
     def deciding_metric(self) -> str:
@@ -45,12 +57,33 @@ class Binary(TaskPart):
         names = names if len(names) == len(self.names) else self.names
         return self.model_copy(update={"names": names, "class_names": classes})
 
+    def fitted(self, targets: Iterable[NDArray[np.float64]]) -> Binary:
+        """See `TaskPart.fitted`: the weights of no and yes for each label."""
+        if self.class_weights != "balanced":
+            return self
+        from egt.tasks.class_weights import balanced
+
+        labels = np.concatenate([np.atleast_2d(rows) for rows in targets])
+        return self.model_copy(update={"class_weights": tuple(balanced(column, 2) for column in labels.T)})
+
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
         """See `TaskPart.loss_sum`."""
         from torch.nn import functional
 
         loss = partial(functional.binary_cross_entropy_with_logits, reduction="none")
-        return sum_known(loss, prediction.float(), target)
+        return sum_known(loss, prediction.float(), target, self._weight(target))
+
+    def _weight(self, target: Tensor) -> Tensor | None:
+        """(rows, T) the weight of each label."""
+        import torch
+
+        if self.class_weights is None:
+            return None
+        if self.class_weights == "balanced":
+            raise unfitted()
+        pairs = np.broadcast_to(np.array(self.class_weights), (target.shape[1], 2))
+        no, yes = (constant(tuple(side.tolist()), target.device) for side in pairs.T)
+        return torch.where(target > 0.5, yes, no)
 
     def scores(self) -> RankingScores:
         """See `TaskPart.scores`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, model_validator
 
 from egt.parts import register
-from egt.tasks.task import Row, TaskPart, constant, number
+from egt.tasks.task import Row, TaskPart, Weight, constant, number, unfitted
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,9 +22,11 @@ _MISSING = -100
 
 @register
 class Multiclass(TaskPart):
-    """One of `num_classes` classes, by softmax cross-entropy; `class_counts` turn into the paper's fixed class weights.
+    """One of `num_classes` classes, by softmax cross-entropy.
 
-    `class_names` are what the data calls them; `metric` is the one to show and to select by.
+    `class_names` are what the data calls them; `metric` is the one to show and to select by. `class_weights` are one
+    weight for each class, or "balanced": rare classes weigh more, as training labels say, and the run keeps the
+    numbers. `class_counts` turn into the paper's fixed weights. Metrics are not weighted.
     The weighted sum is divided by the number of labels, missing ones and padding left out. DISCREPANCY: the
     TensorFlow code divides by the number of all positions, padding included; with Adam the scale hardly matters.
     """
@@ -33,6 +36,7 @@ class Multiclass(TaskPart):
     num_classes: Annotated[int, Field(ge=2)]
     class_names: tuple[str, ...] = ()
     class_counts: tuple[PositiveInt, ...] | None = None
+    class_weights: Literal["balanced"] | tuple[Weight, ...] | None = None
     metric: Literal["accuracy", "weighted_accuracy", "f1"] = "accuracy"
 
     @property
@@ -46,20 +50,24 @@ class Multiclass(TaskPart):
         return self.metric
 
     @property
-    def class_weights(self) -> tuple[float, ...] | None:
-        """w_c = (T - n_c) / sum_k (T - n_k), T the number of all; rare classes weigh more."""
+    def loss_weights(self) -> tuple[float, ...] | None:
+        """The given weights, or w_c = (T - n_c) / sum_k (T - n_k) of counts, T the number of all; None for none."""
+        if self.class_weights == "balanced":
+            raise unfitted()
         if self.class_counts is None:
-            return None
+            return self.class_weights
         total = sum(self.class_counts)
         others = [total - count for count in self.class_counts]
         return tuple(other / sum(others) for other in others)
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Multiclass:
-        for name in ("class_counts", "class_names"):
+        for name in ("class_counts", "class_names", "class_weights"):
             given = getattr(self, name)
-            if given and len(given) != self.num_classes:
+            if given and given != "balanced" and len(given) != self.num_classes:
                 raise ValueError(f"{name} has {len(given)} entries for {self.num_classes} classes")
+        if self.class_counts is not None and self.class_weights is not None:
+            raise ValueError("class_counts and class_weights both weigh the classes; set one of them to null")
         if self.metric == "f1" and self.num_classes != 2:
             raise ValueError("metric f1 is for two classes; use accuracy or weighted_accuracy")
         return self
@@ -70,12 +78,22 @@ class Multiclass(TaskPart):
         names = names if len(names) == 1 else self.names
         return self.model_copy(update={"names": names, "class_names": classes})
 
+    def fitted(self, targets: Iterable[NDArray[np.float64]]) -> Multiclass:
+        """See `TaskPart.fitted`: the weights of classes."""
+        if self.class_weights != "balanced":
+            return self
+        from egt.tasks.class_weights import balanced
+
+        labels = np.concatenate([np.atleast_2d(rows) for rows in targets])[:, 0]
+        return self.model_copy(update={"class_weights": balanced(labels, self.num_classes)})
+
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
         """See `TaskPart.loss_sum`."""
         from torch.nn import functional
 
         classes = target[:, 0].nan_to_num(nan=_MISSING).long()
-        weight = None if self.class_weights is None else constant(self.class_weights, prediction.device)
+        weights = self.loss_weights
+        weight = None if weights is None else constant(weights, prediction.device)
         return functional.cross_entropy(prediction.float(), classes, weight, ignore_index=_MISSING, reduction="sum")
 
     def scores(self) -> ClassScores:

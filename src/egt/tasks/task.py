@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat
 
 from egt.encodings.encoding import Encoding
-from egt.errors import DataError
+from egt.errors import ConfigError, DataError
 from egt.graph import Level
 from egt.parts import Part, Registry
 
@@ -138,6 +138,8 @@ class TaskPart(Part):
     """
 
     registry: ClassVar[Registry[type[TaskPart]]] = Registry("task", __package__)
+    answers: ClassVar[bool] = True
+    """Whether the outputs are answers; those of a model that others only start from are not."""
     names: Names
     auxiliary: tuple[Objective, ...] = ()
 
@@ -165,9 +167,21 @@ class TaskPart(Part):
         """Return the task with targets, and classes where it has them, called as in its data."""
         return self.model_copy(update={"names": names}) if len(names) == len(self.names) else self
 
+    def fitted(self, targets: Iterable[NDArray[np.float64]]) -> TaskPart:
+        """Return the task with settings that the training targets decide, each (T,) or (rows, T), filled in."""
+        return self
+
     def scale(self, targets: Iterable[NDArray[np.float64]]) -> TargetScale | None:
         """Fit what the loss needs of the training targets, each (T,) or (rows, T); None takes them unchanged."""
         return None
+
+    def posed(self, batch: GraphBatch) -> GraphBatch:
+        """Return a batch as the model sees it, with its targets, in training and evaluation; unchanged by default."""
+        return batch
+
+    def targets(self, batch: GraphBatch, level: Level) -> Tensor:
+        """(rows, T) the targets of a batch that is `posed`, row-aligned with the prediction; NaN where missing."""
+        return targets(batch, level)
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Sum the loss over the labels. prediction: (rows, outputs); target: (rows, T), scaled, NaN if missing."""
@@ -258,6 +272,10 @@ class Task:
         """Objectives beside the task."""
         return self.part.auxiliary
 
+    def posed(self, batch: GraphBatch) -> GraphBatch:
+        """Return a batch as the model sees it (`TaskPart.posed`)."""
+        return self.part.posed(batch)
+
     def prepared(self, batch: GraphBatch) -> GraphBatch:
         """Return a batch with what its objectives make on the host (`Objective.prepared`)."""
         for objective in self.auxiliary:
@@ -266,11 +284,19 @@ class Task:
 
     def loss(self, prediction: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Return `loss_sum` and the number of labels: parts of a batch add up before the division."""
-        return self.loss_sum(prediction, batch), count_labels(batch, self.level)
+        return self.loss_sum(prediction, batch), self.count_labels(batch)
+
+    def targets(self, batch: GraphBatch) -> Tensor:
+        """(rows, T) the targets of a batch (`TaskPart.targets`)."""
+        return self.part.targets(batch, self.level)
+
+    def count_labels(self, batch: GraphBatch) -> Tensor:
+        """() int64: the targets that are not missing."""
+        return (~self.targets(batch).isnan()).sum()
 
     def loss_sum(self, prediction: Tensor, batch: GraphBatch) -> Tensor:
         """Return the loss summed over the labels of a batch. prediction: (rows, outputs)."""
-        target = targets(batch, self.level)
+        target = self.targets(batch)
         if self.scale is not None:
             mean, std = self.scale.tensors(target.device)
             target = (target - mean) / std
@@ -344,12 +370,9 @@ def targets(batch: GraphBatch, level: Level) -> Tensor:
     return found
 
 
-def count_labels(batch: GraphBatch, level: Level) -> Tensor:
-    """() int64: the targets that are not missing."""
-    return (~targets(batch, level).isnan()).sum()
-
-
-def sum_known(loss: Callable[[Tensor, Tensor], Tensor], prediction: Tensor, target: Tensor) -> Tensor:
+def sum_known(
+    loss: Callable[[Tensor, Tensor], Tensor], prediction: Tensor, target: Tensor, weight: Tensor | None = None
+) -> Tensor:
     """Sum a loss over the labels that are not missing.
 
     A selection is as long as its values say, for which the host would wait; zeros in place of what is missing are not.
@@ -359,13 +382,28 @@ def sum_known(loss: Callable[[Tensor, Tensor], Tensor], prediction: Tensor, targ
         loss: of each entry of a prediction and its label.
         prediction: (rows, T).
         target: (rows, T), NaN where missing.
+        weight: (rows, T) of each label; None where all count as much.
     """
     import torch
 
     known = ~target.isnan()
     if target.device.type == "cpu":
-        return loss(prediction[known], target[known]).sum()
-    return torch.where(known, loss(prediction, target.nan_to_num()), 0.0).sum()
+        each = loss(prediction[known], target[known])
+        return (each if weight is None else each * weight[known]).sum()
+    each = loss(prediction, target.nan_to_num())
+    return torch.where(known, each if weight is None else each * weight, 0.0).sum()
+
+
+Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""How much a class counts in the loss."""
+
+
+def unfitted() -> ConfigError:
+    """Return the error about class weights whose numbers are not known yet."""
+    return ConfigError(
+        "task.class_weights is 'balanced', whose numbers come from training graphs: train with egt.train, or fill them "
+        "in with task.fitted(targets)"
+    )
 
 
 def constant(values: tuple[float, ...], device: torch.device) -> Tensor:

@@ -173,6 +173,8 @@ def check_labels(config: RunConfig, training: Sequence[Sample], validation: Sequ
     Raises:
         DataError: training or validation has no label at all.
     """
+    if not config.task.answers:
+        return
     splits = {"training": training, "validation": validation or ()}
     for name, samples in splits.items():
         if len(samples) and all(np.isnan(_targets(config, sample)).all() for sample in samples):

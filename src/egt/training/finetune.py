@@ -21,6 +21,8 @@ from egt.training.transfer import Key, Remap, Start, Tuned
 log = logging.getLogger(__name__)
 
 _FEATURES = ("node_categories", "node_values", "constant", "edge_categories", "edge_values")
+_OF_GRAPHS = ("graph_values",)
+"""Features that every table has of its own, molecules or not."""
 _PLACES: tuple[tuple[Level, str, str], ...] = (
     ("node", "node_inputs", "node_terms"),
     ("edge", "pair_inputs", "pair_terms"),
@@ -70,19 +72,20 @@ def load_start(config: RunConfig) -> Start | None:
 def with_model_of(config: RunConfig, trained: RunConfig, settings: Sequence[str] = ()) -> RunConfig:
     """Return a run of own data with the sizes and parts of a trained model, and then with some settings replaced.
 
-    Molecules of the same vocabulary keep its inputs; other data brings its own features, in the places of the trained
-    model's. The readout is the trained model's where both predict at the same level.
+    Molecules of the same vocabulary keep its inputs, except those of whole graphs; other data brings all its own
+    features, in the places of the trained model's. The readout is the trained model's where both predict at the same
+    level; pre-training has none of use here.
 
     Raises:
         ConfigError: the trained model does not fit the run.
     """
-    changes: dict[str, Any] = {}
-    if _vocabulary(config) is None or _vocabulary(config) != _vocabulary(trained):
-        changes = {
-            name: _merged(getattr(config.model, name), getattr(trained.model, name))
-            for name in ("node_inputs", "pair_inputs")
-        }
-    if config.model.level != trained.model.level:
+    same = _vocabulary(config) is not None and _vocabulary(config) == _vocabulary(trained)
+    own = _OF_GRAPHS if same else (*_FEATURES, *_OF_GRAPHS)
+    changes: dict[str, Any] = {
+        name: _merged(getattr(config.model, name), getattr(trained.model, name), own)
+        for name in ("node_inputs", "pair_inputs")
+    }
+    if config.model.level != trained.model.level or not trained.task.answers:
         changes["readout"] = config.model.readout
     model = trained.model.model_copy(update=changes)
     run = config.model_copy(update={"model": model})
@@ -112,7 +115,9 @@ def start_of(
         for k, term in enumerate(getattr(config.model, inputs)):
             name = f"embed.{place}.{k}."
             if term.kind not in kinds:
-                fresh += [name] if by_name and term.kind in _FEATURES else []
+                fresh += [name] if term.kind in _OF_GRAPHS or (by_name and term.kind in _FEATURES) else []
+            elif term.kind in _OF_GRAPHS:
+                moves[f"{name}W.weight"] = Remap(_columns(trained, "graph"), _columns(config, "graph"), dim=1)
             elif term.kind == f"{level}_categories":
                 moves[f"{name}categories.table.weight"] = _moved_categories(trained, config, level)
             elif term.kind == f"{level}_values" and by_name:
@@ -122,7 +127,27 @@ def start_of(
         if unknown:
             log.warning("%s features that the start does not know are re-initialized: %s", level, ", ".join(unknown))
     weights = _in_place(artifact.model.state_dict(), trained, config)
+    if not trained.task.answers:
+        anew = _not_pretrained(config)
+        weights = {name: weight for name, weight in weights.items() if not name.startswith(anew)}
+        fresh += anew
     return Start(weights, keep_head, moves, freeze_below, tuned, tuple(fresh))
+
+
+def _not_pretrained(config: RunConfig) -> tuple[str, ...]:
+    """Return how the names of weights begin that pre-training learns for itself: heads, and norms in front of them.
+
+    The last layer is among them where its edges alone are read, which makes it another one.
+    """
+    model, last = config.model, f"layers.{config.model.num_layers - 1}."
+    anew = ["head.", "auxiliary.", "readout.norm", "readout.W."]
+    if not model.readout.added_nodes():
+        anew += ["readout."]
+    if model.readout.reads(model) == "pairs":
+        anew += [last]
+    elif not config.task.auxiliary:
+        anew += [f"{last}pairs.edges.", f"{last}outer."]
+    return tuple(anew)
 
 
 def _check_head(trained: RunConfig, config: RunConfig) -> None:
@@ -147,10 +172,10 @@ def _vocabulary(config: RunConfig) -> str | None:
     return next((name for name, known in MOLECULE_SCHEMAS.items() if known == features), None)
 
 
-def _merged(own: Sequence[Any], trained: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the inputs of the trained model, its features replaced by the own ones."""
-    mine = {term.kind: term for term in own if term.kind in _FEATURES}
-    kept = [mine.pop(term.kind, None) if term.kind in _FEATURES else term for term in trained]
+def _merged(own: Sequence[Any], trained: Sequence[Any], kinds: Sequence[str]) -> tuple[Any, ...]:
+    """Return the inputs of the trained model, those of some kinds replaced by the own ones."""
+    mine = {term.kind: term for term in own if term.kind in kinds}
+    kept = [mine.pop(term.kind, None) if term.kind in kinds else term for term in trained]
     return (*(term for term in kept if term is not None), *mine.values())
 
 
@@ -171,6 +196,8 @@ def _in_place(weights: Mapping[str, Tensor], trained: RunConfig, config: RunConf
 def _features(config: RunConfig, level: Level) -> list[Feature] | None:
     """Return the features of own data in the order in which a model reads them; None where features have no names."""
     schema = config.data.custom
+    if schema is not None and level == "graph":
+        return list(schema.graph_features)
     if schema is None or _vocabulary(config) is not None:
         return None
     features = schema.node_features if level == "node" else schema.edge_features

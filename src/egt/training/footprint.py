@@ -203,6 +203,7 @@ def synthetic_graph(
         node_values=random.random((size, schema.num_node_values)),
         edge_categories=ids(schema.edge_categories, num_edges),
         edge_values=random.random((num_edges, schema.num_edge_values)),
+        graph_values=random.random(schema.num_graph_values),
     )
     if not targets:
         return graph

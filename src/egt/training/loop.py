@@ -19,7 +19,6 @@ from egt.execution.memory import recompute_hint
 from egt.execution.processes import device_of
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
-from egt.tasks.task import count_labels
 from egt.training.callbacks import told
 from egt.training.checkpoint import StepSums
 from egt.training.engine import whole
@@ -96,8 +95,9 @@ def train_step(work: Work, batches: Sequence[GraphBatch]) -> StepSums:
         batches: the micro-batches of this process, possibly none.
     """
     state, scaler, processes = work.state, work.engine.scaler, work.engine.processes
+    batches = [posed(work, batch) for batch in batches]
     labels, graphs, stop = processes.total(
-        sum(count_labels(batch, work.task.level).item() for batch in batches),
+        sum(work.task.count_labels(batch).item() for batch in batches),
         sum(batch.num_graphs for batch in batches),
         float(bool(work.interruption.requested)),
     )
@@ -132,19 +132,17 @@ def add_gradients(work: Work, batches: Sequence[GraphBatch], labels: float, grap
 
     Args:
         work: the parts of the run.
-        batches: the micro-batches of this process, possibly none.
+        batches: the micro-batches of this process, `posed`, possibly none.
         labels: of the whole batch, over all processes.
         graphs: of the whole batch.
 
     Returns:
         For each of them two sums, () each: of the task's loss, and of the auxiliary ones.
     """
-    engine, seed, step = work.engine, work.config.seed, work.state.progress.step
-    sums = []
-    parts = work.padded(batches)
+    engine, sums = work.engine, []
+    parts = [*batches, *(posed(work, spare) for spare in work.spares(len(batches)))]
     for k, part in enumerate(parts):
-        keyed = replace(part, random_keys=graph_keys(seed, step, part.graph_ids))
-        batch = work.task.prepared(keyed).to(engine.device)
+        batch = work.task.prepared(part).to(engine.device)
         with engine.accumulating(last=k == len(parts) - 1):
             with engine.precision():
                 primary, auxiliary = work.losses(batch)
@@ -153,6 +151,12 @@ def add_gradients(work: Work, batches: Sequence[GraphBatch], labels: float, grap
             engine.scaler.scale(loss if k < len(batches) else loss * 0).backward()
         sums += [primary.detach(), auxiliary.detach()]
     return sums
+
+
+def posed(work: Work, batch: GraphBatch) -> GraphBatch:
+    """Return a batch with the random keys of this step, as the task poses it."""
+    keys = graph_keys(work.config.seed, work.state.progress.step, batch.graph_ids)
+    return work.task.posed(replace(batch, random_keys=keys))
 
 
 def clip_gradients(work: Work) -> Tensor:

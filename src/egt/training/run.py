@@ -120,7 +120,7 @@ def train(
         check_sizes(config, source.card)
         _keep(config, folder)  # a run that is killed from here on can be resumed without its options
         stores = _prepare(config, source, watch)
-        fitted = fit_into_memory(config, stores)
+        fitted = fit_into_memory(_with_fitted_task(config, stores["train"]), stores)
         if fitted is not config:
             config = fitted
             _keep(config, folder)
@@ -265,15 +265,26 @@ def _facts(config: RunConfig, training: Sequence[Sample], validation: Sequence[S
     }
 
 
+def _with_fitted_task(config: RunConfig, samples: Sequence[Sample]) -> RunConfig:
+    """Return the run with settings of its task that the training labels decide."""
+    task = config.task.fitted(_training_targets(config, samples))
+    return config if task is config.task else config.model_copy(update={"task": task})
+
+
+def _training_targets(config: RunConfig, samples: Sequence[Sample]) -> Iterator[NDArray[np.float64]]:
+    name = f"{config.model.level}_targets"
+    for sample in samples:
+        values = getattr(sample.graph, name)
+        if values is None:
+            raise DataError(f"graph {sample.graph.id!r} of the training split has no {name}")
+        yield values
+
+
 def _scale(config: RunConfig, samples: Sequence[Sample]) -> TargetScale | None:
     """Return mean and std of the training targets, where the task standardizes them."""
-    name = f"{config.model.level}_targets"
 
     def rows() -> Iterator[NDArray[np.float64]]:
-        for sample in samples:
-            values = getattr(sample.graph, name)
-            if values is None:
-                raise DataError(f"graph {sample.graph.id!r} of the training split has no {name}")
+        for values in _training_targets(config, samples):
             labels.append(values)
             yield values
 
@@ -303,8 +314,9 @@ def _artifact(
     model.load_state_dict(dict(result.weights))
     model.eval()
     task = build_task(config, result.scale)
-    seen = {name: Seen(task) for name in ("val", "test") if name in stores}
-    found = {name: evaluate(model, task, config, stores[name], see=seen[name]) for name in seen}
+    held_out = [name for name in ("val", "test") if name in stores]
+    seen = {name: Seen(task) for name in held_out if config.task.answers}
+    found = {name: evaluate(model, task, config, stores[name], see=seen.get(name)) for name in held_out}
     metrics = {name: each.metrics for name, each in found.items()}
     check_learned(config, stores, metrics)
     card = source.card

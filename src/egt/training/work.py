@@ -117,14 +117,14 @@ class Work:
         left = plans[: self.state.last_position - progress.position]
         return step_loader(self.job.training, left, self.sampling.layout, self.config.data.num_workers)
 
-    def padded(self, batches: Sequence[GraphBatch]) -> list[GraphBatch]:
-        """Return the micro-batches of a step, and behind them spare ones that count nowhere.
+    def spares(self, count: int) -> list[GraphBatch]:
+        """Return micro-batches that count nowhere, to be computed behind the `count` of a step.
 
         The others wait for the gradients of this process even if it has no graph. Where the weights are spread over the
         processes, all of them compute equally many micro-batches.
         """
-        parts = self.engine.processes.gather(len(batches)) if self.engine.sharded else [len(batches)]
-        return [*batches, *(self._spare for _ in range(len(batches), max(1, *parts)))]
+        counts = self.engine.processes.gather(count) if self.engine.sharded else [count]
+        return [self._spare] * (max(1, *counts) - count)
 
     @cached_property
     def _spare(self) -> GraphBatch:

@@ -142,7 +142,7 @@ def _write(
                 discard(path)
             building = building_folder(path)
             held.callback(shutil.rmtree, building, ignore_errors=True)
-            writer = held.enter_context(closing(StoreWriter(building, field_names(preparation.encodings))))
+            writer = held.enter_context(closing(StoreWriter(building, field_names(preparation))))
         parts = Parts(path.with_name(f".{path.name}.parts"))
         records = source.records(split)
         num_done = 0

@@ -32,19 +32,29 @@ GRAPH_FIELDS: Final = (
     *("id", "edge_index", "node_categories", "node_values", "edge_categories", "edge_values"),
     *("edge_weight", "graph_targets", "node_targets", "edge_targets", "query_index"),
 )
+GRAPH_VALUES: Final = "graph_values"
 OPTIONAL: Final = ("edge_weight", "graph_targets", "node_targets", "edge_targets", "query_index")
 """Fields that may be None; bit k of a graph's `present` byte says whether the k-th is there."""
 
+_NO_VALUES = np.zeros(0, np.float32)
 
-def field_names(encodings: Sequence[Encoding]) -> tuple[str, ...]:
-    """List the columns of `offsets`: the fields of a graph, then its encodings as `node.svd` or `pair.distance`."""
-    return (*GRAPH_FIELDS, *(f"{encoding.level}.{encoding.name}" for encoding in encodings if encoding.stored))
+
+def field_names(preparation: Preparation) -> tuple[str, ...]:
+    """List the columns of `offsets`: the fields of a graph, then its encodings as `node.svd` or `pair.distance`.
+
+    Graph values have a column only where graphs have any, so that earlier stores stay readable.
+    """
+    encoded = (f"{encoding.level}.{encoding.name}" for encoding in preparation.encodings if encoding.stored)
+    return (*GRAPH_FIELDS, *((GRAPH_VALUES,) if preparation.schema.num_graph_values else ()), *encoded)
 
 
 def stored_settings(preparation: Preparation) -> dict[str, Any]:
     """Everything about a preparation that decides what is stored, as plain JSON values."""
     encodings = [_settings(encoding) for encoding in preparation.encodings if encoding.stored]
-    settings = {"schema": dataclasses.asdict(preparation.schema), "encodings": encodings}
+    schema = dataclasses.asdict(preparation.schema)
+    if not schema["num_graph_values"]:  # earlier stores do not name it
+        del schema["num_graph_values"]
+    settings = {"schema": schema, "encodings": encodings}
     plain: dict[str, Any] = json.loads(json.dumps(settings, default=Section.model_dump))
     return plain
 
@@ -64,7 +74,7 @@ def _settings(encoding: Encoding) -> dict[str, Any]:
 def take_apart(sample: Sample) -> dict[str, Array]:
     """Return the rows of each field of a sample that is not None."""
     graph = sample.graph
-    fields: dict[str, Array] = {name: getattr(graph, name) for name in GRAPH_FIELDS}
+    fields: dict[str, Array] = {name: getattr(graph, name) for name in (*GRAPH_FIELDS, GRAPH_VALUES)}
     fields["id"] = np.frombuffer(graph.id.encode(), np.uint8)
     fields["edge_index"] = graph.edge_index.reshape(-1)
     if graph.query_index is not None:
@@ -94,6 +104,7 @@ def put_together(num_nodes: int, present: int, rows: dict[str, Any], stored: Seq
     for bit, name in enumerate(OPTIONAL):
         if not present >> bit & 1:
             rows[name] = None
+    rows.setdefault(GRAPH_VALUES, _NO_VALUES)
     rows["id"] = rows["id"].tobytes().decode()
     rows["edge_index"] = rows["edge_index"].reshape(2, -1)
     if rows["query_index"] is not None:
@@ -124,7 +135,7 @@ class Chunk:
 
 def make_chunk(source: Source, preparation: Preparation, records: Sequence[Any]) -> Chunk:
     """Read the records and compute the stored encodings of their graphs."""
-    fields = field_names(preparation.encodings)
+    fields = field_names(preparation)
     readings = read_all(source, records)
     stored = Preparation(preparation.schema, [encoding for encoding in preparation.encodings if encoding.stored])
     prepared = iter(stored.each([reading.graph for reading in readings if reading.graph is not None]))
@@ -176,7 +187,7 @@ def check_width(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> None
 
 def samples_of(chunk: Chunk, preparation: Preparation) -> list[Sample]:
     """Return the samples of a chunk, with all encodings of the preparation."""
-    fields = field_names(preparation.encodings)
+    fields = field_names(preparation)
     ends = np.cumsum(chunk.lengths, axis=0)
     starts = ends - chunk.lengths
     stored = [encoding for encoding in preparation.encodings if encoding.stored]

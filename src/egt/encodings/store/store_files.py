@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from egt.encodings.encoding import Preparation, Sample
 from egt.encodings.store.chunks import (
     GRAPH_FIELDS,
+    GRAPH_VALUES,
     Array,
     Chunk,
     check_width,
@@ -279,7 +280,7 @@ class Store(Sequence[Sample]):
         self._offsets: NDArray[np.int64] = map_array(path / "offsets.npy")
         self._fields: list[tuple[int, str, NDArray[Any]]] = [
             (column, name, map_array(path / f"{name}.npy"))
-            for column, name in enumerate(field_names(self._stored))
+            for column, name in enumerate(field_names(preparation))
             if f"{name}.npy" in self._index["files"]
         ]
 
@@ -292,7 +293,8 @@ class Store(Sequence[Sample]):
     def fingerprint(self) -> str:
         """A hash of the graphs and their targets; of no encodings, whose last digits differ between machines."""
         files = self._index["files"]
-        content = [files.get(f"{name}.npy", {}).get("sha256") for name in ("num_nodes", "rows", *GRAPH_FIELDS)]
+        names = ["num_nodes", "rows", *GRAPH_FIELDS, *([GRAPH_VALUES] if f"{GRAPH_VALUES}.npy" in files else [])]
+        content = [files.get(f"{name}.npy", {}).get("sha256") for name in names]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def __len__(self) -> int:

@@ -43,11 +43,11 @@ def list_dot(x: Tensor, y: Tensor, start: Tensor, end: Tensor, portable: bool = 
     Returns:
         (P, H).
     """
-    num_nodes, num_heads, width = x.shape
-    nodes = (num_nodes, num_heads, width)
+    M, H, d_k = x.shape
+    nodes = (M, H, d_k)
     x, y = binding.checked("x", x, nodes), binding.checked("y", y, nodes)
-    product = x.new_empty(len(start), num_heads)
-    call, _kept = _list(start, end, num_nodes, num_heads, width, portable)
+    product = x.new_empty(len(start), nodes[1])
+    call, _kept = _list(start, end, *nodes, portable)
     binding.raise_for(binding.loaded().egt_list_dot(call, x.data_ptr(), y.data_ptr(), product.data_ptr()))
     return product
 
@@ -71,11 +71,11 @@ def list_sum(weight: Tensor, y: Tensor, start: Tensor, end: Tensor, portable: bo
     Returns:
         (M, H, d_k).
     """
-    num_nodes, num_heads, width = y.shape
-    nodes = (num_nodes, num_heads, width)
-    weight, y = binding.checked("weight", weight, (len(start), num_heads)), binding.checked("y", y, nodes)
+    M, H, d_k = y.shape
+    nodes = (M, H, d_k)
+    weight, y = binding.checked("weight", weight, (len(start), nodes[1])), binding.checked("y", y, nodes)
     total = torch.empty(nodes)
-    call, _kept = _list(start, end, num_nodes, num_heads, width, portable)
+    call, _kept = _list(start, end, *nodes, portable)
     binding.raise_for(binding.loaded().egt_list_sum(call, weight.data_ptr(), y.data_ptr(), total.data_ptr()))
     return total
 

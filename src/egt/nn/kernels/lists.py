@@ -84,10 +84,11 @@ def _dot(logits: Logits, qkv: Tensor, layout: EdgeList) -> Tensor:
 
 def _softmax(logits: Tensor, attended: Tensor | None, layout: EdgeList) -> Tensor:
     """See `Layout.softmax`."""
-    if attended is not None:
-        logits = logits.masked_fill(~attended, torch.finfo(logits.dtype).min)
-    softmax: Tensor = list_softmax(logits, layout.query)
-    return softmax if attended is None else softmax * attended
+    if attended is None:
+        softmax: Tensor = list_softmax(logits, layout.query)
+        return softmax
+    masked: Tensor = list_softmax(logits.masked_fill(~attended, torch.finfo(logits.dtype).min), layout.query)
+    return masked * attended
 
 
 def _read(logits: Logits, gate: NoGate | SigmoidGate | None, e: Tensor) -> tuple[Tensor, Tensor | None]:

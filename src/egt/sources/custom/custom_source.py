@@ -42,6 +42,7 @@ class CustomRecord:
         id: the name of the graph.
         graph: the graph as its file gives it, or None.
         smiles: the molecule, or "".
+        values: (F,) features of the whole graph.
         targets: (T,) targets of the whole graph, or None.
         scored: the nodes or listed edges that this split scores, or None for all.
         link: which of the graphs of `split_links` this is (split, number), or None.
@@ -52,6 +53,7 @@ class CustomRecord:
     id: str
     graph: RawGraph | None = None
     smiles: str = ""
+    values: NDArray[np.float32] | None = None
     targets: tuple[float, ...] | None = None
     scored: NDArray[np.bool_] | None = None
     link: tuple[str, int] | None = None
@@ -92,6 +94,19 @@ class CustomSource:
         self._ids = _ids(raw, schema.id, is_new=division is None)
         self._smiles = _smiles(raw, schema)
         self._targets, self._strange = _graph_targets(raw, schema)
+        self._unfit: dict[int, str] = {}
+        self._values = self._find_values()
+
+    def _find_values(self) -> NDArray[np.float32] | None:
+        """(R, F) the features of whole graphs, None where there are none; what is wrong with a row is kept for it."""
+        if not self.schema.graph_features:
+            return None
+        from egt.sources.custom.graph_features import graph_values  # here: most data has none
+
+        values, filled, self._unfit = graph_values(self._raw, self.schema.graph_features)
+        for row, warning in filled.items():
+            self._strange[row] = "; ".join(filter(None, (self._strange.get(row), warning)))
+        return values
 
     @cached_property
     def card(self) -> DataCard:
@@ -125,7 +140,10 @@ class CustomSource:
     def fingerprint(self) -> str:
         """Return a hash of the raw content, the schema and the split."""
         total = hashlib.sha256(f"custom {VERSION} {self._raw.digest}".encode())
-        schema = self.schema.model_dump(mode="json", exclude=_NOT_IN_GRAPHS)
+        silent = dict(_NOT_IN_GRAPHS)
+        if not self.schema.graph_features:  # earlier versions had none
+            silent["graph_features"] = True
+        schema = self.schema.model_dump(mode="json", exclude=silent)
         total.update(json.dumps(schema, sort_keys=True).encode())
         if self._division is not None:
             total.update(self._division.rows.tobytes())
@@ -186,7 +204,8 @@ class CustomSource:
         from egt.sources.custom.repeats import repeats
 
         codes = None if self._division is None else self._division.rows
-        return repeats(smiles, self._targets, codes, classes=bool(self.schema.classes))
+        labels = None if self.schema.graph_features else self._targets  # under other conditions a label may differ
+        return repeats(smiles, labels, codes, classes=bool(self.schema.classes))
 
     def _foreign(self, smiles: Sequence[str]) -> str:
         """Return which elements of new molecules training never saw."""
@@ -235,6 +254,8 @@ class CustomSource:
         if isinstance(result, EgtError):
             raise result
         graph, warning = result
+        if record.values is not None:
+            graph = Graph.trusted(**{**vars(graph), "graph_values": record.values})
         if self.schema.level != "link":
             return graph, warning
         if graph.query_index is None:
@@ -295,7 +316,7 @@ class CustomSource:
         self, row: int, scored: NDArray[np.bool_] | None = None, link: tuple[str, int] | None = None
     ) -> CustomRecord:
         raw = self._raw
-        error = raw.problems.get(row, "")
+        error = raw.problems.get(row, "") or self._unfit.get(row, "")
         smiles = ""
         if raw.is_molecules and not error:
             smiles = _text(raw.table[self._smiles][row])
@@ -305,6 +326,7 @@ class CustomSource:
             id=self._ids[row],
             graph=raw.graphs[row] if raw.graphs else None,
             smiles=smiles,
+            values=None if self._values is None else self._values[row],
             targets=None if self._targets is None else tuple(self._targets[row].tolist()),
             scored=scored,
             link=link,

@@ -87,4 +87,5 @@ def _schema_of(graphs: Sequence[Graph]) -> FeatureSchema:
         num_node_values=first.node_values.shape[1],
         edge_categories=sizes("edge"),
         num_edge_values=first.edge_values.shape[1],
+        num_graph_values=len(first.graph_values),
     )

@@ -16,7 +16,15 @@ from egt.errors import DataError
 from egt.graph import IntArray, Level
 from egt.sources.custom.division import is_split_column
 from egt.sources.custom.raw import Column, Columns, RawData, as_numbers, missing_in, sorted_texts, text_of
-from egt.sources.custom.roles import columns_at, find_id, find_smiles, find_split, find_targets, find_weight
+from egt.sources.custom.roles import (
+    columns_at,
+    find_id,
+    find_inputs,
+    find_smiles,
+    find_split,
+    find_targets,
+    find_weight,
+)
 from egt.sources.custom.schema import CustomSchema, Feature, FeatureKind, SplitPlan
 from egt.sources.molecules import MoleculeVocabulary
 from egt.sources.source import TargetKind
@@ -29,7 +37,10 @@ _LABEL = re.compile(
     r"(y|labels?|targets?|class)([_ .-]?\d+)?|(label|target|class)[_ .-]\w+|\w+[_ .-](label|target|class)"
 )
 
-OVERRIDES = ("id", "smiles", "weight", "directed", "kind", "vocabulary", "node_features", "edge_features")
+OVERRIDES = (
+    *("id", "smiles", "weight", "directed", "kind", "vocabulary"),
+    *("node_features", "edge_features", "graph_features"),
+)
 
 
 def infer(
@@ -39,6 +50,7 @@ def infer(
     level: Level | None = None,
     overrides: Mapping[str, Any] | None = None,
     split: SplitPlan | None = None,
+    labeled: bool = True,
 ) -> CustomSchema:
     """Return the schema of some data, with nothing learned yet.
 
@@ -48,8 +60,10 @@ def infer(
         level: "graph", "node", "edge" or "link"; None to guess.
         overrides: decisions of the user, by the names in `OVERRIDES`: the columns `id`, `smiles` and `weight` ("" for
             none), `directed`, the `kind` of the target, the molecule `vocabulary`, and in `node_features` and
-            `edge_features` a mapping column -> "categorical", "continuous" or "ignored".
+            `edge_features` a mapping column -> "categorical", "continuous" or "ignored"; in `graph_features` the
+            numeric columns of whole graphs that are given to the model, names or patterns.
         split: how to divide the data.
+        labeled: False for whole graphs without a target; columns of nodes and edges that look like labels are left out.
 
     Raises:
         DataError: where a decision is needed that cannot be guessed; it lists the choices.
@@ -59,17 +73,19 @@ def infer(
     given = _checked(overrides or {}, level)
     plan = split or SplitPlan()
     roles = _find_roles(raw, given, plan)
-    level, targets = _targets(raw, roles.free, target, level)
+    level, targets = _targets(raw, roles, target, level) if labeled else ("graph", ())
     kind: TargetKind = "binary"
     classes: tuple[str, ...] = ()
     if targets:
         kind, classes = guess_target({name: roles.free[level][name] for name in targets}, given.get("kind"), raw.where)
     directed, notes = _directed(raw, given.get("directed"))
     said = {key: given.get(key, {}) for key in ("node_features", "edge_features")}
-    if level in ("node", "edge"):
-        labels = other_labels(roles.free[level], targets, said[f"{level}_features"])
-        said[f"{level}_features"] = {**dict.fromkeys(labels, "ignored"), **said[f"{level}_features"]}
-        notes |= {f"{level}_features.{name}": "left out, it looks like another label" for name in labels}
+    for place in ("node", "edge"):
+        if labeled and place != level:
+            continue
+        labels = other_labels(roles.free[place], targets, said[f"{place}_features"])
+        said[f"{place}_features"] = {**dict.fromkeys(labels, "ignored"), **said[f"{place}_features"]}
+        notes |= {f"{place}_features.{name}": "left out, it looks like another label" for name in labels}
     nodes = _features(roles.free["node"], raw, "node", targets if level == "node" else ())
     edge_columns = {**_only(roles.columns["edge"], roles.weight), **roles.free["edge"]}
     edges = _features(edge_columns, raw, "edge", targets if level == "edge" else ())
@@ -87,6 +103,7 @@ def infer(
         split=_resolved(plan, roles.columns, roles.splits, level, raw),
         node_features=choose_features(nodes, "", said["node_features"], f"{raw.where}: nodes"),
         edge_features=choose_features(edges, roles.weight, said["edge_features"], f"{raw.where}: edges"),
+        graph_features=tuple(_continuous(name, roles.columns["graph"][name]) for name in roles.inputs),
         notes=notes,
     )
 
@@ -99,6 +116,7 @@ class _Roles:
         id: names the graphs; "" for none, as below.
         smiles: holds molecules.
         weight: holds the weights of edges.
+        inputs: of whole graphs that are given to the model.
         splits: the columns that divide the data, by level.
         columns: all of them, by level.
         free: those without a role, by level.
@@ -107,6 +125,7 @@ class _Roles:
     id: str
     smiles: str
     weight: str
+    inputs: tuple[str, ...]
     splits: dict[str, str]
     columns: dict[str, dict[str, Column]]
     free: dict[str, dict[str, Column]]
@@ -117,25 +136,28 @@ def _find_roles(raw: RawData, given: Mapping[str, Any], plan: SplitPlan) -> _Rol
     id_column = find_id(columns["graph"], given.get("id"), raw.where)
     smiles = find_smiles(columns["graph"], given.get("smiles"), raw.where) if raw.is_molecules else ""
     weight = find_weight(columns["edge"], given.get("weight"), raw.where)
+    inputs = find_inputs(columns["graph"], given.get("graph_features", raw.inputs), raw.where)
     splits = {one: find_split(columns[one], "", raw.where) for one in columns}
-    taken = {"graph": {id_column, smiles}, "node": set(), "edge": {weight}}
+    taken = {"graph": {id_column, smiles, *inputs}, "node": set(), "edge": {weight}}
     free = {
         one: {name: column for name, column in named.items() if name not in taken[one] | {splits[one], plan.column}}
         for one, named in columns.items()
     }
-    return _Roles(id_column, smiles, weight, splits, columns, free)
+    return _Roles(id_column, smiles, weight, inputs, splits, columns, free)
 
 
 def _targets(
-    raw: RawData, free: Mapping[str, Mapping[str, Column]], target: Sequence[str] | None, level: Level | None
+    raw: RawData, roles: _Roles, target: Sequence[str] | None, level: Level | None
 ) -> tuple[Level, tuple[str, ...]]:
     """Return the level that is predicted, and the target columns there: none for links, which are there or not."""
     if level == "link":
         if target is not None:
             raise DataError(f"{raw.where}: link prediction has no target column; leave target out")
         return level, ()
-    found, targets = find_targets(raw, free, target, level)
-    if absent := [name for name in targets if name not in free[found]]:
+    if both := sorted({*(target or ())} & {*roles.inputs}):
+        raise DataError(f"{raw.where}: column {both[0]!r} cannot be both target and feature (--target, --features)")
+    found, targets = find_targets(raw, roles.free, target, level)
+    if absent := [name for name in targets if name not in roles.free[found]]:
         raise DataError(
             f"{raw.where}: column {absent[0]!r} is the target, and cannot be the id, the weight or the split as "
             "well; name another target (--target) or another column (--set overrides.id=...)"
@@ -163,6 +185,9 @@ def _checked(overrides: Mapping[str, Any], level: str | None) -> Mapping[str, An
     for key in ("node_features", "edge_features"):
         if not isinstance(overrides.get(key, {}), Mapping) or not _are_texts(overrides.get(key, {})):
             raise DataError(f"overrides.{key} is {overrides[key]!r}; give a mapping from columns to kinds")
+    names = overrides.get("graph_features", ())
+    if not isinstance(names, str | Sequence) or not all(isinstance(name, str) for name in names):
+        raise DataError(f"overrides.graph_features is {names!r}; give the names of columns, as [temperature, pH]")
     if level is not None and level not in get_args(Level):
         raise DataError(f"level is {level!r}; allowed are {', '.join(get_args(Level))}")
     return overrides
@@ -226,6 +251,10 @@ def _resolved(
     return plan
 
 
+def _continuous(name: str, column: Column) -> Feature:
+    return Feature(name=name, kind="continuous", width=column.shape[1] if column.ndim == 2 else 1)
+
+
 def guess_feature(name: str, column: Column) -> Feature:
     """Return the kind of a feature column.
 
@@ -233,7 +262,7 @@ def guess_feature(name: str, column: Column) -> Feature:
     numbers with at most 20 different values are categories; other numbers are continuous. Nothing there: ignored.
     """
     if column.ndim == 2:
-        return Feature(name=name, kind="continuous", width=column.shape[1])
+        return _continuous(name, column)
     present = column[~missing_in(column)]
     distinct = len(set(present.tolist()))
     if not distinct:

@@ -41,6 +41,7 @@ def open_custom(
     split: SplitPlan | str | None = None,
     seed: int = 0,
     schema: CustomSchema | None = None,
+    labeled: bool = True,
 ) -> CustomSource:
     """Open the user's own data.
 
@@ -56,6 +57,7 @@ def open_custom(
         seed: of the division, when `split` is not a `SplitPlan`.
         schema: what a model was trained on, to read new data (targets are not needed) in the same way. With
             `split="auto"` the data is divided as the schema says.
+        labeled: False for graphs to pre-train on, which have no target.
 
     Raises:
         DataError: if the data cannot be read, or a guess is ambiguous; the message lists the choices.
@@ -72,7 +74,7 @@ def open_custom(
         divided = schema if plan.kind == "auto" else schema.model_copy(update={"split": plan})
         return CustomSource(raw, divided, divide(raw, divided))
     chosen = [target] if isinstance(target, str) else target
-    guessed = infer(raw, target=chosen, level=level, overrides=overrides, split=_plan(split, seed))
+    guessed = infer(raw, target=chosen, level=level, overrides=overrides, split=_plan(split, seed), labeled=labeled)
     division = divide(raw, guessed)
     return CustomSource(raw, learn(raw, guessed, division), division)
 
@@ -156,6 +158,11 @@ def _check_fits(raw: RawData, schema: CustomSchema) -> None:
             f"{raw.where}: this is {raw.format} data, but the schema was made for {schema.format} data; "
             f"a model of it {what}"
         )
+    if absent := [feature.name for feature in schema.graph_features if feature.name not in raw.table]:
+        raise DataError(
+            f"{raw.where}: the model was trained with the feature columns {', '.join(absent)}, which are missing; "
+            f"there are {', '.join(raw.table) or 'none'}. Add them, named as in the training data"
+        )
     graphs = [graph for graph in raw.graphs if graph is not None]
     for level, features in (("node", schema.node_features), ("edge", schema.edge_features)):
         there = {name for graph in graphs for name in (graph.nodes if level == "node" else graph.edge_columns)}
@@ -180,6 +187,7 @@ def learn(raw: RawData, schema: CustomSchema, division: Division) -> CustomSchem
         if graph is not None and (division.within or division.rows[row] == 0)
     }
     held_out = schema.level == "link" and division.within
+    rows = slice(None) if division.within else division.rows == 0
 
     def node_columns(name: str) -> list[Column]:
         return [graph.nodes[name] for graph in training.values() if name in graph.nodes]
@@ -193,6 +201,9 @@ def learn(raw: RawData, schema: CustomSchema, division: Division) -> CustomSchem
             "elements": _elements(raw, schema, division),
             "node_features": tuple(_learned(feature, node_columns(feature.name)) for feature in schema.node_features),
             "edge_features": tuple(_learned(feature, edge_columns(feature.name)) for feature in schema.edge_features),
+            "graph_features": tuple(
+                _learned(feature, [raw.table[feature.name][rows]]) for feature in schema.graph_features
+            ),
         }
     )
 

@@ -66,6 +66,7 @@ class RawData:
         graphs: R graphs, None for a bad row; empty for molecules, which are in a SMILES column of the table.
         problems: row -> why it cannot be read.
         declared: level -> the columns that the format itself declares to be targets.
+        inputs: the graph-level columns that the format itself declares to be features.
         digest: a hash of the content.
         first_row: the place of row 0 in the file, where this is a part of one.
     """
@@ -77,6 +78,7 @@ class RawData:
     graphs: Sequence[RawGraph | None] = ()
     problems: Mapping[int, str] = field(default_factory=dict)
     declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
     digest: str = ""
     first_row: int = 0
 

@@ -174,7 +174,7 @@ def _features(
         if feature.kind == "categorical":
             ids.append(_ids(column, feature, warnings)[:, None])
         else:
-            values.append(_numbers(column, feature, warnings))
+            values.append(numbers_of(column, feature, warnings))
     return np.concatenate(ids, axis=1), np.concatenate(values, axis=1)
 
 
@@ -193,7 +193,8 @@ def _ids(column: Column, feature: Feature, warnings: list[str]) -> IntArray:
     return ids
 
 
-def _numbers(column: Column, feature: Feature, warnings: list[str]) -> NDArray[np.float64]:
+def numbers_of(column: Column, feature: Feature, warnings: list[str]) -> NDArray[np.float64]:
+    """(n, width) the standardized numbers of a continuous feature; what had to be filled in goes to `warnings`."""
     numbers, strange = as_numbers(column)
     if strange:
         raise DataError(f"{feature.name!r} is {strange[0]!r}, not a number")

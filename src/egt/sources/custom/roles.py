@@ -12,7 +12,7 @@ import numpy as np
 from egt.errors import DataError
 from egt.graph import Level
 from egt.sources.custom.division import is_split_column
-from egt.sources.custom.raw import Column, Columns, RawData, missing_in
+from egt.sources.custom.raw import Column, Columns, RawData, as_numbers, missing_in
 
 ID_NAMES = ("id", "idx", "index", "name", "mol_id", "molecule_id", "compound_id", "graph_id")
 TARGET_NAMES = ("y", "label", "labels", "target", "targets", "class")
@@ -90,6 +90,23 @@ def find_weight(columns: Columns, given: str | None, where: str) -> str:
     if given and not _is_number(_named(columns, given, where)):
         raise DataError(f"{where}: weight column {given!r} must hold one number per edge")
     return given
+
+
+def find_inputs(columns: Columns, given: str | Sequence[str], where: str) -> tuple[str, ...]:
+    """Return the columns of whole graphs that are given to the model, by names or patterns (`desc_*`)."""
+    found: dict[str, None] = {}
+    for pattern in [given] if isinstance(given, str) else given:
+        names = [name for name in columns if _matches(name, pattern)]
+        if not names:
+            raise DataError(f"{where}: there is no feature column {pattern!r}; the columns are {', '.join(columns)}")
+        found |= dict.fromkeys(names)
+    for name in found:
+        if texts := as_numbers(columns[name])[1]:
+            raise DataError(
+                f"{where}: feature column {name!r} holds {texts[0]!r}, which is not a number; features of whole graphs "
+                "are numbers (write categories as columns of 0 and 1)"
+            )
+    return tuple(found)
 
 
 def find_targets(

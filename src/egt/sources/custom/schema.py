@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
@@ -96,13 +97,14 @@ class CustomSchema(Section):
 
     Fields:
         format: the kind of file, as in `RawData.format`.
-        level, kind, targets: what is predicted; no targets at level "link".
+        level, kind, targets: what is predicted; no targets at level "link", and none of graphs to pre-train on.
         classes: the raw values behind class 0, 1, ... of a binary or multiclass target.
         id, smiles, weight: the columns with these roles; "" for none.
         vocabulary: the atom and bond features of molecules, "ogb" or "zinc".
         directed: None where each graph says it for itself.
         split: how the data was divided.
         node_features, edge_features: the feature columns in the order of the file.
+        graph_features: the columns of whole graphs that are given to the model; all of them continuous.
         elements: of the molecules in training; others are warned of.
         notes: why something was decided so, by the name of the decision; for the reader.
     """
@@ -120,18 +122,20 @@ class CustomSchema(Section):
     split: SplitPlan = SplitPlan()
     node_features: tuple[Feature, ...] = ()
     edge_features: tuple[Feature, ...] = ()
+    graph_features: tuple[Feature, ...] = ()
     elements: tuple[str, ...] = ()
     notes: dict[str, str] = Field(default_factory=dict)
 
     def features(self) -> FeatureSchema:
         """Return the features of the graphs: what a model reads."""
         if self.format == "molecules":
-            return MOLECULE_SCHEMAS[self.vocabulary]
+            return replace(MOLECULE_SCHEMAS[self.vocabulary], num_graph_values=_width(self.graph_features))
         return FeatureSchema(
             node_categories=_sizes(self.node_features),
             num_node_values=_width(self.node_features),
             edge_categories=_sizes(self.edge_features),
             num_edge_values=_width(self.edge_features),
+            num_graph_values=_width(self.graph_features),
         )
 
     def target(self) -> TargetSchema:
@@ -139,7 +143,7 @@ class CustomSchema(Section):
         return TargetSchema(
             level=self.level,
             kind=self.kind,
-            names=self.targets or ("link",),
+            names=self.targets or ("link" if self.level == "link" else "hidden",),
             num_classes=len(self.classes) if self.kind == "multiclass" else 0,
             class_names=self.classes,
         )
@@ -152,13 +156,15 @@ class CustomSchema(Section):
         """Return a short table to show: what was decided, the decision, and the setting that changes it."""
         kind = "multi-label" if self.kind == "binary" and len(self.targets) > 1 else self.kind
         classes = f" ({_few(self.classes)})" if self.classes else ""
+        nothing = "held-out edges" if self.level == "link" else "none, to pre-train"
         table = [
             ("format", self.format, ""),
             ("level", self.level, "level"),
-            ("target", _few(self.targets) or "held-out edges", "target"),
-            ("kind", kind + classes, "overrides.kind"),
+            ("target", _few(self.targets) or nothing, "target"),
+            *([("kind", kind + classes, "overrides.kind")] if self.targets or self.level == "link" else []),
             ("id", self.id or "row number", "overrides.id"),
             ("split", self._split_text(), "split"),
+            *(("graph feature", _feature_text(each), "overrides.graph_features") for each in self.graph_features),
         ]
         if self.format == "molecules":
             return [
@@ -213,6 +219,7 @@ def card_schema(card: DataCard) -> CustomSchema:
             "format": "graphs",
             "directed": None,
             "weight": "edge_weight",
+            "graph_features": _features({}, "graph_values", schema.num_graph_values),
             "node_features": _features(
                 _numbered("node_category", schema.node_categories), "node_values", schema.num_node_values
             ),

@@ -27,7 +27,7 @@ from egt.sources.custom.raw import (
 
 NODE_CATEGORY, NODE_VALUES = "node_category", "node_values"
 EDGE_CATEGORY, EDGE_VALUES, EDGE_WEIGHT = "edge_category", "edge_values", "edge_weight"
-TARGET = "y"
+GRAPH_VALUES, TARGET = "graph_values", "y"
 
 
 @FORMATS.register("graphs")
@@ -59,6 +59,8 @@ def raw_graphs(graphs: Sequence[Graph], splits: Sequence[str] | None = None) -> 
     elif level is not None:
         first = next(targets for graph in graphs if (targets := getattr(graph, f"{level}_targets")) is not None)
         names = tuple(expanded(TARGET, first))
+    if has_values := any(graph.graph_values.size for graph in graphs):
+        table[GRAPH_VALUES] = _graph_values(graphs)
     if any(graph.id for graph in graphs):
         table["id"] = objects([graph.id or None for graph in graphs])
     if splits is not None:
@@ -70,6 +72,7 @@ def raw_graphs(graphs: Sequence[Graph], splits: Sequence[str] | None = None) -> 
         table=table,
         graphs=rows,
         declared={} if level is None else {level: names},
+        inputs=(GRAPH_VALUES,) if has_values else (),
         digest=digest_of_graphs(table, rows),
     )
 
@@ -110,6 +113,14 @@ def _stacked(graphs: Sequence[Graph]) -> Column:
         raise DataError(f"graphs: graph_targets have {sorted(widths)} numbers; each graph needs as many")
     missing = np.full(widths.pop(), np.nan)
     return np.stack([missing if targets is None else targets for targets in given])
+
+
+def _graph_values(graphs: Sequence[Graph]) -> Column:
+    """(graphs, F) features of whole graphs."""
+    widths = {len(graph.graph_values) for graph in graphs}
+    if len(widths) > 1:
+        raise DataError(f"graphs: graph_values have {sorted(widths)} numbers; each graph needs as many")
+    return np.stack([graph.graph_values for graph in graphs]).astype(np.float64)
 
 
 def _raw_graph(graph: Graph, level: str | None) -> RawGraph:

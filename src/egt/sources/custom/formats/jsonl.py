@@ -9,6 +9,7 @@ A line is a JSON object with these keys; only `edges` and one of `nodes` and `nu
     edges         pairs [[0, 1], ...], columns {"source": [0], "target": [1], "weight": [2.5]}, or rows
                   [{"source": 0, "target": 1, "weight": 2.5}, ...]
     targets       {"energy": -1.5}: targets of the graph
+    features      {"temperature": 300}: numbers that describe the whole graph, given to the model
     node_targets  {"label": ["a", null]}: targets of the nodes; null where a node is not scored
     edge_targets  {"in_tour": [true]}: targets of the listed edges
     queries       pairs to be asked about (link prediction)
@@ -46,7 +47,8 @@ from egt.sources.custom.raw import (
 
 JSONL_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson")
 KEYS = (
-    "nodes", "num_nodes", "edges", "targets", "node_targets", "edge_targets", "queries", "directed", "id", "split",
+    "nodes", "num_nodes", "edges", "targets", "features", "node_targets", "edge_targets", "queries", "directed",
+    "id", "split",
 )  # fmt: skip
 
 
@@ -73,6 +75,7 @@ def read_jsonl(path: Path) -> RawData:
     heads: list[dict[str, Any]] = []
     problems: dict[int, str] = {}
     declared: dict[str, dict[str, None]] = {"graph": {}, "node": {}, "edge": {}}
+    inputs: dict[str, None] = {}
     with open_text(path) as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
@@ -85,6 +88,7 @@ def read_jsonl(path: Path) -> RawData:
                 raw_graph = _raw_graph(content)
                 for level, targets in _declared(content).items():
                     declared[level].update(dict.fromkeys(targets))
+                inputs.update(dict.fromkeys(_cells(content, "features")))
             except DataError as error:
                 problems[len(raw_graphs)] = f"{path.name} line {number}: {error}"
             raw_graphs.append(raw_graph)
@@ -103,6 +107,7 @@ def read_jsonl(path: Path) -> RawData:
         graphs=raw_graphs,
         problems=problems,
         declared={level: tuple(targets) for level, targets in declared.items() if targets},
+        inputs=tuple(inputs),
         digest=digest_of_files([path]),
     )
 
@@ -125,16 +130,22 @@ def _parse(line: str) -> dict[str, Any]:
 
 
 def _head(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the graph-level cells of a line: id, split, and each target (a list gives one cell per part)."""
+    """Return the graph-level cells of a line: id, split, features and targets (a list gives one cell per part)."""
     head = {key: content[key] for key in ("id", "split") if content.get(key) is not None}
     if not all(isinstance(value, str | int | float) for value in head.values()):
         raise DataError("id and split must be texts or numbers")
-    for name, value in _object(content, "targets").items():
-        cells = expanded(name, column_of_values([value], f"target {name!r}"))
-        head.update(
-            {part: None if (cell := column[0]) is None or cell != cell else cell for part, column in cells.items()}
-        )
-    return head
+    features, targets = _cells(content, "features"), _cells(content, "targets")
+    if both := sorted({*features} & {*targets, *head}):
+        raise DataError(f"{both[0]!r} is a feature, and a target, id or split as well; give it another name")
+    return head | features | targets
+
+
+def _cells(content: dict[str, Any], key: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in _object(content, key).items():
+        cells = expanded(name, column_of_values([value], f"{key.removesuffix('s')} {name!r}"))
+        found |= {part: None if (cell := column[0]) is None or cell != cell else cell for part, column in cells.items()}
+    return found
 
 
 def _declared(content: dict[str, Any]) -> dict[str, list[str]]:

@@ -1,0 +1,99 @@
+"""`egt tune`: from a preset, a configuration or your own data to better settings and their artifact."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from egt.cli.output import Bars, print_json, print_table, say, with_smiles
+
+if TYPE_CHECKING:
+    from egt.tuning.result import Tuning
+    from egt.tuning.study import Tried
+
+Many = Parameter(consume_multiple=True, negative="")
+Flag = Parameter(negative="")
+
+
+def tune(
+    what: str,
+    *,
+    target: Annotated[tuple[str, ...], Many] = (),
+    task: Literal["graph", "node", "edge", "link"] | None = None,
+    smiles: str | None = None,
+    minutes: float = 20.0,
+    trials: int | None = None,
+    workers: int = 1,
+    epochs: int | None = None,
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
+    out: Annotated[Path | None, Parameter(alias="-o")] = None,
+    json: Annotated[bool, Flag] = False,
+) -> None:
+    """Search for settings that are better on validation than the default, and keep the best model.
+
+    The first trial is the default. The same command again goes on with the search.
+
+    Args:
+        what: A preset (`egt presets`), a run.yaml, your own data, or the folder of a search to go on with.
+        target: Column(s) of your own data to predict, or patterns such as `NR-*`.
+        task: Level to predict, where the target does not tell it; `link` predicts missing edges.
+        smiles: Column of your own data that holds the SMILES, where its name does not tell.
+        minutes: The budget; the first trial is finished all the same.
+        trials: End once there are this many, also of earlier searches in the folder.
+        workers: Processes that share the search; others join with `egt tune FOLDER`, also on other machines.
+        epochs: Train each trial for this many epochs at most (trainer.max_epochs).
+        settings: Settings of all trials, as path=value; they are not varied.
+        out: The folder of the search; runs/NAME-tuned by default.
+        json: Print one JSON object as the last line.
+    """
+    from egt.cli.train import show_schema
+    from egt.tuning.tune import tune as search
+
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    logging.getLogger("egt.training.checks").setLevel(logging.ERROR)  # a trial that learns little says so by its score
+    with Bars(shown=not json) as bars:
+        found = search(
+            what,
+            target,
+            task=task,
+            set=[*with_smiles(settings, smiles), *([] if epochs is None else [f"trainer.max_epochs={epochs}"])],
+            minutes=minutes,
+            trials=trials,
+            workers=workers,
+            out=out,
+            progress=not json,
+            watch=bars,
+            show=None if json else lambda schema: show_schema(what, schema),
+            tell=_tell,
+        )
+    _report(found, json)
+
+
+def _tell(trial: Tried) -> None:
+    from egt.tuning.trial_rows import described
+
+    score = "" if trial.score is None else f" {trial.score:.4g}"
+    ending = f"failed: {trial.error}" if trial.error else f"{trial.state}{score}"
+    name = "default" if trial.number == 0 else "trial"
+    say(f"{name} {trial.number}: {described(trial)} -> {ending} ({trial.epochs} epochs, {trial.seconds:.0f} s)")
+
+
+def _report(found: Tuning, json: bool) -> None:
+    from dataclasses import asdict
+
+    from egt.tuning.trial_rows import described, trial_rows
+
+    if json:
+        content = {"folder": str(found.folder), "artifact": str(found.path), "measure": found.measure}
+        scores = {"default": found.trials[0], "best": found.best}
+        print_json({**content, "settings": found.settings, **{name: asdict(each) for name, each in scores.items()}})
+        return
+    columns, rows = trial_rows(found.trials, found.best.number)
+    title = f"{found.config.name}: {len(found.trials)} trials, validation {found.measure}"
+    narrow = [(row[0], described(trial), *row[-3:]) for trial, row in zip(found.trials, rows, strict=True)]
+    print_table(title, (columns[0], "what was tried", *columns[-3:]), narrow)
+    say(f"wrote {found.folder}/run.yaml, artifact/ and report.html")
+    say(f"next: egt predict {found.folder} NEW_DATA -o out.csv   or   egt tune {found.folder} to go on")

@@ -1,0 +1,121 @@
+"""Pre-training without labels: what is hidden of a batch, and the rows that it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from egt.batching.batch import GraphBatch
+from egt.batching.layout import Indices
+from egt.graph import UNKNOWN
+from egt.nn.channels import Channels
+from egt.nn.randomness import Stream, derive, graph_keys, kept
+from egt.nn.readout import VirtualNodeReadout
+
+
+def hide(batch: GraphBatch, share: float, max_hops: int) -> GraphBatch:
+    """Return a batch with some of its features and distances hidden, and asked for as targets.
+
+    A share of the nodes and of the edges loses all its features: categories become unknown, values 0. Edges themselves
+    stay. The same share of the pairs that are no edges loses what is known of the pair: its distance becomes "farther",
+    other encodings 0. Both directions of a pair are hidden together.
+
+    What is hidden follows from the random keys of the batch; without keys it is the same each time.
+
+    Args:
+        batch: with all features.
+        share: chance to be hidden.
+        max_hops: up to which distances are told apart; 0 asks for none.
+
+    Returns:
+        The batch with `queries`, the hidden edges and then the other hidden pairs; `node_targets`, (M, T_n), categories
+        and then values; `edge_targets`, (R, T_e), the same of edges and then the distance. NaN where nothing is asked.
+    """
+    nodes, pairs = _hidden(batch, share)
+    edges = pairs[batch.edge_pairs]
+    batch = _hide_features(batch, nodes, edges)
+    return _hide_distances(batch, pairs, max_hops) if max_hops else batch
+
+
+def _hidden(batch: GraphBatch, share: float) -> tuple[Tensor, Tensor]:
+    """Draw what is hidden: (nodes..., 1) and (pairs,) boolean; a pair and its reverse share the draw."""
+    keys = batch.random_keys if batch.random_keys is not None else graph_keys(0, 0, batch.graph_ids)
+    keys = derive(keys, 0, Stream.HIDDEN)
+    pair = batch.layout.pair_indices
+    ends = Indices(pair.graph, torch.minimum(pair.i, pair.j), torch.maximum(pair.i, pair.j))
+    nodes = ~kept(keys, batch.layout.node_indices, 1, share)
+    return nodes, ~kept(keys, ends, 1, share).flatten()
+
+
+def _hide_features(batch: GraphBatch, nodes: Tensor, edges: Tensor) -> GraphBatch:
+    """Hide the features of nodes, (nodes..., 1), and edges, (E,), and ask for them."""
+    rows = edges.unsqueeze(-1)
+    node_targets = _known(batch.node_categories, batch.node_values).masked_fill(~nodes, torch.nan)
+    return replace(
+        batch,
+        node_categories=batch.node_categories.masked_fill(nodes, UNKNOWN),
+        node_values=batch.node_values.masked_fill(nodes, 0),
+        edge_categories=batch.edge_categories.masked_fill(rows, UNKNOWN),
+        edge_values=batch.edge_values.masked_fill(rows, 0),
+        queries=batch.edge_pairs[edges],
+        node_targets=batch.layout.node_rows(node_targets),
+        edge_targets=_known(batch.edge_categories, batch.edge_values)[edges],
+    )
+
+
+def _known(categories: Tensor, values: Tensor) -> Tensor:
+    """Put features side by side, NaN for unknown categories. Both (rows..., F). Returns (rows..., sum of F)."""
+    ids = categories.to(torch.float32)
+    return torch.cat([ids.masked_fill(categories == UNKNOWN, torch.nan), values.to(torch.float32)], dim=-1)
+
+
+def _hide_distances(batch: GraphBatch, pairs: Tensor, max_hops: int) -> GraphBatch:
+    """Hide what is known of pairs, (pairs,), that are no edges, and ask for their distances."""
+    distance, real = batch.pair["distance"].flatten(), batch.layout.real_pairs
+    asked = pairs & (distance > 1) if real is None else pairs & (distance > 1) & real.flatten()
+    farther, rows = max_hops + 1, asked.nonzero().squeeze(-1)
+    known = batch.edge_targets
+    assert known is not None
+    table = known.new_full((len(known) + len(rows), known.shape[1] + 1), torch.nan)
+    table[: len(known), :-1] = known
+    table[len(known) :, -1] = distance[rows].clamp(max=farther).to(table.dtype)
+    return replace(
+        batch,
+        pair={
+            name: _filled(x, asked.view(batch.layout.pair_shape), farther if name == "distance" else 0)
+            for name, x in batch.pair.items()
+        },
+        queries=torch.cat([batch.queries, rows]),
+        edge_targets=table,
+    )
+
+
+def _filled(x: Tensor, where: Tensor, value: int) -> Tensor:
+    """Replace the rows of some pairs. x: (pairs...) or (pairs..., width), where: (pairs...)."""
+    return x.masked_fill(where if x.ndim == where.ndim else where.unsqueeze(-1), value)
+
+
+class HiddenReadout(VirtualNodeReadout):
+    """One row per node, and then one per query pair, which a linear map brings to the width of the node channel.
+
+    Virtual nodes join every graph, as they will in the model that starts from this one; they are not read.
+
+    Args:
+        num_virtual: q.
+        node_width: d_h.
+        edge_width: d_e.
+        norm: final LN of the node channel.
+        norm_e: final LN of the edge channel.
+    """
+
+    def __init__(self, num_virtual: int, node_width: int, edge_width: int, norm: nn.Module, norm_e: nn.Module) -> None:
+        super().__init__(num_virtual, node_width, edge_width, norm)
+        self.norm_e = norm_e
+        self.W = nn.Linear(edge_width, node_width)
+
+    def forward(self, x: Channels) -> Tensor:
+        """Return (M + R, d_h)."""
+        e = x.e.flatten(0, -2)[x.queries]
+        return torch.cat([x.context.layout.node_rows(self.norm(x.h)), self.W(self.norm_e(e))])

@@ -1,0 +1,185 @@
+"""The study: what is searched, what was tried and what came of it, in one SQLite file that all workers share."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from egt.config.load import parse_config
+from egt.config.run import RunConfig
+from egt.errors import ConfigError
+from egt.files import exists
+from egt.training.checks import check_unused
+from egt.training.run_folder import CONFIG, check_not_foreign, claimed
+from egt.tuning.score import higher_is_better
+from egt.tuning.space import Value
+
+if TYPE_CHECKING:
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
+STUDY, TRIALS = "study.db", "trials"
+State = Literal["done", "pruned", "failed", "open"]
+_NAME = "egt"
+_SEARCH = "search"
+_UNPRUNED_TRIALS = 3
+"""As many trials run to their end before any is compared with the median of the others."""
+_LOCK_SECONDS = 60
+"""How long a worker waits for another one that writes to the file."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is searched; two workers share a study only if theirs is the same.
+
+    Fields:
+        config: the run that is tuned, with the defaults, as JSON.
+        fixed: paths of the settings that the user has decided.
+        data: the fingerprint of the data.
+    """
+
+    config: Mapping[str, Any]
+    fixed: Sequence[str]
+    data: str
+
+    @property
+    def run(self) -> RunConfig:
+        """The run that is tuned."""
+        return parse_config(self.config, STUDY)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A trial; number 0 has the defaults.
+
+    Fields:
+        number: of the trial.
+        values: of the knobs, by name.
+        state: open ones go on with the next worker.
+        score: on validation; of a pruned or open trial the best so far, None before its first epoch.
+        epochs: that it was trained for.
+        seconds: of its training.
+        error: why it failed.
+    """
+
+    number: int
+    values: Mapping[str, Value]
+    state: State
+    score: float | None
+    epochs: int
+    seconds: float
+    error: str = ""
+
+
+def import_optuna() -> Any:
+    """Return the package, quiet.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        import optuna
+    except ImportError as error:
+        raise ConfigError('egt tune needs Optuna; install it with: pip install "egt-graph[tune]"') from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+def open_study(folder: Path, search: Search, first: Mapping[str, Value]) -> Study:
+    """Open the study in a folder, or make one.
+
+    Args:
+        folder: of the search.
+        search: what is searched; has to be that of a study which is there.
+        first: the values of the first trial.
+
+    Raises:
+        ConfigError: the folder holds something else.
+    """
+    optuna = import_optuna()
+    if not exists(folder / STUDY):
+        check_unused(folder)
+        check_not_foreign(folder, resume=False)
+        if exists(folder / CONFIG):
+            raise ConfigError(f"{folder} holds a run; choose another folder for the search (--out)")
+    with claimed(folder):  # only one worker makes the study
+        begun = exists(folder / STUDY)
+        study = optuna.create_study(
+            storage=_storage(folder),
+            study_name=_NAME,
+            pruner=_pruner(search.run),
+            direction="maximize" if higher_is_better(search.run) else "minimize",
+            load_if_exists=True,
+        )
+        if not begun:
+            study.set_user_attr(_SEARCH, asdict(search))
+            study.enqueue_trial(dict(first))
+    _check_same(folder, Search(**study.user_attrs[_SEARCH]), search)
+    return study
+
+
+def sampler_of(search: Search, number: int) -> Any:
+    """Return what proposes the values of a trial: workers that begin at the same moment do not try the same."""
+    return import_optuna().samplers.TPESampler(seed=zlib.crc32(f"{search.run.seed} {number}".encode()))
+
+
+def kept_search(folder: Path) -> Search:
+    """Return what the study in a folder searches."""
+    optuna = import_optuna()
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        study = optuna.load_study(storage=_storage(folder), study_name=_NAME)
+        return Search(**study.user_attrs[_SEARCH])
+    except (SQLAlchemyError, KeyError, TypeError) as error:
+        raise ConfigError(f"{folder / STUDY}: holds no study of `egt tune`; choose another folder (--out)") from error
+
+
+def tried(study: Study) -> list[Tried]:
+    """Return all trials that have begun, in their order."""
+    better = max if study.direction.name == "MAXIMIZE" else min
+    return [_tried(trial, better) for trial in study.get_trials(deepcopy=False) if trial.state.name != "WAITING"]
+
+
+def trial_folder(folder: Path, number: int) -> Path:
+    """Return where a trial is trained: an ordinary run folder."""
+    return folder / TRIALS / str(number)
+
+
+def _tried(trial: FrozenTrial, better: Callable[..., float | None]) -> Tried:
+    states: dict[str, State] = {"COMPLETE": "done", "PRUNED": "pruned", "FAIL": "failed"}
+    seen = trial.intermediate_values
+    return Tried(
+        number=trial.number,
+        values=trial.params,
+        state=states.get(trial.state.name, "open"),
+        score=trial.value if trial.state.name == "COMPLETE" else better(seen.values(), default=None),
+        epochs=len(seen),
+        seconds=trial.user_attrs.get("seconds", 0.0),
+        error=trial.user_attrs.get("error", ""),
+    )
+
+
+def _storage(folder: Path) -> Any:
+    optuna = import_optuna()
+    options = {"connect_args": {"timeout": _LOCK_SECONDS}}
+    return optuna.storages.RDBStorage(f"sqlite:///{(folder / STUDY).resolve()}", engine_kwargs=options)
+
+
+def _pruner(config: RunConfig) -> Any:
+    """Return what ends a trial that is worse than the median of the others at the same epoch."""
+    warmup = (config.trainer.max_epochs or 1) // 10
+    return import_optuna().pruners.MedianPruner(n_startup_trials=_UNPRUNED_TRIALS, n_warmup_steps=warmup)
+
+
+def _check_same(folder: Path, kept: Search, asked: Search) -> None:
+    names = {"config": "other settings or another target", "fixed": "other settings", "data": "other data"}
+    for name, words in names.items():
+        if getattr(kept, name) != getattr(asked, name):
+            raise ConfigError(
+                f"{folder} holds a search with {words}; continue it with `egt tune {folder}`, or choose another "
+                "folder (--out)"
+            )

@@ -1,0 +1,156 @@
+"""A worker: takes trials of a study one after another, and trains each as an ordinary run in a folder of its own.
+
+Who does which trial is decided by claims (`egt.reproduce.claims`), so that any number of workers share a study. A
+trial whose worker was killed, or ran out of time, is continued from its checkpoint by the next one that comes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from egt.errors import ConfigError, RunError, RunStopped
+from egt.reproduce.claims import Claim, claimed, holder
+from egt.sources.source import Progress, Source
+from egt.training.callbacks import Callback
+from egt.training.run import train
+from egt.training.run_folder import CHECKPOINTS
+from egt.tuning.score import score
+from egt.tuning.space import Knob, with_values
+from egt.tuning.study import Search, Tried, import_optuna, sampler_of, trial_folder, tried
+
+if TYPE_CHECKING:
+    from optuna.study import Study
+    from optuna.trial import Trial
+
+    from egt.training.checkpoint import StepSums
+    from egt.training.state import State
+
+Tell = Callable[[Tried], None]
+_MOST_FAILURES = 5
+"""As many trials in a row may fail: then it is not their settings."""
+
+
+class OutOfTime(RunStopped):
+    """The budget is used up in the middle of a trial, which can be continued."""
+
+
+class Watch(Callback):
+    """Tells the study how a trial goes, and ends it when it is worse than others or when the time is up.
+
+    Args:
+        trial: of the study; the first one, with the defaults, always goes to its end.
+        deadline: by the monotonic clock.
+    """
+
+    def __init__(self, trial: Trial, deadline: float) -> None:
+        self.trial, self.deadline = trial, deadline
+        self.can_end = trial.number > 0
+
+    def on_step(self, state: State, step: StepSums) -> None:
+        """Stop at the deadline, with a checkpoint."""
+        if self.can_end and time.monotonic() > self.deadline:
+            state.checkpoint()
+            raise OutOfTime("the time is up")
+
+    def on_epoch(self, state: State, row: Mapping[str, float]) -> None:
+        """Tell the score of the epoch; a score that does not promise anything ends the trial."""
+        self.trial.report(score(state.config, row), int(row["epoch"]))
+        self.trial.set_user_attr("seconds", round(sum(each["seconds"] for each in state.progress.history), 1))
+        if self.can_end and not state.is_finished() and self.trial.should_prune():
+            raise import_optuna().TrialPruned
+
+
+@dataclass
+class Worker:
+    """Does trials of a study until there are enough or the time is up.
+
+    Fields:
+        study: open.
+        search: what it searches.
+        space: the knobs of it.
+        folder: of the search.
+        source: the data, open.
+        deadline: by the monotonic clock.
+        trials: end once the study has as many; None for any number.
+        tell: is told about each trial that has ended.
+        watch: is told about the preparation of graphs.
+        progress: show a bar while training.
+    """
+
+    study: Study
+    search: Search
+    space: Sequence[Knob]
+    folder: Path
+    source: Source
+    deadline: float
+    trials: int | None = None
+    tell: Tell | None = None
+    watch: Progress | None = None
+    progress: bool = False
+    _failures: int = field(default=0, init=False)
+
+    def work(self) -> None:
+        """Do trials: first those that nobody goes on with, then new ones."""
+        while (number := self._next()) is not None:
+            with claimed(trial_folder(self.folder, number)) as claim:
+                trial = self.study.get_trials(deepcopy=False)[number]
+                if claim is None or trial.state.is_finished():  # another worker was faster
+                    continue
+                self.study.sampler = sampler_of(self.search, number)
+                self._do(import_optuna().trial.Trial(self.study, trial._trial_id), claim)
+            if self.tell is not None:
+                self.tell(next(each for each in tried(self.study) if each.number == number))
+
+    def _next(self) -> int | None:
+        """Return the number of the trial to do; None at the end. The first one is done whatever time there is."""
+        known = tried(self.study)
+        left = [
+            each.number for each in known if each.state == "open" and not holder(trial_folder(self.folder, each.number))
+        ]
+        time_is_up = time.monotonic() > self.deadline
+        if left and (left[0] == 0 or not time_is_up):
+            return left[0]
+        if known and (time_is_up or (self.trials is not None and len(known) >= self.trials)):
+            return None
+        return int(self.study.ask().number)
+
+    def _do(self, trial: Trial, claim: Claim) -> None:
+        """Train a trial and tell the study how it ended; one that is stopped stays open."""
+        optuna = import_optuna()
+        states = optuna.trial.TrialState
+        try:
+            found = self._train(trial, claim)
+        except OutOfTime:
+            return
+        except optuna.TrialPruned:
+            self.study.tell(trial, state=states.PRUNED)
+        except (ConfigError, RunError) as error:
+            self._failures += 1
+            if isinstance(error, RunStopped) or trial.number == 0 or self._failures >= _MOST_FAILURES:
+                raise
+            trial.set_user_attr("error", str(error))
+            self.study.tell(trial, state=states.FAIL)
+        else:
+            self._failures = 0
+            self.study.tell(trial, found)
+        shutil.rmtree(trial_folder(self.folder, trial.number) / CHECKPOINTS, ignore_errors=True)
+
+    def _train(self, trial: Trial, claim: Claim) -> float:
+        """Return the score of the weights that a trial selects."""
+        values = {knob.name: knob.suggest(trial) for knob in self.space}
+        config = with_values(self.search.run, self.space, values)
+        outcome = train(
+            config,
+            trial_folder(self.folder, trial.number),
+            source=self.source,
+            resume=True,
+            show_progress=self.progress,
+            watch=self.watch,
+            callbacks=[claim, Watch(trial, self.deadline)],
+        )
+        return score(config, outcome.history[outcome.epoch])

@@ -1,0 +1,76 @@
+"""The study: one SQLite file, the default first, for one search only."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import egt
+from egt.errors import ConfigError
+from egt.tuning.study import STUDY, Search, kept_search, open_study, sampler_of, tried
+
+FIRST = {"lr": 1e-3}
+
+
+@pytest.fixture(scope="module")
+def search() -> Search:
+    return Search(egt.preset("zinc-100k").model_dump(mode="json"), ["trainer.max_epochs"], "abc")
+
+
+def test_the_default_is_the_first_trial_and_is_made_once(search: Search, tmp_path: Path) -> None:
+    open_study(tmp_path / "s", search, FIRST)
+    study = open_study(tmp_path / "s", search, FIRST)
+    assert tried(study) == []  # waiting
+    first, second = study.ask(), study.ask()
+    assert (first.number, second.number) == (0, 1)
+    assert first.suggest_float("lr", 1e-4, 1e-2) == 1e-3
+    assert second.suggest_float("lr", 1e-4, 1e-2) != 1e-3
+    assert [each.state for each in tried(study)] == ["open", "open"]
+    assert kept_search(tmp_path / "s") == search
+
+
+def test_another_search_is_refused(search: Search, tmp_path: Path) -> None:
+    open_study(tmp_path, search, FIRST)
+    for changed, words in (
+        ({"data": "x"}, "other data"),
+        ({"fixed": []}, "other settings"),
+        ({"config": {}}, "target"),
+    ):
+        other = replace(search, **changed)
+        with pytest.raises(ConfigError, match=words):
+            open_study(
+                tmp_path, replace(other, config=other.config or egt.preset("mnist-100k").model_dump(mode="json")), FIRST
+            )
+
+
+def test_folders_of_others_are_left_alone(search: Search, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("mine")
+    with pytest.raises(ConfigError, match="choose another folder"):
+        open_study(tmp_path, search, FIRST)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / STUDY).write_text("no database at all, but long enough to be looked at")
+    with pytest.raises(ConfigError, match="holds no study"):
+        kept_search(tmp_path / "other")
+
+
+def test_trials_draw_numbers_of_their_own(search: Search, tmp_path: Path) -> None:
+    study = open_study(tmp_path, search, {})
+    study.ask()
+    drawn = []
+    for number in (1, 2):
+        study.sampler = sampler_of(search, number)
+        drawn.append(study.ask().suggest_float("lr", 0, 1))
+    study.sampler = sampler_of(search, 1)
+    assert drawn[0] != drawn[1]
+    assert study.ask().suggest_float("lr", 0, 1) == drawn[0]
+
+
+def test_without_optuna_one_line_says_how_to_install_it(
+    search: Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ConfigError, match=r'^egt tune needs Optuna; install it with: pip install "egt-graph\[tune\]"$'):
+        open_study(tmp_path, search, FIRST)
