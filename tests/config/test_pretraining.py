@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pretrained(folder: Path) -> Iterator[Run]:
+def pretrained(folder: Path) -> Run:
     return egt.train(folder / "unlabeled.csv", task="pretrain", set=TINY, out=folder / "first", progress=False)
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from egt.assemble import build_model
-from egt.batching.batch import collate
+from egt.batching.batch import LayoutName, collate
 from egt.config.run import RunConfig
 from egt.encodings.chosen_pairs import ChosenPairs
 from egt.errors import ConfigError
@@ -134,17 +134,18 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def assert_equal_models(sparse: RunConfig, dense: RunConfig) -> None:
     """Outputs and gradients of the same weights, without a term for the types."""
     graphs = graphs_of_every_kind(2)
-    results = []
-    for config, layout in ((dense, "packed"), (sparse, "edge_list")):
+    results: list[Any] = []
+    ways: tuple[tuple[RunConfig, LayoutName], ...] = ((dense, "packed"), (sparse, "edge_list"))
+    for config, layout in ways:
         torch.manual_seed(0)
-        model = build_model(config, backend=fastest(layout)).train()  # type: ignore[arg-type]
+        model = build_model(config, backend=fastest(layout)).train()
         if not results:
             weights = lively(model).state_dict()
         model.load_state_dict(weights, strict=False)
         for term in model.embed.pair_terms:
             if isinstance(term, PairTypes):
                 torch.nn.init.zeros_(term.W.weight)
-        batch = collate(samples_of(config, graphs), layout)  # type: ignore[arg-type]
+        batch = collate(samples_of(config, graphs), layout)
         output = model(replace(batch, random_keys=graph_keys(0, 3, batch.graph_ids)))
         output.square().mean().backward()
         results.append((output.detach(), {k: p.grad for k, p in model.named_parameters() if p.grad is not None}))

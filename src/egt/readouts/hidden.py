@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @register
 class Hidden(ReadoutPart):
-    """The nodes and the query pairs, for the task `pretrain`; virtual nodes take part without being read."""
+    """The nodes and the query pairs, for the task `pretrain`; `num_virtual` nodes take part without being read."""
 
     kind: Literal["hidden"] = "hidden"
     level: ClassVar[Level] = "node"

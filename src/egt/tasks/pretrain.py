@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
@@ -21,13 +20,14 @@ if TYPE_CHECKING:
     from egt.inputs.input import Input
     from egt.tasks.hidden_scores import HiddenScores
 
-MISSING = -100
+Kind = Literal["category", "value", "distance"]
+_MISSING = -100
 
 
 class Column(NamedTuple):
     """A hidden quantity: what it is, its place among the outputs, and how many of them it has (1 for a number)."""
 
-    kind: Literal["category", "value", "distance"]
+    kind: Kind
     start: int
     size: int
 
@@ -38,7 +38,8 @@ class Pretrain(TaskPart):
 
     `share` of the nodes, of the edges, and of the pairs that are no edges is hidden (`egt.nn.hiding.hide`): categories
     and distances are learned by cross-entropy, values by squared error. Edges stay, so no encoding of the structure
-    gives a hidden feature away. The other fields say what the graphs have; `max_hops` 0 hides no distances. There are
+    gives a hidden feature away. `node_categories`, `num_node_values`, `edge_categories` and `num_edge_values` are the
+    features of the graphs, as the inputs have them. Distances up to `max_hops` are told apart; 0 hides none. There are
     many more pairs than nodes: `distance_weight` is what a distance counts beside a feature.
     """
 
@@ -93,9 +94,11 @@ class Pretrain(TaskPart):
             features |= term.features()
             if getattr(term, "weighted", False):
                 raise ValueError(f"the weighted input {term.kind} shows weights of hidden edges; set weighted to false")
-        for name, read in asdict(FeatureSchema(**features)).items():
-            if getattr(self, name) != read:
-                raise ValueError(f"task.{name} is {getattr(self, name)}, but the model reads {read}; make them agree")
+        read = FeatureSchema(**features)
+        for name in ("node_categories", "num_node_values", "edge_categories", "num_edge_values"):
+            asked, there = getattr(self, name), getattr(read, name)
+            if asked != there:
+                raise ValueError(f"task.{name} is {asked}, but the model reads {there}; make them agree")
 
     def posed(self, batch: GraphBatch) -> GraphBatch:
         """See `TaskPart.posed`."""
@@ -138,14 +141,14 @@ class Pretrain(TaskPart):
 
     def _columns(self) -> Iterator[Column]:
         place = 0
-        sizes: list[tuple[Literal["category", "value", "distance"], int]] = [
-            *(("category", size) for size in self.node_categories),
-            *[("value", 1)] * self.num_node_values,
-            *(("category", size) for size in self.edge_categories),
-            *[("value", 1)] * self.num_edge_values,
-            *([("distance", self.max_hops + 2)] if self.max_hops else []),
+        kinds: list[tuple[Kind, Sequence[int]]] = [
+            ("category", self.node_categories),
+            ("value", [1] * self.num_node_values),
+            ("category", self.edge_categories),
+            ("value", [1] * self.num_edge_values),
+            ("distance", [self.max_hops + 2] if self.max_hops else []),
         ]
-        for kind, size in sizes:
+        for kind, size in ((kind, size) for kind, sizes in kinds for size in sizes):
             yield Column(kind, place, size)
             place += size
 
@@ -156,5 +159,5 @@ def _column_loss(column: Column, outputs: Tensor, truth: Tensor) -> Tensor:
 
     if column.kind == "value":
         return sum_known(lambda y_hat, y: (y_hat - y).square(), outputs, truth.unsqueeze(1))
-    classes = truth.nan_to_num(nan=MISSING).long()
-    return functional.cross_entropy(outputs, classes, ignore_index=MISSING, reduction="sum")
+    classes = truth.nan_to_num(nan=_MISSING).long()
+    return functional.cross_entropy(outputs, classes, ignore_index=_MISSING, reduction="sum")

@@ -43,7 +43,8 @@ def list_dot(x: Tensor, y: Tensor, start: Tensor, end: Tensor, portable: bool = 
     Returns:
         (P, H).
     """
-    nodes: tuple[int, int, int] = tuple(x.shape)
+    M, H, d_k = x.shape
+    nodes = (M, H, d_k)
     x, y = binding.checked("x", x, nodes), binding.checked("y", y, nodes)
     product = x.new_empty(len(start), nodes[1])
     call, _kept = _list(start, end, *nodes, portable)
@@ -70,7 +71,8 @@ def list_sum(weight: Tensor, y: Tensor, start: Tensor, end: Tensor, portable: bo
     Returns:
         (M, H, d_k).
     """
-    nodes: tuple[int, int, int] = tuple(y.shape)
+    M, H, d_k = y.shape
+    nodes = (M, H, d_k)
     weight, y = binding.checked("weight", weight, (len(start), nodes[1])), binding.checked("y", y, nodes)
     total = torch.empty(nodes)
     call, _kept = _list(start, end, *nodes, portable)

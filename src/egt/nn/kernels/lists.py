@@ -65,7 +65,9 @@ def _attend(parts: PairPass, qkv: Tensor, e: Tensor, context: AttentionContext) 
     H_hat = _dot(parts.logits, qkv, layout) + bias
     attended, counted = parts.masking(context, H_hat.dtype)
     S = _softmax(H_hat, attended, layout)
-    A_tilde, s = (S, S.new_ones(())) if G is None else parts.gate.gated(S, G, counted, layout)
+    A_tilde, s = S, S.new_ones(())
+    if G is not None and isinstance(parts.gate, SigmoidGate):
+        A_tilde, s = parts.gate.gated(S, G, counted, layout)
     A_tilde = parts.dropout(A_tilde, context)
     gathered = list_sum(A_tilde, V, layout.query, layout.key)
     if parts.edge_values is not None:
@@ -85,7 +87,8 @@ def _softmax(logits: Tensor, attended: Tensor | None, layout: EdgeList) -> Tenso
     if attended is None:
         softmax: Tensor = list_softmax(logits, layout.query)
         return softmax
-    return list_softmax(logits.masked_fill(~attended, torch.finfo(logits.dtype).min), layout.query) * attended
+    masked: Tensor = list_softmax(logits.masked_fill(~attended, torch.finfo(logits.dtype).min), layout.query)
+    return masked * attended
 
 
 def _read(logits: Logits, gate: NoGate | SigmoidGate | None, e: Tensor) -> tuple[Tensor, Tensor | None]:
