@@ -65,5 +65,6 @@ def test_one_that_fails_is_said(started: list[Process], monkeypatch: pytest.Monk
 @pytest.mark.slow
 def test_two_workers_share_one_study(table: Path, tmp_path: Path) -> None:
     done = egt.tune(table, "y", set=QUICK, workers=2, trials=4, out=tmp_path / "s", progress=False)
-    assert [each.state for each in done.trials] == ["done"] * len(done.trials)
+    assert {each.state for each in done.trials} <= {"done", "pruned"}
+    assert done.trials[0].state == "done"
     assert 4 <= len(done.trials) <= 5

@@ -56,7 +56,7 @@ def _metrics(runs: dict[str, RunRecord]) -> str:
         for name in values
         if not name.startswith("num_")
     ]
-    notes = ("The best trial was chosen on validation, where it therefore looks better than it is; test it on test.",)
+    notes = ("The best trial was chosen on validation, where it therefore looks better than it is; compare on test.",)
     return Sheet("", ("split", "metric", *runs), rows, notes).html()
 
 
@@ -70,7 +70,7 @@ def _search_figure(found: Tuning) -> str:
     scores = [each.score if each.state == "done" and each.score is not None else worst for each in found.trials]
     series = {"best so far": list(accumulate(scores, max if higher else min)), "each trial": scores}
     caption = "Validation of the trials that went to their end, and of the best one until then"
-    return figure(line_chart(series, "trial", found.measure), caption)
+    return figure(line_chart(series, "trials so far", found.measure), caption)
 
 
 def _curves(runs: dict[str, RunRecord], measure: str) -> str:
