@@ -121,7 +121,7 @@ class PairList(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("num_nodes", "num_pairs", "num_heads", "head_width")),
         *((name, ctypes.c_int64) for name in ("num_threads", "portable")),
-        *((name, ctypes.c_void_p) for name in ("run_parallel", "start", "end")),
+        *((name, ctypes.c_void_p) for name in ("run_parallel", "from", "to")),
     )
 
 
