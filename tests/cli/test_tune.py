@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.runs import TINY, egt, molecules
+
+
+@pytest.fixture(autouse=True)
+def same_levels() -> Iterator[None]:
+    """Undo what the command quiets for the rest of its process."""
+    logger = logging.getLogger("egt.training.checks")
+    before = logger.level
+    yield
+    logger.setLevel(before)
 
 
 def test_it_says_what_it_tries_and_goes_on(

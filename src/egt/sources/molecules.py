@@ -179,6 +179,8 @@ def _parse_relaxed(smiles: str, Chem: Any) -> tuple[Any, str]:
             molecule = Chem.MolFromSmiles(smiles, sanitize=False)
         except UnicodeError as error:
             raise DataError(f"SMILES {smiles!r} cannot be read: {error}") from error
+        except SystemError as error:  # RDKit cut its message inside of a character
+            raise DataError(f"SMILES {smiles!r} cannot be read: it holds characters that no SMILES has") from error
     if molecule is None:
         raise DataError(f"SMILES {smiles!r} cannot be read: {_one_line(messages)}")
     with _rdkit_messages():
