@@ -45,7 +45,8 @@ def test_the_schema_of_earlier_runs_is_read_without_what_nothing_used() -> None:
     assert custom.split.fractions == (0.8, 0.1, 0.1)
     kept = custom.model_dump(mode="json")
     split = {"kind": "random", "column": "", "fractions": [0.8, 0.1, 0.1], "seed": 0, "fold": None}
-    new: dict[str, object] = {"elements": [], "notes": {}, "split": split, "graph_features": []}  # what later versions know besides
+    # What later versions know besides:
+    new: dict[str, object] = {"elements": [], "notes": {}, "split": split, "graph_features": []}
     assert {**kept, "target_mean": [1.5], "target_std": [0.5]} == {**OLD_SCHEMA, **new}
 
 
