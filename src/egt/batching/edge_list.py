@@ -99,7 +99,10 @@ class EdgeList:
         return layout
 
     def with_virtual(self, num_virtual: int) -> tuple[EdgeList, Tensor, Tensor]:
-        """Virtual nodes attend, and are attended by, every node of their graph: 2 q N + q^2 more rows each."""
+        """Virtual nodes attend, and are attended by, every node of their graph: 2 q N + q^2 more rows each.
+
+        They come first among the nodes of a graph, so their pairs come first in it, and first in each row.
+        """
         device = self.query.device
         node = self.node_indices
         nodes = torch.arange(self.num_nodes, device=device) + (node.graph + 1) * num_virtual
@@ -115,10 +118,21 @@ class EdgeList:
         its = (wide_start[node.graph].unsqueeze(1) + torch.arange(num_virtual, device=device)).flatten()
         query = torch.cat([nodes[self.query], queries, own])
         key = torch.cat([nodes[self.key], keys, its])
-        order = torch.argsort(query * (sum(sizes) + 1) + key)
-        place = torch.argsort(order)
-        wide = self._of(self.size_tensor + num_virtual, query[order], key[order], num_virtual)
+        place = torch.cat(self._wide_places(num_virtual, total))
+        query, key = (torch.empty_like(place).scatter_(0, place, ends) for ends in (query, key))
+        wide = self._of(self.size_tensor + num_virtual, query, key, num_virtual)
         return wide, nodes, place[: self.num_pairs]
+
+    def _wide_places(self, num_virtual: int, total: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the rows of the pairs, of the `total` pairs from virtual nodes, and of those to them, in `with_virtual`."""
+        device, graph = self.query.device, self.node_indices.graph
+        counts = num_virtual * (self.size_tensor + num_virtual)  # (B,) pairs from the virtual nodes of each graph
+        until = counts.cumsum(0)
+        rows = self.row_start[:-1] + num_virtual * torch.arange(self.num_nodes, device=device) + until[graph]  # (M,)
+        old = torch.arange(self.num_pairs, device=device) + num_virtual * (self.query + 1) + until[graph[self.query]]
+        ahead = self.row_start[self._start] + num_virtual * self._start  # (B,) pairs of nodes of graphs in front
+        new = ahead.repeat_interleave(counts, output_size=total) + torch.arange(total, device=device)
+        return old, new, (rows.unsqueeze(1) + torch.arange(num_virtual, device=device)).flatten()
 
     def dot(self, Q: Tensor, K: Tensor) -> Tensor:
         scores: Tensor = _PairDot.apply(Q, K, self.query, self.key)  # type: ignore[no-untyped-call]
