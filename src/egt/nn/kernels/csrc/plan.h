@@ -107,7 +107,8 @@ inline Plan::Plan(const EgtPairPass &pass, bool attends, bool updates, bool back
             longest_row = std::max(longest_row, pass.row_start[row + 1] - pass.row_start[row]);
     }
     // Wide edges: a tile fills part of the L2 cache. Narrow ones: larger tiles spread the cost of starting a row.
-    tile_pairs = std::clamp(32768 / (edge_width + num_heads), 128, kMostTilePairs);
+    // Rows of a list start at no cost, and keys and values of all pairs of a tile have to fit too.
+    tile_pairs = listed ? 256 : std::clamp(32768 / (edge_width + num_heads), 128, kMostTilePairs);
     chunk_pairs = backward ? 192 : 128;
     const int64_t longest_tile = std::max<int64_t>(tile_pairs, longest_row);
     chunk_pairs = std::min(chunk_pairs, round_up(longest_tile, 16));
