@@ -2,8 +2,8 @@
 
     python -m benchmarks.sparse_pairs [--preset cifar10-100k-plus] [--graphs 64] [--nodes 95 140] [--repeats 5]
 
-Processor time on one thread of reading (encodings that are not stored, batches), forward, backward and optimizer. "Pairs"
-are rows of the edge channel. The forms take turns in one process, and medians count.
+Processor time on one thread of reading (encodings that are not stored, batches), forward, backward and optimizer.
+"Pairs" are rows of the edge channel. The forms take turns in one process, and medians count.
 """
 
 from __future__ import annotations

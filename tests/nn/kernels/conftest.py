@@ -131,9 +131,9 @@ class Case:
 
     def pair_list(self) -> tuple[Tensor, Tensor]:
         """(M + 1,) the first listed pair of each node, and (P,) where the pairs lead."""
-        first = [sum(self.sizes[:b]) for b in range(len(self.sizes))]
-        query = torch.cat([(start + torch.arange(n)).repeat_interleave(n) for start, n in zip(first, self.sizes, strict=True)])
-        key = torch.cat([(start + torch.arange(n)).repeat(n) for start, n in zip(first, self.sizes, strict=True)])
+        nodes = torch.arange(self.num_nodes).split(self.sizes)
+        query = torch.cat([of_graph.repeat_interleave(len(of_graph)) for of_graph in nodes])
+        key = torch.cat([of_graph.repeat(len(of_graph)) for of_graph in nodes])
         counts = torch.bincount(query[self.listed], minlength=self.num_nodes)
         return torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]), key[self.listed]
 

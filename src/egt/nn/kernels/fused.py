@@ -136,8 +136,8 @@ def pair_pass(
         weights: parameters of the parts.
         scale: of the dot product, 1 / sqrt(d_k).
         clip: range of the scaled dot product.
-        listed: (M + 1,) and (P,) int64 of a list of pairs: those from node r are rows [first[r], first[r + 1]), and pair
-            p leads to node second[p] of the same graph; none: all pairs.
+        listed: (M + 1,) and (P,) int64 of a list of pairs: those from node r are the rows first[r] to first[r + 1] - 1,
+            and pair p leads to node second[p] of the same graph; none: all pairs.
         allowed: (P,) bool, True where i may attend j; None: everyone.
         edges_only: no attention, only H_hat and the edge update.
         centrality: scale row i by ln(1 + sum_j g_ij), except rows of virtual nodes.
