@@ -124,7 +124,7 @@ class EdgeList:
         return wide, nodes, place[: self.num_pairs]
 
     def _wide_places(self, num_virtual: int, total: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the rows in `with_virtual` of the pairs, of the `total` pairs from virtual nodes, and of those to them."""
+        """Return where the pairs, the `total` pairs from virtual nodes, and those to them are in `with_virtual`."""
         device, graph = self.query.device, self.node_indices.graph
         counts = num_virtual * (self.size_tensor + num_virtual)  # (B,) pairs from the virtual nodes of each graph
         until = counts.cumsum(0)

@@ -27,12 +27,6 @@ EGT_INLINE IntLanes first_lanes(int count) {
     return iota < count;
 }
 
-// True in one lane, if there is such a lane.
-EGT_INLINE IntLanes lane_at(int index) {
-    const IntLanes iota = {0, 1, 2, 3, 4, 5, 6, 7};
-    return iota == index;
-}
-
 // Stores the lanes below `count` and leaves what lies behind them.
 EGT_INLINE void store_first(float *to, int count, Lanes x) {
     if (count < kLanes) x = first_lanes(count) ? x : load(to);
