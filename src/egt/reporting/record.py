@@ -59,7 +59,7 @@ class RunRecord:
         metrics: split -> metric -> value, None where it could not be computed.
         parameters: that were learned; 0 for a rule.
         history: a row for each epoch.
-        seconds: of training and validation, over all sessions.
+        seconds: of its training steps, over all sittings, without pauses; validation is not in it.
         epoch: whose weights were selected, from 0.
         split_sizes: graphs of each split.
         data_notes: what the card says about the data that was really used.
