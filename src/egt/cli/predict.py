@@ -16,7 +16,7 @@ from egt.files import exists
 
 if TYPE_CHECKING:
     from egt.inference.predictions import Predictions
-    from egt.inference.predictor import Predictor
+    from egt.inference.predictor import Asked, Predictor
     from egt.sources.source import Progress
 
 _FILE = re.compile(r"\.\w*[^\W\dBCNOPSFIbcnopslr]\w*$")
@@ -37,6 +37,7 @@ def predict(
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     interval: float | None = None,
     calibrated: Annotated[bool, Parameter(negative="")] = False,
+    dropout_samples: int = 0,
     unlike: Annotated[bool, Parameter(negative="")] = False,
     resume: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -56,6 +57,8 @@ def predict(
         interval: Also write intervals (NAME_low, NAME_high) or sets of classes (NAME_set) that hold the truth with this
             chance, as 0.9; calibrated on the validation split.
         calibrated: Write probabilities at the temperature that fits the validation split.
+        dropout_samples: Write the mean and the deviation (NAME_std) of so many answers, as 20, with the dropout of
+            training, drawn anew for each; 0 answers once, without dropout.
         unlike: Warn of graphs that are unlike the training data, which must be in its place: they are farther from it
             than almost all validation graphs.
         resume: Go on after the rows that the output file already has.
@@ -73,16 +76,17 @@ def predict(
     model = load(artifact, processes=processes, set=with_smiles(settings, smiles), calibrated=calibrated)
     if unlike:
         model.warn_if_unlike()
+    asked: Asked = {"keep": keep, "interval": interval, "dropout_samples": dropout_samples}
     table = _large_table(inputs, output, resume)
     if table is not None and output is not None:
-        _stream(model, table, output, keep, interval, resume, json)
+        _stream(model, table, output, asked, resume, json)
         leave_processes()
         return
     with Bars(shown=not json and not processes.rank) as bars:
         if split is not None:
-            found = model.predict_split(split, keep=keep, interval=interval, watch=bars)
+            found = model.predict_split(split, watch=bars, **asked)
         else:
-            found = join([*_each(model, inputs, keep, interval, bars)])
+            found = join([*_each(model, inputs, asked, bars)])
     leave_processes()
     if not processes.rank:  # the first process writes what all have computed
         _write(found, output, json)
@@ -102,8 +106,7 @@ def _stream(
     model: Predictor,
     table: Path,
     output: Path,
-    keep: Sequence[str],
-    interval: float | None,
+    asked: Asked,
     resume: bool,
     json: bool,
 ) -> None:
@@ -112,7 +115,7 @@ def _stream(
     first = not model.processes.rank
     with Bars(shown=not json and first) as bars:
         watch = about(bars, str(table))
-        written = predict_to_file(model, table, output, keep=keep, interval=interval, resume=resume, watch=watch)
+        written = predict_to_file(model, table, output, resume=resume, watch=watch, **asked)
     if first and json:
         counts = {"rows": written.rows, "errors": written.errors, "warnings": written.warnings}
         print_json({**counts, "rows_before": written.before, "output": str(output)})
@@ -121,12 +124,10 @@ def _stream(
         say(f"{written.rows} rows, {written.errors} with an error, {written.warnings} with a warning{before}: {output}")
 
 
-def _each(
-    model: Predictor, inputs: Iterable[str], keep: Sequence[str], interval: float | None, bars: Bars
-) -> Iterator[Predictions]:
+def _each(model: Predictor, inputs: Iterable[str], asked: Asked, bars: Bars) -> Iterator[Predictions]:
     for data in grouped(inputs):
         watch = about(bars, data if isinstance(data, str) else "SMILES")
-        yield model.predict(data, keep=keep, interval=interval, watch=watch)
+        yield model.predict(data, watch=watch, **asked)
 
 
 def about(bars: Bars, name: str) -> Progress:

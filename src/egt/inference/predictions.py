@@ -37,7 +37,8 @@ class Prediction:
         truth: (rows, T) the labels of a split, NaN where one is missing; None where none are asked for.
         names: what the data calls the nodes; empty where they are numbered.
         kept: other columns of the input, none with the name of a column that is written anyway.
-        std: (rows, outputs) deviation of the values between the models of an ensemble; None for a single model.
+        std: (rows, outputs) deviation of the values between the models of an ensemble or draws of dropout; None for
+            one answer of a single model.
         bounds: (rows, T, 2) the lowest and highest number, or (rows, T, C) whether a class is in the set, where an
             interval was asked for.
     """

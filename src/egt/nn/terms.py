@@ -83,6 +83,11 @@ class NodeValueProjection(nn.Module):
         self.dropout = dropout
         self.W = nn.Linear(num_values, width)
 
+    @property
+    def drops(self) -> bool:
+        """Whether features are dropped in training."""
+        return self.dropout > 0
+
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return (nodes..., d_h)."""
         out: Tensor = self.W(self.dropped(batch) if self.training and self.dropout else batch.node_values)
