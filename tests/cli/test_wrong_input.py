@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.caches import fresh_cache
 from tests.cli.runs import SMILES, egt, molecules
 
 
 @pytest.fixture(autouse=True)
 def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("EGT_CACHE_DIR", fresh_cache(tmp_path))
     monkeypatch.setenv("EGT_DATA_DIR", str(tmp_path / "none"))
     molecules(tmp_path / "one.csv", c=[7] * len(SMILES))
     (tmp_path / "deep.yaml").write_text("[" * 20_000)
