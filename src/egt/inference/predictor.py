@@ -299,10 +299,12 @@ class Predictor:
             return self._computed(samples, progress)
         from egt.inference.dropout import draw, dropping, part_of
 
-        draws = range(dropout_samples)
-        told = [part_of(progress, number, len(draws)) for number in draws]
-        poses = [draw(self.config.seed, number) for number in draws]
-        return pooled(self._computed(samples, told[k], mode=dropping, pose=poses[k]) for k in draws)
+        return pooled(
+            self._computed(
+                samples, part_of(progress, k, dropout_samples), mode=dropping, pose=draw(self.config.seed, k)
+            )
+            for k in range(dropout_samples)
+        )
 
     def _computed(self, samples: Sequence[Sample], progress: Progress | None, **how: Any) -> list[Answer]:
         """Return for each graph its values and pairs, or the reason why there are none. how: options of `forward`."""
