@@ -238,9 +238,10 @@ class CustomSource:
         return {name: [_text(cell) for cell in columns[name]] for name in found}
 
     def missing_targets(self) -> list[str]:
-        """Return the target columns that this data lacks."""
+        """Return the target columns that this data lacks; for links, whose labels are in no column, their name."""
         if self.schema.level == "link":
-            return []
+            labeled = any(graph is not None and graph.query_targets is not None for graph in self._raw.graphs)
+            return [] if labeled else list(self.schema.target().names)
         if self.schema.level == "graph":
             there = set(self._raw.table)
         else:
