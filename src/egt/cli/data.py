@@ -42,7 +42,7 @@ def data(
             encodings are then computed.
         target: With `info FILE`: the column(s) to predict, as for `egt train`.
         task: With `info FILE`: the level to predict, as for `egt train`.
-        smiles: With `info FILE`: the column that holds the SMILES, where its name does not tell.
+        smiles: With `info FILE`: the column that holds the SMILES, if its name does not say so.
         features: With `info FILE`: numeric column(s) that are given to the model, as for `egt train`.
         settings: With `info FILE`: how it is read, as for `egt train`: overrides.KEY=VALUE, split=KIND.
         fetch: Download the published files if there are none.
