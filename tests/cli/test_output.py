@@ -35,7 +35,7 @@ def test_nothing_is_shown_without_a_terminal_or_when_not_wanted(
 def test_names_with_brackets_are_no_markup(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("FORCE_COLOR", "1")
-    print_table("data[bold].csv", ("a[/b]",), [("[/c]",)])
+    print_table("data[bold].csv", ("a[/b]",), [("[/c], as wide as its title",)])
     with Bars() as bars:
         bars("reading x[/y].csv", 0, 1)
     seen = capsys.readouterr()
