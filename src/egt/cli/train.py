@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -152,7 +153,8 @@ def _report(run: Run, json: bool) -> None:
     bad = sum(run.problems.values())
     if bad:
         say(f"{bad} rows could not be read and were left out")
-    following = f"egt evaluate {run.path}   or   egt predict {run.path} NEW_DATA -o out.csv"
+    path = shlex.quote(str(run.path))
+    following = f"egt evaluate {path}   or   egt predict {path} NEW_DATA -o out.csv"
     if not run.artifact.config.task.answers:
-        following = f"egt train DATA --target NAME --from {run.path}"
+        following = f"egt train DATA --target NAME --from {path}"
     say(f"wrote {run.path}\nnext: {following}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -96,4 +97,5 @@ def _report(found: Tuning, json: bool) -> None:
     narrow = [(row[0], described(trial), *row[-3:]) for trial, row in zip(found.trials, rows, strict=True)]
     print_table(title, (columns[0], "what was tried", *columns[-3:]), narrow)
     say(f"wrote {found.folder}/run.yaml, artifact/ and report.html")
-    say(f"next: egt predict {found.folder} NEW_DATA -o out.csv   or   egt tune {found.folder} to go on")
+    folder = shlex.quote(str(found.folder))
+    say(f"next: egt predict {folder} NEW_DATA -o out.csv   or   egt tune {folder} to continue")
