@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _FILE = re.compile(r"\.\w*[^\W\dBCNOPSFIbcnopslr]\w*$")
 """The end of a file name (.csv) and of no SMILES: it has a letter that no atom has outside of brackets."""
 
-_STREAMED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 _LARGE = 5_000_000
 """Bytes of a file that is predicted part by part."""
 
@@ -51,17 +50,17 @@ def predict(
             the predictions (NAME_true).
         output: The CSV file to write; standard output by default. A .npz file gets the array `y_pred`, as the
             evaluator of OGB's PCQM4Mv2 takes it (`--split test -o y_pred_pcqm4m-v2_test-dev.npz`).
-        smiles: Column of the inputs that holds the SMILES, where its name does not tell.
+        smiles: Column of the inputs that holds the SMILES, if its name does not say so.
         keep: Columns of the input to keep beside the predictions, or patterns such as `*`.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
         interval: Also write intervals (NAME_low, NAME_high) or sets of classes (NAME_set) that hold the truth with this
-            chance, as 0.9; calibrated on the validation split.
+            chance, such as 0.9; calibrated on the validation split.
         calibrated: Write probabilities at the temperature that fits the validation split.
         dropout_samples: Write the mean and the deviation (NAME_std) of so many answers, as 20, with the dropout of
             training, drawn anew for each; 0 answers once, without dropout.
         unlike: Warn of graphs that are unlike the training data, which must be in its place: they are farther from it
             than almost all validation graphs.
-        resume: Go on after the rows that the output file already has.
+        resume: Continue after the rows that the output file already has.
         json: Print one JSON object as the last line.
     """
     from egt.execution.processes import join_processes, leave_processes
@@ -71,7 +70,7 @@ def predict(
     if bool(inputs) == (split is not None):
         raise DataError("give either inputs (files or SMILES) or --split")
     if output is not None:
-        check_writable(output)
+        check_writable(output, inputs)
     processes = join_processes()
     model = load(artifact, processes=processes, set=with_smiles(settings, smiles), calibrated=calibrated)
     if unlike:
@@ -94,11 +93,14 @@ def predict(
 
 def _large_table(inputs: Sequence[str], output: Path | None, resume: bool) -> Path | None:
     """Return the table of molecules that is predicted part by part: a large one, or one of which a part is done."""
+    from egt.sources.custom.formats.tables import TEXT_SUFFIXES
+
     path = Path(inputs[0]) if len(inputs) == 1 else None
-    fits = path is not None and exists(path) and path.is_file() and path.name.lower().endswith(_STREAMED)
+    fits = path is not None and exists(path) and path.is_file() and path.name.lower().endswith(TEXT_SUFFIXES)
     fits = fits and output is not None and output.suffix != ".npz"
     if resume and not fits:
-        raise DataError(f"--resume needs one table ({', '.join(_STREAMED)}) as input and a .csv file as output (-o)")
+        tables = ", ".join(TEXT_SUFFIXES)
+        raise DataError(f"--resume needs one table ({tables}) as input and a .csv file as output (-o)")
     return path if fits and path is not None and (resume or path.stat().st_size > _LARGE) else None
 
 
@@ -148,9 +150,11 @@ def grouped(inputs: Iterable[str]) -> list[str | list[str]]:
     return groups
 
 
-def check_writable(output: Path) -> None:
-    """Find out before the work whether its result can be written."""
+def check_writable(output: Path, inputs: Sequence[str]) -> None:
+    """Find out before the work whether its result can be written, and would not take the place of an input."""
     try:
+        if output.exists() and any(exists(each) and output.samefile(each) for each in inputs):
+            raise DataError(f"{output}: is an input, which would be lost; choose another file (-o)")
         if not output.parent.is_dir():
             raise DataError(f"{output}: there is no folder {output.parent}")
         if output.is_dir():

@@ -102,9 +102,9 @@ class Predictor:
         Args:
             data: SMILES strings, RDKit molecules (None for a row without one), `Graph`s, the path of a file or folder,
                 a data frame, NetworkX graphs or PyG data.
-            keep: columns of the input to keep beside the predictions: names, or patterns as `*`.
+            keep: columns of the input to keep beside the predictions: names, or patterns such as `*`.
             interval: also give intervals (`NAME_low`, `NAME_high`) or sets of classes (`NAME_set`) that hold the truth
-                with this chance, as 0.9.
+                with this chance, such as 0.9.
             dropout_samples: give the mean and the deviation (`NAME_std`) of so many answers with the dropout of
                 training, drawn anew for each; not together with intervals or calibrated probabilities.
             watch: is told how far the work is.
@@ -183,6 +183,8 @@ class Predictor:
         """Return what `evaluate` gives, with the loss and the metrics of each of several targets (`by_target`)."""
         source, split = self.opened(data, of, watch)
         store = prepare_split(self.config, source, split, progress=watch)
+        if not len(store) and (errors := [problem.error for problem in store.problems if problem.error]):
+            raise DataError(f"none of the {len(errors)} rows can be read; the first: {errors[0]}")
         return evaluate(self.model, self.task, self.config, store, watch, self.processes)
 
     def opened(self, data: Any, of: Any, watch: Progress | None) -> tuple[Source, str]:
@@ -196,6 +198,8 @@ class Predictor:
                 _check_targets(source)
         if not len(source.records(split)):
             raise DataError(f"the split {split!r} is empty; the data has {_split_sizes(source)}")
+        if why := too_large(self.config, int(source.card.num_nodes[2]), self.device):
+            raise DataError(f"{why}; leave such graphs out")
         return source, split
 
     def warn_if_unlike(self, of: Any = None, *, watch: Progress | None = None) -> None:
@@ -218,15 +222,16 @@ class Predictor:
             watch: is told how far the work is.
 
         Returns:
-            One embedding per row of the input, None where a row could not be read.
+            One embedding per row of the input, None where a row could not be read or does not fit into memory.
         """
         with reading(watch):
             source = open_new(self.config, data, self.overrides)
         found: list[Embedding | None] = []
         for part in prepare_in_memory(source, ALL, preparation(self.config), progress=watch):
-            made = iter(embeddings(self.model, self.config, part.samples, layer))
-            have = set(part.rows)
-            found += [next(made) if row in have else None for row in rows_of(part)]
+            refused = self.refused(part.samples)
+            kept = {row: part.samples[k] for k, row in enumerate(part.rows) if k not in refused}
+            made = dict(zip(kept, embeddings(self.model, self.config, [*kept.values()], layer), strict=True))
+            found += [made.get(row) for row in rows_of(part)]
         return found
 
     def attention(
@@ -421,9 +426,15 @@ class Beside:
 def _check_targets(source: Source) -> None:
     """Name the columns that an evaluation needs and the data lacks."""
     missing = source.missing_targets() if isinstance(source, CustomSource) else []
+    where = source.card.title.removeprefix("custom data: ")
+    if missing and source.card.target.level == "link":
+        raise DataError(
+            f"{where}: nothing says which of the pairs in question are links; evaluate a split of the training data "
+            "(--split test), or predict the pairs (egt predict)"
+        )
     if missing and len(missing) == len(source.card.target.names):
         raise DataError(
-            f"{source.card.title.removeprefix('custom data: ')}: the target column {', '.join(missing)} is missing; "
+            f"{where}: the target column {', '.join(missing)} is missing; "
             "evaluation compares with it (without it: egt predict)"
         )
     if missing:

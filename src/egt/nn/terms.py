@@ -269,26 +269,6 @@ class ReachabilityProjection(nn.Module):
         return functional.embedding(distance - 1, torch.cat([rows, self.W.bias.unsqueeze(0)]))
 
 
-class NodeProjection(nn.Module):
-    """An encoding of nodes, W x + b.
-
-    Args:
-        name: the encoding to read.
-        num_values: its columns.
-        width: d_h.
-    """
-
-    def __init__(self, name: str, num_values: int, width: int) -> None:
-        super().__init__()
-        self.name = name
-        self.W = nn.Linear(num_values, width)
-
-    def forward(self, batch: GraphBatch) -> Tensor:
-        """Return (nodes..., d_h)."""
-        out: Tensor = self.W(batch.node[self.name])
-        return out
-
-
 class PairProjection(nn.Module):
     """An encoding of pairs, W x + b.
 
