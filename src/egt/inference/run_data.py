@@ -8,6 +8,7 @@ from typing import Any
 
 from egt.assemble import feature_schema, preparation
 from egt.config.run import RunConfig
+from egt.encodings.encoding import Sample
 from egt.encodings.store import Store, prepare
 from egt.errors import DataError
 from egt.files import exists
@@ -97,3 +98,23 @@ def prepare_split(
 ) -> Store:
     """Open the prepared graphs of a split, stored or built now. Arguments as in `egt.encodings.store.prepare`."""
     return prepare(source, split, preparation(config), cache_dir=cache_dir, progress=progress)
+
+
+def in_pieces(config: RunConfig, samples: Sequence[Sample], *, every: bool = False) -> Sequence[Sample]:
+    """Return prepared graphs as a run computes them: whole, or the pieces that `data.pieces` asks for.
+
+    Args:
+        config: the run.
+        samples: whole graphs; pieces come back unchanged.
+        every: the pieces ask about every node or edge, and not only about those that have labels.
+    """
+    how = config.data.pieces
+    if how is None:
+        return samples
+    from egt.batching.pieces import Pieces  # here: most runs have none
+
+    if isinstance(samples, Pieces):
+        return samples
+    level = "node" if config.model.level == "node" else "edge"
+    neighbors = [None if limit == "all" else limit for limit in how.neighbors]
+    return Pieces(samples, level, how.roots, neighbors, seed=config.seed, every=every)
