@@ -1,6 +1,6 @@
 """The recipe for nodes of a graph that is too large to be computed whole at every step.
 
-A step takes a piece (`data.pieces`): up to 1,024 labeled nodes with 10 neighbors each, and 5 neighbors of each of these.
+A step takes a piece (`data.pieces`): up to 256 labeled nodes with 10 neighbors each, and 5 neighbors of each of these.
 SVD encodings are left out, which take long on such a graph; inputs that are named with `--set` are computed once for
 the whole graph. There are as many epochs as pass some 20 million nodes, repeated ones included: ten to twenty minutes
 on two cores.
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 MOST_PAIRS = 1_000_000
 """Nodes and directed edges of a graph that is still computed whole."""
-_ROOTS = (64, 1024)
+_ROOTS = (64, 256)
 _STEPS = 8
 """Steps of an epoch that are worth smaller pieces."""
 _NODES = 20_000_000
@@ -44,7 +44,7 @@ def for_pieces(run: RunConfig, source: CustomSource) -> RunConfig:
     labeled = _training_nodes(source)
     pieces = PiecesConfig(roots=min(max(labeled // _STEPS, _ROOTS[0]), _ROOTS[1]))
     log.warning(
-        "%s: %s nodes and %s edges are computed in pieces of %d nodes and their neighbors, %s "
+        "%s: %s nodes and %s edges are computed in pieces: %d nodes at a time and their neighbors, %s "
         "(data.pieces; --set data.pieces=null computes them whole)",
         run.data.source,
         f"{nodes:,.0f}",

@@ -28,11 +28,13 @@ class PiecesConfig(Section):
     """Graphs that are not computed whole: each piece has some roots and a neighborhood drawn around them.
 
     Fields:
-        roots: nodes, edges or pairs that a piece answers and learns from.
+        roots: nodes, edges or pairs that a training step learns from.
+        evaluation_roots: of a piece without gradients: more of them share more neighbors, and it needs less memory.
         neighbors: for each hop from the roots, how many neighbors of a node come along, or "all".
     """
 
-    roots: PositiveInt = 1024
+    roots: PositiveInt = 256
+    evaluation_roots: PositiveInt = 16_384
     neighbors: Annotated[tuple[PositiveInt | Literal["all"], ...], Field(min_length=1)] = (10, 5)
 
 

@@ -100,12 +100,15 @@ def prepare_split(
     return prepare(source, split, preparation(config), cache_dir=cache_dir, progress=progress)
 
 
-def in_pieces(config: RunConfig, samples: Sequence[Sample], *, every: bool = False) -> Sequence[Sample]:
+def in_pieces(
+    config: RunConfig, samples: Sequence[Sample], *, training: bool = False, every: bool = False
+) -> Sequence[Sample]:
     """Return prepared graphs as a run computes them: whole, or the pieces that `data.pieces` asks for.
 
     Args:
         config: the run.
         samples: whole graphs; pieces come back unchanged.
+        training: the pieces are those of training steps, and not of passes without gradients.
         every: the pieces ask about every node or edge, and not only about those that have labels.
     """
     how = config.data.pieces
@@ -117,4 +120,5 @@ def in_pieces(config: RunConfig, samples: Sequence[Sample], *, every: bool = Fal
         return samples
     level = "node" if config.model.level == "node" else "edge"
     neighbors = [None if limit == "all" else limit for limit in how.neighbors]
-    return Pieces(samples, level, how.roots, neighbors, seed=config.seed, every=every)
+    roots = how.roots if training else how.evaluation_roots
+    return Pieces(samples, level, roots, neighbors, seed=config.seed, every=every)

@@ -91,7 +91,9 @@ def check_model(config: RunConfig) -> None:
         )
 
 
-def _check_largest(config: RunConfig, footprint: Footprint, how: Execution, name: str, store: Sequence[Sample], free: int) -> None:
+def _check_largest(
+    config: RunConfig, footprint: Footprint, how: Execution, name: str, store: Sequence[Sample], free: int
+) -> None:
     """Check that the largest graph of a split fits by itself into a training step or a pass without gradients."""
     hint = ""
     sizes = graph_sizes(store)

@@ -139,7 +139,8 @@ def _piece_sizes(config: RunConfig, source: Source) -> tuple[Sizes, float, dict[
     splits: dict[str, Sequence[Sample]] = {}
     for split in ("train", "val"):
         graphs = [source.read(record).graph for record in source.records(split)]
-        splits[split] = in_pieces(config, [Sample(graph) for graph in graphs if graph is not None])
+        samples = [Sample(graph) for graph in graphs if graph is not None]
+        splits[split] = in_pieces(config, samples, training=split == "train")
     train = splits["train"]
     if not len(train):
         raise DataError(f"{source.card.title}: none of the training graphs has a label")

@@ -100,7 +100,8 @@ class Work:
 
     def __init__(self, job: Job, engine: Engine, interruption: Interruption) -> None:
         self.job, self.config, self.engine, self.interruption = job, job.config, engine, interruption
-        self.training, self.validation = (in_pieces(job.config, each) for each in (job.training, job.validation))
+        self.training = in_pieces(job.config, job.training, training=True)
+        self.validation = in_pieces(job.config, job.validation)
         self.sampling = _sampling(job.config, self.training, engine)
         self.task = build_task(job.config, TargetScale.from_json(job.facts["scale"]))
         kept = checkpoints_of(job.folder).latest()
