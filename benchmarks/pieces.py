@@ -1,4 +1,4 @@
-"""Classes of the nodes of a large graph with communities, in pieces, through the command line: seconds, memory, accuracy.
+"""Classes of the nodes of a large graph in pieces, through the command line only: seconds, memory and accuracy.
 
     python -m benchmarks.pieces [--nodes 200000] [--edges 2000000] [--communities 400] [--seed 0] [--set KEY=VALUE ...]
 

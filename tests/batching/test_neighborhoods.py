@@ -32,7 +32,9 @@ def test_each_hop_goes_one_step_further() -> None:
 def test_a_limit_is_kept_and_a_node_without_neighbors_stays_alone() -> None:
     for seed in range(20):
         nodes = _drawn(STAR, [0], [3], seed)
-        assert len(nodes) == 4 and 0 in nodes and 11 not in nodes
+        assert len(nodes) == 4
+        assert 0 in nodes
+        assert 11 not in nodes
     assert _drawn(STAR, [11], [3, 3]) == [11]
     assert _drawn(STAR, [0], [10]) == _drawn(STAR, [0], [ALL]) == list(range(11))
 

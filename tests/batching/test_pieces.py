@@ -71,7 +71,8 @@ def _level(kind: str) -> Any:
 def _assert_equal(one: Sample, other: Sample) -> None:
     for name, value in vars(one.graph).items():
         np.testing.assert_array_equal(value, getattr(other.graph, name), err_msg=name)
-    assert one.node.keys() == other.node.keys() and one.listed.keys() == other.listed.keys()
+    assert one.node.keys() == other.node.keys()
+    assert one.listed.keys() == other.listed.keys()
     for part in ("node", "listed"):
         for name, array in getattr(one, part).items():
             np.testing.assert_array_equal(array, getattr(other, part)[name], err_msg=name)
@@ -81,7 +82,8 @@ def _assert_equal(one: Sample, other: Sample) -> None:
 def test_a_piece_with_everything_is_the_whole_graph(kind: str) -> None:
     whole = SAMPLES[kind]
     pieces = Pieces([whole], _level(kind), 1000, [None] * 40)
-    assert len(pieces) == 1 and pieces.sizes.tolist() == [40]
+    assert len(pieces) == 1
+    assert pieces.sizes.tolist() == [40]
     _assert_equal(pieces[0], whole)
     _assert_equal(pieces.in_epoch(5)[0], whole)
 
@@ -97,7 +99,9 @@ def test_every_label_is_asked_for_once_in_each_epoch(kind: str) -> None:
         for k in range(len(drawn)):
             asked, graph = drawn.asked(k), drawn[k].graph
             labels = graph.node_targets if _level(kind) == "node" else graph.edge_targets
-            assert labels is not None and len(labels) == asked.num_rows and len(asked.rows) <= 4
+            assert labels is not None
+            assert len(labels) == asked.num_rows
+            assert len(asked.rows) <= 4
             np.testing.assert_array_equal(labels[asked.places], targets[asked.rows])
             assert np.count_nonzero(~np.isnan(labels)) == len(asked.rows)
             found[asked.graph] += labels[asked.places, 0].tolist()
@@ -111,7 +115,8 @@ def test_a_piece_is_the_part_of_the_graph_between_its_nodes(kind: str) -> None:
     pieces = Pieces([whole], _level(kind), 3, [3, 2], seed=1).in_epoch(0)
     piece = pieces[1]
     nodes = pieces._nodes(1)
-    assert 3 < len(nodes) < 40 and len(nodes) <= pieces.sizes[1]
+    assert 3 < len(nodes) < 40
+    assert len(nodes) <= pieces.sizes[1]
     inner = np.isin(whole.graph.edge_index, nodes).all(axis=0)
     np.testing.assert_array_equal(nodes[piece.graph.edge_index], whole.graph.edge_index[:, inner])
     np.testing.assert_array_equal(piece.graph.edge_values, whole.graph.edge_values[inner])
@@ -130,7 +135,8 @@ def test_pieces_follow_seed_and_epoch() -> None:
         return [pieces._nodes(k).tolist() for k in range(len(pieces))]
 
     assert drawn(0, 1) == drawn(0, 1)
-    assert drawn(0, 1) != drawn(0, 2) and drawn(0, 1) != drawn(1, 1)
+    assert drawn(0, 1) != drawn(0, 2)
+    assert drawn(0, 1) != drawn(1, 1)
 
 
 def test_all_rows_are_asked_about_in_order_where_every_one_is_wanted() -> None:

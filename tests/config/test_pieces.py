@@ -42,7 +42,8 @@ def test_a_large_one_in_pieces(data: Path, monkeypatch: pytest.MonkeyPatch, capl
         "2,000 nodes and 4,000 edges are computed in pieces: 100 nodes at a time and their neighbors, 10 then 5"
         in caplog.text
     )
-    assert run.data.pieces is not None and run.data.pieces.roots == 100  # eight steps for 800 labels
+    assert run.data.pieces is not None
+    assert run.data.pieces.roots == 100
     assert (run.data.batch_size, run.data.layout, run.model.scope) == (1, "edge_list", "neighbors")
     assert [term.kind for term in run.model.node_inputs] == ["node_values"]  # no SVD
     assert (run.trainer.max_epochs, run.schedule.kind) == (100, "cosine")

@@ -1,4 +1,4 @@
-"""A graph in pieces: the same numbers as whole where nothing is left out, the same after a stop, answers for all nodes."""
+"""A graph in pieces: the numbers of the whole where nothing is left out, answers for all nodes, an exact resume."""
 
 from __future__ import annotations
 
@@ -108,13 +108,15 @@ def test_drawn_pieces_are_trained_evaluated_and_predicted(drawn: Run, data: Path
     assert (found["num_labels"], found["num_graphs"]) == (15, 1)
     assert load(drawn.path).evaluate("test") == found
     values = _values(drawn, data)
-    assert values.shape == (60, 1) and np.isfinite(values).all()
+    assert values.shape == (60, 1)
+    assert np.isfinite(values).all()
     assert np.array_equal(values, _values(load(drawn.path), data))
 
 
 def test_the_calibration_stands_on_the_labels(drawn: Run) -> None:
     calibration = drawn.artifact.calibration
-    assert calibration is not None and calibration.transductive
+    assert calibration is not None
+    assert calibration.transductive
     assert drawn.artifact.data["coverage"]["targets"]["half"]["num_labels"] == 15
 
 
@@ -150,7 +152,8 @@ def test_links_in_pieces_are_those_of_the_whole_graph(data: Path, folder: Path) 
     pieces = json.dumps({"evaluation_roots": 4, "neighbors": ["all", "all"]})
     few = load(whole.path, set=[f"data.pieces={pieces}"])
     expected, found = (each.predict_split("test")[0] for each in (load(whole.path), few))
-    assert expected.values is not None and found.values is not None
+    assert expected.values is not None
+    assert found.values is not None
     assert np.array_equal(expected.pairs, found.pairs)
     np.testing.assert_allclose(found.values, expected.values, atol=1e-6)
 
@@ -178,5 +181,5 @@ def test_settings_that_make_no_sense_are_refused(data: Path, settings: dict[str,
 def test_targets_of_whole_graphs_are_refused(folder: Path) -> None:
     path = folder / "graphs.jsonl"
     path.write_text("\n".join(json.dumps({"num_nodes": 2, "edges": [[0, 1]], "targets": {"y": k}}) for k in range(20)))
-    with pytest.raises(ConfigError, match="needs it whole: set data.pieces to null"):
+    with pytest.raises(ConfigError, match=r"needs it whole: set data\.pieces to null"):
         configured(path, "y", set={"model.scope": "neighbors", "data.layout": "edge_list", "data.pieces": {}})
