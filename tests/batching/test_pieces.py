@@ -149,5 +149,7 @@ def test_all_rows_are_asked_about_in_order_where_every_one_is_wanted() -> None:
     assert Pieces([unlabeled], "node", 16, [1])[0].graph.node_targets is None
 
 
-def test_a_graph_without_labels_has_no_pieces() -> None:
-    assert len(Pieces([_prepared(_graph(node_targets=np.full((40, 1), np.nan)))], "node", 16, [1])) == 0
+def test_without_any_label_all_rows_are_asked_about() -> None:
+    unknown = _prepared(_graph(node_targets=np.full((40, 1), np.nan)))
+    assert len(Pieces([unknown], "node", 16, [1])) == 3
+    assert len(Pieces([unknown, SAMPLES["node"]], "node", 16, [1])) == 1  # the fourteen labels of the other

@@ -49,7 +49,7 @@ class Pieces(Sequence[Sample]):
         roots: how many nodes, edges or query pairs a piece is asked about.
         neighbors: for each hop, how many neighbors of a node come along; None for all.
         seed: of all that is drawn.
-        every: ask about every row, and not only about those that have labels.
+        every: ask about every row, and not only about those that have labels (if there are any).
 
     Attributes:
         sizes: (pieces,) the most nodes that each piece can have.
@@ -69,7 +69,10 @@ class Pieces(Sequence[Sample]):
         self.limits = np.array([ALL if limit is None else limit for limit in neighbors], np.int64)
         self.epoch: int | None = None
         self._graphs = [_Whole(sample, level) for sample in whole]
-        self._in_order = self._rows = [graph.asked_rows(every=every) for graph in self._graphs]
+        rows = [graph.labeled_rows() for graph in self._graphs]
+        if every or not any(map(len, rows)):
+            rows = [np.arange(graph.num_rows) for graph in self._graphs]
+        self._in_order = self._rows = rows
         counts = [-(-len(rows) // roots) for rows in self._rows]
         self._starts = [(number, k * roots) for number, count in enumerate(counts) for k in range(count)]
         self.sizes = np.array([self._most_nodes(number) for number, _ in self._starts], np.int64)
@@ -178,14 +181,20 @@ class _Whole:
         codes = self._pairs[0] * self.num_nodes + self._pairs[1]
         return np.searchsorted(codes, index[0] * self.num_nodes + index[1])
 
-    def asked_rows(self, *, every: bool) -> IntArray:
-        """Return the nodes, edges or query pairs with a label, or every one of them."""
+    def labeled_rows(self) -> IntArray:
+        """Return the nodes, edges or query pairs that have a label."""
         targets = self._targets
-        if not every and targets is not None:
-            return np.flatnonzero(~np.isnan(targets).all(axis=1))
+        return np.zeros(0, np.int64) if targets is None else np.flatnonzero(~np.isnan(targets).all(axis=1))
+
+    @property
+    def num_rows(self) -> int:
+        """How many nodes, edges or query pairs there are."""
+        return self.num_nodes if self.level == "node" else int(self._asked_pairs.shape[1])
+
+    @property
+    def _asked_pairs(self) -> IntArray:
         graph = self.sample.graph
-        pairs = graph.edge_index if graph.query_index is None else graph.query_index
-        return np.arange(self.num_nodes if self.level == "node" else pairs.shape[1])
+        return graph.edge_index if graph.query_index is None else graph.query_index
 
     @property
     def _targets(self) -> Array | None:
@@ -194,10 +203,7 @@ class _Whole:
 
     def ends(self, rows: IntArray) -> IntArray:
         """Return the nodes of what is asked about."""
-        if self.level == "node":
-            return rows
-        graph = self.sample.graph
-        return np.unique((graph.edge_index if graph.query_index is None else graph.query_index)[:, rows])
+        return rows if self.level == "node" else np.unique(self._asked_pairs[:, rows])
 
     def places(self, nodes: IntArray, rows: IntArray) -> tuple[IntArray, int]:
         """Return where the output for a piece has the rows that are asked about, and how many rows it has."""

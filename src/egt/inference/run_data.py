@@ -118,7 +118,11 @@ def in_pieces(
 
     if isinstance(samples, Pieces):
         return samples
-    level = "node" if config.model.level == "node" else "edge"
-    neighbors = [None if limit == "all" else limit for limit in how.neighbors]
-    roots = how.roots if training else how.evaluation_roots
-    return Pieces(samples, level, roots, neighbors, seed=config.seed, every=every)
+    return Pieces(
+        samples,
+        "node" if config.model.level == "node" else "edge",
+        how.roots if training else how.evaluation_roots,
+        [limit if isinstance(limit, int) else None for limit in how.neighbors],
+        seed=config.seed,
+        every=every,
+    )

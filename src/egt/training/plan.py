@@ -143,7 +143,7 @@ def _piece_sizes(config: RunConfig, source: Source) -> tuple[Sizes, float, dict[
         splits[split] = in_pieces(config, samples, training=split == "train")
     train = splits["train"]
     if not len(train):
-        raise DataError(f"{source.card.title}: none of the training graphs has a label")
+        raise DataError(f"{source.card.title}: none of the training graphs can be read")
     piece = train[0].graph
     counts = {split: len(pieces) for split, pieces in splits.items()}
     return graph_sizes(train), piece.num_edges / piece.num_nodes, counts, "the pieces of the graphs"

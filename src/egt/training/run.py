@@ -267,9 +267,8 @@ def _facts(config: RunConfig, training: Sequence[Sample], validation: Sequence[S
 
 def _fitted(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig:
     """Return the run as it fits into memory (`fit_into_memory`)."""
-    each = ((name, in_pieces(config, store, training=name == "train")) for name, store in stores.items())
-    computed = {name: samples for name, samples in each if len(samples)}
-    return fit_into_memory(config, computed) if "train" in computed else config  # without labels it is refused later
+    computed = {name: in_pieces(config, store, training=name == "train") for name, store in stores.items()}
+    return fit_into_memory(config, computed)
 
 
 def _with_fitted_task(config: RunConfig, samples: Sequence[Sample]) -> RunConfig:
