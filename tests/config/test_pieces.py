@@ -46,5 +46,6 @@ def test_a_large_one_in_pieces(data: Path, monkeypatch: pytest.MonkeyPatch, capl
     assert run.data.pieces.roots == 100
     assert (run.data.batch_size, run.data.layout, run.model.scope) == (1, "edge_list", "neighbors")
     assert [term.kind for term in run.model.node_inputs] == ["node_values"]  # no SVD
+    assert run.model.gate == "sigmoid"  # degrees are those of the piece
     assert (run.trainer.max_epochs, run.schedule.kind) == (100, "cosine")
     assert configured(data, set={"data.pieces": None}).data.pieces is None

@@ -145,10 +145,11 @@ def test_a_stopped_run_goes_on_with_the_same_pieces(drawn: Run, data: Path, fold
 
 
 def test_links_in_pieces_are_those_of_the_whole_graph(data: Path, folder: Path) -> None:
-    one = {"trainer__max_epochs": 1}
+    dropouts = ("attention_dropout", "node_dropout", "node_ffn_dropout")
+    one = {"trainer__max_epochs": 1, **{f"model__{name}": 0.0 for name in dropouts}}
     whole = _train(data, folder / "links", task="link", **one)
     all_at_once = _train(data, folder / "links_everything", task="link", data__pieces=WHOLE, **one)
-    assert _losses(all_at_once) == _losses(whole)
+    assert _losses(all_at_once) == pytest.approx(_losses(whole), rel=1e-5)  # a piece lacks what hidden edges cut off
     pieces = json.dumps({"evaluation_roots": 4, "neighbors": ["all", "all"]})
     few = load(whole.path, set=[f"data.pieces={pieces}"])
     expected, found = (each.predict_split("test")[0] for each in (load(whole.path), few))

@@ -2,7 +2,7 @@
 
 A step takes a piece (`data.pieces`): up to 256 labeled nodes with 10 neighbors each, and 5 neighbors of each of these.
 SVD encodings are left out, which take long on such a graph; inputs that are named with `--set` are computed once for
-the whole graph. There are as many epochs as pass some 20 million nodes, repeated ones included: ten to twenty minutes
+the whole graph. Gates are plain (`sigmoid`): how many neighbors a node has in a piece says nothing about it. There are as many epochs as pass some 20 million nodes, repeated ones included: ten to twenty minutes
 on two cores.
 """
 
@@ -58,7 +58,7 @@ def for_pieces(run: RunConfig, source: CustomSource) -> RunConfig:
     return run.model_copy(
         update={
             "data": run.data.model_copy(update={"pieces": pieces, "batch_size": 1}),
-            "model": run.model.model_copy(update={"node_inputs": inputs}),
+            "model": run.model.model_copy(update={"node_inputs": inputs, "gate": "sigmoid"}),
             "schedule": Cosine(),
             "trainer": run.trainer.model_copy(
                 update={"max_epochs": min(max(epochs, _EPOCHS[0]), _EPOCHS[1]), "patience": None}
