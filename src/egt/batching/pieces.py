@@ -178,8 +178,12 @@ class _Whole:
         return alone
 
     def _row_of(self, index: IntArray) -> IntArray:
-        codes = self._pairs[0] * self.num_nodes + self._pairs[1]
-        return np.searchsorted(codes, index[0] * self.num_nodes + index[1])
+        """Return the rows of listed pairs (2, R)."""
+        listed, asked = (pairs[0] * self.num_nodes + pairs[1] for pairs in (self._pairs, index))
+        order = np.argsort(asked)  # a search for sorted numbers is several times as fast
+        rows = np.empty_like(order)
+        rows[order] = np.searchsorted(listed, asked[order])
+        return rows
 
     def labeled_rows(self) -> IntArray:
         """Return the nodes, edges or query pairs that have a label."""

@@ -2,8 +2,8 @@
 
 A step takes a piece (`data.pieces`): up to 256 labeled nodes with 10 neighbors each, and 5 neighbors of each of these.
 SVD encodings are left out, which take long on such a graph; inputs that are named with `--set` are computed once for
-the whole graph. Gates are plain (`sigmoid`): how many neighbors a node has in a piece says nothing about it. There are as many epochs as pass some 20 million nodes, repeated ones included: ten to twenty minutes
-on two cores.
+the whole graph. Gates are plain (`sigmoid`): how many neighbors a node has in a piece says nothing about it. There are
+as many epochs as pass some 20 million nodes, repeated ones included: about ten minutes of one core.
 """
 
 from __future__ import annotations
