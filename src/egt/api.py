@@ -206,8 +206,10 @@ class _Asked:
         if source.schema.level != "node":
             return run
         from egt.config.one_graph import for_one_graph, is_one_graph  # here: most runs are of many graphs
+        from egt.config.pieces import for_pieces, is_large
 
-        return for_one_graph(run, source) if is_one_graph(source.schema, source.card) else run
+        run = for_one_graph(run, source) if is_one_graph(source.schema, source.card) else run
+        return for_pieces(run, source) if is_large(source.card) else run
 
     @property
     def name(self) -> str:

@@ -280,7 +280,7 @@ class Predictor:
         beside = Beside(source, keep, self.task.level if with_truth else None)
         predictions: list[Prediction] = []
         for part in prepare_in_memory(source, split, preparation(self.config), progress=watch):
-            told = None if watch is None else _counting(watch, done, total)
+            told = watch if watch is None or self.config.data.pieces is not None else _counting(watch, done, total)
             answers = dict(zip(part.rows, self.answers(part.samples, told, dropout_samples), strict=True))
             graphs = {row: sample.graph for row, sample in zip(part.rows, part.samples, strict=True)}
             problems = {problem.row: problem for problem in part.problems}
@@ -314,6 +314,12 @@ class Predictor:
     def _computed(self, samples: Sequence[Sample], progress: Progress | None, **how: Any) -> list[Answer]:
         """Return for each graph its values and pairs, or the reason why there are none. how: options of `forward`."""
         level = self.task.level
+        if self.config.data.pieces is not None:
+            from egt.inference.pieces import values_in_pieces  # here: most models read graphs whole
+
+            values = values_in_pieces(self.model, self.task, self.config, samples, progress, self.processes, **how)
+            graphs = [sample.graph for sample in samples]
+            return [(each, _pairs_at(level, graph), None) for each, graph in zip(values, graphs, strict=True)]
         reasons = self.refused(samples)
         answers: list[Any] = [reasons.get(k) for k in range(len(samples))]
         fitting = np.array([k for k in range(len(samples)) if k not in reasons], dtype=np.int64)
@@ -321,7 +327,7 @@ class Predictor:
         for numbers, _, output in forward(self.model, self.config, kept, progress, self.processes, **how):
             parts = split_rows(self.task.decode(output), rows_per_graph(kept, numbers, level))
             for k, part in zip(fitting[numbers].tolist(), parts, strict=True):
-                answers[k] = (part, _pairs(samples[k].graph) if level == "edge" else None, None)
+                answers[k] = (part, _pairs_at(level, samples[k].graph), None)
         parts_of_all = self.processes.gather(answers)
         return [next(found for found in row if found is not None) for row in zip(*parts_of_all, strict=True)]
 
@@ -463,7 +469,10 @@ def rows_of(part: Prepared) -> list[int]:
     return rows
 
 
-def _pairs(graph: Graph) -> IntArray:
+def _pairs_at(level: Level, graph: Graph) -> IntArray | None:
+    """(2, R) the edges or query pairs that are answered; None at other levels."""
+    if level != "edge":
+        return None
     return np.array(graph.edge_index if graph.query_index is None else graph.query_index)
 
 

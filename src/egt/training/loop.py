@@ -175,7 +175,7 @@ def fetched(*numbers: Tensor) -> list[float]:
 
 def validate(work: Work) -> dict[str, float]:
     """Compute loss and metrics on the validation split, with averaged weights if there are any; {} without one."""
-    if not work.job.validation:
+    if not work.validation:
         return {}
     average, processes = work.state.average, work.engine.processes
     if average is not None:
@@ -187,7 +187,7 @@ def validate(work: Work) -> dict[str, float]:
             work.state.model,
             work.task,
             work.config,
-            work.job.validation,
+            work.validation,
             processes=processes,
             layout=work.sampling.layout,
             num_workers=work.config.data.num_workers,

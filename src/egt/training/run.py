@@ -22,7 +22,7 @@ from egt.encodings.store import Store
 from egt.errors import ConfigError, DataError
 from egt.execution.execution import execution
 from egt.execution.processes import is_first, launched, num_devices
-from egt.inference.run_data import keep_schema, open_source, prepare_split
+from egt.inference.run_data import in_pieces, keep_schema, open_source, prepare_split
 from egt.sources.source import SPLITS, Source
 from egt.sources.source import Progress as Telling
 from egt.tasks.task import TargetScale
@@ -123,7 +123,7 @@ def train(
         check_sizes(config, source.card)
         _keep(config, folder)  # a run that is killed from here on can be resumed without its options
         stores = _prepare(config, source, watch)
-        fitted = fit_into_memory(_with_fitted_task(config, stores["train"]), stores)
+        fitted = _fitted(_with_fitted_task(config, stores["train"]), stores)
         if fitted is not config:
             config = fitted
             _keep(config, folder)
@@ -266,6 +266,12 @@ def _facts(config: RunConfig, training: Sequence[Sample], validation: Sequence[S
         "content": [each.fingerprint if isinstance(each, Store) else None for each in (training, validation)],
         "threads": torch.get_num_threads(),
     }
+
+
+def _fitted(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig:
+    """Return the run as it fits into memory (`fit_into_memory`)."""
+    computed = {name: in_pieces(config, store, training=name == "train") for name, store in stores.items()}
+    return fit_into_memory(config, computed)
 
 
 def _with_fitted_task(config: RunConfig, samples: Sequence[Sample]) -> RunConfig:

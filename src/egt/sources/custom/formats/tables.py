@@ -51,6 +51,8 @@ MISSING_TEXTS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"
 
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 _CODE = re.compile(r"[+-]?(0\d+|\d{16,})")
+_LIKE_CODE = r"^[+-]?0\d|\d{16}"
+"""What every code has, and few numbers."""
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
 _BLOCK = 2**20
 csv.field_size_limit(2**31 - 1)
@@ -332,6 +334,8 @@ def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Col
         cells: one text per row.
         decimal_comma: whether 1,5 is a number where a column has no other spelling of numbers.
     """
+    if (plain := _plain_numbers(cells)) is not None:
+        return plain
     present = [None if (cell := raw.strip()) in MISSING_TEXTS else cell for raw in cells]
     known = [cell for cell in present if cell is not None]
     if known and all(cell.lower() in _BOOLEANS for cell in known):
@@ -343,6 +347,18 @@ def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Col
             return np.array([np.nan if cell is None else float(cell.replace(",", ".")) for cell in present])
         return objects(present)
     return objects(present) if any(_is_code(cell) for cell in known) else numbers
+
+
+def _plain_numbers(cells: Sequence[str]) -> Column | None:
+    """Return a column of plain numbers, converted at once; None where cells have to be looked at one by one."""
+    texts = pc.utf8_trim_whitespace(pa.array(cells, pa.string()))
+    known = pc.if_else(pc.is_in(texts, value_set=pa.array(sorted(MISSING_TEXTS))), None, texts)
+    if pc.any(pc.match_substring_regex(known, _LIKE_CODE)).as_py():
+        return None
+    try:
+        return column_of_numbers(known.cast(pa.float64()))
+    except pa.ArrowInvalid:
+        return None
 
 
 def _is_code(cell: str) -> bool:

@@ -214,17 +214,18 @@ def _raw_graph(
     num_nodes = len(nodes[row].rows)
     if not num_nodes:
         raise DataError("it has no nodes")
-    names = [str(k) for k in range(num_nodes)] if node_names is None else _texts(node_names[nodes[row].rows], "node")
+    called = np.arange(float(num_nodes)) if node_names is None else node_names[nodes[row].rows]
+    names = _texts(called, "node")
     number_of = {name: number for number, name in enumerate(names)}
     if len(number_of) < num_nodes:
         raise DataError("two nodes have the same name")
     queries = None
     if "queries" in tables:
         asked = _rows_of(keys["queries"], tables["queries"].num_rows, graphs)[row]
-        queries = _pairs(tables["queries"], asked, number_of, "queries")
+        queries = _pairs(tables["queries"], asked, called, number_of, "queries")
     return RawGraph(
         num_nodes=num_nodes,
-        edges=_pairs(tables["edges"], edges[row].rows, number_of, "edges"),
+        edges=_pairs(tables["edges"], edges[row].rows, called, number_of, "edges"),
         nodes=with_mask_split(nodes[row].columns, "nodes"),
         edge_columns=with_mask_split(edges[row].columns, "edges"),
         queries=queries,
@@ -232,12 +233,17 @@ def _raw_graph(
     )
 
 
-def _pairs(table: Table, rows: IntArray, number_of: Mapping[str, int], what: str) -> IntArray:
+def _pairs(table: Table, rows: IntArray, called: Column, number_of: Mapping[str, int], what: str) -> IntArray:
+    """(2, E) the nodes of each pair, from what they are called: (N,) as in the file, and by text."""
     ends = []
     for role in ("source", "target"):
         name = _find_column(table.columns, role)
         if name is None:
             raise DataError(f"{what} needs the columns source and target; it has {', '.join(table.columns)}")
+        known = _matched(table.columns[name][rows], called)
+        if known is not None:
+            ends.append(known)
+            continue
         texts = _texts(table.columns[name][rows], name)
         strange = next((k for k, end in enumerate(texts) if end not in number_of), None)
         if strange is not None:
@@ -247,3 +253,12 @@ def _pairs(table: Table, rows: IntArray, number_of: Mapping[str, int], what: str
             )
         ends.append(np.array([number_of[end] for end in texts], dtype=np.int64))
     return np.stack(ends)
+
+
+def _matched(ends: Column, called: Column) -> IntArray | None:
+    """(E,) the node of each end where names are numbers and all are known, at once; None where texts have to tell."""
+    if ends.ndim != 1 or ends.dtype == object or called.dtype == object:
+        return None
+    order = np.argsort(called, kind="stable")
+    found: IntArray = order[np.minimum(np.searchsorted(called[order], ends), len(called) - 1)]
+    return found if np.array_equal(called[found], ends) else None
