@@ -8,9 +8,9 @@ from pathlib import Path
 from egt.analysis.analysis import Analysis
 from egt.analysis.analysis_page import analysis_page
 from egt.analysis.figures import can_draw, write_figures
-from egt.analysis.numbers import new_folder, write_columns
+from egt.analysis.numbers import write_columns
 from egt.analysis.views import Choice
-from egt.reporting.page import write_page
+from egt.reporting.page import new_folder, write_page
 from egt.reporting.report import ANALYSIS
 
 log = logging.getLogger(__name__)

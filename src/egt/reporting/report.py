@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from egt.config.load import write_config
-from egt.errors import DataError, EgtError, RunError
+from egt.errors import DataError, EgtError
 from egt.files import exists
 from egt.reporting.charts import line_chart
-from egt.reporting.page import figure, page, table, write_page
+from egt.reporting.page import figure, new_folder, page, table, write_page
 from egt.reporting.record import RunRecord, config_of
 from egt.reporting.results import Result, curves, results_sheet, runs_sheet, sheets
 from egt.reporting.sheet import Sheet
@@ -49,10 +49,7 @@ def write_report(
     Returns:
         The files.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"{folder}: cannot be written ({error.strerror}); choose another folder (-o)") from error
+    new_folder(folder)
     shown, every = sheets(results), runs_sheet(results)
     files = {folder / "report.md": markdown(shown, every, unfinished), folder / "runs.csv": every.csv()}
     main = [sheet for sheet in shown if "paper" in sheet.columns]
