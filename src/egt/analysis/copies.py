@@ -96,7 +96,7 @@ class Question:
             slopes = torch.autograd.grad(answer.sum(), [at.h, at.e], allow_unused=True)
             for total, slope, leaf, size in ((nodes, slopes[0], at.h, num_nodes), (pairs, slopes[1], at.e, num_pairs)):
                 if slope is not None:
-                    product = (slope * leaf.detach()).sum(-1).view(-1, size)  # leaf is factor times embedding
+                    product = (slope * leaf.detach()).sum(-1).view(-1, size).cpu()  # leaf is factor times embedding
                     total += (product * (weight / factor)[:, None]).sum(0).double().numpy()
         return nodes, pairs
 
