@@ -68,9 +68,7 @@ def test_the_hops_of_a_list_of_pairs_are_those_of_the_matrix(num_virtual: int) -
     whole = attention(graph, np.full((1, 1, size, size), 1 / size), num_virtual=num_virtual)
     rows = np.flatnonzero(np.arange(size * size) % 3 != 1)
     index, values = whole.pair_index[:, rows], whole.softmax[..., rows]
-    sparse = Attention(
-        graph, (0,), num_virtual, index, values, values, values, whole.scalers, whole.edges[:, rows]
-    )
+    sparse = Attention(graph, (0,), num_virtual, index, values, values, values, whole.scalers, whole.edges[:, rows])
     assert pair_hops(sparse).tolist() == pair_hops(whole)[rows].tolist()
     assert {2, 255} <= {*pair_hops(sparse).tolist()}
 

@@ -32,7 +32,7 @@ def analysis_page(analysis: Analysis, name: str, data: str, command: str) -> str
         command: that makes the page again.
     """
     said = "".join(f"<li>{escape(sentence)}</li>" for sentence in summary(analysis))
-    content = json.dumps(_content(analysis)).replace("</", "<\\/")
+    content = json.dumps(_content(analysis)).replace("<", "\\u003c")  # no name in it ends or begins a script
     script = files("egt.analysis").joinpath("analysis.js").read_text(encoding="utf-8")
     sections = [
         ("In words", f"<ul>{said}</ul>"),
@@ -112,7 +112,6 @@ def _graph(row: int, found: Attention) -> dict[str, Any]:
         "nodes": found.graph.num_nodes,
         "virtual": found.num_virtual,
         "heads": int(found.product.shape[1]),
-        "edges": found.graph.edge_index.T[(found.graph.edge_index < MOST_NODES).all(0)].tolist(),
         **{kind: _packed(np.concatenate([m, m.mean(1, keepdims=True)], axis=1)) for kind, m in matrices.items()},
     }
 

@@ -33,19 +33,31 @@ class Choice:
 
 
 def choose(
-    layers: Sequence[int], asked: Sequence[int] = (), head: int | None = None, crop: int | None = None
+    layers: Sequence[int],
+    num_heads: int,
+    asked: Sequence[int] = (),
+    head: int | None = None,
+    crop: int | None = None,
 ) -> Choice:
     """Return what is drawn: the layers asked for by number, from 1, else one in the middle and the last.
 
     Args:
         layers: numbers of the layers that attend, from 0.
+        num_heads: of each layer.
         asked: one or two numbers, from 1.
         head: number of the example head, from 1.
         crop: how many nodes.
     """
+    if len(asked) > 2:
+        raise ConfigError(f"--layers {' '.join(map(str, asked))}: give one or two")
     for number in asked:
         if number - 1 not in layers:
-            raise ConfigError(f"--layers {number}: the layers that attend are {layers[0] + 1}..{layers[-1] + 1}")
+            known = f"{layers[0] + 1}..{layers[-1] + 1}" if layers else "none"
+            raise ConfigError(f"--layers {number}: the layers that attend are {known}")
+    if head is not None and not 1 <= head <= num_heads:
+        raise ConfigError(f"--head {head}: the heads of a layer are 1..{num_heads}")
+    if crop is not None and crop < 1:
+        raise ConfigError(f"--crop {crop}: at least one node has to be left")
     places = [list(layers).index(number - 1) for number in asked]
     middle = places[0] if places else (len(layers) - 1) // 2
     deep = places[-1] if places else len(layers) - 1
@@ -78,8 +90,6 @@ def panels(found: Attention, choice: Choice) -> Panels:
     distance = ShortestPaths(LARGEST_MAX_HOPS)(found.graph).astype(np.float64)
     distance[distance > LARGEST_MAX_HOPS] = np.nan
     product = between_nodes(found, found.product[[choice.middle, choice.deep]])  # (2, H, N, N)
-    if choice.head is not None and choice.head >= product.shape[1]:
-        raise ConfigError(f"--head {choice.head + 1}: a layer has {product.shape[1]} heads")
     head = most_selective(found, choice.middle) if choice.head is None else choice.head
     shown = slice(choice.crop)
     means = [normalized(part.mean(0)[shown, shown]) for part in product]

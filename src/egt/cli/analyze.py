@@ -18,7 +18,7 @@ def analyze(
     data: str = "val",
     *,
     limit: int | None = 1000,
-    show: Annotated[tuple[int, ...], Many] = (0,),
+    show: Annotated[tuple[int, ...], Many] = (),
     layers: Annotated[tuple[int, ...], Many] = (),
     head: int | None = None,
     crop: int | None = None,
@@ -32,7 +32,7 @@ def analyze(
         artifact: The folder that `egt train` wrote.
         data: A split of the data that the model was trained on (train, val, test), or a file or folder like it.
         limit: Look at this many graphs at most; 0 for all.
-        show: Rows of the data, from 0, whose matrices are drawn.
+        show: Rows of the data, from 0, whose matrices are drawn; by default the first that can be read.
         layers: One or two layers to draw, from 1; by default one in the middle and the last.
         head: The example head to draw, from 1; by default the most selective one of the first layer drawn.
         crop: Draw only this many nodes of each matrix, for large graphs.
@@ -45,21 +45,23 @@ def analyze(
     from egt.analysis.views import choose
     from egt.analysis.words import summary
     from egt.artifact.artifact import find_artifact
+    from egt.errors import ConfigError
     from egt.files import exists
     from egt.inference.loading import load_single
+    from egt.nn.attention import attending
     from egt.reporting.report import ANALYSIS
     from egt.sources.source import SPLITS
 
+    if limit is not None and limit < 0:
+        raise ConfigError(f"--limit {limit}: give a number of graphs, or 0 for all")
     model = load_single(artifact, set=settings)
-    beside = (
-        find_artifact(artifact).parent if exists(artifact) else Path()
-    )  # a model of the package has no place beside
+    choice = choose(attending(model.model.layers), model.config.model.num_heads, layers, head, crop)
+    beside = find_artifact(artifact).parent if exists(artifact) else Path()  # not for one of the package or a hub
     folder = output or beside / ANALYSIS.parent
     with Bars(shown=not json) as bars:
         found = look(model.attention(data, limit=limit or None, watch=bars), show)
-    choice = choose(found.layers, layers, head, crop)
     where = f"the split {data} of {model.config.data.source}" if data in SPLITS else data
-    command = shlex.join(["egt", "analyze", artifact, data, *_options(limit, show, layers, head, crop)])
+    command = shlex.join(["egt", "analyze", artifact, data, *_options(limit, show, layers, head, crop, settings)])
     files = write_analysis(found, choice, folder, model.config.name, where, command)
     words = summary(found)
     if json:
@@ -74,10 +76,16 @@ def analyze(
 
 
 def _options(
-    limit: int | None, show: tuple[int, ...], layers: tuple[int, ...], head: int | None, crop: int | None
+    limit: int | None,
+    show: tuple[int, ...],
+    layers: tuple[int, ...],
+    head: int | None,
+    crop: int | None,
+    settings: tuple[str, ...],
 ) -> list[str]:
     """Return the options that were given, as words."""
     given = {"--limit": [limit], "--show": show, "--layers": layers, "--head": [head], "--crop": [crop]}
+    given |= {"--set": settings}
     return [
         word
         for name, values in given.items()

@@ -45,7 +45,9 @@ def explain(
     model = load_single(artifact, set=settings)
     given = data if data in SPLITS or exists(data) else [data]
     found = why(model, given, row=row, of=of, target=target, draws=draws)
-    command = shlex.join(["egt", "explain", artifact, data, "--row", str(row), "--of", str(of), "--draws", str(draws)])
+    words = ["egt", "explain", artifact, data, "--row", str(row), "--of", str(of), "--draws", str(draws)]
+    words += [] if target is None else ["--target", target]
+    command = shlex.join([*words, *(["--set", *settings] if settings else [])])
     files = write_explanation(found, output, command)
     if json:
         scores = {
