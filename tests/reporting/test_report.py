@@ -7,6 +7,7 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -94,6 +95,39 @@ def test_runs_made_in_different_ways_are_never_averaged() -> None:
     assert results[1].marks == ("30 of 600 epochs",)  # the patience follows the epochs
     assert any(cells[-1] == "reduced budget [1]" for cells in sheets(results)[0].rows)
     assert "[1] 30 of 600 epochs" in sheets(results)[0].notes
+
+
+def test_own_runs_of_one_name_are_told_apart_and_none_is_left_out() -> None:
+    def own(lr: float, **changes: object) -> RunRecord:
+        return replace(record(settings=("name=data", f"optimizer.lr={lr}")), name="data", preset="", **changes)
+
+    slow, fast, again = own(1e-4), own(1e-2), own(1e-2, metrics={"test": {"mae": 0.2}})
+    results = collect(
+        [slow, fast, replace(fast, folder="a copy"), again, replace(fast, seed=1, config={**fast.config, "seed": 1})]
+    )
+    assert [(result.marks, [each.seed for each in result.records]) for result in results] == [
+        (("optimizer.lr=0.0001",), [0]),
+        (("optimizer.lr=0.01",), [0, 1]),
+        (("optimizer.lr=0.01",), [0]),
+    ]
+    [sheet] = sheets(results)
+    assert [row[-1] for row in sheet.rows] == ["[1]", "[2]", "[2]"]
+    assert "What sets it apart" in run_page(slow, results[0])
+    assert collect([slow])[0].marks == ()
+
+
+def test_a_metric_that_could_not_be_computed_has_no_mean() -> None:
+    missing = replace(record(seed=1), metrics={"test": {"mae": None}})
+    [result] = collect([record(seed=0), missing])
+    assert math.isnan(result.score.value)
+    assert sheets([result])[0].rows[0][3] == "nan ± nan"
+
+
+def test_the_task_says_which_way_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = SimpleNamespace(deciding_metric="value_rmse", higher_is_better=False)
+    monkeypatch.setattr("egt.reporting.results.config_of", lambda _: SimpleNamespace(task=task))
+    [result] = collect([replace(record(), name="data", preset="")])
+    assert not result.measure.higher_is_better
 
 
 @pytest.mark.parametrize(

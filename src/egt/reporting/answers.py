@@ -62,7 +62,7 @@ def read_answers(folder: Path, split: str = "test", watch: Progress | None = Non
 def plots(answers: Answers) -> str:
     """Return what suits the task: parity plots, or ROC and precision-recall curves and a confusion matrix, as HTML."""
     kind = answers.config.task.kind
-    drawn = {"regression": _parity, "binary": _curves, "multiclass": _classes}.get(kind)
+    drawn = {"regression": _parity, "gaussian": _parity, "binary": _curves, "multiclass": _classes}.get(kind)
     figures = drawn(answers) if drawn is not None and len(answers.names) else []
     return f'<div class="row">{"".join(figures)}</div>' if figures else "<p>There is nothing to draw.</p>"
 
@@ -85,7 +85,7 @@ def worst(answers: Answers) -> Sheet:
             texts = (name, target, f"{truth[row]:.5g}", f"{said[row]:.5g}", f"{error[row]:.4g}")
             rows.append((float(error[row]), texts))
     rows.sort(key=lambda row: -row[0])
-    error_name = "error" if task.kind == "regression" else "missing probability"
+    error_name = "missing probability" if task.kind in ("binary", "multiclass") else "error"
     return Sheet(
         "Worst-predicted rows", ("row", "target", "true", "predicted", error_name), [r for _, r in rows[:_WORST]]
     )

@@ -22,29 +22,33 @@ RESULT = "result.json"
 _CONFIG, _ARTIFACT, _CARD, _METRICS = "config.yaml", "artifact", "card.json", "metrics.csv"
 _MEMBERS = "members.json"
 _TECHNICAL = {
-    ("name",),
     ("seed",),
-    ("start",),
-    ("plugins",),
     ("data", "num_workers"),
     ("data", "pair_budget"),
-    ("data", "options"),
-    ("data", "train_share"),
-    ("task", "names"),
-    ("task", "class_names"),
     ("trainer", "accelerator"),
     ("trainer", "backend"),
     ("trainer", "checkpoint_minutes"),
     ("trainer", "compile"),
     ("trainer", "devices"),
-    ("trainer", "max_epochs"),
-    ("trainer", "max_steps"),
     ("trainer", "num_nodes"),
     ("trainer", "recompute"),
     ("trainer", "strategy"),
     ("trainer", "trackers"),
 }
-"""Settings that do not change what is measured, or that are told in words of their own."""
+"""Settings that do not change what is measured, or only by chance."""
+_TOLD = {
+    ("name",),
+    ("start",),
+    ("plugins",),
+    ("data", "options"),
+    ("data", "train_share"),
+    ("task", "names"),
+    ("task", "class_names"),
+    ("trainer", "max_epochs"),
+    ("trainer", "max_steps"),
+}
+"""Settings of a run of the paper that are told in words of their own."""
+_FOLD = ("data", "custom", "split", "fold", "number")
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,10 @@ class RunRecord:
         words += [("substitute data", self._data_marks())]
         return ", ".join(word for word, marks in words if marks)
 
+    def recipe(self) -> dict[tuple[str, ...], Any]:
+        """Return the settings that all seeds and folds of the run share, by path."""
+        return {path: value for path, value in _flat(self.config).items() if path not in _TECHNICAL | {_FOLD}}
+
     @property
     def whole(self) -> RunConfig | None:
         """The preset that the run follows; None if there is none."""
@@ -128,7 +136,7 @@ class RunRecord:
         changed = [
             ".".join(path)
             for path in {**own, **paper}
-            if own.get(path) != paper.get(path) and path not in _TECHNICAL and path[:2] != ("data", "custom")
+            if own.get(path) != paper.get(path) and path not in _TECHNICAL | _TOLD and path[:2] != ("data", "custom")
         ]
         marks = [f"{path}={own.get(tuple(path.split('.')))}" for path in changed if not _is_scaled(path, scaled)]
         return marks + self._start_marks()
@@ -297,7 +305,7 @@ def _flat(content: Mapping[str, Any], above: tuple[str, ...] = ()) -> dict[tuple
     flat: dict[tuple[str, ...], Any] = {}
     for name, value in content.items():
         path = (*above, name)
-        flat |= _flat(value, path) if isinstance(value, Mapping) and path not in _TECHNICAL else {path: value}
+        flat |= _flat(value, path) if isinstance(value, Mapping) and path not in _TECHNICAL | _TOLD else {path: value}
     return flat
 
 

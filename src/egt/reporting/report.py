@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,8 @@ ANALYSIS = Path("analysis", "analysis.html")
 """In a run folder: what `egt analyze` writes."""
 _BEGIN, _END = "<!-- results: made by `egt report", "<!-- /results -->"
 _LEAD = (
-    "Means over seeds with the deviation of a sample. A mark says where a run is not the paper's: its budget, its data."
+    "Means over seeds with the sample standard deviation. A mark says how a run differs from the paper's (budget, "
+    "settings, data), or from other runs of its name."
 )
 _README_COLUMNS = ("data", "model", "measure", "ours", "seeds", "paper", "parameters", "marks")
 
@@ -109,9 +109,8 @@ def run_page(record: RunRecord, result: Result, *, predictions: bool = False, wa
     if record.coverage:
         sections.append(("How often the truth was inside", _coverage(record.coverage).html()))
     if result.marks:
-        sections.append(
-            ("Not the paper's run", "<ul>" + "".join(f"<li>{escape(m)}</li>" for m in result.marks) + "</ul>")
-        )
+        heading = "Not the paper's run" if record.preset else "What sets it apart from other runs of its name"
+        sections.append((heading, "<ul>" + "".join(f"<li>{escape(mark)}</li>" for mark in result.marks) + "</ul>"))
     sections += [("How it learned", figures)] if (figures := _curve_figures(single)) else []
     if record.parameters and (predictions or config.data.custom is not None):
         sections += _prediction_sections(record, watch)
@@ -176,7 +175,7 @@ def with_readme_table(text: str, results: Sequence[Result], where: str) -> str:
 
 def as_json(results: Sequence[Result]) -> list[dict[str, object]]:
     """Return the results for other programs."""
-    rows = []
+    rows: list[dict[str, object]] = []
     for result in results:
         paper = result.place[1].paper if result.place else None
         measure = result.measure
@@ -192,7 +191,7 @@ def as_json(results: Sequence[Result]) -> list[dict[str, object]]:
                 "marks": list(result.marks),
             }
         )
-    return json.loads(json.dumps(rows))  # type: ignore[no-any-return]
+    return rows
 
 
 def _curve_figures(result: Result) -> str:
