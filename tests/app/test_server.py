@@ -6,6 +6,7 @@ import http.client
 import json
 import logging
 import socket
+from threading import Event
 from typing import Any
 
 import pytest
@@ -178,6 +179,26 @@ def test_a_failure_of_ours_is_told_where_the_server_runs(
     assert status == 500
     assert "secret" not in found["error"]
     assert [record.getMessage() for record in caplog.records] == ["/api/about: ZeroDivisionError: secret"]
+
+
+def test_a_browser_leaves_out_the_usual_port(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not {"127.0.0.1", "localhost"} & server.hosts
+    monkeypatch.setattr(server, "server_port", 80)
+    assert {"127.0.0.1", "localhost", "127.0.0.1:80"} <= server.hosts
+
+
+def test_a_browser_that_has_gone_is_no_failure(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(self: module._Handler) -> None:
+        done.set()
+        raise BrokenPipeError
+
+    done, failed = Event(), list[object]()
+    monkeypatch.setattr(module._Handler, "end_headers", gone)
+    monkeypatch.setattr(server, "handle_error", lambda *_: failed.append(_))
+    with pytest.raises(http.client.HTTPException):
+        ask(server, "/")
+    assert done.is_set()
+    assert not failed
 
 
 def test_only_this_machine_is_listened_to(server: Server) -> None:

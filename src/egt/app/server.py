@@ -73,8 +73,9 @@ class Server(ThreadingHTTPServer):
 
     @property
     def hosts(self) -> set[str]:
-        """What a browser calls this server."""
-        return {f"{name}:{self.server_port}" for name in (ADDRESS, "localhost")}
+        """What a browser calls this server; it leaves out the port 80."""
+        names = {ADDRESS, "localhost"}
+        return {f"{name}:{self.server_port}" for name in names} | (names if self.server_port == 80 else set())
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -115,8 +116,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in {**_HEADERS, "Content-Type": f"{kind}; charset=utf-8"}.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
         try:
+            self.end_headers()
             self.wfile.write(content)
         except (BrokenPipeError, ConnectionResetError):  # the browser no longer wants it
             self.close_connection = True
