@@ -22,6 +22,19 @@ def test_panels_of_the_paper() -> None:
     assert panels(found, choose(found.layers, 2, (1, 2), head=1, crop=2)).example.shape == (2, 2)
 
 
+def test_a_large_graph_is_drawn_without_its_whole_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    found = attention(chain(5), random.random((2, 2, 6, 6)), num_virtual=1)
+    whole = panels(found, choose(found.layers, 2, head=1))
+    monkeypatch.setattr("egt.encodings.distances.ShortestPaths.__call__", lambda *_: pytest.fail("all of N^2"))
+    cropped = panels(found, choose(found.layers, 2, head=1, crop=3))
+    assert cropped.distance.tolist() == whole.distance[:3, :3].tolist()
+    assert cropped.adjacency.tolist() == whole.adjacency[:3, :3].tolist()
+    np.testing.assert_allclose(found.matrix(found.product, 4), found.matrix(found.product)[..., :4, :4])
+    monkeypatch.setattr("egt.analysis.views.MOST_NODES", 2)
+    assert panels(found, choose(found.layers, 2)).deep.shape == (2, 2)
+
+
 def test_virtual_nodes_are_left_out() -> None:
     S = np.full((1, 1, 3, 3), 0.25)
     S[0, 0, 1, 2] = 0.5

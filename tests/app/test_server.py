@@ -67,7 +67,7 @@ def test_the_page_loads_nothing_from_elsewhere_and_no_markup_from_users(server: 
 def test_other_names_that_lead_here_are_refused(server: Server, path: str, host: str) -> None:
     status, _, found = ask(server, path, headers={"Host": host.format(port=server.server_port)})
     assert status == 403
-    assert found == {"error": f"this page is at {server.url} only"}
+    assert found == {"error": f"this page is only available at {server.url}"}
 
 
 def test_both_names_of_this_machine_are_fine(server: Server) -> None:
@@ -91,7 +91,7 @@ def test_requests_of_other_pages_are_refused(server: Server, headers: dict[str, 
     for path, body in (("/api/about", None), ("/api/smiles", {"smiles": ["C"]})):
         status, got, found = ask(server, path, body, {**JSON, **headers})
         assert status == 403
-        assert found == {"error": "requests of other pages are refused"}
+        assert found == {"error": "requests from other pages are refused"}
         assert "access-control-allow-origin" not in got
 
 
@@ -146,7 +146,7 @@ def test_no_other_file_is_given(server: Server, path: str) -> None:
     ("path", "body", "headers", "reason"),
     [
         ("/api/smiles", {"smiles": []}, JSON, "there is no SMILES yet"),
-        ("/api/look", {"data": "999", "row": 0}, JSON, "no longer kept"),
+        ("/api/look", {"data": "999", "row": 0}, JSON, "no longer in memory"),
         ("/api/upload?name=x.exe", b"hello", FILE, "x.exe: this kind of file is not known"),
         ("/api/upload", b"", FILE, "file: this kind of file is not known"),
     ],

@@ -54,7 +54,7 @@ class Faithfulness:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """What `score` is for nine of ten random draws: the 5th and 95th percentile."""
+        """The range of `score` over the random draws: the 5th and 95th percentile."""
         low, high = np.percentile(self.top - self.random, [5, 95])
         return float(low), float(high)
 

@@ -63,7 +63,7 @@ class Recent(Generic[Thing]):
 
     def __getitem__(self, name: str) -> Thing:
         if name not in self._kept:
-            raise DataError(f"{self.what} {name} is no longer kept, others came after it; enter it again")
+            raise DataError(f"{self.what} {name} is no longer in memory, because others came after it; enter it again")
         self._kept.move_to_end(name)
         return self._kept[name]
 

@@ -35,7 +35,7 @@ def analyze(
         show: Rows of the data, from 0, whose matrices are drawn; by default the first that can be read.
         layers: One or two layers to draw, from 1; by default one in the middle and the last.
         head: The example head to draw, from 1; by default the most selective one of the first layer drawn.
-        crop: Draw only this many nodes of each matrix, for large graphs.
+        crop: Draw only this many nodes of each matrix, for large graphs; by default 500.
         output: The folder to write to; by default `analysis` beside the artifact, in the run folder.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.layout.
         json: Print one JSON object as the last line.

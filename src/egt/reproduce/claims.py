@@ -57,7 +57,7 @@ class Claim(Callback):
             return
         self._checked = time.monotonic()
         if not self.is_held():
-            raise RunStopped(f"{self.place}: another process has taken over, after this one was not heard of for long")
+            raise RunStopped(f"{self.place}: another process has taken over, because this one had not been heard from")
 
     def beat(self, released: threading.Event) -> None:
         """Say every half minute that the work goes on, until it is released.

@@ -65,7 +65,7 @@ def search_space(config: RunConfig, num_labels: float, num_graphs: int, fixed: C
 
 
 def _decides(path: str, own: str) -> bool:
-    """Return whether a setting of the user decides one of a knob: itself, what is around it, or more of its kind."""
+    """Return whether a setting of the user decides one of a knob: the same one, a section around it, or its part."""
     section = own.removesuffix(".kind")
     return f"{section}.".startswith(f"{path}.") or f"{path}.".startswith(f"{section}.")
 
