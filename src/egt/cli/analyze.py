@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -84,8 +85,14 @@ def _options(
     settings: tuple[str, ...],
 ) -> list[str]:
     """Return the options that were given, as words."""
-    given = {"--limit": [limit], "--show": show, "--layers": layers, "--head": [head], "--crop": [crop]}
-    given |= {"--set": settings}
+    given: dict[str, Sequence[object]] = {
+        "--limit": [limit],
+        "--show": show,
+        "--layers": layers,
+        "--head": [head],
+        "--crop": [crop],
+        "--set": settings,
+    }
     return [
         word
         for name, values in given.items()
