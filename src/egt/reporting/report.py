@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -55,12 +56,12 @@ def write_report(
     main = [sheet for sheet in shown if "paper" in sheet.columns]
     rows = [(sheet.title, *row) for sheet in main for row in sheet.rows]
     files[folder / "results.csv"] = Sheet("", ("table", *main[0].columns), rows).csv() if main else ""
-    links = []
+    links, taken = [], Counter[str]()
     for result in results:
         for record in result.records:
             name = re.sub(r"[^\w.-]", "_", f"{record.name}-seed{record.seed}")
-            while folder / f"{name}.html" in files:
-                name += "x"
+            taken[name] += 1
+            name += f"-{taken[name]}" if taken[name] > 1 else ""
             files[folder / f"{name}.html"] = run_page(record, result, predictions=predictions, watch=watch)
             links.append((f"{record.name}, seed {record.seed}", f"{name}.html"))
     files[folder / "report.html"] = report_page(results, shown, every, unfinished, links)
@@ -122,6 +123,7 @@ def run_page(record: RunRecord, result: Result, *, predictions: bool = False, wa
         ("epochs", f"{len(record.history)}, weights of epoch {record.epoch + 1}"),
         ("training time", f"{record.seconds:,.0f} s"),
         ("data", record.data_notes),
+        ("folder", record.folder),
         ("machine", ", ".join(str(value) for value in record.machine.values())),
         ("versions", ", ".join(f"{name} {number}" for name, number in record.versions.items())),
         ("date", record.date),

@@ -9,6 +9,7 @@ from functools import cached_property
 from statistics import fmean, stdev
 from textwrap import shorten
 
+from egt.reporting.marks import marks, recipe, short_mark
 from egt.reporting.paper import TABLES, Measure, PaperRow, Score, Table, find_row
 from egt.reporting.record import RunRecord, config_of
 from egt.reporting.sheet import Sheet
@@ -79,7 +80,7 @@ def collect(records: Sequence[RunRecord]) -> list[Result]:
     """Return the results of some runs: seeds of the same row together, unless they were made in different ways."""
     groups: dict[tuple[str, str], list[dict[int, RunRecord]]] = {}
     for record in records:
-        way = record.marks() if record.preset else sorted(record.recipe().items())
+        way = marks(record) if record.preset else sorted(recipe(record).items())
         same = groups.setdefault((record.name, repr(way)), [])
         for runs in same:
             if runs.setdefault(record.seed, record).metrics == record.metrics:
@@ -93,10 +94,10 @@ def collect(records: Sequence[RunRecord]) -> list[Result]:
 def _marks(result: Result, results: Sequence[Result]) -> tuple[str, ...]:
     """Return how runs differ from the paper's, or, of other runs, from those of the same name."""
     if result.records[0].preset:
-        return tuple(result.records[0].marks())
-    recipes = [other.records[0].recipe() for other in results if other.name == result.name]
-    own = result.records[0].recipe()
-    changed = [path for path in own if any(recipe.get(path) != own[path] for recipe in recipes)]
+        return tuple(marks(result.records[0]))
+    recipes = [recipe(other.records[0]) for other in results if other.name == result.name]
+    own = recipe(result.records[0])
+    changed = [path for path in own if any(other.get(path) != own[path] for other in recipes)]
     plain = [path for path in changed if path[:2] != ("data", "custom")] or changed  # the rest follows from the data
     return tuple(f"{'.'.join(path)}={shorten(str(own[path]), _MOST_LETTERS, placeholder=' ...')}" for path in plain)
 
@@ -198,7 +199,7 @@ def _row(result: Result, reasons: Sequence[str]) -> tuple[str, ...]:
         f"{record.parameters:,}" if record.parameters else "-",
         _length(record),
         _clock(seconds),
-        f"{record.mark()} [{reasons.index('; '.join(result.marks)) + 1}]".strip() if result.marks else "-",
+        f"{short_mark(record)} [{reasons.index('; '.join(result.marks)) + 1}]".strip() if result.marks else "-",
     )
 
 
@@ -227,7 +228,7 @@ def _ranking(results: Sequence[Result]) -> Sheet:
     rows: list[tuple[Score, str, str, str]] = []
     for result in results:
         assert result.place is not None
-        rows.append((result.score, f"**{result.model}**", "ours", result.records[0].mark() or "-"))
+        rows.append((result.score, f"**{result.model}**", "ours", short_mark(result.records[0]) or "-"))
         if result.place[1].paper is not None and not result.place[1].model.endswith("(ours)"):
             rows.append((result.place[1].paper, result.model, "paper", "-"))
     rows += [(score, model, "paper", "-") for model, score in column.others.items()]
