@@ -57,7 +57,8 @@ def analyze(
         raise ConfigError(f"--limit {limit}: give a number of graphs, or 0 for all")
     model = load_single(artifact, set=settings)
     choice = choose(attending(model.model.layers), model.config.model.num_heads, layers, head, crop)
-    beside = find_artifact(artifact).parent if exists(artifact) else Path()  # not for one of the package or a hub
+    # A model of the package or of a hub has no place beside it.
+    beside = find_artifact(artifact).parent if exists(artifact) else Path()
     folder = output or beside / ANALYSIS.parent
     with Bars(shown=not json) as bars:
         found = look(model.attention(data, limit=limit or None, watch=bars), show)

@@ -54,15 +54,6 @@ def figure(drawing: str, caption: str) -> str:
     return f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-def new_folder(folder: Path) -> Path:
-    """Return the folder, which is made if there is none."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"{folder}: cannot be written ({error.strerror}); choose another folder (-o)") from error
-    return folder
-
-
 def write_page(path: Path, content: str) -> None:
     """Write a page."""
     try:

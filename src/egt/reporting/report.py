@@ -12,9 +12,9 @@ from typing import Any
 
 from egt.config.load import write_config
 from egt.errors import DataError, EgtError
-from egt.files import exists
+from egt.files import exists, result_folder
 from egt.reporting.charts import line_chart
-from egt.reporting.page import figure, new_folder, page, table, write_page
+from egt.reporting.page import figure, page, table, write_page
 from egt.reporting.record import RunRecord, config_of
 from egt.reporting.results import Result, curves, results_sheet, runs_sheet, sheets
 from egt.reporting.sheet import Sheet
@@ -22,6 +22,7 @@ from egt.sources.source import Progress
 
 ANALYSIS = Path("analysis", "analysis.html")
 """In a run folder: what `egt analyze` writes."""
+_PAGE = "report.html"
 _BEGIN, _END = "<!-- results: made by `egt report", "<!-- /results -->"
 _LEAD = (
     "Means over seeds with the sample standard deviation. A mark says how a run differs from the paper's (budget, "
@@ -50,7 +51,7 @@ def write_report(
     Returns:
         The files.
     """
-    new_folder(folder)
+    result_folder(folder, _PAGE)
     shown, every = sheets(results), runs_sheet(results)
     files = {folder / "report.md": markdown(shown, every, unfinished), folder / "runs.csv": every.csv()}
     main = [sheet for sheet in shown if "paper" in sheet.columns]
@@ -64,7 +65,7 @@ def write_report(
             name += f"-{taken[name]}" if taken[name] > 1 else ""
             files[folder / f"{name}.html"] = run_page(record, result, predictions=predictions, watch=watch)
             links.append((f"{record.name}, seed {record.seed}", f"{name}.html"))
-    files[folder / "report.html"] = report_page(results, shown, every, unfinished, links)
+    files[folder / _PAGE] = report_page(results, shown, every, unfinished, links)
     for file, content in files.items():
         write_page(file, content)
     return list(files)
