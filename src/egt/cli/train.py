@@ -18,7 +18,6 @@ from egt.cli.output import (
     print_table,
     print_targets,
     say,
-    with_smiles,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def train(
     *,
     target: Annotated[tuple[str, ...], Many] = (),
     task: Literal["graph", "node", "edge", "link", "pretrain"] | None = None,
-    smiles: str | None = None,
+    smiles: Annotated[tuple[str, ...], Many] = (),
     features: Annotated[tuple[str, ...], Many] = (),
     epochs: int | None = None,
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
@@ -55,7 +54,8 @@ def train(
         target: Column(s) of your own data to predict, or patterns such as `NR-*`.
         task: Level to predict, where the target does not tell it; `link` predicts missing edges. `pretrain` needs no
             target: it makes a model to start from (--from).
-        smiles: Column of your own data that holds the SMILES, where its name does not tell.
+        smiles: Column of your own data that holds the SMILES, where its name does not tell; several are components of
+            one graph, such as `--smiles solute solvent`.
         features: Numeric column(s) of your own data that describe a whole row and are given to the model, such as a
             temperature; or patterns such as `desc_*`.
         epochs: Train for this many epochs at most (trainer.max_epochs).
@@ -81,8 +81,9 @@ def train(
             what,
             target,
             task=task,
+            smiles=smiles,
             features=features,
-            set=[*with_smiles(settings, smiles), *([] if epochs is None else [f"trainer.max_epochs={epochs}"])],
+            set=[*settings, *([] if epochs is None else [f"trainer.max_epochs={epochs}"])],
             out=out,
             start=start,
             keep_head=keep_head,

@@ -23,7 +23,7 @@ def tune(
     *,
     target: Annotated[tuple[str, ...], Many] = (),
     task: Literal["graph", "node", "edge", "link"] | None = None,
-    smiles: str | None = None,
+    smiles: Annotated[tuple[str, ...], Many] = (),
     minutes: float = 20.0,
     trials: int | None = None,
     workers: int = 1,
@@ -40,7 +40,7 @@ def tune(
         what: A preset (`egt presets`), a run.yaml, your own data, or the folder of a search to go on with.
         target: Column(s) of your own data to predict, or patterns such as `NR-*`.
         task: Level to predict, where the target does not tell it; `link` predicts missing edges.
-        smiles: Column of your own data that holds the SMILES, where its name does not tell.
+        smiles: Column(s) of your own data with SMILES, as for `egt train`.
         minutes: The budget; the first trial is finished all the same.
         trials: End once there are this many, also of earlier searches in the folder.
         workers: Processes that share the search; others join with `egt tune FOLDER`, also on other machines.
