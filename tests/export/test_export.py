@@ -22,6 +22,7 @@ from egt.export.probes import probe
 from egt.graph import Graph
 from egt.inputs.distance import Distance
 from egt.inputs.features import EdgeCategories, EdgeValues, NodeCategories
+from egt.inputs.graph_values import GraphValues
 from egt.inputs.svd import Svd
 from tests.inference.test_predictor import make
 
@@ -29,11 +30,11 @@ SIZES = (6, 1, 3, 11, 2)
 
 
 def rich(level: str = "graph", **more: Any) -> Artifact:
-    """An untrained model that reads categories, values and encodings of nodes and pairs."""
+    """An untrained model that reads categories, values and encodings of nodes and pairs, and values of graphs."""
     artifact = make(level, scale={"mean": [5.0], "std": [2.0]})
     model = artifact.config.model
     changed = {
-        "node_inputs": (*model.node_inputs, NodeCategories(sizes=(4, 3)), Svd(rank=3)),
+        "node_inputs": (*model.node_inputs, NodeCategories(sizes=(4, 3)), Svd(rank=3), GraphValues(num_values=2)),
         "pair_inputs": (Distance(max_hops=4), EdgeCategories(sizes=(5, 2), absent="learned"), EdgeValues(num_values=2)),
         "gate": "centrality",
         **more,
@@ -70,7 +71,8 @@ def test_every_tensor_is_read() -> None:
     artifact = rich()
     inputs = tensor_inputs(artifact.config)
     assert {each.name for each in inputs} == {
-        *("mask", "edges", "node_categories", "node_values", "edge_categories", "edge_values", "svd", "distance")
+        *("mask", "edges", "node_categories", "node_values", "edge_categories", "edge_values", "graph_values"),
+        *("svd", "distance"),
     }
     module = portable(artifact, inputs)
     tensors = tensors_of([portable_preparation(artifact.config)(graph) for graph in graphs(artifact)], inputs)
@@ -126,6 +128,7 @@ def test_the_schema_says_what_is_read_and_answered(exported: tuple[Artifact, Pat
     assert shapes["node_categories"] == ["graphs", "nodes", 2]
     assert shapes["distance"] == ["graphs", "nodes", "nodes"]
     assert shapes["svd"] == ["graphs", "nodes", 6]
+    assert shapes["graph_values"] == ["graphs", 2]
     settings = {each["name"]: each["settings"] for each in schema["encodings"]}
     assert settings == {"svd": {"rank": 3, "weighted": False}, "distance": {"max_hops": 4}}
     assert schema["answers"]["columns"] == ["y"]

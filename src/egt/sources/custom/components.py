@@ -1,4 +1,4 @@
-"""Rows of several SMILES (`--smiles solute solvent`): one graph of several components, whose atoms know their column."""
+"""Rows of several SMILES (`--smiles solute solvent`): one graph of components, whose atoms know their column."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class CustomRecord:
         smiles: the molecules, one per column of SMILES; () for other graphs.
         values: (F,) features of the whole graph.
         targets: (T,) targets of the whole graph, or None.
-        parts: (n,) targets of the atoms or bonds of a molecule, one array per target; None where they are not predicted.
+        parts: (n,) targets of the atoms or bonds of a molecule, one array per target; None for other targets.
         scored: the nodes or listed edges that this split scores, or None for all.
         link: which of the graphs of `split_links` this is (split, number), or None.
         warning, error: what is already known about the row.

@@ -307,7 +307,9 @@ def _arrow_column(array: pa.ChunkedArray, where: str, ragged: bool) -> Column | 
             return column_of_values(array.to_pylist(), where)
         except DataError as error:
             if ragged and not is_a.is_nested(kind.value_type) and not is_a.is_binary(kind.value_type):
-                return objects([None if value is None else json.dumps(value, default=str) for value in array.to_pylist()])
+                return objects(
+                    [None if value is None else json.dumps(value, default=str) for value in array.to_pylist()]
+                )
             logger.warning("%s; the column is left out", error)
             return None
     logger.warning("%s holds %s, which cannot be used; the column is left out", where, kind)
