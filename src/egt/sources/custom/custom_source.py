@@ -220,6 +220,9 @@ class CustomSource:
             return {}
         return dict(zip(self.schema.smiles_columns, self._molecules(), strict=True))
 
+    def _texts(self, row: int) -> tuple[str, ...]:
+        return tuple(_text(self._raw.table[name][row]) for name in self._smiles)
+
     def _molecules(self) -> list[list[str]]:
         """Return the columns of SMILES."""
         return [[_text(cell) for cell in self._raw.table[name]] for name in self._smiles]
@@ -246,7 +249,7 @@ class CustomSource:
         if self._of_atoms:
             from egt.sources.custom.atom_targets import symbols_of
 
-            return symbols_of(self._record(row).smiles)
+            return symbols_of(self._texts(row))
         graph = self._raw.graphs[row] if self._raw.graphs else None
         if graph is None or all(name == str(k) for k, name in enumerate(graph.names)):
             return ()
@@ -357,7 +360,7 @@ class CustomSource:
     ) -> CustomRecord:
         raw = self._raw
         error = raw.problems.get(row, "") or self._unfit.get(row, "")
-        smiles = tuple(_text(raw.table[name][row]) for name in self._smiles)
+        smiles = self._texts(row)
         if smiles and not error and not all(smiles):
             missing = self.schema.smiles_columns[smiles.index("")] if len(smiles) > 1 else ""
             column = f" of column {missing!r}" if missing else ""
@@ -388,7 +391,7 @@ class CustomSource:
         if row in self._raw.problems:
             return None
         if self._raw.is_molecules:
-            return _molecule_size(".".join(_text(self._raw.table[name][row]) for name in self._smiles))
+            return _molecule_size(".".join(self._texts(row)))
         graph = self._raw.graphs[row]
         if graph is None:
             return None

@@ -69,9 +69,9 @@ def infer(
         target: names or patterns of the target columns; None to guess.
         level: "graph", "node", "edge" or "link"; None to guess.
         overrides: decisions of the user, by the names in `OVERRIDES`: the columns `id`, `smiles` (one or several) and
-            `weight` ("" for none), `directed`, the `kind` of the target, the molecule `vocabulary`, and in `node_features` and
-            `edge_features` a mapping column -> "categorical", "continuous" or "ignored"; in `graph_features` the
-            numeric columns of whole graphs that are given to the model, names or patterns.
+            `weight` ("" for none), `directed`, the `kind` of the target, the molecule `vocabulary`, and in
+            `node_features` and `edge_features` a mapping column -> "categorical", "continuous" or "ignored"; in
+            `graph_features` the numeric columns of whole graphs that are given to the model, names or patterns.
         split: how to divide the data.
         labeled: False for whole graphs without a target; columns of nodes and edges that look like labels are left out.
 
@@ -164,7 +164,7 @@ def _find_roles(raw: RawData, given: Mapping[str, Any], plan: SplitPlan) -> _Rol
 def _with_lists(
     raw: RawData, roles: _Roles, target: Sequence[str] | None, level: Level | None
 ) -> tuple[_Roles, Level | None, dict[str, str]]:
-    """Return the roles with targets of atoms or bonds, which are lists, at their level, and a note on a guessed level."""
+    """Return the roles with targets of atoms or bonds, which are lists, at their level, and a note if it is guessed."""
     if level in ("graph", "link") or (level is None and target is None):
         return roles, level, {}
     columns = roles.free["graph"]

@@ -13,7 +13,7 @@ import numpy as np
 from egt.errors import DataError
 from egt.graph import Level
 from egt.sources.custom.division import is_split_column
-from egt.sources.custom.raw import Column, Columns, RawData, as_numbers, missing_in
+from egt.sources.custom.raw import Column, Columns, RawData, as_numbers, holds_lists, missing_in
 
 ID_NAMES = ("id", "idx", "index", "name", "mol_id", "molecule_id", "compound_id", "graph_id")
 TARGET_NAMES = ("y", "label", "labels", "target", "targets", "class")
@@ -74,7 +74,8 @@ def find_smiles(columns: Columns, given: str | Sequence[str] | None, where: str)
         what = f"several columns could hold SMILES: {', '.join(found)}" if found else "no column holds SMILES"
         raise DataError(
             f"{where}: {what}. The columns are {', '.join(columns)}; choose one with --smiles NAME, or several "
-            "that are components of one graph. (Graphs without SMILES go into JSONL or a folder of nodes.csv and edges.csv: see docs/data.md)"
+            "that are components of one graph. (Graphs without SMILES go into JSONL or a folder of nodes.csv and "
+            "edges.csv: see docs/data.md)"
         )
     return (found[0],)
 
@@ -218,7 +219,7 @@ def is_meant(name: str, pattern: str) -> bool:
 def _candidates(columns: Columns, level: Level) -> tuple[str, ...]:
     if level == "graph":
         roles = (*ID_NAMES, *SPLIT_NAMES)
-        fit = (name for name, column in columns.items() if not _is_name_like(column))
+        fit = (name for name, column in columns.items() if not _is_name_like(column) and not _is_listed(column))
         return tuple(name for name in fit if name.lower() not in roles)
     return tuple(name for name in columns if name.lower() in TARGET_NAMES)
 
@@ -233,6 +234,8 @@ def _unfit(columns: Mapping[str, Columns]) -> str:
         present = column[~missing_in(column)]
         if not len(present):
             return f" {name!r} is empty."
+        if _is_listed(column):
+            return f" {name!r} holds lists; if they are of atoms or bonds, name it (--target {name})."
         if _is_name_like(column):
             return f" {name!r} is a text that differs in every row (as {present[0]!r}), not a number or a class."
     return ""
@@ -242,6 +245,10 @@ def _is_name_like(column: Column) -> bool:
     """Return whether a column cannot be a target: nothing in it, or a text that is different in every row."""
     present = column[~missing_in(column)]
     return not len(present) or (column.dtype == object and len(present) > 2 and len(set(present)) == len(present))
+
+
+def _is_listed(column: Column) -> bool:
+    return column.dtype == object and holds_lists(column)
 
 
 def _names_rows(column: Column) -> bool:
