@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import egt as front
+from egt.app.session import Session
 from tests.cli.runs import SMILES, TINY, egt, write_csv
 
 Chem = pytest.importorskip("rdkit.Chem")
@@ -97,3 +98,12 @@ def test_atoms_and_bonds_are_learned_and_predicted_row_by_row(
     assert labels == len(found)
     resumed = egt(capsys, "predict", tmp_path / "run", data, "-o", tmp_path / "out.csv", "--resume")
     assert f"this model writes one per {level}" in resumed.err
+
+
+def test_mixtures_in_the_page(mixtures: Path) -> None:
+    session = Session.of(mixtures / "run", front.load(mixtures / "run"))
+    session.warm_up()
+    opened = session.smiles(["CCO,O", "CCO"])
+    assert opened["columns"][:3] == ["id", "solute", "solvent"]
+    assert opened["rows"][0][1:3] == ["CCO", "O"]
+    assert session.look(opened["data"], 0)["drawing"]["labels"] == ["", "", "OH", "OH2"]

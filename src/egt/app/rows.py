@@ -55,6 +55,14 @@ class Rows:
         """Return what the data calls the nodes of a row; empty where they are numbered."""
         return list(self.source.names(reading.row)) if isinstance(self.source, CustomSource) else []
 
+    def components(self, reading: Reading) -> dict[str, str]:
+        """Return column -> SMILES of a row that has several; else nothing."""
+        return {name: column[reading.row] for name, column in self._components.items()}
+
+    @cached_property
+    def _components(self) -> dict[str, list[str]]:
+        return self.source.components() if isinstance(self.source, CustomSource) else {}
+
     @cached_property
     def _smiles(self) -> list[str] | None:
         return self.source.smiles() if isinstance(self.source, CustomSource) else None
@@ -122,5 +130,6 @@ def _beside(model: Predictor, rows: Rows, reading: Reading, answer: Prediction) 
         error=answer.error or reading.error,
         smiles=rows.smiles(reading),
         names=rows.names(reading),
+        kept=rows.components(reading),
         truth=None if truth is None else np.atleast_2d(truth),
     )

@@ -10,7 +10,7 @@ import pytest
 
 from egt.errors import DataError
 from egt.sources.custom import CustomSource, open_custom
-from egt.sources.custom.atom_targets import lists_of
+from egt.sources.custom.atom_targets import lists_of, symbols_of
 from egt.sources.custom.raw import column_of_values, holds_lists, objects
 
 Chem = pytest.importorskip("rdkit.Chem")
@@ -97,6 +97,7 @@ def test_the_order_is_that_of_the_smiles(tmp_path: Path) -> None:
         assert reading.graph.node_targets is not None
         np.testing.assert_array_equal(reading.graph.node_targets[:, 0], reading.graph.node_categories[:, 0] + 1)
         assert source.names(row) == [atom.GetSymbol() for atom in molecules[row].GetAtoms()]
+    assert symbols_of(["C(", "CO"]) == ["C", "O"]
 
 
 def test_one_value_per_bond_asked_once(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def _find_level(raw: RawData, smiles: Sequence[str], name: str, lists: Lists) ->
         raise DataError(
             f"{raw.where} row {row + 1}: target {name!r} holds {lists.counts[row]} values, and the molecule "
             f"{f'has {there}' if there else 'cannot be read'}; give one value per atom, or one per bond, in the order "
-            "of the SMILES"
+            "of the SMILES (several values of a whole molecule are columns of their own)"
         )
     if len(fits[most]) == len(fits[least]):
         raise DataError(
@@ -201,5 +201,6 @@ def _checked(values: Values | None, count: int, name: str, schema: CustomSchema)
 
 
 def symbols_of(smiles: Sequence[str]) -> list[str]:
-    """Return the elements of the atoms of some molecules that can be read, in order."""
-    return [atom.GetSymbol() for molecule, _ in parse_smiles(smiles) for atom in molecule.GetAtoms()]
+    """Return the elements of the atoms of some molecules in order; of one that cannot be read none."""
+    molecules = [molecule for molecule, _ in parse_smiles(smiles) if not isinstance(molecule, EgtError)]
+    return [atom.GetSymbol() for molecule in molecules for atom in molecule.GetAtoms()]

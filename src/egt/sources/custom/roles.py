@@ -91,7 +91,7 @@ def _given_smiles(columns: Columns, given: Sequence[str], where: str) -> tuple[s
 
 def _numbered(columns: Columns) -> tuple[str, ...]:
     """Return the columns of rows of several SMILES: `smiles.0`, `smiles.1`, ..."""
-    return tuple(takewhile(columns.__contains__, (f"smiles.{k}" for k in count())))
+    return () if "smiles" in columns else tuple(takewhile(columns.__contains__, (f"smiles.{k}" for k in count())))
 
 
 def find_smiles_of(model: Sequence[str], columns: Columns, where: str) -> tuple[str, ...]:
