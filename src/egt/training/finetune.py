@@ -73,8 +73,8 @@ def with_model_of(config: RunConfig, trained: RunConfig, settings: Sequence[str]
     """Return a run of own data with the sizes and parts of a trained model, and then with some settings replaced.
 
     Molecules of the same vocabulary keep its inputs, except those of whole graphs, and of atoms where rows have another
-    number of molecules; other data brings all its own features, in the places of the trained model's. The readout is the trained model's where both predict at the same
-    level; pre-training has none of use here.
+    number of molecules; other data brings all its own features, in the places of the trained model's. The readout is
+    the trained model's where both predict at the same level; pre-training has none of use here.
 
     Raises:
         ConfigError: the trained model does not fit the run.
