@@ -106,4 +106,4 @@ def test_mixtures_in_the_page(mixtures: Path) -> None:
     opened = session.smiles(["CCO,O", "CCO"])
     assert opened["columns"][:3] == ["id", "solute", "solvent"]
     assert opened["rows"][0][1:3] == ["CCO", "O"]
-    assert session.look(opened["data"], 0)["drawing"]["labels"] == ["", "", "OH", "OH2"]
+    assert session.look(opened["data"], 0)["drawing"]["labels"] == ["", "", "OH", "OH₂"]
