@@ -19,11 +19,13 @@ from egt.export import export as exporting
 from egt.export.export import TOLERANCE, answers, deviation, export, portable, without_padding
 from egt.export.portable import portable_preparation, tensor_inputs, tensors_of
 from egt.export.probes import probe
+from egt.export.schema import describe
 from egt.graph import Graph
 from egt.inputs.distance import Distance
 from egt.inputs.features import EdgeCategories, EdgeValues, NodeCategories
 from egt.inputs.graph_values import GraphValues
 from egt.inputs.svd import Svd
+from egt.sources.custom.schema import CustomSchema, Feature
 from tests.inference.test_predictor import make
 
 SIZES = (6, 1, 3, 11, 2)
@@ -134,6 +136,27 @@ def test_the_schema_says_what_is_read_and_answered(exported: tuple[Artifact, Pat
     assert schema["answers"]["columns"] == ["y"]
     assert schema["features"]["node_features"][0]["name"] == "x"
     assert max(schema["deviations"].values()) <= TOLERANCE
+
+
+def test_the_schema_has_the_scales_of_graph_values_and_the_components() -> None:
+    artifact = make()
+    heat = Feature(name="heat", kind="continuous", mean=(300.0,), std=(10.0,))
+    schema = CustomSchema(
+        format="molecules",
+        level="graph",
+        kind="regression",
+        targets=("y",),
+        smiles="solute",
+        more_smiles=("solvent",),
+        graph_features=(heat,),
+    )
+    data = artifact.config.data.model_copy(update={"custom": schema})
+    config = artifact.config.model_copy(update={"data": data})
+    features = describe(Artifact(config, artifact.model, data=artifact.data), [], {})["features"]
+    assert features["components"] == ["solute", "solvent"]
+    assert [(each["name"], each["mean"], each["std"]) for each in features["graph_features"]] == [
+        ("heat", [300.0], [10.0])
+    ]
 
 
 def test_a_model_that_answers_otherwise_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
