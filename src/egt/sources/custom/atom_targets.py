@@ -48,7 +48,7 @@ class Lists:
 
 
 def lists_of(column: Column) -> Lists:
-    """Return the lists of a column: of vectors (R, width), of single numbers, or of texts such as `[0.1, 0.2]`."""
+    """Return the lists of a column: of vectors (R, width), of numbers (one each), or of texts such as `[0.1, 0.2]`."""
     missing = missing_in(column) if column.ndim == 1 else np.zeros(len(column), dtype=bool)
     if column.dtype != object:
         width = column.shape[1] if column.ndim == 2 else 1
@@ -83,8 +83,14 @@ def find_parts(
         level: "node" for atoms or "edge" for bonds; None to find out.
 
     Raises:
-        DataError: the lists tell neither, or the atoms have lost their order.
+        DataError: there are no lists, they tell neither, or the atoms have lost their order.
     """
+    for name, column in columns.items():
+        if column.dtype != object and column.ndim == 1:
+            raise DataError(
+                f"{raw.where}: target {name!r} holds single numbers; --task node needs a list in each cell, with one "
+                "value per atom, and --task edge one with a value per bond, as [0.1, 0.2]"
+            )
     if not raw.keeps_order:
         raise DataError(
             f"{raw.where}: atoms of this file get another order when they are read, so that lists do not fit them; "
