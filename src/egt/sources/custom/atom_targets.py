@@ -102,15 +102,15 @@ def find_parts(
 
 
 def _find_level(raw: RawData, smiles: Sequence[str], name: str, lists: Lists) -> tuple[Level, str]:
-    rows = np.flatnonzero(~lists.missing)[:MOST_TRIED].tolist()
+    rows, counts = np.flatnonzero(~lists.missing)[:MOST_TRIED].tolist(), lists.counts
     sizes = {row: size for row in rows if (size := _size(raw, smiles, row)) is not None}
-    fits = {level: [row for row, size in sizes.items() if size[level] == lists.counts[row]] for level in PARTS}
+    fits = {level: [row for row, size in sizes.items() if size[level] == counts[row]] for level in PARTS}
     most, least = sorted(fits, key=lambda level: len(fits[level]), reverse=True)
     if 2 * len(fits[most]) <= len(sizes):
         row = next((row for row in sizes if row not in fits[most]), 0)
         there = " and ".join(f"{count} {PARTS[level]}s" for level, count in sizes.get(row, {}).items())
         raise DataError(
-            f"{raw.where} row {row + 1}: target {name!r} holds {lists.counts[row]} values, and the molecule "
+            f"{raw.where} row {row + 1}: target {name!r} holds {counts[row]} values, and the molecule "
             f"{f'has {there}' if there else 'cannot be read'}; give one value per atom, or one per bond, in the order "
             "of the SMILES (several values of a whole molecule are columns of their own)"
         )
