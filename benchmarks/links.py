@@ -34,9 +34,12 @@ HELD_BACK = 0.05
 
 
 def block_model(
-    num_nodes: int, num_edges: int, num_communities: int, random: np.random.Generator
+    num_nodes: int, num_edges: int, num_communities: int, random: np.random.Generator, within: float = WITHIN
 ) -> tuple[IntArray, IntArray]:
-    """Return distinct undirected edges (2, num_edges) in random order, and the community (N,) of each node."""
+    """Return distinct undirected edges (2, num_edges) in random order, and the community (N,) of each node.
+
+    within: the share of edges that are drawn within a community.
+    """
     community = np.sort(random.integers(num_communities, size=num_nodes))
     first = np.searchsorted(community, np.arange(num_communities))
     size = np.bincount(community, minlength=num_communities)
@@ -44,7 +47,7 @@ def block_model(
     while len(codes) < num_edges:
         i = random.integers(num_nodes, size=2 * num_edges)
         near = first[community[i]] + random.integers(1 << 62, size=len(i)) % size[community[i]]
-        j = np.where(random.random(len(i)) < WITHIN, near, random.integers(num_nodes, size=len(i)))
+        j = np.where(random.random(len(i)) < within, near, random.integers(num_nodes, size=len(i)))
         both = np.minimum(i, j) * num_nodes + np.maximum(i, j)
         codes = np.unique(np.concatenate([codes, both[i != j]]))
     return np.stack(np.divmod(random.permutation(codes)[:num_edges], num_nodes)), community

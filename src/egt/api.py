@@ -82,11 +82,11 @@ def train(
     Args:
         data: a preset (`egt presets`), a run.yaml or a `RunConfig`; or your own data: the path of a file or folder
             (docs/data.md), a pandas or Polars frame, `Graph`s, NetworkX graphs or PyG data.
-        target: column(s) of your own data to predict, or patterns as `NR-*`.
-        task: level of your own data to predict, where the target does not tell it; "link" predicts missing edges, and
-            "pretrain" needs no target: it makes a model to start from (`start`).
-        smiles: the column of your own data that holds the SMILES, where its name does not tell; several are components
-            of one graph, as solute and solvent.
+        target: column(s) of your own data to predict, or patterns such as `NR-*`.
+        task: level of your own data to predict, if it does not follow from the target; "link" predicts missing edges,
+            and "pretrain" needs no target: it makes a model to start from (`start`).
+        smiles: the column of your own data that holds the SMILES, if its name does not say so; several are components
+            of one graph, such as solute and solvent.
         features: numeric columns of your own data that describe a whole row (temperature, descriptors), or patterns.
         set: settings to change, as {"optimizer.lr": 1e-3} or ["optimizer.lr=1e-3"]. For your own data also
             split=scaffold and overrides.KEY=VALUE (docs/data.md).
@@ -96,7 +96,7 @@ def train(
         freeze_below: with `start`: leave the embeddings and the layers below this one unchanged.
         tune: with `start`: "edges" trains the edge channel only, and keeps the head.
         ensemble: train this many models with different seeds, whose answers are averaged.
-        folds: cross-validation: train as many models, each of which leaves another part of your own data out.
+        folds: cross-validation: train this many models, each of which leaves out a different part of your own data.
         resume: continue the run in the run folder.
         callbacks: are told about each step and epoch.
         progress: show a progress bar while training.
@@ -210,8 +210,10 @@ class _Asked:
         if source.schema.level != "node":
             return run
         from egt.config.one_graph import for_one_graph, is_one_graph  # here: most runs are of many graphs
+        from egt.config.pieces import for_pieces, is_large
 
-        return for_one_graph(run, source) if is_one_graph(source.schema, source.card) else run
+        run = for_one_graph(run, source) if is_one_graph(source.schema, source.card) else run
+        return for_pieces(run, source) if is_large(source.card) else run
 
     @property
     def name(self) -> str:

@@ -124,15 +124,15 @@ class Propagation:
         return seeds
 
     def _spread(self, graph: Graph, rate: float = 0.9, steps: int = 50) -> Rows:
+        from scipy.sparse import csr_array
+
         seeds = self._seeds(graph)
         i, j = graph.edge_index
         degree = np.maximum(np.bincount(i, minlength=graph.num_nodes), 1)
-        weight = 1 / np.sqrt(degree[i] * degree[j])
+        S = csr_array((1 / np.sqrt(degree[i] * degree[j]), (i, j)), shape=(graph.num_nodes, graph.num_nodes))
         state = seeds.copy()
         for _ in range(steps):
-            heard = np.zeros_like(state)
-            np.add.at(heard, i, weight[:, None] * state[j])
-            state = rate * heard + (1 - rate) * seeds
+            state = rate * (S @ state) + (1 - rate) * seeds
         return np.log(state + _SURE)
 
 

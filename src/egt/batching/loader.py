@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -25,6 +25,19 @@ def graph_sizes(samples: Sequence[Sample]) -> IntArray:
     if known is None:
         known = [sample.graph.num_nodes for sample in samples]
     return np.asarray(known, dtype=np.int64)
+
+
+@runtime_checkable
+class Redrawn(Protocol):
+    """Samples that are others in each epoch, such as the pieces of large graphs."""
+
+    def in_epoch(self, epoch: int) -> Sequence[Sample]:
+        """Return those of an epoch; as many as there are of any other."""
+
+
+def in_epoch(samples: Sequence[Sample], epoch: int) -> Sequence[Sample]:
+    """Return the samples of an epoch: the same in each one, unless they are drawn."""
+    return samples.in_epoch(epoch) if isinstance(samples, Redrawn) else samples
 
 
 class _Steps(Dataset[list[GraphBatch]]):

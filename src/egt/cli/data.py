@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -137,7 +138,7 @@ def _custom_info(name: str, target: Sequence[str], task: Level | None, settings:
         print_json(_custom_facts(source, found))
         return
     print_table(f"{name}: what was understood", ("what", "decision"), _custom_rows(source, found))
-    say(f"`egt train {name}` learns from it; docs/data.md tells how each decision is changed")
+    say(f"`egt train {shlex.quote(name)}` learns from it; docs/data.md tells how each decision is changed")
 
 
 def _custom_facts(source: CustomSource, found: Survey) -> dict[str, Any]:

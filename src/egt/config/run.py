@@ -24,6 +24,20 @@ from egt.tasks.task import TaskPart
 _Share = Annotated[float, Field(ge=0, lt=1)]
 
 
+class PiecesConfig(Section):
+    """Graphs that are not computed whole: each piece has some roots and a neighborhood drawn around them.
+
+    Fields:
+        roots: nodes, edges or pairs that a training step learns from.
+        evaluation_roots: of a piece without gradients: more of them share more neighbors, and it needs less memory.
+        neighbors: for each hop from the roots, how many neighbors of a node come along, or "all".
+    """
+
+    roots: PositiveInt = 256
+    evaluation_roots: PositiveInt = 16_384
+    neighbors: Annotated[tuple[PositiveInt | Literal["all"], ...], Field(min_length=1)] = (10, 5)
+
+
 class DataConfig(Section):
     """Where the graphs come from and how they are batched.
 
@@ -36,6 +50,7 @@ class DataConfig(Section):
         batching: "exact" takes the paper's random batches and splits them into groups of like size without changing
             the gradient; "buckets" batches graphs of like size.
         pair_budget: at most this sum of N^2 is computed at once; null takes what fits the memory.
+        pieces: cut each graph into pieces, which are then what `batch_size` counts; null computes graphs whole.
         options: of the benchmark's source, such as the sizes of generated splits.
         train_share: take only this part of the training graphs of a benchmark.
         custom: what the columns of the user's own data mean; `egt train` infers and writes it.
@@ -47,6 +62,7 @@ class DataConfig(Section):
     layout: Literal["auto", "packed", "padded", "edge_list"] = "auto"
     batching: Literal["exact", "buckets"] = "exact"
     pair_budget: PositiveInt | None = None
+    pieces: PiecesConfig | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     train_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     custom: CustomSchema | None = None
@@ -196,6 +212,21 @@ class RunConfig(Section):
                 "data.layout edge_list holds only edges; it needs model.scope neighbors (EGT-Constrained), or a choice "
                 "of model.pairs"
             )
+        self._check_pieces()
         for part in self.parts:
             part.check(self)
         return self
+
+    def _check_pieces(self) -> None:
+        if self.data.pieces is None:
+            return
+        if self.data.layout != "edge_list":
+            raise ValueError(
+                "data.pieces cuts lists of edges; set data.layout to edge_list and model.scope to neighbors "
+                "(or choose model.pairs)"
+            )
+        if self.model.level == "graph" or not self.task.answers:
+            raise ValueError(
+                "data.pieces answers nodes, edges and links; what is predicted for a whole graph, and pre-training, "
+                "needs it whole: set data.pieces to null"
+            )

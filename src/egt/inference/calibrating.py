@@ -30,9 +30,11 @@ class Seen:
         self._parts: list[tuple[Floats, Floats]] = []
 
     def __call__(self, prediction: Tensor, target: Tensor) -> None:
-        """Keep a batch. prediction: (rows, outputs) as the model gave it, target: (rows, T)."""
-        decoded = self.task.decode(prediction).detach().cpu().double().numpy()
-        self._parts.append((decoded, target.detach().cpu().double().numpy()))
+        """Keep what has labels of a batch. prediction: (rows, outputs) as the model gave it, target: (rows, T)."""
+        target = target.detach().cpu()
+        known = ~target.isnan().all(1)
+        decoded = self.task.decode(prediction.detach().cpu()[known]).double().numpy()
+        self._parts.append((decoded, target[known].double().numpy()))
 
     def arrays(self) -> tuple[Floats, Floats]:
         """(rows, outputs) decoded answers and (rows, T) labels."""

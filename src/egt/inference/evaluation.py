@@ -12,6 +12,7 @@ from egt.encodings.encoding import Sample
 from egt.errors import DataError
 from egt.execution.processes import ALONE, Processes
 from egt.inference.forward import forward
+from egt.inference.run_data import in_pieces
 from egt.model import EGT
 from egt.sources.source import Progress
 from egt.tasks.scores import TargetScores
@@ -58,7 +59,7 @@ def evaluate(
     scores, loss, labels = task.scores(), 0.0, 0.0
     diverged: list[int] = []
     for numbers, batch, prediction in forward(
-        model, config, samples, progress, processes, stage="evaluating", pose=task.posed, **options
+        model, config, in_pieces(config, samples), progress, processes, stage="evaluating", pose=task.posed, **options
     ):
         prediction = prediction.cpu()  # where the labels are
         batch_loss, batch_labels = (each.item() for each in task.loss(prediction, batch))

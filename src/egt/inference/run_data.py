@@ -8,6 +8,7 @@ from typing import Any
 
 from egt.assemble import feature_schema, preparation
 from egt.config.run import RunConfig
+from egt.encodings.encoding import Sample
 from egt.encodings.store import Store, prepare
 from egt.errors import DataError
 from egt.files import exists
@@ -100,3 +101,31 @@ def prepare_split(
 ) -> Store:
     """Open the prepared graphs of a split, stored or built now. Arguments as in `egt.encodings.store.prepare`."""
     return prepare(source, split, preparation(config), cache_dir=cache_dir, progress=progress)
+
+
+def in_pieces(
+    config: RunConfig, samples: Sequence[Sample], *, training: bool = False, every: bool = False
+) -> Sequence[Sample]:
+    """Return prepared graphs as a run computes them: whole, or the pieces that `data.pieces` asks for.
+
+    Args:
+        config: the run.
+        samples: whole graphs; pieces come back unchanged.
+        training: the pieces are those of training steps, and not of passes without gradients.
+        every: the pieces ask about every node or edge, and not only about those that have labels.
+    """
+    how = config.data.pieces
+    if how is None:
+        return samples
+    from egt.batching.pieces import Pieces  # here: most runs have none
+
+    if isinstance(samples, Pieces):
+        return samples
+    return Pieces(
+        samples,
+        "node" if config.model.level == "node" else "edge",
+        how.roots if training else how.evaluation_roots,
+        [limit if isinstance(limit, int) else None for limit in how.neighbors],
+        seed=config.seed,
+        every=every,
+    )

@@ -41,7 +41,8 @@ def loop(job: Job) -> None:
         if state.is_finished():
             work.engine.close()
             return
-        interruption.listen()  # from here on there is something to keep, and a moment to keep it
+        # From here on there is something to keep, and a moment to keep it. A pause is no time of training.
+        interruption.listen(state.start_clock)
         with told(work.callbacks, state):
             while not state.is_finished():
                 state.start_clock()
@@ -174,7 +175,7 @@ def fetched(*numbers: Tensor) -> list[float]:
 
 def validate(work: Work) -> dict[str, float]:
     """Compute loss and metrics on the validation split, with averaged weights if there are any; {} without one."""
-    if not work.job.validation:
+    if not work.validation:
         return {}
     average, processes = work.state.average, work.engine.processes
     if average is not None:
@@ -186,7 +187,7 @@ def validate(work: Work) -> dict[str, float]:
             work.state.model,
             work.task,
             work.config,
-            work.job.validation,
+            work.validation,
             processes=processes,
             layout=work.sampling.layout,
             num_workers=work.config.data.num_workers,

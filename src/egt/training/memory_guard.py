@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 
+from egt.batching.loader import graph_sizes
 from egt.config.run import RunConfig
-from egt.encodings.store import Store
+from egt.encodings.encoding import Sample
 from egt.errors import ConfigError
 from egt.execution.execution import Execution, execution
 from egt.execution.memory import available_memory, prediction_bytes, recompute_hint
@@ -24,7 +25,7 @@ _SURELY_ENOUGH = 16
 """A run that needs less than 1/16 of the free memory by a crude upper bound is not measured."""
 
 
-def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig:
+def fit_into_memory(config: RunConfig, stores: Mapping[str, Sequence[Sample]]) -> RunConfig:
     """Return the run, unchanged if its batches fit into memory, else with a `data.pair_budget` under which they do.
 
     Raises:
@@ -35,18 +36,18 @@ def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig
     how = execution(config, device)
     free = _free(config, device)
     check_model(config)
-    largest = max(int(store.sizes.max()) for store in stores.values())
+    largest = max(int(graph_sizes(store).max()) for store in stores.values())
     if _upper_bound(config, largest) * _SURELY_ENOUGH < free:
         return config
-    train = stores["train"]
-    graph = train[int(np.argmax(train.sizes))].graph
+    train, sizes = stores["train"], graph_sizes(stores["train"])
+    graph = train[int(np.argmax(sizes))].graph
     footprint = measure_footprint(config, how, graph.listed_pairs.shape[1] / graph.num_nodes - 1)
     evaluated = execution(config, device, training=False)
     for name, store in stores.items():
         _check_largest(config, footprint, how if name == "train" else evaluated, name, store, free)
-    worst = np.sort(train.sizes)[::-1][: share_of_batch(config)]
+    worst = np.sort(sizes)[::-1][: share_of_batch(config)]
     needed = footprint.fixed + footprint.largest_part(worst, config.data.pair_budget)[0]
-    rates = [] if needed <= free else [float(np.max(footprint.graphs(train.sizes) / train.sizes**2))]
+    rates = [] if needed <= free else [float(np.max(footprint.graphs(sizes) / sizes**2))]
     for store in (store for name, store in stores.items() if name != "train"):
         needed_there, rate = _evaluation(config, evaluated, store)
         if footprint.fixed + needed_there > free:
@@ -90,11 +91,14 @@ def check_model(config: RunConfig) -> None:
         )
 
 
-def _check_largest(config: RunConfig, footprint: Footprint, how: Execution, name: str, store: Store, free: int) -> None:
+def _check_largest(
+    config: RunConfig, footprint: Footprint, how: Execution, name: str, store: Sequence[Sample], free: int
+) -> None:
     """Check that the largest graph of a split fits by itself into a training step or a pass without gradients."""
     hint = ""
-    number = int(np.argmax(store.sizes))
-    nodes = int(store.sizes[number])
+    sizes = graph_sizes(store)
+    number = int(np.argmax(sizes))
+    nodes = int(sizes[number])
     if name == "train":
         needed, work = footprint.fixed + float(footprint.graphs(np.array([nodes]))[0]), "a training step on it"
         hint = recompute_hint(config, how.backend.name)
@@ -105,16 +109,26 @@ def _check_largest(config: RunConfig, footprint: Footprint, how: Execution, name
             f"graph {store[number].graph.id!r} of the {name} split has {nodes:,} nodes: {work} alone needs about "
             f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; {hint and f'{hint}, '}leave it out, "
             f"lower model.edge_width ({config.model.edge_width}) or model.num_layers ({config.model.num_layers}), "
-            "or attend neighbors only: --set model.scope=neighbors data.layout=edge_list"
+            f"or {_smaller(config)}"
         )
 
 
-def _evaluation(config: RunConfig, how: Execution, store: Store) -> tuple[float, float]:
+def _smaller(config: RunConfig) -> str:
+    """Say how a run computes less of a graph at once."""
+    if config.data.pieces is not None:
+        return f"cut smaller pieces: lower data.pieces.roots ({config.data.pieces.roots})"
+    if config.data.layout == "edge_list" and config.model.level != "graph":
+        return "cut it into pieces: --set data.pieces={}"
+    return "attend neighbors only: --set model.scope=neighbors data.layout=edge_list"
+
+
+def _evaluation(config: RunConfig, how: Execution, store: Sequence[Sample]) -> tuple[float, float]:
     """Return bytes of the most expensive batch of a split without gradients, and bytes per pair of its small graphs."""
-    worst = np.sort(store.sizes)[::-1][: graphs_at_once(config.data.batch_size, how.layout)]
+    sizes = graph_sizes(store)
+    worst = np.sort(sizes)[::-1][: graphs_at_once(config.data.batch_size, how.layout)]
     within = np.cumsum(worst**2) <= evaluation_budget(config.data.pair_budget, worst)
     needed = sum(prediction_bytes(config, nodes, how) for nodes in worst[within].tolist())
-    smallest = int(store.sizes.min())
+    smallest = int(sizes.min())
     return float(needed), prediction_bytes(config, smallest, how) / smallest**2
 
 

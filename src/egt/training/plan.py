@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -10,14 +11,16 @@ from numpy.typing import NDArray
 
 from egt.assemble import preparation
 from egt.batching.batch import LayoutName
+from egt.batching.loader import graph_sizes
 from egt.config.run import RunConfig
+from egt.encodings.encoding import Sample
 from egt.encodings.store import Store
 from egt.encodings.store.building import cache_folder, store_name
 from egt.errors import DataError
 from egt.execution.execution import Execution, execution
 from egt.execution.memory import available_memory
 from egt.execution.processes import device_of, share_of_batch
-from egt.inference.run_data import open_source
+from egt.inference.run_data import in_pieces, open_source
 from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.sources.generated import GeneratedSource
 from egt.sources.share import TrainShare
@@ -119,6 +122,8 @@ def known_sizes(config: RunConfig) -> tuple[Sizes, float, dict[str, int], str]:
         counts = dict(card.split_sizes)
         counts["train"] = max(1, round(config.data.train_share * counts["train"]))
         return card_sizes(card), _degree(card), counts, "the data card"
+    if config.data.pieces is not None:
+        return _piece_sizes(config, source)
     counts, degree = dict(source.card.split_sizes), _degree(source.card)
     prepared = cache_folder(None) / store_name(source, "train", preparation(config))
     with suppress(DataError):  # none are prepared, or they are damaged: training prepares them again
@@ -127,6 +132,21 @@ def known_sizes(config: RunConfig) -> tuple[Sizes, float, dict[str, int], str]:
     if isinstance(whole, GeneratedSource):
         return card_sizes(source.card), degree, counts, "the data card"
     return _sampled(source), degree, counts, "a sample of the graphs"
+
+
+def _piece_sizes(config: RunConfig, source: Source) -> tuple[Sizes, float, dict[str, int], str]:
+    """Return what `known_sizes` does, of the pieces of graphs that are read but not prepared."""
+    splits: dict[str, Sequence[Sample]] = {}
+    for split in ("train", "val"):
+        graphs = [source.read(record).graph for record in source.records(split)]
+        samples = [Sample(graph) for graph in graphs if graph is not None]
+        splits[split] = in_pieces(config, samples, training=split == "train")
+    train = splits["train"]
+    if not len(train):
+        raise DataError(f"{source.card.title}: none of the training graphs can be read")
+    piece = train[0].graph
+    counts = {split: len(pieces) for split, pieces in splits.items()}
+    return graph_sizes(train), piece.num_edges / piece.num_nodes, counts, "the pieces of the graphs"
 
 
 def _degree(card: DataCard) -> float:

@@ -22,13 +22,14 @@ from egt.encodings.store import Store
 from egt.errors import ConfigError, DataError
 from egt.execution.execution import execution
 from egt.execution.processes import is_first, launched, num_devices
-from egt.inference.run_data import keep_schema, open_source, prepare_split
+from egt.inference.run_data import in_pieces, keep_schema, open_source, prepare_split
 from egt.sources.source import SPLITS, Source
 from egt.sources.source import Progress as Telling
 from egt.tasks.task import TargetScale
 from egt.training.callbacks import Callback
 from egt.training.checkpoint import Trained, checkpoints_of, read_trained
 from egt.training.checks import (
+    check_columns,
     check_labels,
     check_learned,
     check_machine,
@@ -115,12 +116,14 @@ def train(
     config = keep_schema(with_names(config, source), source)
     with _held(folder, resume):
         begun = bool(checkpoints_of(folder).generations())
+        if not begun:
+            check_columns(config)
         start = None if begun else _start(config)
         check_model(config)
         check_sizes(config, source.card)
         _keep(config, folder)  # a run that is killed from here on can be resumed without its options
         stores = _prepare(config, source, watch)
-        fitted = fit_into_memory(_with_fitted_task(config, stores["train"]), stores)
+        fitted = _fitted(_with_fitted_task(config, stores["train"]), stores)
         if fitted is not config:
             config = fitted
             _keep(config, folder)
@@ -263,6 +266,12 @@ def _facts(config: RunConfig, training: Sequence[Sample], validation: Sequence[S
         "content": [each.fingerprint if isinstance(each, Store) else None for each in (training, validation)],
         "threads": torch.get_num_threads(),
     }
+
+
+def _fitted(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig:
+    """Return the run as it fits into memory (`fit_into_memory`)."""
+    computed = {name: in_pieces(config, store, training=name == "train") for name, store in stores.items()}
+    return fit_into_memory(config, computed)
 
 
 def _with_fitted_task(config: RunConfig, samples: Sequence[Sample]) -> RunConfig:

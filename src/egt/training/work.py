@@ -13,13 +13,14 @@ from torch import Tensor, nn
 
 from egt.assemble import build_task
 from egt.batching.batch import GraphBatch, collate
-from egt.batching.loader import graph_sizes, step_loader
+from egt.batching.loader import graph_sizes, in_epoch, step_loader
 from egt.batching.sampling import Sampling
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.errors import RunError, RunStopped
 from egt.execution.execution import execution
 from egt.execution.interruption import Interruption
+from egt.inference.run_data import in_pieces
 from egt.model import EGT
 from egt.tasks.task import TargetScale, Task
 from egt.training.callbacks import Callback, LogLine, MetricsFile, RunBar, trackers
@@ -90,6 +91,7 @@ class Work:
         interruption: whether someone wants the run to stop.
 
     Attributes:
+        training, validation: what the model computes: the graphs of the job, or pieces of them.
         task: loss and metrics.
         state: model, optimizer, progress; as in the last checkpoint, if there is one.
         losses: `Losses`, with gradients over all processes.
@@ -98,7 +100,9 @@ class Work:
 
     def __init__(self, job: Job, engine: Engine, interruption: Interruption) -> None:
         self.job, self.config, self.engine, self.interruption = job, job.config, engine, interruption
-        self.sampling = _sampling(job, engine)
+        self.training = in_pieces(job.config, job.training, training=True)
+        self.validation = in_pieces(job.config, job.validation)
+        self.sampling = _sampling(job.config, self.training, engine)
         self.task = build_task(job.config, TargetScale.from_json(job.facts["scale"]))
         kept = checkpoints_of(job.folder).latest()
         if kept is not None:  # perhaps written while this run waited for the folder
@@ -115,7 +119,8 @@ class Work:
         progress = self.state.progress
         plans = self.sampling.epoch(progress.epoch, start=progress.position)
         left = plans[: self.state.last_position - progress.position]
-        return step_loader(self.job.training, left, self.sampling.layout, self.config.data.num_workers)
+        samples = in_epoch(self.training, progress.epoch)
+        return step_loader(samples, left, self.sampling.layout, self.config.data.num_workers)
 
     def spares(self, count: int) -> list[GraphBatch]:
         """Return micro-batches that count nowhere, to be computed behind the `count` of a step.
@@ -128,7 +133,7 @@ class Work:
 
     @cached_property
     def _spare(self) -> GraphBatch:
-        return collate([self.job.training[0]], self.sampling.layout, [0])
+        return collate([self.training[0]], self.sampling.layout, [0])
 
     def is_stopping(self) -> bool:
         """Return whether to end a validation early."""
@@ -152,7 +157,7 @@ class Work:
             split: "training" or "validation".
             graphs: that it came from, those of this process.
         """
-        samples = {"training": self.job.training, "validation": self.job.validation}[split]
+        samples = {"training": self.training, "validation": self.validation}[split]
         numbers = sorted(k for part in self.engine.processes.gather(list(graphs)) for k in part)
         named = [samples[k].graph.id or f"number {k}" for k in numbers[:_MOST_NAMED]]
         names = ", ".join(named) + (", ..." if len(numbers) > _MOST_NAMED else "")
@@ -175,10 +180,9 @@ def opened(job: Job, interruption: Interruption) -> Iterator[Work]:
         yield Work(job, engine, interruption)
 
 
-def _sampling(job: Job, engine: Engine) -> Sampling:
-    config = job.config
+def _sampling(config: RunConfig, training: Sequence[Sample], engine: Engine) -> Sampling:
     return Sampling(
-        graph_sizes(job.training),
+        graph_sizes(training),
         config.data.batch_size,
         seed=config.seed,
         mode=config.data.batching,

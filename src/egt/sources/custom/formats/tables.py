@@ -10,6 +10,7 @@ import csv
 import gzip
 import json
 import logging
+import math
 import re
 import sys
 import zlib
@@ -42,13 +43,17 @@ from egt.sources.custom.raw import (
 )
 from egt.sources.molecules import require_rdkit
 
-TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+"""Of tables that can be read part by part."""
+TABLE_SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
 DELIMITERS = ",;\t|"
 MISSING_TEXTS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
 """The cells of a text file that mean "no value"; `Na` is sodium and does not."""
 
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 _CODE = re.compile(r"[+-]?(0\d+|\d{16,})")
+_LIKE_CODE = r"^[+-]?0\d|\d{16}"
+"""What every code has, and few numbers."""
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
 _BLOCK = 2**20
 csv.field_size_limit(2**31 - 1)
@@ -141,6 +146,8 @@ def is_frame(data: object) -> bool:
 def table_of_frame(frame: Any, *, ragged: bool = False) -> Table:
     """Return the columns of a data frame; the index of a pandas frame is none of them. `ragged` as in `read_table`."""
     is_pandas = type(frame).__module__.split(".")[0] == "pandas"
+    if is_pandas:  # the others have no name twice
+        _check_header([str(name) for name in frame.columns], "frame")
     try:
         return _table_of_arrow(
             pa.Table.from_pandas(frame, preserve_index=False) if is_pandas else pa.table(frame), "frame", ragged
@@ -174,8 +181,13 @@ def molecule_blocks(path: Path, size: int) -> Iterator[RawData]:
 
 
 def _is_molecule(data: object) -> bool:
-    """Whether this is a SMILES string, an RDKit molecule (found without importing RDKit), or None for a missing one."""
-    return isinstance(data, str) or data is None or hasattr(data, "GetNumAtoms")
+    """Whether this is a SMILES string, an RDKit molecule (found without importing RDKit), or a missing one."""
+    return isinstance(data, str) or _is_missing(data) or hasattr(data, "GetNumAtoms")
+
+
+def _is_missing(data: object) -> bool:
+    """Whether this stands for a missing value, in Python (None) or pandas (NaN, NA; found without importing it)."""
+    return data is None or (isinstance(data, float) and math.isnan(data)) or type(data).__name__ == "NAType"
 
 
 def _rows(data: Any) -> list[Any]:
@@ -188,7 +200,9 @@ def _columns_of_rows(rows: Sequence[Sequence[Any]]) -> dict[str, Sequence[Any]]:
 
 
 def _smiles_of(molecule: Any) -> str | None:
-    if molecule is None or isinstance(molecule, str):
+    if _is_missing(molecule):
+        return None
+    if isinstance(molecule, str):
         return molecule
     text: str = require_rdkit().MolToSmiles(molecule)
     return text
@@ -255,7 +269,7 @@ def _table(lines: Sequence[Line], header: list[str], path: Path, skipped: int, *
     cells_of = list(zip(*rows, strict=True)) if rows else [()] * len(header)
     # Spreadsheets leave empty columns without a name at the right.
     kept = [k for k, name in enumerate(header) if name or any(cells_of[k])]
-    _check_header([header[k] for k in kept], str(path))
+    _check_header([header[k] for k in kept], f"{path} line 1")
     # Where the comma is free, it is the decimal sign of many countries.
     columns = {header[k]: column_of_texts(cells_of[k], decimal_comma=decimal_comma) for k in kept}
     return Table(columns, len(rows), problems)
@@ -268,7 +282,7 @@ def _delimiter(header: str) -> str:
 def _check_header(header: list[str], where: str) -> None:
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
-        raise DataError(f"{where} line 1: column names {twice} appear more than once; name each column differently")
+        raise DataError(f"{where}: column names {twice} appear more than once; name each column differently")
 
 
 def _read_parquet(path: Path, ragged: bool) -> Table:
@@ -297,7 +311,11 @@ def _arrow_column(array: pa.ChunkedArray, where: str, ragged: bool) -> Column | 
     if is_a.is_boolean(kind) or is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind):
         return column_of_numbers(array.cast(pa.float64(), safe=False))
     if is_a.is_temporal(kind):
-        return _arrow_column(array.cast(pa.string()), where, ragged)
+        try:
+            return _arrow_column(array.cast(pa.string()), where, ragged)
+        except pa.ArrowException:  # durations and intervals are not spelled out
+            logger.warning("%s holds %s, which cannot be used; the column is left out", where, kind)
+            return None
     if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
         column = np.empty(len(array), dtype=object)
         column[:] = array.to_pylist()
@@ -332,6 +350,8 @@ def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Col
         cells: one text per row.
         decimal_comma: whether 1,5 is a number where a column has no other spelling of numbers.
     """
+    if (plain := _plain_numbers(cells)) is not None:
+        return plain
     present = [None if (cell := raw.strip()) in MISSING_TEXTS else cell for raw in cells]
     known = [cell for cell in present if cell is not None]
     if known and all(cell.lower() in _BOOLEANS for cell in known):
@@ -343,6 +363,18 @@ def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Col
             return np.array([np.nan if cell is None else float(cell.replace(",", ".")) for cell in present])
         return objects(present)
     return objects(present) if any(_is_code(cell) for cell in known) else numbers
+
+
+def _plain_numbers(cells: Sequence[str]) -> Column | None:
+    """Return a column of plain numbers, converted at once; None where cells have to be looked at one by one."""
+    texts = pc.utf8_trim_whitespace(pa.array(cells, pa.string()))
+    known = pc.if_else(pc.is_in(texts, value_set=pa.array(sorted(MISSING_TEXTS))), None, texts)
+    if pc.any(pc.match_substring_regex(known, _LIKE_CODE)).as_py():
+        return None
+    try:
+        return column_of_numbers(known.cast(pa.float64()))
+    except pa.ArrowInvalid:
+        return None
 
 
 def _is_code(cell: str) -> bool:

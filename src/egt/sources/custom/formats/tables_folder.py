@@ -125,9 +125,14 @@ def _strict(path: Path) -> Table:
 
 
 def _find_column(columns: Columns, role: str) -> str | None:
-    """Return the column with a structural role, in capitals or not."""
+    """Return the column with a structural role, in capitals or not.
+
+    Both ends of an edge are spelled alike where they can be: of `src`, `dst` and `target` the last is a label.
+    """
     spelled = {name.lower(): name for name in reversed(list(columns))}
-    return next((spelled[name] for name in NAMES[role] if name in spelled), None)
+    pairs = zip(NAMES["source"], NAMES["target"], strict=True)
+    paired = [name for pair in pairs if all(end in spelled for end in pair) for name in pair if name in NAMES[role]]
+    return next((spelled[name] for name in (*paired, *NAMES[role]) if name in spelled), None)
 
 
 def _take(columns: Columns, role: str) -> Column | None:
@@ -177,8 +182,11 @@ def _graph_names(tables: Mapping[str, Table], keys: Mapping[str, list[str] | Non
 
 
 def _parts(table: Table, keys: list[str] | None, structure: tuple[str, ...], graphs: list[str]) -> list[_Part]:
-    taken = {name for role in structure for name in NAMES[role]}
-    features = {name: column for name, column in table.columns.items() if name.lower() not in taken}
+    names = {name for role in {*structure} & {"graph", "node"} for name in NAMES[role]}
+    taken = {_find_column(table.columns, role) for role in structure}
+    features = {
+        name: column for name, column in table.columns.items() if name not in taken and name.lower() not in names
+    }
     parts = []
     for rows in _rows_of(keys, table.num_rows, graphs):
         parts.append(_Part(rows, {name: column[rows] for name, column in features.items()}))
@@ -206,17 +214,18 @@ def _raw_graph(
     num_nodes = len(nodes[row].rows)
     if not num_nodes:
         raise DataError("it has no nodes")
-    names = [str(k) for k in range(num_nodes)] if node_names is None else _texts(node_names[nodes[row].rows], "node")
+    called = np.arange(float(num_nodes)) if node_names is None else node_names[nodes[row].rows]
+    names = _texts(called, "node")
     number_of = {name: number for number, name in enumerate(names)}
     if len(number_of) < num_nodes:
         raise DataError("two nodes have the same name")
     queries = None
     if "queries" in tables:
         asked = _rows_of(keys["queries"], tables["queries"].num_rows, graphs)[row]
-        queries = _pairs(tables["queries"], asked, number_of, "queries")
+        queries = _pairs(tables["queries"], asked, called, number_of, "queries")
     return RawGraph(
         num_nodes=num_nodes,
-        edges=_pairs(tables["edges"], edges[row].rows, number_of, "edges"),
+        edges=_pairs(tables["edges"], edges[row].rows, called, number_of, "edges"),
         nodes=with_mask_split(nodes[row].columns, "nodes"),
         edge_columns=with_mask_split(edges[row].columns, "edges"),
         queries=queries,
@@ -224,12 +233,17 @@ def _raw_graph(
     )
 
 
-def _pairs(table: Table, rows: IntArray, number_of: Mapping[str, int], what: str) -> IntArray:
+def _pairs(table: Table, rows: IntArray, called: Column, number_of: Mapping[str, int], what: str) -> IntArray:
+    """(2, E) the nodes of each pair, from what they are called: (N,) as in the file, and by text."""
     ends = []
     for role in ("source", "target"):
         name = _find_column(table.columns, role)
         if name is None:
             raise DataError(f"{what} needs the columns source and target; it has {', '.join(table.columns)}")
+        known = _matched(table.columns[name][rows], called)
+        if known is not None:
+            ends.append(known)
+            continue
         texts = _texts(table.columns[name][rows], name)
         strange = next((k for k, end in enumerate(texts) if end not in number_of), None)
         if strange is not None:
@@ -239,3 +253,12 @@ def _pairs(table: Table, rows: IntArray, number_of: Mapping[str, int], what: str
             )
         ends.append(np.array([number_of[end] for end in texts], dtype=np.int64))
     return np.stack(ends)
+
+
+def _matched(ends: Column, called: Column) -> IntArray | None:
+    """(E,) the node of each end where names are numbers and all are known, at once; None where texts have to tell."""
+    if ends.ndim != 1 or ends.dtype == object or called.dtype == object:
+        return None
+    order = np.argsort(called, kind="stable")
+    found: IntArray = order[np.minimum(np.searchsorted(called[order], ends), len(called) - 1)]
+    return found if np.array_equal(called[found], ends) else None

@@ -1,0 +1,113 @@
+"""Classes of the nodes of a large graph in pieces, through the command line only: seconds, memory and accuracy.
+
+    python -m benchmarks.pieces [--nodes 200000] [--edges 2000000] [--communities 400] [--seed 0] [--set KEY=VALUE ...]
+
+Every community is of one of ten classes, and a share of the edges stays within it. A node has sixteen numbers: the mean
+of its class, which says little beside the noise. One node in twenty is labeled for training, one in twenty for
+validation, and the others are the test. Beside the model stand label propagation (`egt.baselines`) from the same
+training labels, which sees no numbers, and a logistic regression on the numbers alone, which sees no edges.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import resource
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from benchmarks.links import IntArray, block_model, egt
+from egt.baselines.rules import Propagation
+from egt.graph import Graph
+from egt.sources.source import TargetSchema
+
+CLASSES, VALUES, NOISE = 10, 16, 4.0
+WITHIN = 0.4
+LABELED = 0.05
+TARGET = TargetSchema("node", "multiclass", ("topic",), num_classes=CLASSES)
+
+
+def write_folder(
+    folder: Path, values: NDArray[np.float64], topic: IntArray, split: NDArray[np.str_], edges: IntArray
+) -> Path:
+    """Write a graph as tables; training sees the topics of its split only."""
+    folder.mkdir(parents=True)
+    with (folder / "nodes.csv").open("w") as file:
+        print("node", *(f"x{k}" for k in range(values.shape[1])), "topic", "split", sep=",", file=file)
+        for node, (row, name, part) in enumerate(zip(values, topic, split, strict=True)):
+            print(node, *(f"{value:.3f}" for value in row), f"t{name}", part, sep=",", file=file)
+    np.savetxt(folder / "edges.csv", edges.T, "%d", ",", header="source,target", comments="")
+    return folder
+
+
+def propagated(edges: IntArray, topic: IntArray, known: NDArray[np.bool_]) -> IntArray:
+    """Return the classes that label propagation gives to all nodes."""
+    labels = np.where(known, topic, np.nan)[:, None]
+    graph = Graph.undirected(num_nodes=len(topic), edge_index=edges, node_targets=labels, id="0")
+    [scores] = Propagation([graph], TARGET, seed=0).predict([graph])
+    found: IntArray = scores.argmax(axis=1)
+    return found
+
+
+def measure(
+    num_nodes: int, num_edges: int, num_communities: int, seed: int, settings: Sequence[str], folder: Path
+) -> dict[str, Any]:
+    """Train, which evaluates the test nodes, and predict all nodes; files go to `folder`."""
+    random = np.random.default_rng(seed)
+    edges, community = block_model(num_nodes, num_edges, num_communities, random, within=WITHIN)
+    order = random.permutation(num_nodes)  # neighbors in the file are no neighbors in the graph
+    topic = random.permutation(np.arange(num_communities) % CLASSES)[community][np.argsort(order)]
+    edges = order[edges]
+    values = random.normal(size=(CLASSES, VALUES))[topic] + NOISE * random.normal(size=(num_nodes, VALUES))
+    split = random.choice(["train", "val", "test"], num_nodes, p=[LABELED, LABELED, 1 - 2 * LABELED])
+    train, test = split == "train", split == "test"
+    data = write_folder(folder / "graph", values, topic, split, edges)
+    words = ["--set", *settings] if settings else []
+    trained, training = egt("train", str(data), "--target", "topic", "--out", str(folder / "run"), "--json", *words)
+    _, predicting = egt("predict", str(folder / "run"), str(data), "-o", str(folder / "answers.csv"))
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with (folder / "answers.csv").open() as file:
+        answers = np.array([int(row["topic"].removeprefix("t")) for row in csv.DictReader(file)])
+    alone = LogisticRegression(max_iter=200).fit(values[train], topic[train])
+    spread = propagated(edges, topic, train)
+    return {
+        "nodes": num_nodes,
+        "edges": num_edges,
+        "communities": num_communities,
+        "training_nodes": int(train.sum()),
+        "training_seconds": round(training, 1),
+        "predicting_seconds": round(predicting, 1),
+        "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
+        "peak_gb": round(used.ru_maxrss * 1024 / 1e9, 2),
+        "trained": json.loads(trained.strip().splitlines()[-1])["metrics"],
+        "accuracy": round(float(np.mean(answers[test] == topic[test])), 4),
+        "accuracy_label_propagation": round(float(np.mean(spread[test] == topic[test])), 4),
+        "accuracy_numbers_alone": round(float(alone.score(values[test], topic[test])), 4),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=200_000)
+    parser.add_argument("--edges", type=int, default=2_000_000)
+    parser.add_argument("--communities", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", dest="settings")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ["EGT_CACHE_DIR"] = f"{scratch}/cache"
+        folder = Path(scratch) / "pieces"
+        found = measure(given.nodes, given.edges, given.communities, given.seed, given.settings, folder)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
