@@ -51,6 +51,14 @@ class Rows:
         """Return what the data calls the nodes of a row; empty where they are numbered."""
         return names_of(self.source, reading.row)
 
+    def components(self, reading: Reading) -> dict[str, str]:
+        """Return column -> SMILES of a row that has several; else nothing."""
+        return {name: column[reading.row] for name, column in self._components.items()}
+
+    @cached_property
+    def _components(self) -> dict[str, list[str]]:
+        return self.source.components() if isinstance(self.source, CustomSource) else {}
+
     @cached_property
     def _smiles(self) -> Sequence[Any] | None:
         return smiles_column(self.source)
@@ -118,5 +126,6 @@ def _beside(model: Predictor, rows: Rows, reading: Reading, answer: Prediction) 
         error=answer.error or reading.error,
         smiles=rows.smiles(reading),
         names=rows.names(reading),
+        kept=rows.components(reading),
         truth=None if truth is None else np.atleast_2d(truth),
     )

@@ -98,7 +98,7 @@ class Session:
         """Load what the first answer needs, so that it does not have to wait for it."""
         with self.lock:
             schema = reading_schema(self.model.config)
-            if schema.format == "molecules" and not schema.graph_features:
+            if schema.format == "molecules" and not schema.graph_features and not schema.more_smiles:
                 self.look(self.smiles(["CC"])["data"], 0)
 
     def about(self) -> Json:
