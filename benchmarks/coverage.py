@@ -3,7 +3,8 @@
     python -m benchmarks.coverage [esol bbbp enzymes] [--models 5] [--epochs 40] [--divisions 20] [--out runs/coverage]
 
 Reads EGT_DATA_DIR. Each data set is trained once, as an ensemble; a run that was stopped goes on. The predictions for
-its validation and test rows are then divided at random, half to calibrate and half to test. Prints a JSON line
+its validation and test rows are then divided at random (by class where the data is split by class), half to calibrate
+and half to test. Prints a JSON line
 for each data set: the coverage of intervals or sets of 90% of the averaged answers and of the first model alone (mean
 and deviation over the divisions), the same with scores tampered with (cut to 0.7 of their size: 1 - p for classes), the
 metric of the ensemble beside those of its models, and the rank correlation of the spread with the error.
@@ -16,6 +17,7 @@ import gzip
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from typing import Any
 import numpy as np
 
 import egt
+from egt.graph import IntArray
 from egt.inference.calibrating import bounds_of, calibrate
 from egt.inference.ensemble import Ensemble, labeled
 from egt.inference.loading import load
@@ -62,7 +65,8 @@ def main() -> None:
     options = parser.parse_args()
     for name in options.names:
         model = trained(SETS[name], options.out / name, options.models, options.epochs)
-        print(json.dumps({"data": name, "epochs": options.epochs, **measured(model, options.divisions)}), flush=True)
+        found = measured(model, options.divisions, by_class=SETS[name].split == "stratified")
+        print(json.dumps({"data": name, "epochs": options.epochs, **found}), flush=True)
 
 
 def trained(data: Data, folder: Path, models: int, epochs: int) -> Ensemble:
@@ -82,8 +86,8 @@ def trained(data: Data, folder: Path, models: int, epochs: int) -> Ensemble:
     return model
 
 
-def measured(model: Ensemble, divisions: int) -> dict[str, Any]:
-    """Return what is printed about an ensemble."""
+def measured(model: Ensemble, divisions: int, *, by_class: bool) -> dict[str, Any]:
+    """Return what is printed about an ensemble, over random divisions as `divided` makes them."""
     part = model.task.part
     splits = [model.predict_split(split) for split in ("val", "test")]
     values, truth = (np.concatenate(each) for each in zip(*map(labeled, splits), strict=True))
@@ -92,23 +96,34 @@ def measured(model: Ensemble, divisions: int) -> dict[str, Any]:
     metric = part.deciding_metric
     members = model.ensemble.data["member_metrics"]["test"][metric]
     error, spread = _error_and_spread(part, values, truth, std)
+    halves = [divided(truth, seed, by_class=by_class) for seed in range(divisions)]
     return {
         "rows": len(truth),
         "models": len(model.members),
-        "ensemble": coverages(part, values, truth, divisions),
-        "first model": coverages(part, np.concatenate(alone), truth, divisions),
-        "tampered": coverages(part, values, truth, divisions, tamper=TAMPERED)["coverage"],
+        "ensemble": coverages(part, values, truth, halves),
+        "first model": coverages(part, np.concatenate(alone), truth, halves),
+        "tampered": coverages(part, values, truth, halves, tamper=TAMPERED)["coverage"],
         f"test {metric}": {"ensemble": model.ensemble.metrics["test"][metric], "members": members},
         "spearman of spread and error": spearman(spread, error),
     }
 
 
-def coverages(part: TaskPart, values: Floats, truth: Floats, divisions: int, tamper: float = 1.0) -> dict[str, float]:
-    """Return coverage and size of intervals or sets over random halves, one to calibrate and one to test."""
-    found = []
-    for seed in range(divisions):
-        order = np.random.default_rng(seed).permutation(len(truth))
+def divided(truth: Floats, seed: int, *, by_class: bool) -> tuple[IntArray, IntArray]:
+    """Return the rows of two random halves, which have equally many of each class if asked. truth: (rows, T)."""
+    order = np.random.default_rng(seed).permutation(len(truth))
+    if not by_class:
         one, other = np.array_split(order, 2)
+        return one, other
+    order = order[np.argsort(truth[order, 0], kind="stable")]
+    return order[::2], order[1::2]
+
+
+def coverages(
+    part: TaskPart, values: Floats, truth: Floats, halves: Sequence[tuple[IntArray, IntArray]], tamper: float = 1.0
+) -> dict[str, float]:
+    """Return coverage and size of intervals or sets over divisions: one half calibrates them, the other tests them."""
+    found = []
+    for one, other in halves:
         calibration = calibrate(part, values[one], truth[one])
         assert calibration is not None
         bounds = bounds_of(part, _tampered(calibration, tamper), values[other], COVERAGE)

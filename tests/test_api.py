@@ -17,6 +17,7 @@ from egt.errors import ConfigError, DataError
 from egt.graph import Graph
 from egt.sources.custom import CustomSchema, GraphsSource
 from egt.sources.source import TargetSchema
+from tests.caches import fresh_cache
 from tests.cli.runs import SMILES, TINY, molecules, write_csv
 from tests.cli.runs import egt as command
 
@@ -27,7 +28,7 @@ QUICK = {setting.split("=")[0]: int(setting.split("=")[1]) for setting in TINY}
 @pytest.fixture(autouse=True)
 def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("EGT_CACHE_DIR", fresh_cache(tmp_path))
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import pytest
 import egt
 from egt.artifact.artifact import load_artifact
 from egt.export.export import export
+from tests.caches import fresh_cache
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NEEDS = {"chemist": ("rdkit", "pandas"), "engineer": ("networkx", "pandas"), "researcher": ()}
@@ -30,7 +31,7 @@ def cells(notebook: Path) -> str:
 def run(*words: str, where: Path, first: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run Python in a folder of its own, with a folder in front of its path."""
     paths = [*([str(first)] if first else []), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "EGT_CACHE_DIR": str(where / "cache")}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "EGT_CACHE_DIR": fresh_cache(where)}
     command = [sys.executable, *words]
     return subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
 

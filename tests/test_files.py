@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from egt.errors import DataError
-from egt.files import exists, user_folder
+from egt.errors import ConfigError, DataError, RunError
+from egt.files import exists, result_folder, user_folder
 
 
 def test_a_text_that_can_be_no_name_names_no_file(tmp_path: Path) -> None:
@@ -33,3 +33,15 @@ def test_without_a_home_folder_the_variable_is_asked_for(monkeypatch: pytest.Mon
     monkeypatch.setattr(Path, "expanduser", homeless)
     with pytest.raises(DataError, match=r"no home folder.*set EGT_TEST_DIR"):
         user_folder("EGT_TEST_DIR", ".cache")
+
+
+def test_results_go_to_a_folder_of_their_own(tmp_path: Path) -> None:
+    folder = result_folder(tmp_path / "a" / "b", "page.html")
+    assert folder.is_dir()
+    (folder / "nodes.csv").write_text("mine")
+    with pytest.raises(ConfigError, match="holds other files, which could be overwritten"):
+        result_folder(folder, "page.html")
+    (folder / "page.html").write_text("")
+    assert result_folder(folder, "page.html") == folder
+    with pytest.raises(RunError, match="cannot be written"):
+        result_folder(folder / "nodes.csv", "page.html")

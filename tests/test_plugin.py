@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.caches import fresh_cache
 from tests.cli.runs import SMILES, TINY, molecules
 
 PLUGIN = Path(__file__).parent / "plugin"
@@ -31,7 +32,7 @@ def python(*words: str | Path, where: Path, plugin: Path | None) -> subprocess.C
     """Run Python in a folder, with or without the package on its path."""
     kept = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     paths = [*([] if plugin is None else [str(plugin)]), *kept]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "EGT_CACHE_DIR": str(where / "cache")}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "EGT_CACHE_DIR": fresh_cache(where)}
     command = [sys.executable, *map(str, words)]
     return subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
 

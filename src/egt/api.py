@@ -81,9 +81,9 @@ def train(
     Args:
         data: a preset (`egt presets`), a run.yaml or a `RunConfig`; or your own data: the path of a file or folder
             (docs/data.md), a pandas or Polars frame, `Graph`s, NetworkX graphs or PyG data.
-        target: column(s) of your own data to predict, or patterns as `NR-*`.
-        task: level of your own data to predict, where the target does not tell it; "link" predicts missing edges, and
-            "pretrain" needs no target: it makes a model to start from (`start`).
+        target: column(s) of your own data to predict, or patterns such as `NR-*`.
+        task: level of your own data to predict, if it does not follow from the target; "link" predicts missing edges,
+            and "pretrain" needs no target: it makes a model to start from (`start`).
         features: numeric columns of your own data that describe a whole row (temperature, descriptors), or patterns.
         set: settings to change, as {"optimizer.lr": 1e-3} or ["optimizer.lr=1e-3"]. For your own data also
             split=scaffold and overrides.KEY=VALUE (docs/data.md).
@@ -93,7 +93,7 @@ def train(
         freeze_below: with `start`: leave the embeddings and the layers below this one unchanged.
         tune: with `start`: "edges" trains the edge channel only, and keeps the head.
         ensemble: train this many models with different seeds, whose answers are averaged.
-        folds: cross-validation: train as many models, each of which leaves another part of your own data out.
+        folds: cross-validation: train this many models, each of which leaves out a different part of your own data.
         resume: continue the run in the run folder.
         callbacks: are told about each step and epoch.
         progress: show a progress bar while training.

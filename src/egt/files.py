@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from egt.errors import ConfigError, DataError
+from egt.errors import ConfigError, DataError, RunError
 
 
 def exists(path: Path | str) -> bool:
@@ -15,6 +15,27 @@ def exists(path: Path | str) -> bool:
         return Path(path).exists()
     except (OSError, ValueError):
         return False
+
+
+def result_folder(folder: Path, mark: str) -> Path:
+    """Return a folder for results, which is made if there is none.
+
+    Args:
+        folder: its path.
+        mark: a file that every folder with such results has.
+
+    Raises:
+        ConfigError: it has files, and not this one: what is written could take their place.
+        RunError: it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_foreign = not exists(folder / mark) and any(folder.iterdir())
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be written ({error.strerror}); choose another folder (-o)") from error
+    if is_foreign:
+        raise ConfigError(f"{folder}: holds other files, which could be overwritten; choose another folder (-o)")
+    return folder
 
 
 def user_folder(variable: str, *default: str) -> Path:

@@ -80,7 +80,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         seed: of the weights, the order of the rows and the validation rows.
         validation_fraction: the share of rows that select the best epoch and end the training early; 0 for none.
         settings: further settings of the run, as {"model.num_layers": 2}; `split=scaffold` divides otherwise.
-        smiles: the column of a frame that holds the SMILES, where its name does not tell.
+        smiles: the column of a frame that holds the SMILES, if its name does not say so.
         folder: where the run is kept; by default in a temporary folder, removed after `fit`.
         verbose: show the progress of training.
 

@@ -17,5 +17,7 @@ def test_rows_that_could_not_be_read_are_counted_and_shown_ones_kept() -> None:
     assert {row: each.graph.id for row, each in analysis.shown.items()} == {2: "3"}
     with pytest.raises(DataError, match=r"--show 7: the rows that were read are 0\.\.1"):
         analyze(found, show=(7,))
+    with pytest.raises(DataError, match=r"--show -1: the rows that were read are 0\.\.1"):
+        analyze(found, show=(-1,))
     with pytest.raises(DataError, match="no graph"):
         analyze([None])

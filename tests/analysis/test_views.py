@@ -32,5 +32,11 @@ def test_virtual_nodes_are_left_out() -> None:
 def test_layers_and_heads_that_are_not_there() -> None:
     with pytest.raises(ConfigError, match=r"--layers 9: the layers that attend are 1\.\.4"):
         choose((0, 1, 2, 3), (9,))
+    with pytest.raises(ConfigError, match="--layers 1 2 3: one or two layers are drawn"):
+        choose((0, 1, 2, 3), (1, 2, 3))
+    with pytest.raises(ConfigError, match="--head 0: must be at least 1"):
+        choose((0,), head=0)
+    with pytest.raises(ConfigError, match="--crop -2: must be at least 1"):
+        choose((0,), crop=-2)
     with pytest.raises(ConfigError, match="--head 5: a layer has 1 heads"):
         panels(attention(chain(2), np.full((1, 1, 2, 2), 0.5)), choose((0,), head=5))

@@ -195,13 +195,16 @@ def test_others_may_read_what_the_umask_admits(tmp_path: Path, replacement: Arti
 
 def test_a_metric_that_cannot_be_computed_is_null_in_the_card(tmp_path: Path) -> None:
     config = tiny_config()
-    save_artifact(Artifact(config, tiny_model(config), {"val": {"roc_auc": float("nan")}}), tmp_path / "artifact")
+    metrics = {"val": {"roc_auc": float("nan")}}
+    by_target = {"metrics_by_target": {"val": {"a": {"roc_auc": float("nan")}}}}
+    save_artifact(Artifact(config, tiny_model(config), metrics, by_target), tmp_path / "artifact")
 
     def refuse(text: str) -> float:
         raise ValueError(text)
 
     card = json.loads((tmp_path / "artifact" / CARD).read_text(), parse_constant=refuse)
     assert card["metrics"] == {"val": {"roc_auc": None}}
+    assert card["data"]["metrics_by_target"]["val"]["a"] == {"roc_auc": None}
     assert math.isnan(load_artifact(tmp_path / "artifact").metrics["val"]["roc_auc"])
 
 

@@ -46,8 +46,8 @@ def test_an_open_revision_is_warned_of(address: str, cache: Path, caplog: pytest
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("hf://solubility", "is no address of a model"),
-        ("hf://chemists/solubility@a b", "is no address of a model"),
+        ("hf://solubility", "is not the address of a model"),
+        ("hf://chemists/solubility@a b", "is not the address of a model"),
         ("hf://chemists/toxicity", "cannot be fetched"),
         ("hf://chemists/solubility@" + "f" * 40, "cannot be fetched"),
     ],

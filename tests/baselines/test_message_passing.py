@@ -17,6 +17,7 @@ from egt.errors import ConfigError
 from egt.graph import Graph
 from egt.training.footprint import num_parameters
 from egt.training.run import train
+from tests.caches import fresh_cache
 
 LAYERS = ("gcn", "gin", "gatedgcn", "mlp")
 PATHS = Graph.undirected(
@@ -64,7 +65,7 @@ def test_gcn_and_gin_need_the_edge_list() -> None:
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_baseline_trains_in_the_same_loop(layer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("EGT_CACHE_DIR", fresh_cache(tmp_path))
     sizes = "data.options={split_sizes: {train: 6, val: 2, test: 2}}"
     base = "tsp-100k" if layer == "gatedgcn" else "pattern-100k"
     run = override(

@@ -74,6 +74,8 @@ def test_wrong_input_is_one_line(model: Path, tmp_path: Path, capsys: pytest.Cap
     done = egt(capsys, "explain", model, "C1CC", "-o", tmp_path / "why")
     assert (done.code, len(done.err.splitlines())) == (2, 1)
     assert "cannot be read" in done.err
+    done = egt(capsys, "explain", model, "absent.csv", "-o", tmp_path / "why")
+    assert done.err == "error: absent.csv: there is no such file or folder\n"
     done = egt(capsys, "analyze", model, TRAINED / "molecules.csv", "--layers", "99")
     assert done.code == 2
     assert "the layers that attend are" in done.err

@@ -14,6 +14,7 @@ import torch
 
 from egt.artifact.artifact import load_artifact
 from egt.sources.custom import SplitPlan
+from tests.caches import fresh_cache
 from tests.cli.runs import SMILES, TINY, blocks, egt, molecules, read_csv, ring, write_csv, write_jsonl
 
 Capture = pytest.CaptureFixture[str]
@@ -23,7 +24,7 @@ Capture = pytest.CaptureFixture[str]
 def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs and stores go to the test's own folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("EGT_CACHE_DIR", fresh_cache(tmp_path))
 
 
 def train(capsys: Capture, *words: str | Path) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from egt.artifact.artifact import save_artifact
+from tests.caches import fresh_cache
 from tests.cli.runs import egt, write_jsonl
 from tests.cli.test_predict import rows
 from tests.inference.test_predictor import make
@@ -15,7 +16,7 @@ from tests.inference.test_predictor import make
 def test_a_bar_for_reading_for_preparing_and_for_evaluating(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("EGT_CACHE_DIR", fresh_cache(tmp_path))
     save_artifact(make(), tmp_path / "model")
     data = write_jsonl(tmp_path / "labeled.jsonl", rows(9))
     monkeypatch.setenv("FORCE_COLOR", "1")

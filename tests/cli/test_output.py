@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egt.cli.output import Bars
+from egt.cli.output import Bars, print_table
 
 
 def test_each_piece_of_work_has_a_bar(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,3 +30,14 @@ def test_nothing_is_shown_without_a_terminal_or_when_not_wanted(
     with Bars(shown=not terminal) as bars:
         bars("sheep", 1, 3)
     assert capsys.readouterr().err == ""
+
+
+def test_names_with_brackets_are_no_markup(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    print_table("data[bold].csv", ("a[/b]",), [("[/c], as wide as its title",)])
+    with Bars() as bars:
+        bars("reading x[/y].csv", 0, 1)
+    seen = capsys.readouterr()
+    assert all(name in seen.out for name in ("data[bold].csv", "a[/b]", "[/c]"))
+    assert "x[/y].csv" in seen.err

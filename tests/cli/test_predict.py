@@ -12,6 +12,7 @@ from egt.artifact.artifact import load_artifact, save_artifact
 from egt.cli.predict import grouped
 from egt.uncertainty.calibration import Calibration
 from tests.cli.runs import egt, read_csv, write_csv, write_jsonl
+from tests.inference.test_dropout import dropping
 from tests.inference.test_predictor import make
 
 
@@ -91,3 +92,19 @@ def test_a_large_table_gets_intervals_too_and_an_old_model_says_that_it_has_none
     first, bad, _ = read_csv(tmp_path / "out.csv")
     assert float(first[f"{names[0]}_high"]) - float(first[f"{names[0]}_low"]) == pytest.approx(10, rel=1e-4)
     assert bad[f"{names[0]}_low"] == ""
+
+
+def test_dropout_samples_are_asked_for_by_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_artifact(dropping(), tmp_path / "model")
+    new = write_jsonl(tmp_path / "new.jsonl", rows(3))
+    found = []
+    for name in ("one.csv", "two.csv"):
+        done = egt(capsys, "predict", tmp_path / "model", new, "--dropout-samples", "5", "-o", tmp_path / name)
+        assert done.code == 0, done.err
+        found.append(read_csv(tmp_path / name))
+    assert found[0] == found[1]
+    assert [*found[0][0]] == ["id", "y", "y_std", "warning", "error"]
+    assert all(float(row["y_std"]) > 0 for row in found[0])
+    save_artifact(make(), tmp_path / "plain")
+    done = egt(capsys, "predict", tmp_path / "plain", new, "--dropout-samples", "5")
+    assert (done.code, "this model has no dropout" in done.err) == (2, True), done.err

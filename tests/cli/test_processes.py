@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.caches import fresh_cache
 from tests.cli.runs import SMILES, TINY, molecules, read_csv
 
 pytestmark = pytest.mark.slow
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 def run(folder: Path, *words: str) -> str:
     """Run a command to its good end. Returns what it said on standard error."""
-    environment = {**os.environ, "EGT_CACHE_DIR": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "EGT_CACHE_DIR": fresh_cache(folder), "OMP_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, "-m", *words], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stderr

@@ -10,6 +10,7 @@ import pytest
 import egt
 from egt.cli.quickstart import baselines, main
 from egt.graph import Graph
+from tests.caches import fresh_cache
 from tests.cli.runs import TINY
 
 
@@ -28,7 +29,7 @@ def test_simple_rules() -> None:
 def test_it_runs_and_reports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("EGT_CACHE_DIR", fresh_cache(tmp_path))
     folder = tmp_path / "quickstart"
     few = "data.options={split_sizes: {train: 6, val: 2, test: 2}}"
     main(folder, [few, *TINY], epochs=2)

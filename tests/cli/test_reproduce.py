@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.caches import fresh_cache
 from tests.cli.runs import egt
 from tests.reproduce.tiny import GRAPHS, SETTINGS
 
@@ -14,7 +15,7 @@ WORDS = ("--seeds", "1", "--epochs", "2", "--set", GRAPHS, *SETTINGS)
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("EGT_CACHE_DIR", fresh_cache(tmp_path))
     monkeypatch.setenv("EGT_DATA_DIR", str(tmp_path / "data"))
 
 

@@ -10,13 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.caches import fresh_cache
 from tests.cli.runs import SMILES, TINY, molecules
 
-FOREVER = (
-    "trainer.max_epochs=100000",
-    "trainer.patience=null",
-    "trainer.precision=bf16",
-)  # without the fused kernel, which is compiled first
+FOREVER = ("trainer.max_epochs=100000", "trainer.patience=null")
 
 
 def stopped(folder: Path, sign: str, number: signal.Signals, *settings: str, times: int = 1) -> str:
@@ -26,7 +23,7 @@ def stopped(folder: Path, sign: str, number: signal.Signals, *settings: str, tim
     with subprocess.Popen(
         [sys.executable, *words],
         cwd=folder,
-        env={**os.environ, "EGT_CACHE_DIR": str(folder / "cache"), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "EGT_CACHE_DIR": fresh_cache(folder), "OMP_NUM_THREADS": "1"},
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.caches import fresh_cache
 from tests.cli.runs import SMILES, egt, molecules
 
 
 @pytest.fixture(autouse=True)
 def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("EGT_CACHE_DIR", fresh_cache(tmp_path))
     monkeypatch.setenv("EGT_DATA_DIR", str(tmp_path / "none"))
     molecules(tmp_path / "one.csv", c=[7] * len(SMILES))
     (tmp_path / "deep.yaml").write_text("[" * 20_000)
@@ -23,6 +24,9 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bomb.yaml").write_text(
         "\n".join([f"a{k + 1}: &a{k + 1} [{', '.join([f'*a{k}'] * 10) if k else '1, 2'}]" for k in range(9)])
     )
+    molecules(tmp_path / "error.csv", error=[1.1 * len(s) for s in SMILES])
+    (tmp_path / "run.d").mkdir()
+    (tmp_path / "run.d/config.yaml").write_text("name: x\n")
     molecules(tmp_path / "two.csv", a=[1.1 * len(s) for s in SMILES], b=[2.5 * len(s) for s in SMILES])
 
 
@@ -66,6 +70,8 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["train", "C" * 300], "there is no preset"),
         (["train", "two.csv", "--target", "a", "--out", "C" * 300], "cannot be written (File name too long)"),
         (["evaluate", "C" * 300], "no such artifact"),
+        (["report", "C" * 300], "there is no such file or folder"),
+        (["import-official", "C" * 300, "-o", "x"], "no checkpoint there"),
         (["train", "absent.txt"], "absent.txt: there is no such file"),
         (
             ["train", "two.csv", "--target", "a", "--out", "two.csv/run"],
@@ -83,6 +89,11 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["predict", "nothing", "CCO", "-o", "none/out.csv"], "there is no folder none"),
         (["predict", "nothing", "CCO", "-o", "x" * 300], "cannot be written (File name too long)"),
         (["predict", "nothing"], "give either inputs"),
+        (["predict", "nothing", "two.csv", "-o", "./two.csv"], "two.csv: is an input, which would be lost"),
+        (["embed", "nothing", "two.csv", "-o", "two.csv"], "two.csv: is an input, which would be lost"),
+        (["analyze", "nothing", "--limit", "-1"], "--limit -1: give how many graphs"),
+        (["train", "error.csv", "--target", "error", "--out", "run"], "predictions have another column 'error'"),
+        (["train", "run.d"], "this is the folder of a run (continue it with `egt train run.d --resume`)"),
         (["plan", "zink-100k"], "did you mean zinc-100k"),
         (["data", "info"], "needs a name"),
         (["data", "info", "zink"], "did you mean zinc?"),

@@ -21,3 +21,8 @@ def test_other_settings_are_refused_where_data_is_only_read() -> None:
     check_reads(["overrides.id=name", "split.seed=3"])
     with pytest.raises(DataError, match=r"--set optimizer.lr=1: .* egt train"):
         check_reads(["split=random", "optimizer.lr=1"])
+
+
+def test_columns_may_have_dots_in_their_names() -> None:
+    words = ["overrides.node_features.x.0=ignored", "overrides.node_features.x.1=continuous"]
+    assert reading(words) == {"overrides": {"node_features": {"x.0": "ignored", "x.1": "continuous"}}}

@@ -100,3 +100,13 @@ def test_handlers_can_be_put_in_place_again() -> None:
         interruption.listen()
         os.kill(os.getpid(), signal.SIGTERM)
         assert interruption.requested == "SIGTERM"
+
+
+def test_a_process_that_goes_on_after_a_pause_is_told() -> None:
+    told: list[str] = []
+    with Interruption() as interruption:
+        interruption.listen(lambda: told.append("continued"))
+        signal.raise_signal(signal.SIGCONT)
+        assert interruption.requested == ""
+    signal.raise_signal(signal.SIGCONT)
+    assert told == ["continued"]

@@ -11,6 +11,7 @@ from egt.config.load import override
 from egt.config.presets import preset
 from egt.errors import RunError
 from egt.inference.predictions import Prediction, Predictions, join
+from egt.sources.custom.schema import CustomSchema
 
 
 def test_numbers_are_the_shortest_that_are_the_same() -> None:
@@ -83,3 +84,25 @@ def test_molecules_of_one_input_among_others() -> None:
     both = join([named, plain])
     assert both.columns[:3] == ["id", "smiles", "y"]
     assert [row.get("smiles") for row in both.table()] == ["CC", None]
+
+
+def test_a_kept_column_never_stands_in_the_place_of_an_answer() -> None:
+    kept = {"y": "7", "note": "n", "error": "mine"}
+    answers = [
+        Prediction(0, "a", np.array([[1.5]], np.float32), kept=kept),
+        Prediction(1, "b", error="broken", kept=kept),
+    ]
+    found = Predictions(preset("zinc-100k"), answers)
+    assert found.columns == ["id", "note", "y", "warning", "error"]
+    good, bad = found.table()
+    assert (good["y"], good["note"], good["error"]) == (1.5, "n", "")
+    assert "y" not in bad, "the label of the input is no prediction"
+    assert (bad["note"], bad["error"]) == ("n", "broken")
+
+
+def test_molecules_that_are_named_by_their_smiles_have_one_such_column() -> None:
+    schema = CustomSchema(format="molecules", level="graph", kind="regression", targets=("y",), id="mol", smiles="mol")
+    config = preset("zinc-100k")
+    config = config.model_copy(update={"data": config.data.model_copy(update={"custom": schema})})
+    found = Predictions(config, [Prediction(0, "CC", np.array([[1.5]], np.float32), smiles="CC")])
+    assert found.columns == ["mol", "y", "warning", "error"]

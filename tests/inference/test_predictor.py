@@ -168,3 +168,24 @@ def test_what_is_no_artifact_is_said(tmp_path: Path) -> None:
 def test_predicting_does_not_import_training() -> None:
     code = f"import sys, {predictor.__name__}; assert not [name for name in sys.modules if 'egt.training' in name]"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_graph_that_does_not_fit_into_memory_is_neither_embedded_nor_evaluated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = Predictor(make())
+    monkeypatch.setattr(memory, "available_memory", lambda device: 100_000)
+    assert [found is None for found in model.encode([chain(3), chain(300)])] == [False, True]
+    with pytest.raises(DataError, match="the graph has 300 nodes; its 90,000 pairs need about"):
+        model.evaluate([chain(3), chain(300)])
+
+
+def test_data_that_cannot_be_evaluated_says_why(tmp_path: Path) -> None:
+    fixtures = Path(__file__).resolve().parents[1] / "fixtures/v0_1"
+    with pytest.raises(DataError, match="nothing says which of the pairs in question are links"):
+        egt.load(fixtures / "links/artifact").evaluate(fixtures / "links/new")
+    model = egt.load(fixtures / "molecules/artifact")
+    rows = f"smiles,{','.join(model.config.task.names)}\nC1CC,{','.join('1' for _ in model.config.task.names)}\n"
+    (tmp_path / "bad.csv").write_text(rows)
+    with pytest.raises(DataError, match=r"none of the 1 rows can be read; the first: .*C1CC"):
+        model.evaluate(tmp_path / "bad.csv")

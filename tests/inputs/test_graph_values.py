@@ -17,6 +17,7 @@ from egt.assemble import build_model, preparation
 from egt.batching.batch import collate
 from egt.errors import DataError
 from egt.training.finetune import with_model_of
+from tests.caches import fresh_cache
 from tests.cli.runs import TINY
 from tests.graphs import lively, random_graph, tiny_config
 
@@ -47,7 +48,7 @@ def table(rows: int = 24) -> pd.DataFrame:
 def run(tmp_path_factory: pytest.TempPathFactory) -> egt.Run:
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EGT_CACHE_DIR", str(folder / "cache"))
+        patch.setenv("EGT_CACHE_DIR", fresh_cache(folder))
         return egt.train(table(), features=["heat", "pH"], set=QUICK, out=folder / "run", progress=False)
 
 

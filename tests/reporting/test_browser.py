@@ -16,6 +16,7 @@ from egt.cli.quickstart import main
 from egt.reporting.record import read_records
 from egt.reporting.report import write_report
 from egt.reporting.results import collect
+from tests.caches import fresh_cache
 from tests.cli.runs import TINY, molecules
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
@@ -49,7 +50,7 @@ def ask(report: str, folder: Path, width: int) -> dict[str, Any]:
 def test_the_report_is_drawn_completely_on_a_wide_and_on_a_narrow_screen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("EGT_CACHE_DIR", fresh_cache(tmp_path))
     main(tmp_path / "run", ["data.options={split_sizes: {train: 6, val: 2, test: 2}}", *TINY], epochs=2)
     report = (tmp_path / "run" / "report.html").read_text()
     for width in (1280, 500):
@@ -68,7 +69,7 @@ def test_the_report_is_drawn_completely_on_a_wide_and_on_a_narrow_screen(
 @pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="no browser: install chromium to look at the report")
 def test_the_pages_of_egt_report_fit_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("EGT_CACHE_DIR", fresh_cache(tmp_path))
     table = molecules(tmp_path / "data.csv", active=[k % 2 for k in range(20)])
     split = ["split=random", "split.fractions=[0.4, 0.2, 0.4]"]
     train(table, "active", set=[*TINY, *split], out=tmp_path / "run", progress=False)

@@ -21,6 +21,7 @@ from egt.reporting.axes import curve_chart, matrix_chart, parity_chart, precisio
 from egt.reporting.record import RunRecord, read_records, write_record
 from egt.reporting.report import analysis_link, readme_table, run_page, with_readme_table, write_report
 from egt.reporting.results import collect, runs_sheet, sheets
+from tests.caches import fresh_cache
 from tests.cli.runs import TINY, egt, molecules
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -161,7 +162,7 @@ def check_page(page: str) -> None:
 def test_a_run_on_custom_data_gets_its_plots(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("EGT_CACHE_DIR", fresh_cache(tmp_path))
     values = {"regression": [0.1 * k for k in range(20)], "binary": [k % 2 for k in range(20)],
               "multiclass": ["abc"[k % 3] for k in range(20)]}[kind]  # fmt: skip
     table = molecules(tmp_path / "data.csv", y=values)

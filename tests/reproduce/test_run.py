@@ -19,12 +19,13 @@ from egt.reproduce.claims import Claim
 from egt.reproduce.rows import Order, ordered_runs
 from egt.reproduce.run import estimates, reproduce
 from egt.training.state import State
+from tests.caches import fresh_cache
 from tests.reproduce.tiny import GRAPHS, SETTINGS, molecule_files, tiny_order
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("EGT_CACHE_DIR", fresh_cache(tmp_path))
     monkeypatch.setenv("EGT_DATA_DIR", str(tmp_path / "data"))
 
 

@@ -14,11 +14,14 @@ from typing import Any, overload
 import pytest
 import torch
 
+from egt.batching.batch import GraphBatch
 from egt.encodings.encoding import Sample
 from egt.errors import RunError
-from egt.training import callbacks
-from egt.training.checkpoint import Trained
+from egt.training import callbacks, loop, state
+from egt.training.checkpoint import StepSums, Trained
+from egt.training.loop import train_step
 from egt.training.run import train_on
+from egt.training.work import Work
 from tests.training.tiny import tiny_config, tiny_samples
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,6 +106,43 @@ def test_a_finished_run_can_be_made_longer_and_equals_the_long_one(tmp_path: Pat
     again = train_on(short, samples, validation, folder=tmp_path / "parts", resume=True, show_progress=False)
     assert same(first, again)
     assert same(whole, train_on(long, samples, validation, folder=tmp_path / "parts", resume=True, show_progress=False))
+
+
+class Clock:
+    """A clock that moves only when it is told."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_the_time_of_an_epoch_is_that_of_its_steps_without_pauses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, events = Clock(), {7: signal.SIGTERM, 12: signal.SIGCONT}
+
+    def timed(work: Work, batches: Sequence[GraphBatch]) -> StepSums:
+        """Take a step in a second, after a pause of 45 minutes where one is due."""
+        event = events.pop(work.state.progress.step, None)
+        if event is not None:
+            clock.now += 2700
+            signal.raise_signal(event)
+        sums = train_step(work, batches)
+        clock.now += 1
+        return sums
+
+    monkeypatch.setattr(state, "time", clock)
+    monkeypatch.setattr(loop, "train_step", timed)
+    config = tiny_config()
+    samples, validation = tiny_samples(config, 37), tiny_samples(config, 11, seed=1)
+    options: dict[str, Any] = {"folder": tmp_path, "show_progress": False}
+    with pytest.raises(RunError, match="stopped by SIGTERM in epoch 2 after step 7"):
+        train_on(config, samples, validation, **options)
+    history = train_on(config, samples, validation, resume=True, **options).history
+    assert [row["seconds"] for row in history] == [5, 5, 5]
+    assert [row["graphs_per_second"] for row in history] == [pytest.approx(37 / 5)] * 3
 
 
 def killed(kills: int, processes: int, epochs: int) -> dict[str, Any]:

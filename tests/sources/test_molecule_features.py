@@ -7,7 +7,7 @@ import pytest
 
 from egt.graph import Graph
 from egt.sources.benchmarks.ogb_molecules import molhiv_table
-from egt.sources.molecule_features import OGB_ATOM_SIZES, OGB_BOND_SIZES, ZINC_ATOMS, ZINC_BONDS
+from egt.sources.molecule_features import OGB_ATOM_FEATURES, OGB_BOND_FEATURES, ZINC_ATOMS, ZINC_BONDS
 from egt.sources.molecules import OGB_SCHEMA, graph_from_smiles, is_flat
 
 SMILES = [
@@ -78,10 +78,10 @@ def test_flat_smiles_are_those_without_stereo_hydrogen_atoms_metals_and_unusual_
 def test_vocabularies_have_the_sizes_of_ogb_and_fit_the_tables_of_the_model() -> None:
     from ogb.utils.features import get_atom_feature_dims, get_bond_feature_dims
 
-    assert list(OGB_ATOM_SIZES) == get_atom_feature_dims()
-    assert list(OGB_BOND_SIZES) == get_bond_feature_dims()
-    assert all(true <= table for true, table in zip(OGB_ATOM_SIZES, OGB_SCHEMA.node_categories, strict=True))
-    assert all(true <= table for true, table in zip(OGB_BOND_SIZES, OGB_SCHEMA.edge_categories, strict=True))
+    atoms, bonds = ([len(values) for values in each.values()] for each in (OGB_ATOM_FEATURES, OGB_BOND_FEATURES))
+    assert (atoms, bonds) == (get_atom_feature_dims(), get_bond_feature_dims())
+    assert all(true <= table for true, table in zip(atoms, OGB_SCHEMA.node_categories, strict=True))
+    assert all(true <= table for true, table in zip(bonds, OGB_SCHEMA.edge_categories, strict=True))
 
 
 def test_zinc_vocabulary_has_28_atom_and_4_bond_types() -> None:

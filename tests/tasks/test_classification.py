@@ -173,3 +173,11 @@ def test_a_split_without_labels_has_no_score() -> None:
     assert math.isnan(result["accuracy"])
     assert result["num_labels"] == 0
     assert math.isnan(RankingScores().compute()["roc_auc"])
+
+
+def test_without_a_look_at_the_graph_the_shares_of_the_classes_are_answered() -> None:
+    rows = [np.array([[1.0, 0.0]]), np.array([[1.0, NAN], [0.0, 1.0]])]
+    logits = Binary(names=("a", "b")).uninformed(rows)
+    np.testing.assert_allclose(logits, [math.log(2), 0.0], atol=1e-12)
+    counts = Multiclass(num_classes=3).uninformed([np.array([[2.0], [NAN]]), np.array([[0.0], [2.0]])])
+    assert counts.tolist() == [1, 0, 2]

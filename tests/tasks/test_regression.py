@@ -80,3 +80,8 @@ def test_scale_leaves_out_missing_labels_and_survives_constant_targets() -> None
 def test_a_batch_without_targets_is_told_apart(graph_batch: Build) -> None:
     with pytest.raises(DataError, match="no node_targets"):
         Task(Regression(names=("y",)), "node").loss(torch.zeros(1, 1), graph_batch([[1.0]]))
+
+
+def test_without_a_look_at_the_graph_the_mean_is_answered() -> None:
+    rows = [np.array([[1.0, NAN, NAN]]), np.array([[2.0, 4.0, NAN], [6.0, NAN, NAN]])]
+    np.testing.assert_allclose(Regression(names=("a", "b", "c")).uninformed(rows), [3.0, 4.0, NAN])

@@ -19,6 +19,7 @@ from egt.errors import ConfigError, DataError
 from egt.execution.processes import num_devices
 from egt.tasks.task import TargetScale
 from egt.training.checks import (
+    check_columns,
     check_devices,
     check_labels,
     check_launch,
@@ -173,3 +174,47 @@ def test_labels_of_one_class_are_refused() -> None:
         check_labels(config, samples, None)
     two = replace(samples[0], graph=replace(samples[0].graph, graph_targets=np.array([0.0, np.nan])))
     check_labels(config, [*samples, two], None)
+
+
+@pytest.mark.parametrize(
+    ("task", "column"),
+    [
+        ({"kind": "binary", "names": ["a", "b"]}, "roc_auc"),
+        ({"kind": "multiclass", "num_classes": 2}, "accuracy"),
+        ({"kind": "gaussian", "names": ["a", "b"]}, "mae"),
+    ],
+)
+def test_classes_worse_than_the_most_common_one_and_means_with_deviations(
+    task: dict[str, Any], column: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = classes(**task)
+    rows = [[0.0], [0.0], [1.0]] if column == "accuracy" else [[0.0, 1.0], [0.0, np.nan], [1.0, 0.0]]
+    samples = labelled(config, *rows)
+    bad, good = (0.1, 0.9) if config.task.higher_is_better else (0.9, 0.1)
+    check_learned(config, {"train": samples, "test": samples}, {"test": {column: good}})
+    assert not caplog.text
+    check_learned(config, {"train": samples, "test": samples}, {"test": {column: bad}})
+    assert f"test: {column} is {bad}" in caplog.text
+    assert ("most common class" in caplog.text) == config.task.has_classes
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ({"kind": "regression", "names": ["error"]}, "target 'error': predictions have another column 'error' already"),
+        ({"kind": "regression", "names": ["a", "a"]}, "target 'a'"),
+        ({"kind": "regression", "names": ["a", "a_true"]}, "target 'a_true'"),
+        ({"kind": "binary", "names": ["a_probability", "a"]}, "target 'a': .* 'a_probability'"),
+        ({"kind": "gaussian", "names": ["a", "a_std"]}, "target 'a_std'"),
+    ],
+)
+def test_targets_whose_columns_would_be_mixed_up(task: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        check_columns(classes(**task))
+
+
+def test_deviations_are_columns_of_ensembles_only() -> None:
+    config = classes(kind="regression", names=["a", "a_std"])
+    check_columns(config)
+    with pytest.raises(DataError, match="target 'a_std'"):
+        check_columns(config, spread=True)

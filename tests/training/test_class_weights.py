@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import egt
+from tests.caches import fresh_cache
 from tests.cli.runs import SMILES, TINY
 
 SETTINGS = [*TINY, "task.class_weights=balanced", "trainer.max_epochs=1"]
@@ -15,7 +16,7 @@ SETTINGS = [*TINY, "task.class_weights=balanced", "trainer.max_epochs=1"]
 
 @pytest.mark.parametrize("kinds", [["a", "b"], ["a", "b", "c"]])
 def test_training_labels_decide_the_weights(kinds: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("EGT_CACHE_DIR", fresh_cache(tmp_path))
     labels = [kinds[0] if k % 4 else kinds[-1] if k % 8 else kinds[1] for k in range(16)]
     frame = pd.DataFrame({"smiles": SMILES[:16], "kind": labels, "split": ["train"] * 9 + ["val"] * 7})
     run = egt.train(frame, "kind", set=SETTINGS, out=tmp_path / "run", progress=False)

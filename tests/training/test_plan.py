@@ -14,6 +14,7 @@ from egt.errors import ConfigError, DataError
 from egt.sources.benchmarks.benchmark import BENCHMARKS
 from egt.training.plan import card_sizes, known_sizes, plan
 from tests.accelerator import DEVICE, show
+from tests.caches import fresh_cache
 
 TINY = ["model.num_layers=3", "model.node_width=16", "model.edge_width=8", "model.num_heads=2"]
 
@@ -21,7 +22,7 @@ TINY = ["model.num_layers=3", "model.node_width=16", "model.edge_width=8", "mode
 @pytest.fixture(autouse=True)
 def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EGT_DATA_DIR", str(tmp_path))
-    monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("EGT_CACHE_DIR", fresh_cache(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["zinc", "pattern", "tsp", "pcqm4mv2"])

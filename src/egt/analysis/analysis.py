@@ -71,7 +71,7 @@ def analyze(attentions: Iterable[Attention | None], show: Sequence[int] = (0,)) 
             analysis.shown[row] = found
     if analysis is None:
         raise DataError("there is no graph to look at: none of the rows could be read")
-    if any(row >= rows for row in show):
+    if not all(0 <= row < rows for row in show):
         raise DataError(f"--show {' '.join(map(str, show))}: the rows that were read are 0..{rows - 1}")
     analysis.unread = unread
     return analysis

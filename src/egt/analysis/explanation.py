@@ -16,6 +16,7 @@ from egt.analysis.numbers import Columns
 from egt.assemble import preparation
 from egt.errors import DataError
 from egt.execution.execution import execution
+from egt.execution.memory import too_large
 from egt.graph import Graph, IntArray
 from egt.inference.attention import attentions
 from egt.inference.predictor import Predictor
@@ -126,7 +127,11 @@ def explain(
         target: its name, or that of a class; by default the first target, or the class that is predicted.
         draws: how often random parts are masked for the score.
     """
+    if draws < 1:
+        raise DataError(f"--draws {draws}: random parts must be masked at least once")
     subject = read_subject(model, data, row)
+    if why := too_large(model.config, subject.graph.num_nodes, model.device):
+        raise DataError(f"row {row}: {why}")
     sample = preparation(model.config)(subject.graph)
     layout = execution(model.config, model.device, training=False).layout
     question = Question(model.model, model.task, sample, layout, row=of)
@@ -181,20 +186,16 @@ def _asked(model: Predictor, question: Question, target: str | None) -> tuple[in
     rows = len(_rows(model, sample.graph))
     if not 0 <= question.row < rows:
         raise DataError(f"--of {question.row}: the prediction has rows 0..{rows - 1}, one per {model.task.level}")
-    classes = task.num_outputs if task.kind == "multiclass" else 0
-    names = [_class_name(task, k) for k in range(classes)] if classes else list(task.names)
+    several = task.has_classes and task.num_outputs > len(task.names)  # an output for each class of one target
+    classes = task.num_outputs if several else 0
+    names = [str(task.label(k)) for k in range(classes)] if classes else list(task.names)
     if target is not None:
         if target not in names:
             raise DataError(f"--target {target}: the model predicts {', '.join(names)}")
         column = names.index(target)
     else:
         column = _most_likely(question, classes) if classes else 0
-    return column, f"probability of {names[column]}" if classes or task.kind == "binary" else names[column]
-
-
-def _class_name(task: Any, number: int) -> str:
-    names = getattr(task, "class_names", ())
-    return names[number] if names else f"class {number}"
+    return column, f"probability of {names[column]}" if task.has_classes else names[column]
 
 
 def _most_likely(question: Question, classes: int) -> int:

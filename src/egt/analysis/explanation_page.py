@@ -9,9 +9,11 @@ import numpy as np
 
 from egt.analysis.drawing import drawing
 from egt.analysis.explanation import Explanation
-from egt.analysis.numbers import new_folder, write_columns
+from egt.analysis.numbers import write_columns
+from egt.files import result_folder
 from egt.reporting.page import page, table, write_page
 
+PAGE = "explanation.html"
 TITLES = {
     "gradients": "Integrated gradients: orange raises the prediction, blue lowers it.",
     "rollout": "Attention rollout: the more orange, the more of what is read at the end came from there.",
@@ -35,11 +37,11 @@ def write_explanation(explanation: Explanation, folder: Path, command: str) -> l
     Returns:
         The files, the page first.
     """
-    new_folder(folder)
+    page_file = result_folder(folder, PAGE) / PAGE
     drawings = {method: drawing(explanation, method) for method in explanation.importance}
     content = explanation_page(explanation, drawings, command)
-    write_page(folder / "explanation.html", content)
-    written = [folder / "explanation.html"]
+    write_page(page_file, content)
+    written = [page_file]
     for method, text in drawings.items():
         if text.startswith("<svg"):
             write_page(folder / f"{method}.svg", text)

@@ -8,8 +8,9 @@ from pathlib import Path
 from egt.analysis.analysis import Analysis
 from egt.analysis.analysis_page import analysis_page
 from egt.analysis.figures import can_draw, write_figures
-from egt.analysis.numbers import new_folder, write_columns
+from egt.analysis.numbers import write_columns
 from egt.analysis.views import Choice
+from egt.files import result_folder
 from egt.reporting.page import write_page
 from egt.reporting.report import ANALYSIS
 
@@ -30,7 +31,7 @@ def write_analysis(analysis: Analysis, choice: Choice, folder: Path, name: str, 
     Returns:
         The files, the page first.
     """
-    new_folder(folder)
+    result_folder(folder, ANALYSIS.name)
     write_page(folder / ANALYSIS.name, analysis_page(analysis, name, data, command))
     tables = {
         "hops": analysis.hops.columns(analysis.layers),

@@ -24,12 +24,3 @@ def write_columns(folder: Path, name: str, columns: Columns) -> list[Path]:
     except OSError as error:
         raise RunError(f"{folder}: cannot be written ({error}); choose another folder (-o)") from error
     return files
-
-
-def new_folder(folder: Path) -> Path:
-    """Return the folder, which is made if there is none."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"{folder}: cannot be written ({error.strerror}); choose another folder (-o)") from error
-    return folder

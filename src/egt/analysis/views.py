@@ -46,6 +46,11 @@ def choose(
     for number in asked:
         if number - 1 not in layers:
             raise ConfigError(f"--layers {number}: the layers that attend are {layers[0] + 1}..{layers[-1] + 1}")
+    if len(asked) > 2:
+        raise ConfigError(f"--layers {' '.join(map(str, asked))}: one or two layers are drawn")
+    for option, given in (("--head", head), ("--crop", crop)):
+        if given is not None and given < 1:
+            raise ConfigError(f"{option} {given}: must be at least 1")
     places = [list(layers).index(number - 1) for number in asked]
     middle = places[0] if places else (len(layers) - 1) // 2
     deep = places[-1] if places else len(layers) - 1

@@ -77,7 +77,7 @@ def put_folder(path: Path, mark: str, write: Callable[[Path], None]) -> None:
         write: fills an empty folder.
     """
     path = Path(path)
-    if path.exists() and not (path / mark).is_file() and (path.is_file() or any(path.iterdir())):
+    if exists(path) and not (path / mark).is_file() and (path.is_file() or any(path.iterdir())):
         raise ArtifactError(f"{path}: exists and is not an artifact; choose another place (nothing was changed)")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -219,7 +219,7 @@ def _write_files(artifact: Artifact, folder: Path) -> None:
         "start": artifact.config.model_dump(mode="json")["start"],
         "parameters": artifact.model.num_parameters(),
         "metrics": with_nulls(artifact.metrics),
-        "data": artifact.data,
+        "data": with_nulls(artifact.data),
         "notes": artifact.notes,
         "versions": versions(),
         "sha256": {name: file_sha256(folder / name) for name in names},

@@ -31,7 +31,7 @@ def fetch(address: str, files: Sequence[str]) -> Path:
     """
     match = _ADDRESS.fullmatch(address)
     if match is None:
-        raise ArtifactError(f"{address}: is no address of a model; it has the form hf://OWNER/NAME@REVISION")
+        raise ArtifactError(f"{address}: is not the address of a model, which has the form hf://OWNER/NAME@REVISION")
     hub, revision = _require_hub(), match["revision"]
     try:
         folder = Path(hub.snapshot_download(match["repository"], revision=revision, allow_patterns=list(files)))

@@ -25,7 +25,7 @@ from egt.config.model import FrozenEdgesConfig, ModelConfig, RandomMaskingConfig
 from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, ConfigError
-from egt.files import parse_yaml
+from egt.files import exists, parse_yaml
 from egt.inputs.distance import Distance
 from egt.inputs.features import EdgeCategories, NodeCategories
 from egt.inputs.svd import Svd
@@ -284,6 +284,6 @@ def _activation(name: str) -> Any:
 def _find_file(checkpoint: Path) -> Path:
     places = [checkpoint, checkpoint / "model_state", checkpoint / "checkpoint" / "model_state"]
     for place in places:
-        if place.is_file():
+        if exists(place) and place.is_file():
             return place
     raise ArtifactError(f"{checkpoint}: no checkpoint there; give the authors' `model_state` file or its folder")

@@ -46,7 +46,7 @@ class GraphBatch:
         pair: encodings of pairs by name, each (pairs...) or (pairs..., width).
         graph_targets: (B, T), node_targets: (M, T), edge_targets: (R, T); NaN where missing, None when there are none.
         scored: flat rows of the pairs that an auxiliary objective reads, by its name; see `Objective.prepared`.
-        random_keys: (B, 2) keys of this training step, None outside of training.
+        random_keys: (B, 2) keys of this training step, or of a draw of dropout at prediction; None otherwise.
     """
 
     layout: Layout

@@ -45,21 +45,24 @@ def analyze(
     from egt.analysis.views import choose
     from egt.analysis.words import summary
     from egt.artifact.artifact import find_artifact
+    from egt.errors import ConfigError
     from egt.files import exists
     from egt.inference.loading import load_single
     from egt.reporting.report import ANALYSIS
     from egt.sources.source import SPLITS
 
+    if limit is not None and limit < 0:
+        raise ConfigError(f"--limit {limit}: give how many graphs, or 0 for all")
     model = load_single(artifact, set=settings)
-    beside = (
-        find_artifact(artifact).parent if exists(artifact) else Path()
-    )  # a model of the package has no place beside
+    # A model of the package or of a hub has no place beside it.
+    beside = find_artifact(artifact).parent if exists(artifact) else Path()
     folder = output or beside / ANALYSIS.parent
     with Bars(shown=not json) as bars:
         found = look(model.attention(data, limit=limit or None, watch=bars), show)
     choice = choose(found.layers, layers, head, crop)
     where = f"the split {data} of {model.config.data.source}" if data in SPLITS else data
-    command = shlex.join(["egt", "analyze", artifact, data, *_options(limit, show, layers, head, crop)])
+    options = [*_options(limit, show, layers, head, crop), *(["--set", *settings] if settings else [])]
+    command = shlex.join(["egt", "analyze", artifact, data, *options])
     files = write_analysis(found, choice, folder, model.config.name, where, command)
     words = summary(found)
     if json:

@@ -18,7 +18,7 @@ def app(
 ) -> None:
     """Open a page in the browser: predict, see what the model looks at, and why it says what it says.
 
-    Nobody but this machine can reach it, and it needs no network. Ctrl-C ends it.
+    Only this machine can reach it, and it needs no network. Ctrl-C ends it.
 
     Args:
         artifact: The folder that `egt train` wrote.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -42,7 +43,7 @@ def data(
             encodings are then computed.
         target: With `info FILE`: the column(s) to predict, as for `egt train`.
         task: With `info FILE`: the level to predict, as for `egt train`.
-        smiles: With `info FILE`: the column that holds the SMILES, where its name does not tell.
+        smiles: With `info FILE`: the column that holds the SMILES, if its name does not say so.
         features: With `info FILE`: numeric column(s) that are given to the model, as for `egt train`.
         settings: With `info FILE`: how it is read, as for `egt train`: overrides.KEY=VALUE, split=KIND.
         fetch: Download the published files if there are none.
@@ -137,7 +138,7 @@ def _custom_info(name: str, target: Sequence[str], task: Level | None, settings:
         print_json(_custom_facts(source, found))
         return
     print_table(f"{name}: what was understood", ("what", "decision"), _custom_rows(source, found))
-    say(f"`egt train {name}` learns from it; docs/data.md tells how each decision is changed")
+    say(f"`egt train {shlex.quote(name)}` learns from it; docs/data.md tells how each decision is changed")
 
 
 def _custom_facts(source: CustomSource, found: Survey) -> dict[str, Any]:

@@ -33,8 +33,8 @@ def embed(
         split: Embed this split of the data that the model was trained on, instead of inputs.
         level: What gets an embedding: each graph, each node, or each pair of nodes.
         layer: After how many layers, 0 for what enters the first one; by default after the last one.
-        neighbors: Find so many of the nearest training graphs of each graph (by Euclidean distance).
-        smiles: Column of the inputs that holds the SMILES, where its name does not tell.
+        neighbors: Find this many of the nearest training graphs of each graph (by Euclidean distance).
+        smiles: Column of the inputs that holds the SMILES, if its name does not say so.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
         json: Print one JSON object as the last line.
     """
@@ -43,7 +43,7 @@ def embed(
 
     if bool(inputs) == (split is not None):
         raise DataError("give either inputs (files or SMILES) or --split")
-    check_writable(out)
+    check_writable(out, inputs)
     model = load_single(artifact, set=with_smiles(settings, smiles))
     with Bars(shown=not json) as bars:
         written = embed_to_file(

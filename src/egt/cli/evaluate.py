@@ -25,15 +25,16 @@ def evaluate(
         artifact: The folder that `egt train` wrote.
         split: train, val or test.
         data: A file or folder with the columns of the training data, targets included.
-        smiles: Column of the data that holds the SMILES, where its name does not tell.
+        smiles: Column of the data that holds the SMILES, if its name does not say so.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
         json: Print one JSON object instead.
     """
     from egt.errors import DataError
     from egt.execution.processes import join_processes, leave_processes
     from egt.inference.loading import load
+    from egt.sources.source import SPLITS
 
-    if data is None and split not in ("train", "val", "test"):
+    if data is None and split not in SPLITS:
         raise DataError(f"--split {split}: there are train, val and test; other data is given with --data FILE")
     processes = join_processes()
     predictor = load(artifact, processes=processes, set=with_smiles(settings, smiles))

@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from egt.cli.output import print_json, print_table, say
+from egt.cli.predict import grouped
 
 
 def explain(
@@ -38,15 +39,15 @@ def explain(
     """
     from egt.analysis.explanation import explain as why
     from egt.analysis.explanation_page import SCORE_COLUMNS, doubt_lines, score_rows, top_rows, write_explanation
-    from egt.files import exists
     from egt.inference.loading import load_single
     from egt.sources.source import SPLITS
 
     model = load_single(artifact, set=settings)
-    given = data if data in SPLITS or exists(data) else [data]
+    given = data if data in SPLITS else grouped([data])[0]
     found = why(model, given, row=row, of=of, target=target, draws=draws)
-    command = shlex.join(["egt", "explain", artifact, data, "--row", str(row), "--of", str(of), "--draws", str(draws)])
-    files = write_explanation(found, output, command)
+    words = ["egt", "explain", artifact, data, "--row", str(row), "--of", str(of), "--draws", str(draws)]
+    words += [*([] if target is None else ["--target", target]), *(["--set", *settings] if settings else [])]
+    files = write_explanation(found, output, shlex.join(words))
     if json:
         scores = {
             method: {

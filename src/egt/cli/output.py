@@ -33,11 +33,11 @@ def _plain(value: Any) -> Any:
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, to_error: bool = False) -> None:
     """Print a table for a person to read, on standard output or, beside a result, on standard error."""
-    table = Table(title=title, title_justify="left", header_style="bold")
+    table = Table(title=Text(title), title_justify="left", header_style="bold")  # `Text`: brackets are not markup
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(Text(column), overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # as it is: brackets are no markup
+        table.add_row(*(Text(cell) for cell in row))
     Console(stderr=to_error).print(table)
 
 
@@ -103,7 +103,8 @@ class Bars:
     """
 
     def __init__(self, *, shown: bool = True) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        name = TextColumn("{task.description}", markup=False)  # the name of a file may have brackets
+        columns = (name, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         console = Console(stderr=True)
         disable = not (shown and console.is_terminal)
         self._bar = Progress(*columns, console=console, transient=True, disable=disable)

@@ -16,13 +16,12 @@ from egt.files import exists
 
 if TYPE_CHECKING:
     from egt.inference.predictions import Predictions
-    from egt.inference.predictor import Predictor
+    from egt.inference.predictor import Asked, Predictor
     from egt.sources.source import Progress
 
 _FILE = re.compile(r"\.\w*[^\W\dBCNOPSFIbcnopslr]\w*$")
 """The end of a file name (.csv) and of no SMILES: it has a letter that no atom has outside of brackets."""
 
-_STREAMED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 _LARGE = 5_000_000
 """Bytes of a file that is predicted part by part."""
 
@@ -37,6 +36,7 @@ def predict(
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     interval: float | None = None,
     calibrated: Annotated[bool, Parameter(negative="")] = False,
+    dropout_samples: int = 0,
     unlike: Annotated[bool, Parameter(negative="")] = False,
     resume: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -50,15 +50,17 @@ def predict(
             the predictions (NAME_true).
         output: The CSV file to write; standard output by default. A .npz file gets the array `y_pred`, as the
             evaluator of OGB's PCQM4Mv2 takes it (`--split test -o y_pred_pcqm4m-v2_test-dev.npz`).
-        smiles: Column of the inputs that holds the SMILES, where its name does not tell.
+        smiles: Column of the inputs that holds the SMILES, if its name does not say so.
         keep: Columns of the input to keep beside the predictions, or patterns such as `*`.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
         interval: Also write intervals (NAME_low, NAME_high) or sets of classes (NAME_set) that hold the truth with this
-            chance, as 0.9; calibrated on the validation split.
+            chance, such as 0.9; calibrated on the validation split.
         calibrated: Write probabilities at the temperature that fits the validation split.
+        dropout_samples: Write the mean and the deviation (NAME_std) of so many answers, as 20, with the dropout of
+            training, drawn anew for each; 0 answers once, without dropout.
         unlike: Warn of graphs that are unlike the training data, which must be in its place: they are farther from it
             than almost all validation graphs.
-        resume: Go on after the rows that the output file already has.
+        resume: Continue after the rows that the output file already has.
         json: Print one JSON object as the last line.
     """
     from egt.execution.processes import join_processes, leave_processes
@@ -68,21 +70,22 @@ def predict(
     if bool(inputs) == (split is not None):
         raise DataError("give either inputs (files or SMILES) or --split")
     if output is not None:
-        check_writable(output)
+        check_writable(output, inputs)
     processes = join_processes()
     model = load(artifact, processes=processes, set=with_smiles(settings, smiles), calibrated=calibrated)
     if unlike:
         model.warn_if_unlike()
+    asked: Asked = {"keep": keep, "interval": interval, "dropout_samples": dropout_samples}
     table = _large_table(inputs, output, resume)
     if table is not None and output is not None:
-        _stream(model, table, output, keep, interval, resume, json)
+        _stream(model, table, output, asked, resume, json)
         leave_processes()
         return
     with Bars(shown=not json and not processes.rank) as bars:
         if split is not None:
-            found = model.predict_split(split, keep=keep, interval=interval, watch=bars)
+            found = model.predict_split(split, watch=bars, **asked)
         else:
-            found = join([*_each(model, inputs, keep, interval, bars)])
+            found = join([*_each(model, inputs, asked, bars)])
     leave_processes()
     if not processes.rank:  # the first process writes what all have computed
         _write(found, output, json)
@@ -90,11 +93,14 @@ def predict(
 
 def _large_table(inputs: Sequence[str], output: Path | None, resume: bool) -> Path | None:
     """Return the table of molecules that is predicted part by part: a large one, or one of which a part is done."""
+    from egt.sources.custom.formats.tables import TEXT_SUFFIXES
+
     path = Path(inputs[0]) if len(inputs) == 1 else None
-    fits = path is not None and exists(path) and path.is_file() and path.name.lower().endswith(_STREAMED)
+    fits = path is not None and exists(path) and path.is_file() and path.name.lower().endswith(TEXT_SUFFIXES)
     fits = fits and output is not None and output.suffix != ".npz"
     if resume and not fits:
-        raise DataError(f"--resume needs one table ({', '.join(_STREAMED)}) as input and a .csv file as output (-o)")
+        tables = ", ".join(TEXT_SUFFIXES)
+        raise DataError(f"--resume needs one table ({tables}) as input and a .csv file as output (-o)")
     return path if fits and path is not None and (resume or path.stat().st_size > _LARGE) else None
 
 
@@ -102,8 +108,7 @@ def _stream(
     model: Predictor,
     table: Path,
     output: Path,
-    keep: Sequence[str],
-    interval: float | None,
+    asked: Asked,
     resume: bool,
     json: bool,
 ) -> None:
@@ -112,7 +117,7 @@ def _stream(
     first = not model.processes.rank
     with Bars(shown=not json and first) as bars:
         watch = about(bars, str(table))
-        written = predict_to_file(model, table, output, keep=keep, interval=interval, resume=resume, watch=watch)
+        written = predict_to_file(model, table, output, resume=resume, watch=watch, **asked)
     if first and json:
         counts = {"rows": written.rows, "errors": written.errors, "warnings": written.warnings}
         print_json({**counts, "rows_before": written.before, "output": str(output)})
@@ -121,12 +126,10 @@ def _stream(
         say(f"{written.rows} rows, {written.errors} with an error, {written.warnings} with a warning{before}: {output}")
 
 
-def _each(
-    model: Predictor, inputs: Iterable[str], keep: Sequence[str], interval: float | None, bars: Bars
-) -> Iterator[Predictions]:
+def _each(model: Predictor, inputs: Iterable[str], asked: Asked, bars: Bars) -> Iterator[Predictions]:
     for data in grouped(inputs):
         watch = about(bars, data if isinstance(data, str) else "SMILES")
-        yield model.predict(data, keep=keep, interval=interval, watch=watch)
+        yield model.predict(data, watch=watch, **asked)
 
 
 def about(bars: Bars, name: str) -> Progress:
@@ -147,9 +150,11 @@ def grouped(inputs: Iterable[str]) -> list[str | list[str]]:
     return groups
 
 
-def check_writable(output: Path) -> None:
-    """Find out before the work whether its result can be written."""
+def check_writable(output: Path, inputs: Sequence[str]) -> None:
+    """Find out before the work whether its result can be written, and would not take the place of an input."""
     try:
+        if output.exists() and any(exists(each) and output.samefile(each) for each in inputs):
+            raise DataError(f"{output}: is an input, which would be lost; choose another file (-o)")
         if not output.parent.is_dir():
             raise DataError(f"{output}: there is no folder {output.parent}")
         if output.is_dir():

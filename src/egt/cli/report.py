@@ -31,7 +31,7 @@ def report(
         runs: Run folders, folders of them, or result files.
         output: The folder to write to: report.html, report.md, results.csv, runs.csv and a page for each run.
         predictions: Plot the predictions of benchmark runs as well; of your own data they always are.
-        readme: The README whose table of results is made again.
+        readme: The README whose table of results is updated.
         keep: A folder to keep the results in, as ROW/seedK/result.json; run it on the machine of the runs.
         json: Print one JSON object as the last line.
     """
@@ -76,4 +76,4 @@ def _write_readme(readme: Path, results: list[Result]) -> None:
     except OSError as error:
         raise DataError(f"{readme}: cannot be read ({error.strerror})") from error
     write_page(readme, with_readme_table(text, results, str(readme)))
-    say(f"made the table of {readme}")
+    say(f"updated the table of {readme}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -53,9 +54,9 @@ def train(
     Args:
         what: A preset (`egt presets`), a run.yaml, or your own data: a .csv of SMILES, a .jsonl of graphs, a folder.
         target: Column(s) of your own data to predict, or patterns such as `NR-*`.
-        task: Level to predict, where the target does not tell it; `link` predicts missing edges. `pretrain` needs no
-            target: it makes a model to start from (--from).
-        smiles: Column of your own data that holds the SMILES, where its name does not tell.
+        task: Level to predict, if it does not follow from the target; `link` predicts missing edges. `pretrain`
+            needs no target: it makes a model to start from (--from).
+        smiles: Column of your own data that holds the SMILES, if its name does not say so.
         features: Numeric column(s) of your own data that describe a whole row and are given to the model, such as a
             temperature; or patterns such as `desc_*`.
         epochs: Train for this many epochs at most (trainer.max_epochs).
@@ -67,7 +68,7 @@ def train(
         freeze_below: With --from: leave the embeddings and the layers below this one unchanged.
         tune: With --from: `edges` trains the edge channel only, and keeps the head.
         ensemble: Train this many models with different seeds; predictions are their mean, with the spread (NAME_std).
-        folds: Cross-validation: train as many models, each of which leaves another part of your own data out.
+        folds: Cross-validation: train this many models, each of which leaves out a different part of your own data.
         resume: Continue the run in the run folder.
         json: Print one JSON object as the last line.
     """
@@ -152,7 +153,8 @@ def _report(run: Run, json: bool) -> None:
     bad = sum(run.problems.values())
     if bad:
         say(f"{bad} rows could not be read and were left out")
-    following = f"egt evaluate {run.path}   or   egt predict {run.path} NEW_DATA -o out.csv"
+    path = shlex.quote(str(run.path))
+    following = f"egt evaluate {path}   or   egt predict {path} NEW_DATA -o out.csv"
     if not run.artifact.config.task.answers:
-        following = f"egt train DATA --target NAME --from {run.path}"
+        following = f"egt train DATA --target NAME --from {path}"
     say(f"wrote {run.path}\nnext: {following}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -34,15 +35,15 @@ def tune(
 ) -> None:
     """Search for settings that are better on validation than the default, and keep the best model.
 
-    The first trial is the default. The same command again goes on with the search.
+    The first trial is the default. Run the same command again to continue the search.
 
     Args:
-        what: A preset (`egt presets`), a run.yaml, your own data, or the folder of a search to go on with.
+        what: A preset (`egt presets`), a run.yaml, your own data, or the folder of a search to continue.
         target: Column(s) of your own data to predict, or patterns such as `NR-*`.
-        task: Level to predict, where the target does not tell it; `link` predicts missing edges.
-        smiles: Column of your own data that holds the SMILES, where its name does not tell.
-        minutes: The budget; the first trial is finished all the same.
-        trials: End once there are this many, also of earlier searches in the folder.
+        task: Level to predict, if it does not follow from the target; `link` predicts missing edges.
+        smiles: Column of your own data that holds the SMILES, if its name does not say so.
+        minutes: The budget; the first trial is always finished.
+        trials: End once there are this many, including those of earlier searches in the folder.
         workers: Processes that share the search; others join with `egt tune FOLDER`, also on other machines.
         epochs: Train each trial for this many epochs at most (trainer.max_epochs).
         settings: Settings of all trials, as path=value; they are not varied.
@@ -96,4 +97,5 @@ def _report(found: Tuning, json: bool) -> None:
     narrow = [(row[0], described(trial), *row[-3:]) for trial, row in zip(found.trials, rows, strict=True)]
     print_table(title, (columns[0], "what was tried", *columns[-3:]), narrow)
     say(f"wrote {found.folder}/run.yaml, artifact/ and report.html")
-    say(f"next: egt predict {found.folder} NEW_DATA -o out.csv   or   egt tune {found.folder} to go on")
+    folder = shlex.quote(str(found.folder))
+    say(f"next: egt predict {folder} NEW_DATA -o out.csv   or   egt tune {folder} to continue")

@@ -110,7 +110,9 @@ def _append(content: Any, path: str, text: str, setting: str) -> None:
     for k, section in enumerate(path.split(".")):
         target = _step_into(target, section, ".".join(path.split(".")[: k + 1]), setting)
     if not isinstance(target, list):
-        raise ConfigError(f"--set {setting}: {path} is no list; += adds an entry to one, as in model.pair_inputs+=...")
+        raise ConfigError(
+            f"--set {setting}: {path} is not a list; += adds an entry to one, as in model.pair_inputs+=..."
+        )
     value = _parse_value(text)
     kind = value.get("kind") if isinstance(value, dict) else value
     target[:] = [*(entry for entry in target if kind is None or _kind_of(entry) != kind), value]

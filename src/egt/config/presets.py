@@ -52,6 +52,8 @@ def _medium(
     epochs: int = 200,
     patience: int = 10,
 ) -> RunConfig:
+    # DISCREPANCY: the first version of the TensorFlow code with random masking does not divide the dot product by
+    # sqrt(d_k), the paper and the last version do.
     return RunConfig(
         name=name,
         data=DataConfig(source=card.name, batch_size=batch),

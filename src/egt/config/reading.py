@@ -17,6 +17,8 @@ from egt.sources.custom.schema import SplitPlan
 
 _PARSED = ("directed", "seed", "fractions", "graph_features")
 """Settings that are not texts."""
+_OF_COLUMNS = ("overrides.node_features.", "overrides.edge_features.")
+"""Settings of a single column each."""
 Wanted = Level | Literal["pretrain"]
 """What a run on custom data learns: targets at a level, or to tell what is hidden, for others to start from."""
 
@@ -43,7 +45,8 @@ def reading(settings: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for setting in filter(reads, settings):
         path, _, text = setting.partition("=")
-        *sections, key = ("split.kind" if path == "split" else path).split(".")
+        depth = 2 if path.startswith(_OF_COLUMNS) else -1  # the rest is the name of a column, which may have dots
+        *sections, key = ("split.kind" if path == "split" else path).split(".", depth)
         place = found
         for section in sections:
             place = place.setdefault(section, {})

@@ -6,12 +6,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_CONTINUED: tuple[signal.Signals, ...] = (signal.SIGCONT,) if hasattr(signal, "SIGCONT") else ()
+"""What a process that was paused (Ctrl-Z, SIGSTOP, `scontrol suspend`) goes on with; not on every system."""
 
 
 class Interruption:
@@ -29,7 +31,7 @@ class Interruption:
 
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():
-            handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+            handlers = {number: signal.getsignal(number) for number in (*_SIGNALS, *_CONTINUED)}
             self._before = {number: old for number, old in handlers.items() if old is not signal.SIG_IGN}
         return self
 
@@ -37,12 +39,20 @@ class Interruption:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def listen(self) -> None:
-        """Put the handlers in place: from here on there is something to keep, and a moment to keep it."""
+    def listen(self, continued: Callable[[], None] = lambda: None) -> None:
+        """Put the handlers in place: from here on there is something to keep, and a moment to keep it.
+
+        Args:
+            continued: is called when the process goes on after it was paused.
+        """
+        self._continued = continued
         for number in self._before:
             signal.signal(number, self._handle)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if number in _CONTINUED:
+            self._continued()
+            return
         if self.requested and number == signal.SIGINT:
             before = self._before[signal.SIGINT]
             if callable(before):

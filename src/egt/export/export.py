@@ -27,6 +27,7 @@ from egt.execution.execution import PLAIN, on_backend
 from egt.export.portable import Portable, TensorInput, portable_preparation, tensor_inputs, tensors_of
 from egt.export.probes import probe
 from egt.export.schema import SCHEMA, describe
+from egt.files import exists
 from egt.graph import Graph
 from egt.inference.forward import evaluating, forward, rows_per_graph, split_rows
 from egt.inference.predictor import Predictor
@@ -191,7 +192,7 @@ def _require(*names: str) -> Any:
 
 
 def _check_folder(folder: Path) -> None:
-    if folder.exists() and not (folder / SCHEMA).is_file() and (folder.is_file() or any(folder.iterdir())):
+    if exists(folder) and not (folder / SCHEMA).is_file() and (folder.is_file() or any(folder.iterdir())):
         raise ArtifactError(f"{folder}: exists and holds no export; choose another place (nothing was changed)")
 
 

@@ -25,14 +25,13 @@ from egt.inference.neighbors import TrainingRows, training_rows
 from egt.inference.predictor import Beside, reading, rows_of
 from egt.inference.run_data import open_new, open_source
 from egt.inference.stream import Written
+from egt.sources.custom.formats.tables import TEXT_SUFFIXES
 from egt.sources.source import ALL, Progress, Source
 
 if TYPE_CHECKING:
     from egt.inference.predictor import Predictor
 
 SUFFIXES = (".parquet", ".npy")
-BY_PARTS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-"""Tables that are read part by part."""
 _PLACES: dict[EmbeddingLevel, tuple[str, ...]] = {"graph": (), "node": ("node",), "pair": ("source", "target")}
 
 
@@ -128,7 +127,7 @@ def _parts(
 def _sources(model: Predictor, inputs: Iterable[Any], watch: Progress | None) -> Iterator[Source]:
     for data in inputs:
         path = Path(data) if isinstance(data, str | Path) else None
-        if path is not None and path.is_file() and path.name.lower().endswith(BY_PARTS):
+        if path is not None and path.is_file() and path.name.lower().endswith(TEXT_SUFFIXES):
             yield from (source for _, source in model.open_blocks(path))
         else:
             with reading(watch):

@@ -14,9 +14,10 @@ from egt.artifact.ensemble import EnsembleArtifact
 from egt.encodings.encoding import Sample
 from egt.errors import DataError
 from egt.execution.processes import ALONE, Processes
+from egt.inference.answers import Answer, pooled
 from egt.inference.evaluation import Evaluation
 from egt.inference.predictions import Predictions
-from egt.inference.predictor import Answer, Predictor
+from egt.inference.predictor import Predictor
 from egt.sources.source import SPLITS, Progress, Source
 from egt.tasks.scores import TargetScores
 from egt.tasks.task import Task
@@ -49,10 +50,10 @@ class Ensemble(Predictor):
         self.ensemble = ensemble
         self.members = [Predictor(member, self.device, processes, overrides) for member in ensemble.members]
 
-    def answers(self, samples: Sequence[Sample], progress: Progress | None) -> list[Answer]:
-        """Return for each graph the mean and the deviation of the members' values; see `Predictor.answers`."""
-        found = [member.answers(samples, progress) for member in self.members]
-        return [_averaged(answers) for answers in zip(*found, strict=True)]
+    def answers(self, samples: Sequence[Sample], progress: Progress | None, dropout_samples: int = 0) -> list[Answer]:
+        """Return for each graph the mean and the deviation of the values of all members, or of all their draws."""
+        found = (member.answers(samples, progress, dropout_samples) for member in self.members)
+        return pooled(found, max(dropout_samples, 1))
 
     def evaluation(self, data: Any = "test", *, of: Any = None, watch: Progress | None = None) -> Evaluation:
         """Return the metrics of the averaged answers; see `Predictor.evaluation`."""
@@ -119,14 +120,3 @@ def evaluate_answers(
     loss = task.part.loss_sum(outputs, targets.float()).item() / max(int((~targets.isnan()).sum()), 1)
     metrics = {**scores.compute(), "num_graphs": float(num_graphs)}
     return Evaluation(loss, metrics, dict(zip(names, each, strict=True)) if each else {}, [])
-
-
-def _averaged(answers: Sequence[Answer]) -> Answer:
-    values = []
-    for answer in answers:
-        if isinstance(answer, str):
-            return answer
-        values.append(answer[0])
-    stacked = np.stack(values).astype(np.float64)
-    pairs = answers[0][1] if not isinstance(answers[0], str) else None
-    return stacked.mean(0).astype(np.float32), pairs, stacked.std(0, ddof=1).astype(np.float32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from egt.execution.execution import execution
 from egt.execution.processes import ALONE, Processes
 from egt.model import EGT
 from egt.sources.source import Progress
+
+Mode = Callable[[EGT], AbstractContextManager[None]]
+"""A state of a model while it computes, without gradients."""
 
 PAIRS_AT_ONCE = 2_000_000
 """How many pairs are computed at once when the run does not say; a larger graph is computed alone."""
@@ -38,6 +41,7 @@ def forward(
     in_step: bool = False,
     stop: Callable[[], bool] = lambda: False,
     pose: Callable[[GraphBatch], GraphBatch] = lambda batch: batch,
+    mode: Mode | None = None,
 ) -> Iterator[tuple[IntArray, GraphBatch, Tensor]]:
     """Yield the outputs of a model for all samples, or for the share of one of several processes.
 
@@ -53,6 +57,7 @@ def forward(
         in_step: every process runs the model equally often, as a model that is spread over them needs it.
         stop: is asked after each batch whether to end early.
         pose: what is done to each batch before the model sees it (`Task.posed`).
+        mode: what the model is in meanwhile; by default `evaluating`.
 
     Yields:
         The numbers of the graphs of a batch, the batch on the host, and (rows, outputs) as and where the model gave
@@ -73,7 +78,7 @@ def forward(
     # A process with less work than the others repeats a batch of theirs, which counts nowhere.
     spare = shares[0][:1] * (max(map(len, shares)) - len(own))
     done = 0
-    with evaluating(model):
+    with (mode or evaluating)(model):
         loader = step_loader(samples, [[numbers] for numbers in (*own, *spare)], layout, num_workers)
         for k, [batch] in enumerate(loader):
             batch = pose(batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ def values_in_pieces(
     samples: Sequence[Sample],
     progress: Progress | None = None,
     processes: Processes = ALONE,
+    **how: Any,
 ) -> list[FloatRows]:
     """Return the decoded answers (rows, outputs) for each whole graph; arguments as in `forward`, which takes pieces.
 
@@ -36,7 +38,7 @@ def values_in_pieces(
     assert isinstance(pieces, Pieces)
     counts = rows_per_graph(samples, np.arange(len(samples)), task.level)
     values = [np.full((count, task.part.num_outputs), np.nan, np.float32) for count in counts]
-    for numbers, _, output in forward(model, config, pieces, progress, processes):
+    for numbers, _, output in forward(model, config, pieces, progress, processes, **how):
         asked = [pieces.asked(number) for number in numbers.tolist()]
         parts = split_rows(task.decode(output), [each.num_rows for each in asked])
         for each, part in zip(asked, parts, strict=True):

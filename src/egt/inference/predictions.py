@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from egt.config.run import RunConfig
 from egt.errors import RunError
 from egt.graph import IntArray
+from egt.tasks.task import PLACES, REMARKS
 
 if TYPE_CHECKING:
     import pandas
@@ -37,7 +38,8 @@ class Prediction:
         truth: (rows, T) the labels of a split, NaN where one is missing; None where none are asked for.
         names: what the data calls the nodes; empty where they are numbered.
         kept: other columns of the input, none with the name of a column that is written anyway.
-        std: (rows, outputs) deviation of the values between the models of an ensemble; None for a single model.
+        std: (rows, outputs) deviation of the values between the models of an ensemble or draws of dropout; None for
+            one answer of a single model.
         bounds: (rows, T, 2) the lowest and highest number, or (rows, T, C) whether a class is in the set, where an
             interval was asked for.
     """
@@ -101,17 +103,22 @@ class Predictions(Sequence[Prediction]):
     @property
     def columns(self) -> list[str]:
         """The columns of the table."""
+        named, own = self._written()
+        kept = dict.fromkeys(name for answer in self for name in answer.kept if name not in (*named, *own))
+        return [*named, *kept, *own]
+
+    def _written(self) -> tuple[list[str], list[str]]:
+        """Return the columns that are there whatever is kept: those that name a row, and those behind them."""
         task = self.config.task
         answers = task.columns(np.zeros(task.num_outputs, np.float32))
-        places = {"node": ["node"], "edge": ["source", "target"]}.get(self.config.model.level, [])
+        places = [*PLACES[self.config.model.level]]
         if any(len(answer.names) for answer in self):
             places += [f"{place}_name" for place in places]
         molecule = [self._molecule] if any(answer.smiles is not None for answer in self) else []
         truth = [f"{name}_true" for name in task.names] if any(answer.truth is not None for answer in self) else []
         more = [name for name in self.more if name not in answers]
-        own = [self._identity, *molecule, *places, *answers, *more, *truth, "warning", "error"]
-        kept = dict.fromkeys(name for answer in self for name in answer.kept if name not in own)
-        return [*own[: 1 + len(molecule)], *kept, *own[1 + len(molecule) :]]
+        named = [*dict.fromkeys([self._identity, *molecule])]  # molecules may be named by their SMILES
+        return named, [*places, *answers, *more, *truth, *REMARKS]
 
     def table(self) -> list[Row]:
         """Return the rows by column; a row without an answer has only the name, the warning and the error."""
@@ -159,8 +166,10 @@ class Predictions(Sequence[Prediction]):
 
     def _rows(self) -> Iterator[Row]:
         task, level, identity, molecule = self.config.task, self.config.model.level, self._identity, self._molecule
+        _, own = self._written()
         for answer in self:
-            head: Row = {**answer.kept, identity: answer.id, "warning": answer.warning, "error": answer.error}
+            kept = {name: value for name, value in answer.kept.items() if name not in own}
+            head: Row = {**kept, identity: answer.id, "warning": answer.warning, "error": answer.error}
             if answer.smiles is not None:
                 head[molecule] = answer.smiles
             if answer.values is None:

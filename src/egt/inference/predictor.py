@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from egt.execution.execution import execution, on_backend
 from egt.execution.memory import too_large
 from egt.execution.processes import ALONE, Processes, device_of
 from egt.graph import Graph, IntArray, Level
+from egt.inference.answers import Answer, pooled
 from egt.inference.attention import Attention, attentions
 from egt.inference.calibrating import bounds_of
 from egt.inference.embedding import Embedding, embeddings
@@ -44,8 +45,13 @@ log = logging.getLogger(__name__)
 ROWS_AT_ONCE = 20_000
 """Of a large file: how many rows are in memory together."""
 
-Answer = tuple[NDArray[np.float32], IntArray | None, NDArray[np.float32] | None] | str
-"""Values, pairs and (of an ensemble) deviations of a graph, or the reason why there are none."""
+
+class Asked(TypedDict, total=False):
+    """What may be asked for beside the predictions; see `Predictor.predict`."""
+
+    keep: Sequence[str]
+    interval: float | None
+    dropout_samples: int
 
 
 class Predictor:
@@ -83,21 +89,31 @@ class Predictor:
         self.novelty: Novelty | None = None
 
     def predict(
-        self, data: Any, *, keep: Sequence[str] = (), interval: float | None = None, watch: Progress | None = None
+        self,
+        data: Any,
+        *,
+        keep: Sequence[str] = (),
+        interval: float | None = None,
+        dropout_samples: int = 0,
+        watch: Progress | None = None,
     ) -> Predictions:
         """Return the predictions for new data, one per row, in the order of the input. No file is written.
 
         Args:
             data: SMILES strings, RDKit molecules (None for a row without one), `Graph`s, the path of a file or folder,
                 a data frame, NetworkX graphs or PyG data.
-            keep: columns of the input to keep beside the predictions: names, or patterns as `*`.
+            keep: columns of the input to keep beside the predictions: names, or patterns such as `*`.
             interval: also give intervals (`NAME_low`, `NAME_high`) or sets of classes (`NAME_set`) that hold the truth
-                with this chance, as 0.9.
+                with this chance, such as 0.9.
+            dropout_samples: give the mean and the deviation (`NAME_std`) of so many answers with the dropout of
+                training, drawn anew for each; not together with intervals or calibrated probabilities.
             watch: is told how far the work is.
         """
         with reading(watch):
             source = open_new(self.config, data, self.overrides)
-        return self.predict_source(source, ALL, keep=keep, interval=interval, watch=watch)
+        return self.predict_source(
+            source, ALL, keep=keep, interval=interval, dropout_samples=dropout_samples, watch=watch
+        )
 
     def predict_blocks(
         self,
@@ -105,9 +121,8 @@ class Predictor:
         *,
         rows: int = ROWS_AT_ONCE,
         skip: int = 0,
-        keep: Sequence[str] = (),
-        interval: float | None = None,
         watch: Progress | None = None,
+        **asked: Unpack[Asked],
     ) -> Iterator[Predictions]:
         """Yield the predictions for a text file of molecules, part by part: its size does not matter.
 
@@ -115,12 +130,11 @@ class Predictor:
             path: of a .csv, .csv.gz, .tsv or .tsv.gz file.
             rows: of a part.
             skip: rows that are left out at the beginning.
-            keep: as for `predict`.
-            interval: as for `predict`.
             watch: is told how far the work on a part is.
+            asked: other arguments of `predict`.
         """
         for first_row, source in self.open_blocks(path, rows=rows, skip=skip):
-            found = self.predict_source(source, ALL, keep=keep, interval=interval, watch=watch)
+            found = self.predict_source(source, ALL, watch=watch, **asked)
             yield found[max(skip - first_row, 0) :]
 
     def open_blocks(self, path: Path, *, rows: int = ROWS_AT_ONCE, skip: int = 0) -> Iterator[tuple[int, CustomSource]]:
@@ -140,22 +154,20 @@ class Predictor:
         split: str,
         data: Any = None,
         *,
-        keep: Sequence[str] = (),
-        interval: float | None = None,
         watch: Progress | None = None,
+        **asked: Unpack[Asked],
     ) -> Predictions:
         """Predict a split of the data that the model was trained on, beside its labels (`NAME_true`).
 
         Args:
             split: its name, e.g. "test".
             data: the data itself, where the model was trained on objects in memory.
-            keep: as for `predict`.
-            interval: as for `predict`.
             watch: is told how far the work is.
+            asked: other arguments of `predict`.
         """
         with reading(watch):
             source = open_source(self.config, data)
-        return self.predict_source(source, split, keep=keep, interval=interval, with_truth=True, watch=watch)
+        return self.predict_source(source, split, with_truth=True, watch=watch, **asked)
 
     def evaluate(self, data: Any = "test", *, of: Any = None, watch: Progress | None = None) -> dict[str, float]:
         """Return the metrics on a split of the data that the model was trained on, or on new data with its targets.
@@ -171,6 +183,8 @@ class Predictor:
         """Return what `evaluate` gives, with the loss and the metrics of each of several targets (`by_target`)."""
         source, split = self.opened(data, of, watch)
         store = prepare_split(self.config, source, split, progress=watch)
+        if not len(store) and (errors := [problem.error for problem in store.problems if problem.error]):
+            raise DataError(f"none of the {len(errors)} rows can be read; the first: {errors[0]}")
         return evaluate(self.model, self.task, self.config, store, watch, self.processes)
 
     def opened(self, data: Any, of: Any, watch: Progress | None) -> tuple[Source, str]:
@@ -184,6 +198,8 @@ class Predictor:
                 _check_targets(source)
         if not len(source.records(split)):
             raise DataError(f"the split {split!r} is empty; the data has {_split_sizes(source)}")
+        if why := too_large(self.config, int(source.card.num_nodes[2]), self.device):
+            raise DataError(f"{why}; leave such graphs out")
         return source, split
 
     def warn_if_unlike(self, of: Any = None, *, watch: Progress | None = None) -> None:
@@ -206,15 +222,16 @@ class Predictor:
             watch: is told how far the work is.
 
         Returns:
-            One embedding per row of the input, None where a row could not be read.
+            One embedding per row of the input, None where a row could not be read or does not fit into memory.
         """
         with reading(watch):
             source = open_new(self.config, data, self.overrides)
         found: list[Embedding | None] = []
         for part in prepare_in_memory(source, ALL, preparation(self.config), progress=watch):
-            made = iter(embeddings(self.model, self.config, part.samples, layer))
-            have = set(part.rows)
-            found += [next(made) if row in have else None for row in rows_of(part)]
+            refused = self.refused(part.samples)
+            kept = {row: part.samples[k] for k, row in enumerate(part.rows) if k not in refused}
+            made = dict(zip(kept, embeddings(self.model, self.config, [*kept.values()], layer), strict=True))
+            found += [made.get(row) for row in rows_of(part)]
         return found
 
     def attention(
@@ -251,17 +268,20 @@ class Predictor:
         *,
         keep: Sequence[str] = (),
         interval: float | None = None,
+        dropout_samples: int = 0,
         with_truth: bool = False,
         watch: Progress | None = None,
     ) -> Predictions:
         """Return the predictions for a split of a source, beside its labels `with_truth`. Arguments as elsewhere."""
-        more = self._more_columns(interval)
+        if dropout_samples:
+            self._check_dropout(dropout_samples, interval)
+        more = self._more_columns(interval, has_spread=self.has_spread or bool(dropout_samples))
         total, done = len(source.records(split)), 0
         beside = Beside(source, keep, self.task.level if with_truth else None)
         predictions: list[Prediction] = []
         for part in prepare_in_memory(source, split, preparation(self.config), progress=watch):
             told = watch if watch is None or self.config.data.pieces is not None else _counting(watch, done, total)
-            answers = dict(zip(part.rows, self.answers(part.samples, told), strict=True))
+            answers = dict(zip(part.rows, self.answers(part.samples, told, dropout_samples), strict=True))
             graphs = {row: sample.graph for row, sample in zip(part.rows, part.samples, strict=True)}
             problems = {problem.row: problem for problem in part.problems}
             unlike = self._unlike(part, answers)
@@ -278,20 +298,33 @@ class Predictor:
             done += part.num_records
         return Predictions(self.config, predictions, more)
 
-    def answers(self, samples: Sequence[Sample], progress: Progress | None) -> list[Answer]:
-        """For each graph its values and pairs, or the reason why there are none."""
+    def answers(self, samples: Sequence[Sample], progress: Progress | None, dropout_samples: int = 0) -> list[Answer]:
+        """For each graph its values and pairs, and deviations over draws of dropout; or why there are none."""
+        if not dropout_samples:
+            return self._computed(samples, progress)
+        from egt.inference.dropout import draw, dropping, part_of
+
+        return pooled(
+            self._computed(
+                samples, part_of(progress, k, dropout_samples), mode=dropping, pose=draw(self.config.seed, k)
+            )
+            for k in range(dropout_samples)
+        )
+
+    def _computed(self, samples: Sequence[Sample], progress: Progress | None, **how: Any) -> list[Answer]:
+        """Return for each graph its values and pairs, or the reason why there are none. how: options of `forward`."""
         level = self.task.level
         if self.config.data.pieces is not None:
             from egt.inference.pieces import values_in_pieces  # here: most models read graphs whole
 
-            values = values_in_pieces(self.model, self.task, self.config, samples, progress, self.processes)
+            values = values_in_pieces(self.model, self.task, self.config, samples, progress, self.processes, **how)
             graphs = [sample.graph for sample in samples]
             return [(each, _pairs_at(level, graph), None) for each, graph in zip(values, graphs, strict=True)]
         reasons = self.refused(samples)
         answers: list[Any] = [reasons.get(k) for k in range(len(samples))]
         fitting = np.array([k for k in range(len(samples)) if k not in reasons], dtype=np.int64)
         kept = [samples[k] for k in fitting.tolist()]
-        for numbers, _, output in forward(self.model, self.config, kept, progress, self.processes):
+        for numbers, _, output in forward(self.model, self.config, kept, progress, self.processes, **how):
             parts = split_rows(self.task.decode(output), rows_per_graph(kept, numbers, level))
             for k, part in zip(fitting[numbers].tolist(), parts, strict=True):
                 answers[k] = (part, _pairs_at(level, samples[k].graph), None)
@@ -324,10 +357,18 @@ class Predictor:
             values = self.task.part.decode(outputs).numpy()
         return {"values": values, "pairs": pairs, "std": std, "bounds": bounds}
 
-    def _more_columns(self, interval: float | None) -> list[str]:
+    def _check_dropout(self, samples: int, interval: float | None) -> None:
+        from egt.inference.dropout import check_dropout
+
+        if interval is not None or self.temperatures is not None:
+            what = "calibrated probabilities" if interval is None else "intervals and sets"
+            raise DataError(f"{what} are made for answers without dropout; ask for one of the two")
+        check_dropout(self.model, self.config.name, samples)
+
+    def _more_columns(self, interval: float | None, *, has_spread: bool) -> list[str]:
         """Return the names of the columns of deviations and of intervals or sets."""
         part, zeros = self.task.part, np.zeros((1, self.task.part.num_outputs), np.float32)
-        columns = [*part.spread_columns(zeros[0], zeros[0])] if self.has_spread else []
+        columns = [*part.spread_columns(zeros[0], zeros[0])] if has_spread else []
         if interval is not None:
             columns += part.bound_columns(bounds_of(part, self._calibration(), zeros, interval)[0])
         return columns
@@ -391,9 +432,15 @@ class Beside:
 def _check_targets(source: Source) -> None:
     """Name the columns that an evaluation needs and the data lacks."""
     missing = source.missing_targets() if isinstance(source, CustomSource) else []
+    where = source.card.title.removeprefix("custom data: ")
+    if missing and source.card.target.level == "link":
+        raise DataError(
+            f"{where}: nothing says which of the pairs in question are links; evaluate a split of the training data "
+            "(--split test), or predict the pairs (egt predict)"
+        )
     if missing and len(missing) == len(source.card.target.names):
         raise DataError(
-            f"{source.card.title.removeprefix('custom data: ')}: the target column {', '.join(missing)} is missing; "
+            f"{where}: the target column {', '.join(missing)} is missing; "
             "evaluation compares with it (without it: egt predict)"
         )
     if missing:

@@ -8,17 +8,16 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from egt.errors import DataError, RunError
 from egt.inference.predictions import Predictions
 from egt.sources.source import Progress
 
 if TYPE_CHECKING:
-    from egt.inference.predictor import Predictor
+    from egt.inference.predictor import Asked, Predictor
 
 
 @dataclass
@@ -36,10 +35,9 @@ def predict_to_file(
     path: Path,
     output: Path,
     *,
-    keep: Sequence[str] = (),
-    interval: float | None = None,
     resume: bool = False,
     watch: Progress | None = None,
+    **asked: Unpack[Asked],
 ) -> Written:
     """Write the predictions for a text file of molecules; of several processes the first one writes.
 
@@ -47,10 +45,9 @@ def predict_to_file(
         model: that predicts one row per molecule.
         path: the table.
         output: the CSV file.
-        keep: columns of the input to keep.
-        interval: as for `Predictor.predict`.
         resume: go on after the rows that the output has already.
         watch: is told how far the work is.
+        asked: other arguments of `Predictor.predict`.
 
     Raises:
         DataError: the output holds something else than the first predictions.
@@ -58,7 +55,7 @@ def predict_to_file(
     """
     end, before, header = complete_rows(output) if resume and output.exists() else (0, 0, [])
     written = Written(before)
-    for part in model.predict_blocks(path, skip=before, keep=keep, interval=interval, watch=None):
+    for part in model.predict_blocks(path, skip=before, **asked):
         if header and header != part.columns:
             raise DataError(f"{output}: has the columns {', '.join(header)}, not {', '.join(part.columns)}; remove it")
         if not model.processes.rank:

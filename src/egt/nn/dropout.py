@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,15 @@ def check_probability(probability: float) -> None:
     """Raise a `ConfigError` for what cannot be the chance of being dropped."""
     if not 0 <= probability < 1:
         raise ConfigError(f"a dropout of {probability} is not a probability; it must be at least 0 and below 1")
+
+
+@runtime_checkable
+class Dropping(Protocol):
+    """A module that may drop something at random in training mode, drawn from the keys of the batch."""
+
+    @property
+    def drops(self) -> bool:
+        """Whether it does."""
 
 
 class Dropout(nn.Module):
@@ -35,6 +44,11 @@ class Dropout(nn.Module):
         super().__init__()
         check_probability(probability)
         self.probability, self.stream, self.layer, self.level = probability, stream, layer, level
+
+    @property
+    def drops(self) -> bool:
+        """Whether entries or branches are dropped in training."""
+        return self.probability > 0 or self.path_probability > 0
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """Drop entries. x: (nodes... or pairs..., d)."""
@@ -78,6 +92,11 @@ class RandomMasking(nn.Module):
     def __init__(self, probability: float, num_heads: int, layer: int, *, gates: bool) -> None:
         super().__init__()
         self.probability, self.num_heads, self.layer, self.gates = probability, num_heads, layer, gates
+
+    @property
+    def drops(self) -> bool:
+        """Whether entries or keys are withheld in training."""
+        return self.probability > 0 or self.key_probability > 0
 
     def forward(
         self, context: AttentionContext, dtype: torch.dtype = torch.float32

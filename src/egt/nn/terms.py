@@ -83,6 +83,11 @@ class NodeValueProjection(nn.Module):
         self.dropout = dropout
         self.W = nn.Linear(num_values, width)
 
+    @property
+    def drops(self) -> bool:
+        """Whether features are dropped in training."""
+        return self.dropout > 0
+
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return (nodes..., d_h)."""
         out: Tensor = self.W(self.dropped(batch) if self.training and self.dropout else batch.node_values)
@@ -262,26 +267,6 @@ class ReachabilityProjection(nn.Module):
         # Distance t has ones in the slots t..K: W times that is a sum over the last columns, one row for each t.
         rows = self.W.weight.T.flip(0).cumsum(0).flip(0) + self.W.bias
         return functional.embedding(distance - 1, torch.cat([rows, self.W.bias.unsqueeze(0)]))
-
-
-class NodeProjection(nn.Module):
-    """An encoding of nodes, W x + b.
-
-    Args:
-        name: the encoding to read.
-        num_values: its columns.
-        width: d_h.
-    """
-
-    def __init__(self, name: str, num_values: int, width: int) -> None:
-        super().__init__()
-        self.name = name
-        self.W = nn.Linear(num_values, width)
-
-    def forward(self, batch: GraphBatch) -> Tensor:
-        """Return (nodes..., d_h)."""
-        out: Tensor = self.W(batch.node[self.name])
-        return out
 
 
 class PairProjection(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +11,10 @@ from numpy.typing import NDArray
 
 from egt.config.run import RunConfig
 from egt.inference.loading import load
-from egt.inference.run_data import open_source
 from egt.reporting.axes import curve_chart, matrix_chart, parity_chart, precision_recall, roc
 from egt.reporting.page import figure
 from egt.reporting.sheet import Sheet
-from egt.sources.source import Progress, read_all
+from egt.sources.source import Progress
 
 _MOST_TARGETS, _MOST_CLASSES, _WORST = 6, 20, 15
 
@@ -35,25 +35,35 @@ class Answers:
     truth: NDArray[np.float64]
     said: NDArray[np.float64]
 
+    @property
+    def numbers(self) -> NDArray[np.float64]:
+        """(rows, T) what is said of targets that are numbers."""
+        return self.config.task.centers_and_units(self.said)[0]
+
+    @property
+    def classes(self) -> NDArray[np.float64] | None:
+        """(rows, T, C) what is said of targets that are classes; None for numbers."""
+        return self.config.task.class_probabilities(self.said)
+
+    def class_names(self, count: int) -> tuple[str, ...]:
+        """Return what the first classes are called."""
+        return tuple(str(self.config.task.label(k)) for k in range(count))
+
 
 def read_answers(folder: Path, split: str = "test", watch: Progress | None = None) -> Answers:
-    """Predict a split with the model in a folder, and read its targets.
+    """Predict a split with the model in a folder, beside its targets.
 
     Raises:
         EgtError: the data of the run or its model is not there.
     """
     model = load(folder)
-    source, level = open_source(model.config), model.config.model.level
-    readings = {reading.row: reading.graph for reading in read_all(source, source.records(split))}
     names, truth, said = [], [], []
     for answer in model.predict_split(split, watch=watch):
-        graph = readings.get(answer.row)
-        targets = None if graph is None else getattr(graph, f"{level}_targets")
-        if answer.values is None or targets is None:
+        if answer.values is None or answer.truth is None:
             continue
         said.append(answer.values.astype(np.float64))
-        truth.append(np.asarray(targets, np.float64).reshape(len(answer.values), -1))
-        names += _row_names(answer.id, level, answer.pairs, len(answer.values))
+        truth.append(answer.truth.astype(np.float64))
+        names += _row_names(answer.id, model.config.model.level, answer.pairs, len(answer.values))
     width = len(model.config.task.names)
     empty = np.empty((0, width)), np.empty((0, model.config.task.num_outputs))
     return Answers(model.config, names, np.concatenate([empty[0], *truth]), np.concatenate([empty[1], *said]))
@@ -61,34 +71,40 @@ def read_answers(folder: Path, split: str = "test", watch: Progress | None = Non
 
 def plots(answers: Answers) -> str:
     """Return what suits the task: parity plots, or ROC and precision-recall curves and a confusion matrix, as HTML."""
-    kind = answers.config.task.kind
-    drawn = {"regression": _parity, "binary": _curves, "multiclass": _classes}.get(kind)
-    figures = drawn(answers) if drawn is not None and len(answers.names) else []
+    figures: list[str] = []
+    if len(answers.names):
+        figures = _parity(answers) if answers.classes is None else _of_classes(answers, answers.classes)
     return f'<div class="row">{"".join(figures)}</div>' if figures else "<p>There is nothing to draw.</p>"
 
 
 def worst(answers: Answers) -> Sheet:
-    """Return the rows with the largest errors: of the value, or of the probability of what is true."""
-    task = answers.config.task
+    """Return the rows with the largest errors: of the number, or of the probability of what is true."""
     rows: list[tuple[float, tuple[str, ...]]] = []
-    for k, target in enumerate(task.names):
+    for k, target in enumerate(answers.config.task.names):
         known = np.flatnonzero(~np.isnan(answers.truth[:, k]))
-        truth = answers.truth[known, k]
-        if task.kind == "multiclass":
-            said = answers.said[known].argmax(1).astype(np.float64)
-            error = 1 - answers.said[known, truth.astype(int)]
-        else:
-            said = answers.said[known, k]
-            error = np.abs(said - truth)
+        error, texts = _errors(answers, k, known)
         for row in np.argsort(-error)[:_WORST].tolist():
-            name = answers.names[known[row]]
-            texts = (name, target, f"{truth[row]:.5g}", f"{said[row]:.5g}", f"{error[row]:.4g}")
-            rows.append((float(error[row]), texts))
+            cells = (answers.names[known[row]], target, *texts(row), f"{error[row]:.4g}")
+            rows.append((float(error[row]), cells))
     rows.sort(key=lambda row: -row[0])
-    error_name = "error" if task.kind == "regression" else "missing probability"
+    error_name = "error" if answers.classes is None else "missing probability"
     return Sheet(
         "Worst-predicted rows", ("row", "target", "true", "predicted", error_name), [r for _, r in rows[:_WORST]]
     )
+
+
+def _errors(
+    answers: Answers, k: int, known: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], Callable[[int], tuple[str, str]]]:
+    """Return the errors of a target in the rows that have a label, and what spells out the truth and the answer."""
+    truth, classes = answers.truth[known, k], answers.classes
+    if classes is None:
+        said = answers.numbers[known, k]
+        return np.abs(said - truth), lambda row: (f"{truth[row]:.5g}", f"{said[row]:.5g}")
+    names = answers.class_names(classes.shape[2])
+    true, best = truth.astype(int), classes[known, k].argmax(1)
+    error = 1 - classes[known, k, true]
+    return error, lambda row: (names[true[row]], names[best[row]])
 
 
 def _row_names(graph: str, level: str, pairs: NDArray[np.int64] | None, count: int) -> list[str]:
@@ -104,7 +120,7 @@ def _parity(answers: Answers) -> list[str]:
     for k, name in enumerate(answers.config.task.names[:_MOST_TARGETS]):
         known = ~np.isnan(answers.truth[:, k])
         if known.any():
-            truth, said = answers.truth[known, k], answers.said[known, k]
+            truth, said = answers.truth[known, k], answers.numbers[known, k]
             spread = np.square(truth - truth.mean()).sum()
             share = 1 - np.square(truth - said).sum() / spread if spread else float("nan")
             caption = (
@@ -114,19 +130,24 @@ def _parity(answers: Answers) -> list[str]:
     return figures
 
 
-def _curves(answers: Answers) -> list[str]:
+def _of_classes(answers: Answers, classes: NDArray[np.float64]) -> list[str]:
+    return _curves(answers, classes) if classes.shape[2] == 2 else _confusion(answers, classes)
+
+
+def _curves(answers: Answers, classes: NDArray[np.float64]) -> list[str]:
+    """Draw targets with two classes. classes: (rows, T, 2)."""
     rates, precisions = {}, {}
     figures = []
     for k, name in enumerate(answers.config.task.names[:_MOST_TARGETS]):
         known = ~np.isnan(answers.truth[:, k])
-        labels, scores = answers.truth[known, k] > 0.5, answers.said[known, k]
+        labels, scores = answers.truth[known, k] > 0.5, classes[known, k, 1]
         if labels.all() or not labels.any():
             continue
         rates[name], precisions[name] = roc(scores, labels), precision_recall(scores, labels)
         counts = np.array([[(~labels & (scores < 0.5)).sum(), (~labels & (scores >= 0.5)).sum()],
                            [(labels & (scores < 0.5)).sum(), (labels & (scores >= 0.5)).sum()]])  # fmt: skip
         caption = f"{name}: true class (rows) and what was said at a probability of one half"
-        figures.append(figure(matrix_chart(counts, ("no", "yes")), caption))
+        figures.append(figure(matrix_chart(counts, answers.class_names(2)), caption))
     if not rates:
         return []
     return [
@@ -136,19 +157,13 @@ def _curves(answers: Answers) -> list[str]:
     ]
 
 
-def _classes(answers: Answers) -> list[str]:
-    task, count = answers.config.task, answers.config.task.num_outputs
+def _confusion(answers: Answers, classes: NDArray[np.float64]) -> list[str]:
+    """Draw a target with several classes. classes: (rows, 1, C)."""
+    count = classes.shape[2]
+    if count > _MOST_CLASSES:
+        return []
     known = ~np.isnan(answers.truth[:, 0])
-    truth, said = answers.truth[known, 0].astype(int), answers.said[known].argmax(1)
-    figures = []
-    if count == 2 and 0 < truth.sum() < len(truth):
-        scores = answers.said[known, 1]
-        figures.append(figure(curve_chart({task.names[0]: roc(scores, truth == 1)}, "false positive rate",
-                                          "true positive rate", diagonal=True), "ROC curve"))  # fmt: skip
-        figures.append(figure(curve_chart({task.names[0]: precision_recall(scores, truth == 1)}, "recall", "precision"),
-                              "Precision over recall"))  # fmt: skip
-    if count <= _MOST_CLASSES:
-        matrix = np.bincount(truth * count + said, minlength=count**2).reshape(count, count)
-        names = getattr(task, "class_names", ()) or tuple(str(k) for k in range(count))
-        figures.append(figure(matrix_chart(matrix, names), "True class (rows) and what was said (columns)"))
-    return figures
+    truth, said = answers.truth[known, 0].astype(int), classes[known, 0].argmax(1)
+    matrix = np.bincount(truth * count + said, minlength=count**2).reshape(count, count)
+    chart = matrix_chart(matrix, answers.class_names(count))
+    return [figure(chart, "True class (rows) and what was said (columns)")]

@@ -17,6 +17,7 @@ from egt.config.load import parse_config, read_config
 from egt.config.presets import preset, starts_from
 from egt.config.run import RunConfig
 from egt.errors import ConfigError, DataError
+from egt.files import exists
 
 RESULT = "result.json"
 _CONFIG, _ARTIFACT, _CARD, _METRICS = "config.yaml", "artifact", "card.json", "metrics.csv"
@@ -59,7 +60,7 @@ class RunRecord:
         metrics: split -> metric -> value, None where it could not be computed.
         parameters: that were learned; 0 for a rule.
         history: a row for each epoch.
-        seconds: of training and validation, over all sessions.
+        seconds: of its training steps, over all sittings, without pauses; validation is not in it.
         epoch: whose weights were selected, from 0.
         split_sizes: graphs of each split.
         data_notes: what the card says about the data that was really used.
@@ -182,7 +183,7 @@ def read_records(paths: Iterable[Path]) -> tuple[list[RunRecord], list[Path]]:
     """
     records, unfinished = [], []
     for path in paths:
-        if not path.exists():
+        if not exists(path):
             raise DataError(f"{path}: there is no such file or folder; give the folder of a run, or of several")
         found = _results(path)
         records += [_read(place) for place in found]

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from egt.config.load import write_config
-from egt.errors import DataError, EgtError, RunError
-from egt.files import exists
+from egt.errors import DataError, EgtError
+from egt.files import exists, result_folder
 from egt.reporting.charts import line_chart
 from egt.reporting.page import figure, page, table, write_page
 from egt.reporting.record import RunRecord, config_of
@@ -22,6 +22,7 @@ from egt.sources.source import Progress
 
 ANALYSIS = Path("analysis", "analysis.html")
 """In a run folder: what `egt analyze` writes."""
+_PAGE = "report.html"
 _BEGIN, _END = "<!-- results: made by `egt report", "<!-- /results -->"
 _LEAD = (
     "Means over seeds with the deviation of a sample. A mark says where a run is not the paper's: its budget, its data."
@@ -49,10 +50,7 @@ def write_report(
     Returns:
         The files.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"{folder}: cannot be written ({error.strerror}); choose another folder (-o)") from error
+    result_folder(folder, _PAGE)
     shown, every = sheets(results), runs_sheet(results)
     files = {folder / "report.md": markdown(shown, every, unfinished), folder / "runs.csv": every.csv()}
     main = [sheet for sheet in shown if "paper" in sheet.columns]
@@ -66,7 +64,7 @@ def write_report(
                 name += "x"
             files[folder / f"{name}.html"] = run_page(record, result, predictions=predictions, watch=watch)
             links.append((f"{record.name}, seed {record.seed}", f"{name}.html"))
-    files[folder / "report.html"] = report_page(results, shown, every, unfinished, links)
+    files[folder / _PAGE] = report_page(results, shown, every, unfinished, links)
     for file, content in files.items():
         write_page(file, content)
     return list(files)

@@ -26,10 +26,6 @@ OGB_BOND_FEATURES: dict[str, tuple[str, ...]] = {
     "stereo": ("none", "Z", "E", "cis", "trans", "any"),
     "conjugated": ("no", "yes"),
 }
-OGB_ATOM_SIZES = tuple(len(values) for values in OGB_ATOM_FEATURES.values())
-"""The true vocabulary sizes of the nine atom features: 119, 5, 12, 12, 10, 6, 6, 2, 2."""
-OGB_BOND_SIZES = tuple(len(values) for values in OGB_BOND_FEATURES.values())
-"""The true vocabulary sizes of the three bond features: 5, 6, 2."""
 OGB_VOCABULARY = {**OGB_ATOM_FEATURES, **OGB_BOND_FEATURES}
 OGB_SCHEMA = FeatureSchema(node_categories=(128,) * 9, edge_categories=(8,) * 3)
 """What models read: every atom feature has a table of 128 rows and every bond feature one of 8, as the authors' do."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from egt.parts import register
-from egt.tasks.task import Row, TaskPart, Weight, constant, number, sum_known, unfitted
+from egt.tasks.task import Row, TaskPart, Weight, constant, mean_of_known, number, sum_known, unfitted
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -65,6 +65,10 @@ class Binary(TaskPart):
 
         labels = np.concatenate([np.atleast_2d(rows) for rows in targets])
         return self.model_copy(update={"class_weights": tuple(balanced(column, 2) for column in labels.T)})
+
+    def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return the logit of how often each label is yes; see `TaskPart.uninformed`."""
+        return self.encode(mean_of_known(targets))
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
         """See `TaskPart.loss_sum`."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.parts import register
-from egt.tasks.task import Row, TargetScale, TaskPart, number
+from egt.tasks.task import Row, TargetScale, TaskPart, mean_of_known, number
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,6 +55,11 @@ class Gaussian(TaskPart):
     def output_scale(self, scale: TargetScale) -> TargetScale:
         """Return the scale of means and deviations; see `TaskPart.output_scale`."""
         return TargetScale((*scale.mean, *(0.0 for _ in scale.mean)), (*scale.std, *scale.std))
+
+    def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return the mean of each target, and a variance of 1; see `TaskPart.uninformed`."""
+        mean = mean_of_known(targets)
+        return np.concatenate([mean, np.zeros_like(mean)])
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
         """See `TaskPart.loss_sum`."""

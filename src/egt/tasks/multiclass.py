@@ -87,6 +87,13 @@ class Multiclass(TaskPart):
         labels = np.concatenate([np.atleast_2d(rows) for rows in targets])[:, 0]
         return self.model_copy(update={"class_weights": balanced(labels, self.num_classes)})
 
+    def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return how often each class occurs; see `TaskPart.uninformed`."""
+        counts = np.zeros(self.num_classes)
+        for rows in targets:
+            counts += np.bincount(rows[~np.isnan(rows)].astype(np.int64), minlength=self.num_classes)
+        return counts
+
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
         """See `TaskPart.loss_sum`."""
         from torch.nn import functional

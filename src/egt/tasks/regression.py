@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.parts import register
-from egt.tasks.task import TargetScale, TaskPart, sum_known
+from egt.tasks.task import TargetScale, TaskPart, mean_of_known, sum_known
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,6 +41,10 @@ class Regression(TaskPart):
     def scale(self, targets: Iterable[NDArray[np.float64]]) -> TargetScale | None:
         """See `TaskPart.scale`."""
         return TargetScale.of(targets) if self.standardize else None
+
+    def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return the mean of each target; see `TaskPart.uninformed`."""
+        return mean_of_known(targets)
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
         """See `TaskPart.loss_sum`."""

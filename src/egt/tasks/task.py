@@ -128,6 +128,16 @@ class Objective(Part):
 
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
 Row = dict[str, Any]
+PLACES: Mapping[Level, tuple[str, ...]] = {"graph": (), "node": ("node",), "edge": ("source", "target")}
+"""Columns of a table of predictions that say which node or edge a row is about."""
+REMARKS = ("warning", "error")
+"""Columns behind the answers."""
+
+
+def fixed_columns(level: Level) -> list[str]:
+    """Return the columns that a table of predictions may have whatever is predicted."""
+    places = PLACES[level]
+    return ["graph" if places else "id", *places, *(f"{place}_name" for place in places), *REMARKS]
 
 
 class TaskPart(Part):
@@ -173,6 +183,18 @@ class TaskPart(Part):
 
     def scale(self, targets: Iterable[NDArray[np.float64]]) -> TargetScale | None:
         """Fit what the loss needs of the training targets, each (T,) or (rows, T); None takes them unchanged."""
+        return None
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether classes are told apart; otherwise answers are numbers."""
+        return self.class_probabilities(np.zeros((1, self.num_outputs), np.float32)) is not None
+
+    def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64] | None:
+        """Return what `scores` is fed by a model that answers the same for every row, as training labels suggest.
+
+        (outputs,); None where that is not known. targets: of training, each (rows, T), NaN where one is missing.
+        """
         return None
 
     def posed(self, batch: GraphBatch) -> GraphBatch:
@@ -392,6 +414,15 @@ def sum_known(
         return (each if weight is None else each * weight[known]).sum()
     each = loss(prediction, target.nan_to_num())
     return torch.where(known, each if weight is None else each * weight, 0.0).sum()
+
+
+def mean_of_known(targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """(T,) the means of labels, NaN where there are none. targets: each (rows, T), NaN where one is missing."""
+    total, count = np.zeros(1), np.zeros(1)
+    for rows in targets:
+        total, count = total + np.nansum(rows, axis=0), count + (~np.isnan(rows)).sum(0)
+    mean: NDArray[np.float64] = total / np.where(count > 0, count, np.nan)
+    return mean
 
 
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -55,7 +55,7 @@ class Progress:
         position: steps of it that are done.
         step: optimizer steps of the whole run that are done.
         sums: of the running epoch, as in `StepSums`.
-        seconds: of the running epoch, as measured.
+        seconds: of the steps of the running epoch, as measured; without pauses, over all sittings.
         best: the best validation so far.
         history: a row for each finished epoch.
     """

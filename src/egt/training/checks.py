@@ -19,8 +19,7 @@ from egt.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError
 from egt.execution.processes import has_cuda, launched
 from egt.files import exists
-from egt.tasks.regression import Regression
-from egt.tasks.task import TargetScale, Task
+from egt.tasks.task import TargetScale, Task, fixed_columns
 from egt.training.checkpoint import checkpoints_of
 from egt.training.run_folder import MEMBERS
 
@@ -195,7 +194,7 @@ def check_labels(config: RunConfig, training: Sequence[Sample], validation: Sequ
 
 def _check_classes(config: RunConfig, training: Sequence[Sample]) -> None:
     """Raise a `DataError` where classes are to be told apart, and all training labels are of one."""
-    if isinstance(config.task, Regression):
+    if not config.task.has_classes:
         return
     seen: set[tuple[int, float]] = set()
     for sample in training:
@@ -209,6 +208,28 @@ def _check_classes(config: RunConfig, training: Sequence[Sample]) -> None:
         f"all labels of the training split are of one class ({labels}): there is nothing to learn; "
         f"divide the data in another way (own data: {_DIVISION_HINT})"
     )
+
+
+def check_columns(config: RunConfig, *, spread: bool = False) -> None:
+    """Raise a `DataError` where two columns of the predictions would have one name.
+
+    Args:
+        config: the run.
+        spread: whether there are also the deviations between the models of an ensemble.
+    """
+    if not config.task.answers:
+        return
+    taken = {*fixed_columns(config.model.level)}
+    for name in config.task.names:
+        part = config.task.model_copy(update={"names": (name,)})
+        zeros = np.zeros(part.num_outputs, np.float32)
+        columns = {*part.columns(zeros), *part.true_columns(np.full(1, np.nan))}
+        columns |= {*part.spread_columns(zeros, zeros)} if spread else set()
+        if both := sorted(columns & taken):
+            raise DataError(
+                f"target {name!r}: predictions have another column {both[0]!r} already; rename the target in the data"
+            )
+        taken |= columns
 
 
 def check_spread(names: Sequence[str], rows: Iterable[NDArray[np.float64]], scale: TargetScale) -> None:
@@ -244,31 +265,34 @@ def check_spread(names: Sequence[str], rows: Iterable[NDArray[np.float64]], scal
 def check_learned(
     config: RunConfig, splits: Mapping[str, Sequence[Sample]], metrics: Mapping[str, Mapping[str, float]]
 ) -> None:
-    """Warn where a trained regression is no better than the mean of the training labels.
+    """Warn where a trained model is worse than one that answers the same for every graph.
 
     Args:
         config: the run.
         splits: the graphs of each split.
         metrics: split -> metric -> value of the trained model.
     """
-    if not isinstance(config.task, Regression):
+    task = config.task
+    answer = task.uninformed(_targets(config, sample) for sample in splits["train"])
+    if answer is None:
         return
-    name = config.task.deciding_metric
-    mean = np.nanmean(np.concatenate([_targets(config, sample) for sample in splits["train"]]), axis=0)
+    same = "the most common class" if task.has_classes else "the mean of the training labels"
     for split, found in metrics.items():
-        scores = config.task.scores()
+        scores = task.scores()
         for sample in splits[split]:
             target = _targets(config, sample)
-            scores.update(torch.tensor(np.tile(mean, (len(target), 1))), torch.tensor(target))
-        simple = scores.compute()[name]
-        if found[name] > simple:
+            scores.update(torch.tensor(np.tile(answer, (len(target), 1))), torch.tensor(target))
+        simple, reached = scores.compute()[task.deciding_metric], found[task.deciding_metric]
+        if (reached < simple) if task.higher_is_better else (reached > simple):
             log.warning(
-                "%s: %s is %.4g, and %.4g if the mean of the training labels is predicted for every graph: the model "
-                "has learned nothing of use here; try a lower optimizer.lr, more epochs or other features",
+                "%s: %s is %.4g, and %.4g if %s is predicted for every %s: the model has learned nothing of use here; "
+                "try a lower optimizer.lr, more epochs or other features",
                 split,
-                name,
-                found[name],
+                task.deciding_metric,
+                reached,
                 simple,
+                same,
+                config.model.level,
             )
 
 

@@ -32,7 +32,7 @@ from egt.sources.custom.schema import Fold
 from egt.sources.source import Progress, Source
 from egt.tasks.task import TaskPart
 from egt.training.callbacks import Callback
-from egt.training.checks import check_unused
+from egt.training.checks import check_columns, check_unused
 from egt.training.run import Outcome, train
 from egt.training.run_folder import (
     ARTIFACT,
@@ -132,6 +132,7 @@ def train_members(
     configs = [members.config(config, number) for number in range(members.count)]
     if not resume:
         check_unused(folder)
+        check_columns(config, spread=True)
     check_not_foreign(folder, resume)
     try_folder(folder)
     source = source or open_source(config)

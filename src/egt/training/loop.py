@@ -41,7 +41,8 @@ def loop(job: Job) -> None:
         if state.is_finished():
             work.engine.close()
             return
-        interruption.listen()  # from here on there is something to keep, and a moment to keep it
+        # From here on there is something to keep, and a moment to keep it. A pause is no time of training.
+        interruption.listen(state.start_clock)
         with told(work.callbacks, state):
             while not state.is_finished():
                 state.start_clock()

@@ -29,6 +29,7 @@ from egt.tasks.task import TargetScale
 from egt.training.callbacks import Callback
 from egt.training.checkpoint import Trained, checkpoints_of, read_trained
 from egt.training.checks import (
+    check_columns,
     check_labels,
     check_learned,
     check_machine,
@@ -115,6 +116,8 @@ def train(
     config = keep_schema(with_names(config, source), source)
     with _held(folder, resume):
         begun = bool(checkpoints_of(folder).generations())
+        if not begun:
+            check_columns(config)
         start = None if begun else _start(config)
         check_model(config)
         check_sizes(config, source.card)

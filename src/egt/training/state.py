@@ -129,14 +129,13 @@ class State:
         return self.engine.agree(due)
 
     def start_clock(self) -> None:
-        """Begin to measure the time of the steps that follow."""
+        """Begin to measure the time of the steps that follow, or of the rest of one that was paused."""
         self._clock = time.monotonic()
 
     def count(self, step: StepSums) -> None:
         """Count a step that was taken."""
-        now = time.monotonic()
-        self.progress.seconds += now - self._clock
-        self._clock = now
+        before, self._clock = self._clock, time.monotonic()
+        self.progress.seconds += self._clock - before
         self.progress.position += 1
         self.progress.step += 1
         self.progress.sums = [old + new for old, new in zip(self.progress.sums, step, strict=True)]

@@ -49,12 +49,12 @@ def tune(
     goes on for as long again.
 
     Args:
-        data: what `egt.train` takes, or the folder of a search to go on with.
-        target: column(s) of your own data to predict, or patterns as `NR-*`.
-        task: level of your own data to predict, where the target does not tell it.
+        data: what `egt.train` takes, or the folder of a search to continue.
+        target: column(s) of your own data to predict, or patterns such as `NR-*`.
+        task: level of your own data to predict, if it does not follow from the target.
         set: settings of all trials, as in `egt.train`; what is set here is not varied.
         minutes: the budget. The first trial is finished all the same, another one goes on with the next search.
-        trials: end once there are this many, also of earlier searches in the folder.
+        trials: end once there are this many, including those of earlier searches in the folder.
         workers: processes that share the search; more of them, also on other machines, join with `egt tune FOLDER`.
         out: the folder of the search; runs/NAME-tuned by default.
         progress: show a progress bar while training, with one worker.

@@ -1,1 +1,1 @@
-"""How far to trust a prediction: conformal intervals and sets, and temperatures; numpy only."""
+"""How far to trust a prediction: conformal intervals and sets, temperatures, the spread of answers; numpy only."""

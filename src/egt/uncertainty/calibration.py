@@ -65,7 +65,7 @@ class Calibration:
         """
         if not 0 < coverage < 1:
             raise DataError(
-                f"the interval is {coverage:g}; give the chance to hold the truth, as 0.9 (between 0 and 1)"
+                f"the interval is {coverage:g}; give the chance to hold the truth, such as 0.9 (between 0 and 1)"
             )
         if self.kind == "set":
             return sets(values, self.scores, coverage)

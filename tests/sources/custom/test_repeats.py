@@ -1,11 +1,15 @@
-"""Repeated molecules are found by what they are, in whatever spelling, and told with what to do."""
+"""Repeated molecules are found by what they are, in whatever spelling, graphs as they are written; both are told."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from egt.sources.custom import repeats as module
+from egt.sources.custom.opening import open_custom
 from egt.sources.custom.repeats import repeats
 
 pytest.importorskip("rdkit")
@@ -34,3 +38,19 @@ def test_different_classes_conflict_and_numbers_may_scatter() -> None:
 def test_many_rows_are_compared_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_COMPARED", 3)
     assert repeats(SMILES, NONE, CODES, classes=False) == []
+
+
+def test_the_same_graph_in_two_splits(tmp_path: Path) -> None:
+    def line(name: str, split: str, element: str, label: float) -> str:
+        nodes = {"element": ["C", element], "title": [f"{name}0", f"{name}1"]}
+        graph = {"id": name, "split": split, "nodes": nodes, "edges": [[0, 1]], "targets": {"y": label}}
+        return json.dumps(graph)
+
+    rows = [("a", "train", "O", 1.5), ("b", "train", "N", 2.5), ("c", "val", "S", 3.5), ("d", "test", "O", 9.5)]
+    (tmp_path / "g.jsonl").write_text("\n".join(line(*row) for row in rows))
+    overrides = {"node_features": {"title": "ignored"}}
+    shared, torn = open_custom(tmp_path / "g.jsonl", overrides=overrides).warnings()
+    assert shared.startswith("1 graphs are in several splits (a: train and test), which flatters the scores; remove")
+    assert torn.startswith("1 graphs occur more than once with labels that differ")
+    assert torn.endswith("(as a)")
+    assert open_custom(tmp_path / "g.jsonl").warnings() == [], "titles that the model reads tell the graphs apart"

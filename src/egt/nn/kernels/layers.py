@@ -221,9 +221,9 @@ class FusedLayer(EGTLayer):
         """See `EGTLayer.update_nodes`; where only virtual nodes are read, all other rows stay unchanged."""
         if not context.only_virtual_rows:
             return self._update(h, out, context)
-        layout, keys = context.layout, context.keys if self.training else None
+        layout = context.layout
         h_virtual, out_virtual = (layout.virtual_nodes(x).flatten(0, 1) for x in (h, out))  # (B q, d_h)
-        virtual = AttentionContext(Packed([layout.num_virtual] * layout.num_graphs), None, keys)
+        virtual = AttentionContext(Packed([layout.num_virtual] * layout.num_graphs), None, context.random_keys)
         updated = self._update(h_virtual, out_virtual, virtual)
         return layout.with_virtual_rows(h, updated.unflatten(0, (layout.num_graphs, layout.num_virtual)))
 

@@ -197,15 +197,20 @@ class CustomSource:
         return [_text(cell) for cell in self._raw.table[self._smiles]]
 
     def warnings(self) -> list[str]:
-        """Return what to look at before training: molecules in several splits, or with different labels."""
-        smiles = self.smiles()
-        if smiles is None:
-            return []
-        from egt.sources.custom.repeats import repeats
+        """Return what to look at before training: molecules or graphs in several splits, or with different labels."""
+        from egt.sources.custom.repeats import graph_repeats, repeats
 
+        smiles = self.smiles()
         codes = None if self._division is None else self._division.rows
         labels = None if self.schema.graph_features else self._targets  # under other conditions a label may differ
-        return repeats(smiles, labels, codes, classes=bool(self.schema.classes))
+        classes = bool(self.schema.classes)
+        if smiles is not None:
+            return repeats(smiles, labels, codes, classes=classes)
+        if codes is None or self.is_divided_within:
+            return []
+        levels = {"node": self.schema.node_features, "edge": self.schema.edge_features}
+        used = {level: {each.name for each in some if each.kind != "ignored"} for level, some in levels.items()}
+        return graph_repeats(self._raw.graphs, used, self._ids, labels, codes, classes=classes)
 
     def _foreign(self, smiles: Sequence[str]) -> str:
         """Return which elements of new molecules training never saw."""
@@ -238,9 +243,10 @@ class CustomSource:
         return {name: [_text(cell) for cell in columns[name]] for name in found}
 
     def missing_targets(self) -> list[str]:
-        """Return the target columns that this data lacks."""
+        """Return the target columns that this data lacks; for links, whose labels are in no column, their name."""
         if self.schema.level == "link":
-            return []
+            labeled = any(graph is not None and graph.query_targets is not None for graph in self._raw.graphs)
+            return [] if labeled else list(self.schema.target().names)
         if self.schema.level == "graph":
             there = set(self._raw.table)
         else:

@@ -48,7 +48,7 @@ def open_custom(
     Args:
         data: the path of a file or folder (formats in docs/data.md), a pandas or Polars frame, `Graph`s, NetworkX
             graphs, PyG data, or SMILES.
-        target: the target column, or several names or patterns as `NR-*`; None to guess.
+        target: the target column, or several names or patterns such as `NR-*`; None to guess.
         level: "graph", "node", "edge" or "link"; None to guess.
         overrides: corrections of other guesses: see `egt.sources.custom.infer.infer`. With `schema` only the columns
             `smiles` and `id`, which new data may call otherwise.
@@ -104,6 +104,8 @@ def _unknown(data: Any) -> str:
         return f"data of type {type(data).__name__} is given"
     if data.is_file():
         return f"{data}: this kind of file is not known"
+    if (data / "config.yaml").is_file():
+        return f"{data}: this is the folder of a run (continue it with `egt train {data} --resume`)"
     if edges := sorted(data.glob("edges.*")):
         return f"{data}: {edges[0].name} is there, but no table of nodes; list them in nodes.csv (column node)"
     return f"{data}: this folder holds no graphs that are known"

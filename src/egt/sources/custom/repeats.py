@@ -1,18 +1,22 @@
-"""Molecules that are there more than once: in several splits, which flatters a score, or with different labels."""
+"""Rows that are there more than once: in several splits, which flatters a score, or with different labels."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from egt.sources.custom.division import Codes
+from egt.sources.custom.raw import Columns, RawGraph
 from egt.sources.molecules import require_rdkit
 from egt.sources.source import SPLITS
 
 MOST_COMPARED = 20_000
 """Of more rows the SMILES are compared as they are written: to read them would take minutes."""
+MOST_GRAPHS = 100_000
+"""More graphs are not compared: it would take many seconds."""
 _BITS = np.array([1, 2, 4, 0])
 """The bit of each split; -1, in no split, is the last one."""
 _SEVERAL = np.array([False, False, False, True, False, True, True, True])
@@ -31,31 +35,86 @@ def repeats(
         classes: whether labels are classes, which differ, or numbers, which may scatter.
     """
     keys = _keys(smiles)
+    advice = "remove repetitions, or divide with --set split=scaffold"
+    return _told(keys, keys, targets, codes, classes=classes, what="molecules", advice=advice)
+
+
+def graph_repeats(
+    graphs: Sequence[RawGraph | None],
+    features: Mapping[str, Collection[str]],
+    names: Sequence[str],
+    targets: NDArray[np.float64] | None,
+    codes: Codes,
+    *,
+    classes: bool,
+) -> list[str]:
+    """Warnings about graphs that occur more than once as they are written, nodes in the same order.
+
+    Args:
+        graphs: of all rows, None where there is none.
+        features: the columns of the "node"s and "edge"s that the model is given.
+        names: of the rows.
+        targets: as for `repeats`.
+        codes: as for `repeats`.
+        classes: as for `repeats`.
+    """
+    if len(graphs) > MOST_GRAPHS:
+        return []
+    keys = ["" if graph is None else _digest(graph, features) for graph in graphs]
+    return _told(keys, names, targets, codes, classes=classes, what="graphs", advice="remove repetitions")
+
+
+def _digest(graph: RawGraph, features: Mapping[str, Collection[str]]) -> str:
+    """Return a hash of what the model is given of a graph."""
+    columns = {level: _chosen(graph, level, names) for level, names in features.items()}
+    found = hashlib.sha256(f"{graph.num_nodes} {graph.directed}".encode() + graph.edges.tobytes())
+    for level, named in columns.items():
+        for name, column in named.items():
+            values = repr(column.tolist()).encode() if column.dtype == object else column.tobytes()
+            found.update(f"{level} {name}".encode() + values)
+    return found.hexdigest()
+
+
+def _chosen(graph: RawGraph, level: str, names: Collection[str]) -> Columns:
+    columns = graph.nodes if level == "node" else graph.edge_columns
+    return {name: columns[name] for name in sorted(names) if name in columns}
+
+
+def _told(
+    keys: Sequence[str],
+    names: Sequence[str],
+    targets: NDArray[np.float64] | None,
+    codes: Codes | None,
+    *,
+    classes: bool,
+    what: str,
+    advice: str,
+) -> list[str]:
+    """Return the warnings about rows with the same key; "" is none. names: to call the rows by."""
     number_of: dict[str, int] = {}
     numbers = np.array([number_of.setdefault(key, len(number_of)) for key in keys])
     known = np.flatnonzero(numbers != number_of.get("", -1))
     rows = known[np.argsort(numbers[known], kind="stable")]
     if not len(rows):
         return []
-    starts = np.flatnonzero(np.diff(numbers[rows], prepend=-1))  # where the rows of the next molecule begin
+    starts = np.flatnonzero(np.diff(numbers[rows], prepend=-1))  # where the rows of the next key begin
     found = []
     if codes is not None:
         splits = np.bitwise_or.reduceat(_BITS[codes[rows]], starts)
         shared = np.flatnonzero(_SEVERAL[splits])
         if len(shared):
-            first = keys[rows[starts[shared[0]]]]
+            first = names[rows[starts[shared[0]]]]
             where = " and ".join(name for code, name in enumerate(SPLITS) if splits[shared[0]] & _BITS[code])
             found.append(
-                f"{len(shared)} molecules are in several splits ({first}: {where}), which flatters the scores; remove "
-                "repetitions, or divide with --set split=scaffold"
+                f"{len(shared)} {what} are in several splits ({first}: {where}), which flatters the scores; {advice}"
             )
     if targets is not None:
         spread = np.zeros(targets.shape[1]) if classes else _deviations(targets)
         torn = np.flatnonzero((_ranges(targets[rows], starts) > spread).any(axis=1))
         if len(torn):
             how = "different labels" if classes else "labels that differ by more than the standard deviation of all"
-            first = keys[rows[starts[torn[0]]]]
-            found.append(f"{len(torn)} molecules occur more than once with {how} (as {first})")
+            first = names[rows[starts[torn[0]]]]
+            found.append(f"{len(torn)} {what} occur more than once with {how} (as {first})")
     return found
 
 
@@ -73,7 +132,7 @@ def _keys(smiles: Sequence[str]) -> list[str]:
 
 
 def _ranges(labels: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(M, T) largest minus smallest label of each molecule, 0 where there is none; its rows begin at `starts`."""
+    """(M, T) largest minus smallest label of each key, 0 where there is none; its rows begin at `starts`."""
     low = np.minimum.reduceat(np.where(np.isnan(labels), np.inf, labels), starts)
     high = np.maximum.reduceat(np.where(np.isnan(labels), -np.inf, labels), starts)
     ranges: NDArray[np.float64] = np.maximum(high - low, 0.0)

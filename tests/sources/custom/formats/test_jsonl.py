@@ -118,3 +118,8 @@ def test_a_bad_line_is_a_bad_row_with_its_number(tmp_path: Path, line: dict[str,
 def test_an_empty_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no line with a graph"):
         read(tmp_path, "", " ")
+
+
+def test_a_target_is_not_called_like_the_id_of_its_graph(tmp_path: Path) -> None:
+    raw = read(tmp_path, {"id": "a", "num_nodes": 1, "edges": [], "targets": {"id": 3.5}})
+    assert "'id' is a target and the id of the graph; give the target another name" in raw.problems[0]

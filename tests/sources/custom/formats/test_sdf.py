@@ -43,3 +43,11 @@ def test_a_file_without_molecules_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.sdf").write_text("")
     with pytest.raises(DataError, match="there is no molecule in this file"):
         read_raw(tmp_path / "a.sdf")
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
+def test_encodings_of_older_programs(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "a.sdf").write_bytes(block("CCO", "éthanol", Größe="groß").encode(encoding))
+    table = read_raw(tmp_path / "a.sdf").table
+    assert table["name"].tolist() == ["éthanol"]
+    assert table["Größe"].tolist() == ["groß"]

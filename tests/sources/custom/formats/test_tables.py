@@ -193,3 +193,26 @@ def test_molecules_of_rdkit_and_rows_without_one() -> None:
     chem = pytest.importorskip("rdkit.Chem")
     raw = read_raw([chem.MolFromSmiles("OCC"), None, "CCN"])
     assert raw.table["smiles"].tolist() == ["CCO", None, "CCN"]
+
+
+def test_a_frame_with_a_name_twice() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([["CC", 1.0, 2.0]], columns=["smiles", "y", "y"])
+    with pytest.raises(DataError, match=r"frame: column names \['y'\] appear more than once"):
+        read_raw(frame)
+
+
+def test_durations_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    columns = {"smiles": ["CC"], "took": pa.array([5], pa.duration("s"))}
+    columns["span"] = pa.array([(1, 2, 3)], pa.month_day_nano_interval())
+    pq.write_table(pa.table({name: columns[name] for name in ("smiles", "took")}), tmp_path / "t.parquet")
+    assert "smiles" in read_table(tmp_path / "t.parquet").columns
+    assert next(iter(read_raw(pa.table(columns)).table)) == "smiles"
+    assert "which cannot be used; the column is left out" in caplog.text
+
+
+def test_a_series_with_missing_molecules() -> None:
+    pandas = pytest.importorskip("pandas")
+    for missing in (float("nan"), pandas.NA, None):
+        series = pandas.Series(["CC", missing], dtype=object)
+        assert read_raw(series).table["smiles"].tolist() == ["CC", None]

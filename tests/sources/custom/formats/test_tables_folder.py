@@ -105,3 +105,11 @@ def test_masks_as_spreadsheets_and_pandas_write_them(tmp_path: Path) -> None:
     graph = read(tmp_path, nodes=nodes, edges="source,target\n0,1\n").graphs[0]
     assert graph is not None
     assert graph.nodes["split"].tolist() == ["train", "val", "test"]
+
+
+def test_a_label_called_target_is_no_end_of_an_edge(tmp_path: Path) -> None:
+    raw = read(tmp_path, nodes="node\n0\n1\n2\n", edges="src,dst,target\n0,2,1\n1,2,0\n")
+    (graph,) = raw.graphs
+    assert graph is not None
+    assert graph.edges.tolist() == [[0, 1], [2, 2]]
+    assert graph.edge_columns["target"].tolist() == [1, 0]

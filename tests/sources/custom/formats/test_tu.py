@@ -72,3 +72,12 @@ def test_files_that_do_not_fit(tmp_path: Path, changes: dict[str, str], message:
 def test_a_graph_number_far_above_the_number_of_lines_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none above 1,020 in 2 lines"):
         read(tmp_path, A="", graph_indicator="1\n1000000000\n")
+
+
+def test_a_split_of_the_graphs(tmp_path: Path) -> None:
+    raw = read(tmp_path, **FILES, graph_splits="train\r\ntest\r\n")
+    assert raw.table["split"].tolist() == ["train", "test"]
+    assert raw.declared == {"graph": ("graph_label",)}
+    assert raw.digest != read(tmp_path, graph_splits="test\ntrain\n").digest
+    with pytest.raises(DataError, match=r"DS_graph_splits\.txt: 1 lines; there are 2 graphs"):
+        read(tmp_path, graph_splits="train\n")

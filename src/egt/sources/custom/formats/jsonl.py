@@ -137,6 +137,8 @@ def _head(content: dict[str, Any]) -> dict[str, Any]:
     features, targets = _cells(content, "features"), _cells(content, "targets")
     if both := sorted({*features} & {*targets, *head}):
         raise DataError(f"{both[0]!r} is a feature, and a target, id or split as well; give it another name")
+    if both := sorted({*targets} & {*head}):
+        raise DataError(f"{both[0]!r} is a target and the {both[0]} of the graph; give the target another name")
     return head | features | targets
 
 

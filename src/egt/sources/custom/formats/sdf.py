@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from egt.errors import DataError
-from egt.sources.custom.formats.tables import Table, column_of_texts, molecules_of
+from egt.sources.custom.formats.tables import Table, column_of_texts, encoding_of, molecules_of
 from egt.sources.custom.raw import FORMATS, Format, RawData, digest_of_files, objects
 from egt.sources.molecules import require_rdkit
 
@@ -55,9 +56,15 @@ def read_sdf(path: Path) -> Table:
 
 def _molecules(path: Path) -> Iterator[Any]:
     chem = require_rdkit()
+    opener = gzip.open if path.suffix.lower() == ".gz" else open
     try:
-        with chem.rdBase.BlockLogs(), (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
-            yield from chem.ForwardSDMolSupplier(file)
+        with opener(path, "rb") as file:
+            encoding = encoding_of(file)
+        with chem.rdBase.BlockLogs(), opener(path, "rb") as file:
+            # RDKit reads UTF-8 only; a file of an older program is converted in memory.
+            is_utf8 = encoding == "utf-8-sig"
+            content: Any = file if is_utf8 else io.BytesIO(file.read().decode(encoding, "replace").encode())
+            yield from chem.ForwardSDMolSupplier(content)
     except (OSError, EOFError, RuntimeError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read as SDF ({error})") from error
 

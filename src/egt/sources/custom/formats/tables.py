@@ -9,6 +9,7 @@ import codecs
 import csv
 import gzip
 import logging
+import math
 import re
 import sys
 import zlib
@@ -41,7 +42,9 @@ from egt.sources.custom.raw import (
 )
 from egt.sources.molecules import require_rdkit
 
-TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+"""Of tables that can be read part by part."""
+TABLE_SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
 DELIMITERS = ",;\t|"
 MISSING_TEXTS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
 """The cells of a text file that mean "no value"; `Na` is sodium and does not."""
@@ -140,6 +143,8 @@ def is_frame(data: object) -> bool:
 def table_of_frame(frame: Any) -> Table:
     """Return the columns of a data frame; the index of a pandas frame is none of them."""
     is_pandas = type(frame).__module__.split(".")[0] == "pandas"
+    if is_pandas:  # the others have no name twice
+        _check_header([str(name) for name in frame.columns], "frame")
     try:
         return _table_of_arrow(
             pa.Table.from_pandas(frame, preserve_index=False) if is_pandas else pa.table(frame), "frame"
@@ -173,12 +178,19 @@ def molecule_blocks(path: Path, size: int) -> Iterator[RawData]:
 
 
 def _is_molecule(data: object) -> bool:
-    """Whether this is a SMILES string, an RDKit molecule (found without importing RDKit), or None for a missing one."""
-    return isinstance(data, str) or data is None or hasattr(data, "GetNumAtoms")
+    """Whether this is a SMILES string, an RDKit molecule (found without importing RDKit), or a missing one."""
+    return isinstance(data, str) or _is_missing(data) or hasattr(data, "GetNumAtoms")
+
+
+def _is_missing(data: object) -> bool:
+    """Whether this stands for a missing value, in Python (None) or pandas (NaN, NA; found without importing it)."""
+    return data is None or (isinstance(data, float) and math.isnan(data)) or type(data).__name__ == "NAType"
 
 
 def _smiles_of(molecule: Any) -> str | None:
-    if molecule is None or isinstance(molecule, str):
+    if _is_missing(molecule):
+        return None
+    if isinstance(molecule, str):
         return molecule
     text: str = require_rdkit().MolToSmiles(molecule)
     return text
@@ -245,7 +257,7 @@ def _table(lines: Sequence[Line], header: list[str], path: Path, skipped: int, *
     cells_of = list(zip(*rows, strict=True)) if rows else [()] * len(header)
     # Spreadsheets leave empty columns without a name at the right.
     kept = [k for k, name in enumerate(header) if name or any(cells_of[k])]
-    _check_header([header[k] for k in kept], str(path))
+    _check_header([header[k] for k in kept], f"{path} line 1")
     # Where the comma is free, it is the decimal sign of many countries.
     columns = {header[k]: column_of_texts(cells_of[k], decimal_comma=decimal_comma) for k in kept}
     return Table(columns, len(rows), problems)
@@ -258,7 +270,7 @@ def _delimiter(header: str) -> str:
 def _check_header(header: list[str], where: str) -> None:
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
-        raise DataError(f"{where} line 1: column names {twice} appear more than once; name each column differently")
+        raise DataError(f"{where}: column names {twice} appear more than once; name each column differently")
 
 
 def _read_parquet(path: Path) -> Table:
@@ -287,7 +299,11 @@ def _arrow_column(array: pa.ChunkedArray, where: str) -> Column | None:
     if is_a.is_boolean(kind) or is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind):
         return column_of_numbers(array.cast(pa.float64(), safe=False))
     if is_a.is_temporal(kind):
-        return _arrow_column(array.cast(pa.string()), where)
+        try:
+            return _arrow_column(array.cast(pa.string()), where)
+        except pa.ArrowException:  # durations and intervals are not spelled out
+            logger.warning("%s holds %s, which cannot be used; the column is left out", where, kind)
+            return None
     if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
         column = np.empty(len(array), dtype=object)
         column[:] = array.to_pylist()

@@ -125,9 +125,14 @@ def _strict(path: Path) -> Table:
 
 
 def _find_column(columns: Columns, role: str) -> str | None:
-    """Return the column with a structural role, in capitals or not."""
+    """Return the column with a structural role, in capitals or not.
+
+    Both ends of an edge are spelled alike where they can be: of `src`, `dst` and `target` the last is a label.
+    """
     spelled = {name.lower(): name for name in reversed(list(columns))}
-    return next((spelled[name] for name in NAMES[role] if name in spelled), None)
+    pairs = zip(NAMES["source"], NAMES["target"], strict=True)
+    paired = [name for pair in pairs if all(end in spelled for end in pair) for name in pair if name in NAMES[role]]
+    return next((spelled[name] for name in (*paired, *NAMES[role]) if name in spelled), None)
 
 
 def _take(columns: Columns, role: str) -> Column | None:
@@ -177,8 +182,11 @@ def _graph_names(tables: Mapping[str, Table], keys: Mapping[str, list[str] | Non
 
 
 def _parts(table: Table, keys: list[str] | None, structure: tuple[str, ...], graphs: list[str]) -> list[_Part]:
-    taken = {name for role in structure for name in NAMES[role]}
-    features = {name: column for name, column in table.columns.items() if name.lower() not in taken}
+    names = {name for role in {*structure} & {"graph", "node"} for name in NAMES[role]}
+    taken = {_find_column(table.columns, role) for role in structure}
+    features = {
+        name: column for name, column in table.columns.items() if name not in taken and name.lower() not in names
+    }
     parts = []
     for rows in _rows_of(keys, table.num_rows, graphs):
         parts.append(_Part(rows, {name: column[rows] for name, column in features.items()}))

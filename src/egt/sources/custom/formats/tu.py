@@ -1,7 +1,8 @@
 """The TU text format: a folder `DS` with `DS_A.txt`, `DS_graph_indicator.txt` and the optional label files.
 
 Node and edge labels are categories, attributes are continuous vectors. The target is `graph_label` (or, in a folder
-without graph labels, `graph_attribute`). Each file may be gzipped.
+without graph labels, `graph_attribute`). `DS_graph_splits.txt`, which is ours, says train, val or test for each graph.
+Each file may be gzipped.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from egt.sources.custom.raw import (
     RawGraph,
     digest_of_files,
     expanded,
+    objects,
     text_of,
 )
 
@@ -90,6 +92,8 @@ def read_tu(path: Path) -> RawData:
         for part, column in expanded(name, values).items()
     }
     targets = tuple(name for name in table if name == "graph_label") or tuple(table)
+    if (splits := _find(path, f"{prefix}_graph_splits.txt")) is not None:
+        files["graph_splits"], table["split"] = splits, _splits(splits, num_graphs)
     return RawData(
         where=str(path),
         format="tu",
@@ -100,6 +104,15 @@ def read_tu(path: Path) -> RawData:
         declared={"graph": targets} if targets else {},
         digest=digest_of_files(files.values()),
     )
+
+
+def _splits(path: Path, num_graphs: int) -> Column:
+    """(num_graphs,) the split of each graph."""
+    with open_text(path) as file:
+        words = [line.strip() or None for line in file]
+    if len(words) != num_graphs:
+        raise DataError(f"{path}: {len(words)} lines; there are {num_graphs} graphs, each with train, val or test")
+    return objects(words)
 
 
 def _adjacencies(path: Path) -> list[Path]:
