@@ -372,6 +372,11 @@ class Predictor:
         columns = [*part.spread_columns(zeros[0], zeros[0])] if has_spread else []
         if interval is not None:
             columns += part.bound_columns(bounds_of(part, self._calibration(), zeros, interval)[0])
+        if both := sorted({*columns} & {*part.names}):
+            raise DataError(
+                f"{self.config.name}: {both[0]!r} is a target, and also the column of a deviation or interval; "
+                "predict without them"
+            )
         return columns
 
     def _calibration(self) -> Calibration:
