@@ -59,6 +59,11 @@ def smiles_column(source: Source) -> Sequence[Any] | None:
     return whole.smiles() if isinstance(whole, CustomSource) else None
 
 
+def components_of(source: Source) -> dict[str, list[str]]:
+    """Return column -> SMILES of all rows that have several molecules; empty for other data."""
+    return source.components() if isinstance(source, CustomSource) else {}
+
+
 def names_of(source: Source, row: int) -> list[str]:
     """Return what the data calls the nodes of a row; empty where they are numbered."""
     return list(source.names(row)) if isinstance(source, CustomSource) else []

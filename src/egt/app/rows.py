@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from egt.analysis.subject import names_of, smiles_column
+from egt.analysis.subject import components_of, names_of, smiles_column
 from egt.inference.predictions import Prediction, Predictions, join
 from egt.inference.predictor import Predictor
 from egt.sources.source import ALL, Reading, Source, read_all
@@ -57,7 +57,7 @@ class Rows:
 
     @cached_property
     def _components(self) -> dict[str, list[str]]:
-        return self.source.components() if isinstance(self.source, CustomSource) else {}
+        return components_of(self.source)
 
     @cached_property
     def _smiles(self) -> Sequence[Any] | None:
