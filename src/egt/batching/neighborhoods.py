@@ -19,17 +19,17 @@ _INDEX = numba.int64[::1]
 
 
 @compiled(numba.float64(numba.uint64))
-def _uniform(state: int) -> float:
+def _uniform(state: np.uint64) -> float:
     """Return a number in [0, 1) that the state alone decides (the mixing of splitmix64)."""
     x = state
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     x = x ^ (x >> np.uint64(31))
-    return np.float64(x >> np.uint64(11)) * 2.0**-53
+    return float(x >> np.uint64(11)) * 2.0**-53
 
 
 @compiled(_INDEX(_INDEX, _INDEX, _INDEX, _INDEX, numba.uint64))
-def neighborhood(start: IntArray, keys: IntArray, roots: IntArray, limits: IntArray, seed: int) -> IntArray:
+def neighborhood(start: IntArray, keys: IntArray, roots: IntArray, limits: IntArray, seed: np.uint64) -> IntArray:
     """Return the roots and the neighbors that are drawn for them, hop by hop, sorted.
 
     At hop k each node that was new at the hop before brings along `limits[k]` of its neighbors, drawn without
