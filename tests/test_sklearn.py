@@ -117,6 +117,29 @@ def test_networks_are_read_as_by_the_front_door() -> None:
     assert model.model_.config.data.custom.format == "networkx"
 
 
+def test_features_and_several_molecules_of_a_frame() -> None:
+    pandas = pytest.importorskip("pandas")
+    solvents = ["O", "CCO"] * 10
+    frame = pandas.DataFrame({"solute": SMILES, "solvent": solvents, "heat": LENGTHS, "cold": -LENGTHS})
+    model = regressor(smiles=["solute", "solvent"], features=["heat", "co*"]).fit(frame, LENGTHS)
+    schema = model.model_.config.data.custom
+    assert schema.smiles_columns == ("solute", "solvent")
+    assert [feature.name for feature in schema.graph_features] == ["heat", "cold"]
+    before = model.predict(frame)
+    assert np.abs(model.predict(frame.assign(heat=50.0)) - before).min() > 0
+    assert np.abs(model.predict(frame.assign(solvent="CC(C)C")) - before).min() > 0
+    with pytest.raises(ValueError, match="feature columns heat, which are missing"):
+        model.predict(frame.drop(columns="heat"))
+    assert clone(model).features == ["heat", "co*"]
+
+
+def test_a_row_of_an_array_is_a_row_of_molecules() -> None:
+    both = np.stack([SMILES, ["O", "CCO"] * 10], axis=1)
+    model = regressor(max_epochs=1).fit(both, LENGTHS)
+    assert model.model_.config.data.custom.smiles_columns == ("smiles.0", "smiles.1")
+    assert np.abs(model.predict(both[:, ::-1]) - model.predict(both)).max() > 0, "which one is which is told"
+
+
 def test_graphs_with_several_targets() -> None:
     graphs = [Graph.undirected(num_nodes=2, edge_index=[[0], [1]], node_values=[[k], [0.0]]) for k in range(12)]
     y = np.stack([np.arange(12), 100 - np.arange(12)], axis=1)
@@ -135,6 +158,7 @@ def test_graphs_with_several_targets() -> None:
         (["CCO"] * 4, [1.0, np.nan, 2.0, 3.0], "NaN"),
         (["CCO"] * 4, None, "requires y to be passed"),
         ([object()] * 4, [1.0] * 4, "allowed are"),
+        (np.array([["CCO", 1.5]] * 4, dtype=object), [1.0] * 4, "give features as columns of a frame"),
     ],
 )
 def test_wrong_input_is_a_value_error(X: Any, y: Any, message: str) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from egt.config.custom import infer_config
 from egt.config.load import find_config, override, read_config
-from egt.config.reading import Wanted, as_words, naming_features, open_data, reads
+from egt.config.reading import Wanted, as_words, naming, open_data, reads
 from egt.config.run import RunConfig, StartConfig
 from egt.errors import ConfigError, DataError
 from egt.files import exists
@@ -61,6 +61,7 @@ def train(
     target: str | Sequence[str] | None = None,
     *,
     task: Wanted | None = None,
+    smiles: str | Sequence[str] = (),
     features: Sequence[str] = (),
     set: Settings = (),
     out: Path | str | None = None,
@@ -84,6 +85,8 @@ def train(
         target: column(s) of your own data to predict, or patterns such as `NR-*`.
         task: level of your own data to predict, if it does not follow from the target; "link" predicts missing edges,
             and "pretrain" needs no target: it makes a model to start from (`start`).
+        smiles: the column of your own data that holds the SMILES, if its name does not say so; several are components
+            of one graph, such as solute and solvent.
         features: numeric columns of your own data that describe a whole row (temperature, descriptors), or patterns.
         set: settings to change, as {"optimizer.lr": 1e-3} or ["optimizer.lr=1e-3"]. For your own data also
             split=scaffold and overrides.KEY=VALUE (docs/data.md).
@@ -103,7 +106,7 @@ def train(
     if start is None and (keep_head or freeze_below or tune != "all"):
         raise ConfigError("--keep-head, --freeze-below and --tune need a model to start from; name it with --from")
     asked = _Asked(
-        data, _names(target), task, [*as_words(set), *naming_features(features)], None if out is None else Path(out)
+        data, _names(target), task, [*as_words(set), *naming(smiles, features)], None if out is None else Path(out)
     )
     kept = asked.kept() if resume else None
     folder, config, source = asked.begun(*kept) if kept is not None else asked.new(show)
@@ -154,11 +157,12 @@ def configured(
     target: str | Sequence[str] | None = None,
     *,
     task: Wanted | None = None,
+    smiles: str | Sequence[str] = (),
     features: Sequence[str] = (),
     set: Settings = (),
 ) -> RunConfig:
     """Return the configuration that `train` would start from, without training or writing. Arguments as there."""
-    asked = _Asked(data, _names(target), task, [*as_words(set), *naming_features(features)], None)
+    asked = _Asked(data, _names(target), task, [*as_words(set), *naming(smiles, features)], None)
     if not asked.is_custom:
         return override(asked.given(), asked.settings)
     source = open_data(data, asked.target, task, asked.settings)

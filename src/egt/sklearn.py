@@ -1,7 +1,8 @@
 """EGT as scikit-learn estimators: `fit(X, y)`, `predict(X)`, cross-validation, pipelines and grid searches.
 
-`X` has one graph per row: SMILES, RDKit molecules, `Graph`s, NetworkX graphs, PyG data, or a frame with a column of
-SMILES. A fitted estimator holds its artifact as bytes, so that it can be pickled and copied.
+`X` has one graph per row: SMILES (also several, as the columns of an array), RDKit molecules, `Graph`s, NetworkX
+graphs, PyG data, or a frame with columns of SMILES and of features. A fitted estimator holds its artifact as bytes, so
+that it can be pickled and copied.
 """
 
 from __future__ import annotations
@@ -80,7 +81,9 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         seed: of the weights, the order of the rows and the validation rows.
         validation_fraction: the share of rows that select the best epoch and end the training early; 0 for none.
         settings: further settings of the run, as {"model.num_layers": 2}; `split=scaffold` divides otherwise.
-        smiles: the column of a frame that holds the SMILES, if its name does not say so.
+        smiles: the column of a frame that holds the SMILES, if its name does not say so; several are components of
+            one graph.
+        features: numeric columns of a frame that are given to the model, or patterns, as `--features`.
         folder: where the run is kept; by default in a temporary folder, removed after `fit`.
         verbose: show the progress of training.
 
@@ -99,7 +102,8 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         seed: int = 0,
         validation_fraction: float = 0.1,
         settings: Mapping[str, Any] | Sequence[str] | None = None,
-        smiles: str | None = None,
+        smiles: str | Sequence[str] | None = None,
+        features: Sequence[str] = (),
         folder: str | Path | None = None,
         verbose: bool = False,
     ) -> None:
@@ -108,6 +112,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         self.validation_fraction = validation_fraction
         self.settings = settings
         self.smiles = smiles
+        self.features = features
         self.folder = folder
         self.verbose = verbose
 
@@ -135,7 +140,16 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
     def _run(self, data: RawData, out: Path, kind: str) -> Run:
         settings = [*self._settings(kind), *as_words(self.settings or ())]
         target = [name for name in data.table if name == TARGET or name.startswith(f"{TARGET}.")]
-        return train(data, target, task="graph", set=settings, out=out, progress=self.verbose)
+        return train(
+            data,
+            target,
+            task="graph",
+            smiles=self.smiles or (),
+            features=self.features,
+            set=settings,
+            out=out,
+            progress=self.verbose,
+        )
 
     def _settings(self, kind: str) -> list[str]:
         share = self.validation_fraction
@@ -146,7 +160,6 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             "split.seed": self.seed,
             "seed": self.seed,
         }
-        found |= {} if self.smiles is None else {"overrides.smiles": self.smiles}
         found |= {} if self.max_epochs is None else {"trainer.max_epochs": self.max_epochs}
         return as_words(found)
 
@@ -239,15 +252,17 @@ def labeled(X: Any, y: Floats) -> RawData:
 
 
 def _rows(X: Any) -> Any:
-    """Return a column of one array, as pipelines hand it on, as a list of its cells; anything else unchanged."""
+    """Return an array, as pipelines hand it on, as a list of its cells or of rows of SMILES; all else unchanged."""
     if not isinstance(X, np.ndarray):
         return X
-    if X.ndim > 2 or (X.ndim == 2 and X.shape[1] != 1) or X.dtype.kind not in "OUT":
+    several = X.ndim == 2 and X.shape[1] > 1
+    texts = not several or all(isinstance(cell, str) for cell in X.ravel().tolist())
+    if X.ndim > 2 or X.dtype.kind not in "OUT" or not texts:
         raise DataError(
-            f"X is an array of {X.dtype} with the shape {X.shape}; each row must be one graph: SMILES, Graphs, "
-            "NetworkX graphs or PyG data"
+            f"X is an array of {X.dtype} with the shape {X.shape}; each row must be one graph: SMILES (one, or a "
+            "column for each component), Graphs, NetworkX graphs or PyG data; give features as columns of a frame"
         )
-    return X.ravel().tolist()
+    return X.tolist() if several else X.ravel().tolist()
 
 
 def _check_given(y: Any) -> None:

@@ -15,9 +15,9 @@ def test_rows_that_could_not_be_read_are_counted_and_shown_ones_kept() -> None:
     analysis = analyze([found[0], None, found[1]], show=(2,))
     assert (analysis.graphs, analysis.unread) == (2, 1)
     assert {row: each.graph.id for row, each in analysis.shown.items()} == {2: "3"}
-    with pytest.raises(DataError, match=r"--show 7: the rows that were read are 0\.\.1"):
-        analyze(found, show=(7,))
-    with pytest.raises(DataError, match=r"--show -1: the rows that were read are 0\.\.1"):
-        analyze(found, show=(-1,))
+    for wrong in (7, -1, 1):
+        with pytest.raises(DataError, match=rf"--show {wrong}: there is no such row, .* the rows are 0\.\.2"):
+            analyze([found[0], None, found[1]], show=(2, wrong))
+    assert {*analyze([None, found[0], found[1]]).shown} == {1}  # the first that could be read
     with pytest.raises(DataError, match="no graph"):
         analyze([None])

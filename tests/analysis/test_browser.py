@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,3 +28,26 @@ def test_everything_is_drawn_on_a_wide_and_on_a_narrow_screen(width: int, tmp_pa
     assert all(chart_width > 100 for chart_width, _, _ in seen["charts"])
     assert seen["tables"] == [3, 3, 3, 3]  # a heat map for each number: a row per layer
     assert len(seen["captions"]) == 6
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser: install chromium to look at the page")
+def test_the_matrix_answers_to_the_keyboard_and_cosines_below_0_are_drawn(tmp_path: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
+    found = attention(chain(3), [[np.eye(3)]])
+    edges = np.stack([found.edges[0], -found.edges[0]])  # turned around by the layer
+    page = analysis_page(analyze([replace(found, edges=edges)]), "tiny", "a chain", "egt analyze tiny")
+    (tmp_path / "page.html").write_text(page)
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        opened = browser.new_page()
+        opened.goto((tmp_path / "page.html").as_uri())
+        opened.press("canvas", "ArrowDown")
+        assert opened.text_content(".told") == "node 1 looks at node 0: 0.00"
+        opened.press("canvas", "ArrowRight")
+        assert opened.text_content(".told") == "node 1 looks at node 1: 1.00"
+        opened.press("canvas", "ArrowUp")
+        opened.press("canvas", "ArrowUp")  # there is nothing above
+        assert opened.text_content(".told") == "node 0 looks at node 1: 0.00"
+        titles = opened.locator("#edges title").all_text_contents()
+        browser.close()
+    assert "edges, 1: -1" in titles

@@ -10,7 +10,7 @@ import pytest
 
 from egt.analysis.explanation import Explanation, explain
 from egt.analysis.explanation_page import top_rows, write_explanation
-from egt.errors import DataError
+from egt.errors import ConfigError, DataError
 from tests.analysis.synthetic import marked, trained, tree, untrained
 
 SEEDS = range(1000, 1006)
@@ -70,6 +70,7 @@ def test_tables_and_page(explanations: list[Explanation], tmp_path: Path) -> Non
     page = files[0].read_text()
     assert found.verdict in page
     assert page.count("<svg") == 2
+    assert "Rings mark the nodes that were masked" in page
     assert "//" not in page.replace("http://www.w3.org/2000/svg", "")  # nothing is loaded
     kind, name, _ = top_rows(found, "gradients")[0]
     assert kind == "node"
@@ -91,10 +92,10 @@ def test_wrong_questions() -> None:
         explain(trained(), [tree(0)], row=3)
     with pytest.raises(DataError, match=r"--of 2: the prediction has rows 0\.\.0, one per graph"):
         explain(trained(), [tree(0)], of=2)
-    with pytest.raises(DataError, match="--draws 0: random parts must be masked at least once"):
-        explain(trained(), [tree(0)], draws=0)
     with pytest.raises(DataError, match="--target color: the model predicts marks"):
         explain(trained(), [tree(0)], target="color")
+    with pytest.raises(ConfigError, match="--draws 0: at least one random mask"):
+        explain(trained(), [tree(0)], draws=0)
 
 
 def test_a_graph_of_one_node_cannot_be_judged() -> None:

@@ -30,6 +30,10 @@ def test_an_untrained_model_that_moves_as_much_is_a_doubt() -> None:
     assert "an untrained model moves by up to 0.6" in doubt
 
 
+def test_numbers_that_are_none_prove_nothing() -> None:
+    assert len(score(np.nan, [np.nan, np.nan], untrained=np.nan).doubts) == 2
+
+
 def test_too_few_parts() -> None:
     assert Faithfulness("edges", 1, 1, 0.0, np.zeros(1), 0.0).doubts == ["there are too few edges to compare"]
 

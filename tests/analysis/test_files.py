@@ -21,13 +21,16 @@ from egt.errors import RunError
 from tests.analysis.by_hand import attention, chain
 
 FOUND = attention(
-    chain(3, id="</script>"), [[np.eye(3), np.full((3, 3), 1 / 3)], [np.eye(3), np.eye(3)]], gates=[0.5], num_virtual=0
+    chain(3, id="<!--<script></script>"),
+    [[np.eye(3), np.full((3, 3), 1 / 3)], [np.eye(3), np.eye(3)]],
+    gates=[0.5],
+    num_virtual=0,
 )
 
 
 def write(folder: Path) -> list[Path]:
     analysis = analyze([FOUND])
-    return write_analysis(analysis, choose(analysis.layers), folder, "tiny", "three nodes", "egt analyze tiny")
+    return write_analysis(analysis, choose(analysis.layers, 2), folder, "tiny", "three nodes", "egt analyze tiny")
 
 
 def test_page_figures_and_numbers(tmp_path: Path) -> None:
@@ -53,7 +56,8 @@ def test_the_page_stands_alone_and_holds_what_it_draws() -> None:
     [content] = re.findall(r'<script type="application/json" id="content">(.*?)</script>', text, re.DOTALL)
     found = json.loads(content)
     graph = found["graphs"][0]
-    assert graph["name"] == "row 0, </script>"
+    assert graph["name"] == "row 0, <!--<script></script>"
+    assert "<" not in content  # not even what begins a comment, after which </script> would end nothing
     steps = np.frombuffer(b64decode(graph["product"]["bytes"]), np.uint8).reshape(2, 3, 3, 3)  # the mean comes last
     np.testing.assert_array_equal(steps[0, 0], 255 * np.eye(3))
     assert graph["product"]["high"][0] == pytest.approx([0.5, 1 / 6, 1 / 3], abs=1e-5)

@@ -61,12 +61,16 @@ def test_hops_follow_the_direction_of_edges() -> None:
     assert pair_hops(found).reshape(3, 3).tolist() == [[0, 1, 2], [255, 0, 1], [255, 255, 0]]
 
 
-def test_an_edge_list_has_hops_0_and_1() -> None:
-    whole = attention(chain(3), np.full((1, 1, 3, 3), 1 / 3))
-    rows = np.array([0, 1, 3, 4, 5, 7, 8])
+@pytest.mark.parametrize("num_virtual", [0, 1])
+def test_the_hops_of_a_list_of_pairs_are_those_of_the_matrix(num_virtual: int) -> None:
+    size = 4 + num_virtual
+    graph = Graph(num_nodes=4, edge_index=[[0, 1, 3], [1, 2, 0]])  # listed pairs need not be edges
+    whole = attention(graph, np.full((1, 1, size, size), 1 / size), num_virtual=num_virtual)
+    rows = np.flatnonzero(np.arange(size * size) % 3 != 1)
     index, values = whole.pair_index[:, rows], whole.softmax[..., rows]
-    sparse = Attention(whole.graph, (0,), 0, index, values, values, values, whole.scalers, whole.edges[:, rows])
-    assert pair_hops(sparse).tolist() == [0, 1, 1, 0, 1, 1, 0]
+    sparse = Attention(graph, (0,), num_virtual, index, values, values, values, whole.scalers, whole.edges[:, rows])
+    assert pair_hops(sparse).tolist() == pair_hops(whole)[rows].tolist()
+    assert {2, 255} <= {*pair_hops(sparse).tolist()}
 
 
 def test_reach_is_the_mean_hop_of_the_weight() -> None:

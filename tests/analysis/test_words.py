@@ -19,7 +19,7 @@ def test_layers_are_grouped_by_how_far_they_look() -> None:
     assert said[1].startswith("Layer 3 spreads over the graph")
     assert "even attention would have 4.0" in said[1]
     assert "The model has no gates." in said
-    assert said[-1] == "The edge channel stays as it enters the first layer."
+    assert said[-1] == "The edge channel is the same after every layer."
 
 
 def test_weight_to_virtual_nodes_is_told_apart() -> None:

@@ -6,6 +6,7 @@ import http.client
 import json
 import logging
 import socket
+from threading import Event
 from typing import Any
 
 import pytest
@@ -66,7 +67,7 @@ def test_the_page_loads_nothing_from_elsewhere_and_no_markup_from_users(server: 
 def test_other_names_that_lead_here_are_refused(server: Server, path: str, host: str) -> None:
     status, _, found = ask(server, path, headers={"Host": host.format(port=server.server_port)})
     assert status == 403
-    assert found == {"error": f"this page is at {server.url} only"}
+    assert found == {"error": f"this page is only available at {server.url}"}
 
 
 def test_both_names_of_this_machine_are_fine(server: Server) -> None:
@@ -90,7 +91,7 @@ def test_requests_of_other_pages_are_refused(server: Server, headers: dict[str, 
     for path, body in (("/api/about", None), ("/api/smiles", {"smiles": ["C"]})):
         status, got, found = ask(server, path, body, {**JSON, **headers})
         assert status == 403
-        assert found == {"error": "requests of other pages are refused"}
+        assert found == {"error": "requests from other pages are refused"}
         assert "access-control-allow-origin" not in got
 
 
@@ -145,7 +146,7 @@ def test_no_other_file_is_given(server: Server, path: str) -> None:
     ("path", "body", "headers", "reason"),
     [
         ("/api/smiles", {"smiles": []}, JSON, "there is no SMILES yet"),
-        ("/api/look", {"data": "999", "row": 0}, JSON, "no longer kept"),
+        ("/api/look", {"data": "999", "row": 0}, JSON, "no longer in memory"),
         ("/api/upload?name=x.exe", b"hello", FILE, "x.exe: this kind of file is not known"),
         ("/api/upload", b"", FILE, "file: this kind of file is not known"),
     ],
@@ -178,6 +179,26 @@ def test_a_failure_of_ours_is_told_where_the_server_runs(
     assert status == 500
     assert "secret" not in found["error"]
     assert [record.getMessage() for record in caplog.records] == ["/api/about: ZeroDivisionError: secret"]
+
+
+def test_a_browser_leaves_out_the_usual_port(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not {"127.0.0.1", "localhost"} & server.hosts
+    monkeypatch.setattr(server, "server_port", 80)
+    assert {"127.0.0.1", "localhost", "127.0.0.1:80"} <= server.hosts
+
+
+def test_a_browser_that_has_gone_is_no_failure(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(self: module._Handler) -> None:
+        done.set()
+        raise BrokenPipeError
+
+    done, failed = Event(), list[object]()
+    monkeypatch.setattr(module._Handler, "end_headers", gone)
+    monkeypatch.setattr(server, "handle_error", lambda *_: failed.append(_))
+    with pytest.raises(http.client.HTTPException):
+        ask(server, "/")
+    assert done.is_set()
+    assert not failed
 
 
 def test_only_this_machine_is_listened_to(server: Server) -> None:

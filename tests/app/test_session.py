@@ -94,6 +94,7 @@ def test_bad_smiles_have_their_reason(session: Session) -> None:
         (".hidden", b"x", "hidden"),
         ("", b"x", "file"),
         ("x\0.csv", b"smiles\n", "x_.csv"),
+        ("\U00020000" * 99 + ".csv", b"", "the file is empty"),  # four bytes each: a name has at most 255
     ],
 )
 def test_bad_files_are_refused_by_their_own_name(session: Session, name: str, content: bytes, reason: str) -> None:
@@ -140,7 +141,7 @@ def test_only_the_last_things_are_kept() -> None:
     assert recent[first] == "a"  # asked for: `second` is now the oldest
     third = recent.keep("c")
     assert (recent[first], recent[third]) == ("a", "c")
-    with pytest.raises(DataError, match=f"data {second} is no longer kept"):
+    with pytest.raises(DataError, match=f"data {second} is no longer in memory"):
         recent[second]
 
 

@@ -60,12 +60,18 @@ def test_explain_a_row_of_a_file(model: Path, tmp_path: Path, capsys: pytest.Cap
         "1",
         "--draws",
         "10",
+        "--target",
+        "size",
+        "--set",
+        "overrides.smiles=smiles",
         "-o",
         tmp_path / "why",
         "--json",
     )
     done = egt(capsys, *words)
     assert done.code == 0, done.err
+    page = (tmp_path / "why/explanation.html").read_text()
+    assert "--row 1 --of 0 --draws 10 --target size --set overrides.smiles=smiles</pre>" in page
     assert set(done.json["scores"]) == {"gradients", "rollout"}
     assert done.json["verdict"]
 
@@ -76,6 +82,7 @@ def test_wrong_input_is_one_line(model: Path, tmp_path: Path, capsys: pytest.Cap
     assert "cannot be read" in done.err
     done = egt(capsys, "explain", model, "absent.csv", "-o", tmp_path / "why")
     assert done.err == "error: absent.csv: there is no such file or folder\n"
-    done = egt(capsys, "analyze", model, TRAINED / "molecules.csv", "--layers", "99")
-    assert done.code == 2
-    assert "the layers that attend are" in done.err
+    for words, reason in ((("--layers", "99"), "the layers that attend are"), (("--limit", "-1"), "or 0 for all")):
+        done = egt(capsys, "analyze", model, TRAINED / "molecules.csv", *words)
+        assert (done.code, len(done.err.splitlines())) == (2, 1)
+        assert reason in done.err

@@ -59,6 +59,15 @@ def test_plus_presets_are_valid_and_follow_their_length(name: str) -> None:
     assert not run.task.auxiliary, "walks give distances away"
 
 
+@pytest.mark.parametrize("name", plus_names())
+def test_graphs_in_the_plane_have_chosen_pairs(name: str) -> None:
+    run = preset(name)
+    source = name.split("-")[0]
+    expected = {"mnist": ["edges", "expander"], "cifar10": ["edges", "expander"], "tsp": ["edges"]}.get(source, [])
+    assert [choice.kind for choice in run.model.pairs] == expected
+    assert (run.data.layout == "edge_list") == bool(expected)
+
+
 @pytest.mark.parametrize("name", names())
 def test_no_preset_of_the_paper_has_a_part_of_plus(name: str) -> None:
     run = preset(name)
@@ -68,3 +77,4 @@ def test_no_preset_of_the_paper_has_a_part_of_plus(name: str) -> None:
     assert run.model.readout.kind in ("mean", "virtual_nodes", "node", "edge")
     kinds = {term.kind for term in (*run.model.node_inputs, *run.model.pair_inputs)}
     assert "random_walk" not in kinds
+    assert not run.model.pairs

@@ -19,21 +19,24 @@ from egt.export import export as exporting
 from egt.export.export import TOLERANCE, answers, deviation, export, portable, without_padding
 from egt.export.portable import portable_preparation, tensor_inputs, tensors_of
 from egt.export.probes import probe
+from egt.export.schema import describe
 from egt.graph import Graph
 from egt.inputs.distance import Distance
 from egt.inputs.features import EdgeCategories, EdgeValues, NodeCategories
+from egt.inputs.graph_values import GraphValues
 from egt.inputs.svd import Svd
+from egt.sources.custom.schema import CustomSchema, Feature
 from tests.inference.test_predictor import make
 
 SIZES = (6, 1, 3, 11, 2)
 
 
 def rich(level: str = "graph", **more: Any) -> Artifact:
-    """An untrained model that reads categories, values and encodings of nodes and pairs."""
+    """An untrained model that reads categories, values and encodings of nodes and pairs, and values of graphs."""
     artifact = make(level, scale={"mean": [5.0], "std": [2.0]})
     model = artifact.config.model
     changed = {
-        "node_inputs": (*model.node_inputs, NodeCategories(sizes=(4, 3)), Svd(rank=3)),
+        "node_inputs": (*model.node_inputs, NodeCategories(sizes=(4, 3)), Svd(rank=3), GraphValues(num_values=2)),
         "pair_inputs": (Distance(max_hops=4), EdgeCategories(sizes=(5, 2), absent="learned"), EdgeValues(num_values=2)),
         "gate": "centrality",
         **more,
@@ -70,7 +73,8 @@ def test_every_tensor_is_read() -> None:
     artifact = rich()
     inputs = tensor_inputs(artifact.config)
     assert {each.name for each in inputs} == {
-        *("mask", "edges", "node_categories", "node_values", "edge_categories", "edge_values", "svd", "distance")
+        *("mask", "edges", "node_categories", "node_values", "edge_categories", "edge_values", "graph_values"),
+        *("svd", "distance"),
     }
     module = portable(artifact, inputs)
     tensors = tensors_of([portable_preparation(artifact.config)(graph) for graph in graphs(artifact)], inputs)
@@ -126,11 +130,33 @@ def test_the_schema_says_what_is_read_and_answered(exported: tuple[Artifact, Pat
     assert shapes["node_categories"] == ["graphs", "nodes", 2]
     assert shapes["distance"] == ["graphs", "nodes", "nodes"]
     assert shapes["svd"] == ["graphs", "nodes", 6]
+    assert shapes["graph_values"] == ["graphs", 2]
     settings = {each["name"]: each["settings"] for each in schema["encodings"]}
     assert settings == {"svd": {"rank": 3, "weighted": False}, "distance": {"max_hops": 4}}
     assert schema["answers"]["columns"] == ["y"]
     assert schema["features"]["node_features"][0]["name"] == "x"
     assert max(schema["deviations"].values()) <= TOLERANCE
+
+
+def test_the_schema_has_the_scales_of_graph_values_and_the_components() -> None:
+    artifact = make()
+    heat = Feature(name="heat", kind="continuous", mean=(300.0,), std=(10.0,))
+    schema = CustomSchema(
+        format="molecules",
+        level="graph",
+        kind="regression",
+        targets=("y",),
+        smiles="solute",
+        more_smiles=("solvent",),
+        graph_features=(heat,),
+    )
+    data = artifact.config.data.model_copy(update={"custom": schema})
+    config = artifact.config.model_copy(update={"data": data})
+    features = describe(Artifact(config, artifact.model, data=artifact.data), [], {})["features"]
+    assert features["components"] == ["solute", "solvent"]
+    assert [(each["name"], each["mean"], each["std"]) for each in features["graph_features"]] == [
+        ("heat", [300.0], [10.0])
+    ]
 
 
 def test_a_model_that_answers_otherwise_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

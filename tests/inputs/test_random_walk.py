@@ -8,6 +8,7 @@ import pytest
 from egt.encodings.encoding import Encoding, listed, merged
 from egt.errors import ConfigError, GraphError
 from egt.graph import Graph
+from egt.inputs import random_walk
 from egt.inputs.random_walk import RandomWalks
 
 MakeGraph = Callable[..., Graph]
@@ -75,8 +76,13 @@ def test_rows_sum_to_one_where_a_node_has_edges_and_follow_their_direction(
     assert not np.allclose(powers[..., 1], powers[..., 1].T)
 
 
+@pytest.mark.parametrize("small", [0, 1 << 20])
 @pytest.mark.parametrize("directed", [False, True])
-def test_listed_pairs_have_the_entries_of_the_matrix(random_graph: MakeGraph, directed: bool) -> None:
+def test_listed_pairs_have_the_entries_of_the_matrix(
+    random_graph: MakeGraph, directed: bool, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Walk by walk on a large graph, out of the matrix on a small one."""
+    monkeypatch.setattr(random_walk, "_SMALL", small)
     graph = random_graph(12, 0.2, seed=3, directed=directed)
     walks = RandomWalks(6)
     i, j = graph.listed_pairs

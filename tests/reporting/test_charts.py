@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from egt.graph import Graph
-from egt.reporting.charts import bar_chart, graph_drawing, line_chart, spring_positions
+from egt.reporting.charts import bar_chart, edges_to_draw, graph_drawing, line_chart, spring_positions
 from egt.reporting.page import figure, page, table
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -41,6 +41,15 @@ def test_a_graph_shows_its_nodes_edges_and_marks() -> None:
     assert len(root.findall(f"{SVG}circle")) == 4
     assert [line.attrib["class"] for line in root.findall(f"{SVG}line")].count("edge hot") == 1
     assert [circle.attrib["stroke-width"] for circle in root.findall(f"{SVG}circle")].count("3") == 1
+
+
+def test_an_edge_is_drawn_whatever_its_direction_and_in_a_file_of_its_own() -> None:
+    graph = Graph(num_nodes=3, edge_index=[[2, 1, 0, 1], [0, 0, 1, 1]])  # down, both ways, a loop
+    assert edges_to_draw(graph) == [(0, 1), (0, 2)]
+    lines = ElementTree.fromstring(graph_drawing(graph, [0.0, -1.0, 1.0])).findall(f"{SVG}line")
+    assert len(lines) == 2
+    assert all("stroke" in line.attrib for line in lines)  # no style of a page reaches the file
+    assert edges_to_draw(Graph(num_nodes=1, edge_index=[[], []])) == []
 
 
 def test_neighbors_are_closer_than_strangers() -> None:

@@ -7,6 +7,7 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -18,6 +19,7 @@ from egt.config.load import override
 from egt.config.presets import preset
 from egt.errors import DataError
 from egt.reporting.axes import curve_chart, matrix_chart, parity_chart, precision_recall, roc
+from egt.reporting.marks import marks, short_mark
 from egt.reporting.record import RunRecord, read_records, write_record
 from egt.reporting.report import analysis_link, readme_table, run_page, with_readme_table, write_report
 from egt.reporting.results import collect, runs_sheet, sheets
@@ -97,6 +99,41 @@ def test_runs_made_in_different_ways_are_never_averaged() -> None:
     assert "[1] 30 of 600 epochs" in sheets(results)[0].notes
 
 
+def test_own_runs_of_one_name_are_told_apart_and_none_is_left_out(tmp_path: Path) -> None:
+    def own(lr: float, **changes: object) -> RunRecord:
+        return replace(record(settings=("name=data", f"optimizer.lr={lr}")), name="data", preset="", **changes)
+
+    slow, fast, again = own(1e-4), own(1e-2), own(1e-2, metrics={"test": {"mae": 0.2}})
+    results = collect(
+        [slow, fast, replace(fast, folder="a copy"), again, replace(fast, seed=1, config={**fast.config, "seed": 1})]
+    )
+    assert [(result.marks, [each.seed for each in result.records]) for result in results] == [
+        (("optimizer.lr=0.0001",), [0]),
+        (("optimizer.lr=0.01",), [0, 1]),
+        (("optimizer.lr=0.01",), [0]),
+    ]
+    [sheet] = sheets(results)
+    assert [row[-1] for row in sheet.rows] == ["[1]", "[2]", "[2]"]
+    assert "What sets it apart" in run_page(slow, results[0])
+    assert collect([slow])[0].marks == ()
+    pages = {file.name for file in write_report(results, [], tmp_path) if "seed" in file.name}
+    assert pages == {"data-seed0.html", "data-seed0-2.html", "data-seed1.html", "data-seed0-3.html"}
+
+
+def test_a_metric_that_could_not_be_computed_has_no_mean() -> None:
+    missing = replace(record(seed=1), metrics={"test": {"mae": None}})
+    [result] = collect([record(seed=0), missing])
+    assert math.isnan(result.score.value)
+    assert sheets([result])[0].rows[0][3] == "nan ± nan"
+
+
+def test_the_task_says_which_way_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = SimpleNamespace(deciding_metric="value_rmse", higher_is_better=False)
+    monkeypatch.setattr("egt.reporting.results.config_of", lambda _: SimpleNamespace(task=task))
+    [result] = collect([replace(record(), name="data", preset="")])
+    assert not result.measure.higher_is_better
+
+
 @pytest.mark.parametrize(
     ("changes", "mark"),
     [
@@ -107,14 +144,14 @@ def test_runs_made_in_different_ways_are_never_averaged() -> None:
 )
 def test_other_data_is_marked(changes: dict[str, object], mark: str) -> None:
     other = replace(record(), **changes)
-    assert any(mark in each for each in other.marks())
-    assert other.mark() == "substitute data"
+    assert any(mark in each for each in marks(other))
+    assert short_mark(other) == "substitute data"
 
 
 def test_changed_settings_and_shares_are_marked() -> None:
     other = record(settings=("optimizer.lr=0.01", "data.train_share=0.5"))
-    assert other.marks() == ["0.5 of the training graphs", "optimizer.lr=0.01"]
-    assert "from random weights, not those of pcqm4mv2-larger" in record("molhiv-larger").marks()
+    assert marks(other) == ["0.5 of the training graphs", "optimizer.lr=0.01"]
+    assert "from random weights, not those of pcqm4mv2-larger" in marks(record("molhiv-larger"))
 
 
 def test_a_row_of_several_tables_stands_where_its_variants_are() -> None:

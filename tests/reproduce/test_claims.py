@@ -73,6 +73,15 @@ def test_a_sleeper_finds_out_that_it_lost_its_run(tmp_path: Path, monkeypatch: p
     assert holder(place) == "elsewhere"  # what is not ours stays
 
 
+def test_a_heartbeat_does_not_take_a_lost_run_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "HEARTBEAT_SECONDS", 0.02)
+    with claimed(tmp_path / "seed0") as claim:
+        assert claim is not None
+        claim.file.unlink()  # as another process does that took over and has finished
+        time.sleep(0.1)
+        assert not claim.is_held()
+
+
 def test_the_heartbeat_renews_a_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "HEARTBEAT_SECONDS", 0.02)
     with claimed(tmp_path / "seed0") as claim:

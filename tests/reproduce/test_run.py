@@ -14,6 +14,7 @@ import torch
 
 from egt.config.load import read_config
 from egt.errors import ConfigError, RunStopped
+from egt.reporting.marks import marks, short_mark
 from egt.reporting.record import RunRecord, read_records
 from egt.reproduce.claims import Claim
 from egt.reproduce.rows import Order, ordered_runs
@@ -53,12 +54,12 @@ def test_runs_are_done_once_and_each_seed_is_another(tmp_path: Path) -> None:
 def test_a_result_tells_settings_budget_data_machine_and_date(tmp_path: Path) -> None:
     reproduce(tiny_order(tmp_path / "out", "pattern-500k", seeds=1), progress=False)
     record = RunRecord.from_json(tmp_path / "out/pattern-500k/seed0/result.json")
-    assert record.marks()[0] == "2 of 200 epochs"
-    assert "model.num_layers=1" in record.marks()
-    assert "generated graphs, not the published files" in record.marks()
-    assert "8 of 10,000 train graphs" in record.marks()
-    assert not any("patience" in mark for mark in record.marks())  # it follows the epochs
-    assert record.mark() == "reduced budget, changed settings, substitute data"
+    assert marks(record)[0] == "2 of 200 epochs"
+    assert "model.num_layers=1" in marks(record)
+    assert "generated graphs, not the published files" in marks(record)
+    assert "8 of 10,000 train graphs" in marks(record)
+    assert not any("patience" in mark for mark in marks(record))  # it follows the epochs
+    assert short_mark(record) == "reduced budget, changed settings, substitute data"
     assert {"processors", "system"} <= record.machine.keys()
     assert len(record.history) == 2
     assert record.date[:2] == "20"
@@ -129,7 +130,7 @@ def test_transfer_trains_the_model_to_start_from_first(tmp_path: Path) -> None:
     assert config.start is not None
     assert config.start.name == "pcqm4mv2-larger"
     records, _ = read_records([tmp_path / "out/molhiv-larger"])
-    assert not any("starts from" in mark or "random weights" in mark for mark in records[0].marks())
+    assert not any("starts from" in mark or "random weights" in mark for mark in marks(records[0]))
 
 
 def test_transfer_from_a_model_that_is_there(tmp_path: Path) -> None:
@@ -140,7 +141,7 @@ def test_transfer_from_a_model_that_is_there(tmp_path: Path) -> None:
     order = Order("transfer", tmp_path / "out", ("molhiv-larger",), seeds=1, settings=LARGE, start=start)
     assert reproduce(order, progress=False).count("done") == 1
     record = RunRecord.from_json(tmp_path / "out/molhiv-larger/seed0/result.json")
-    assert "starts from pcqm4mv2-small" in record.marks()
+    assert "starts from pcqm4mv2-small" in marks(record)
 
 
 def test_what_would_run_is_told_without_writing_anything(tmp_path: Path) -> None:

@@ -149,6 +149,23 @@ def test_features_without_names_move_by_number() -> None:
         start_of(given, run(3))
 
 
+def molecules(*more_smiles: str) -> RunConfig:
+    schema = CustomSchema(
+        format="molecules", level="graph", kind="regression", targets=("a",), smiles="a", more_smiles=more_smiles
+    )
+    inputs = {"node_inputs": node_features(schema.features()), "pair_inputs": edge_features(schema.features())}
+    return tiny_config(data={"source": "own.csv", "custom": schema}, model=inputs, task=custom_task(schema.target()))
+
+
+def test_atoms_keep_their_weights_where_rows_get_a_second_molecule() -> None:
+    given, before, after = tuned(molecules(), molecules("b"))
+    name = f"{NODES}.0.{TABLE}"
+    assert torch.equal(after[name][:-2], given[name])
+    assert torch.equal(after[name][-2:], before[name][-2:]), "which component it is has to be learned"
+    back, _, single = tuned(molecules("b"), molecules())
+    assert torch.equal(single[name], back[name][:-2])
+
+
 @pytest.mark.parametrize(
     "task", [{"kind": "binary", "names": ["a"]}, {"kind": "regression", "names": ["a", "b"]}], ids=["kind", "outputs"]
 )

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import egt
-from egt.errors import RunError
 from egt.tuning.processes import more_workers
 from tests.tuning.conftest import QUICK
 
@@ -56,10 +55,15 @@ def test_they_are_stopped_when_the_search_fails(started: list[Process]) -> None:
     assert started[0].terminated
 
 
-def test_one_that_fails_is_said(started: list[Process], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("started")
+def test_one_that_fails_is_said_and_the_search_is_kept(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a worker whose time is up before any trial is done, while this one finishes the first."""
     monkeypatch.setattr(Process, "code", 1)
-    with pytest.raises(RunError, match="1 of 1 other workers failed"), more_workers(Path("s"), 1, 5.0, None):
+    with more_workers(Path("s"), 1, 5.0, None):
         pass
+    assert "1 of 1 other workers failed" in caplog.text
 
 
 @pytest.mark.slow

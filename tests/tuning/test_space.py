@@ -78,6 +78,10 @@ def test_what_the_user_has_decided_stays(config: RunConfig) -> None:
     names = {knob.name for knob in search_space(config, 1_000, 1_000, ["model.edge_width", "model.node_ffn_dropout"])}
     assert not {"width", "node dropout"} & names
     assert "layers" in names
+    for path in ("model.readout", "model.readout.kind", "model.readout.num_virtual"):
+        assert "readout" not in {knob.name for knob in search_space(config, 1_000, 1_000, [path])}
+    assert {knob.name for knob in search_space(config, 1_000, 1_000, ["model"])} == {"lr", "batch size"}
+    assert len(search_space(config, 1_000, 1_000, ["model.node_width_2", "model.layer"])) == 8  # only whole words
 
 
 def test_nodes_have_one_readout_and_one_graph_no_batch_size() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import optuna
@@ -16,7 +17,7 @@ from egt.training.state import State
 from egt.tuning import study, worker
 from egt.tuning.result import Tuning
 from egt.tuning.study import STUDY, Tried, trial_folder
-from egt.tuning.worker import Watch
+from egt.tuning.worker import Watch, Worker
 from tests.cli.runs import read_csv
 from tests.tuning.conftest import QUICK
 
@@ -113,6 +114,19 @@ def test_trials_may_fail_but_not_all_of_them(copy: Path, monkeypatch: pytest.Mon
     assert "trial 3 failed: the loss is not finite" in (copy / "report.html").read_text()
     with pytest.raises(RunError, match="not finite"):
         go_on(copy)
+
+
+def test_a_pruned_trial_ends_a_row_of_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pruned(*_: object) -> float:
+        raise optuna.TrialPruned
+
+    told: list[Any] = []
+    monkeypatch.setattr(Worker, "_train", pruned)
+    some: Any = SimpleNamespace(tell=lambda _, state: told.append(state), number=1)
+    one = Worker(some, some, [], tmp_path, some, deadline=0.0)
+    one._failures = 4
+    one._do(some, some)
+    assert (one._failures, told) == (0, [optuna.trial.TrialState.PRUNED])
 
 
 def test_a_search_that_is_stopped_leaves_the_best_so_far(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

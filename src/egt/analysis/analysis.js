@@ -34,11 +34,11 @@ function slide(parent, label, last) {
 function chart(parent, lines, names, joined, title, width = 620) {
   const height = 270, left = 46, bottom = 40, top = 12, right = 36;
   const svg = make(parent, "svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": title });
-  const high = Math.max(1e-9, ...lines.flatMap(line => line.values));
+  const all = lines.flatMap(line => line.values), low = Math.min(0, ...all), high = Math.max(low + 1e-9, ...all);
   const x = k => left + (width - left - right) * (names.length < 2 ? 0.5 : k / (names.length - 1));
-  const y = value => top + (height - top - bottom) * (1 - value / high);
+  const y = value => top + (height - top - bottom) * (1 - (value - low) / (high - low));
   for (let step = 0; step <= 4; step++) {
-    const value = high * step / 4;
+    const value = low + (high - low) * step / 4;
     make(svg, "line", { x1: left, x2: width - right, y1: y(value), y2: y(value), class: "grid" });
     make(svg, "text", { x: left - 5, y: y(value) + 4, "text-anchor": "end" }, value.toPrecision(2));
   }
@@ -98,7 +98,7 @@ function drawEdges() {
   const row = make(document.getElementById("edges"), "div", { class: "row" });
   const names = content.edges.change[0].map((_, k) => `${k + 1}`), kinds = ["node with itself", "edges", "other pairs"];
   for (const [key, title] of [["change", "change in layer"], ["likeness", "likeness to the input after layer"]]) {
-    const lines = content.edges[key].map((values, k) => ({ name: kinds[k], values: values.map(v => Math.max(v, 0)), color: ["#3266ad", "#d1662f", "#4d9a4d"][k] }));
+    const lines = content.edges[key].map((values, k) => ({ name: kinds[k], values, color: ["#3266ad", "#d1662f", "#4d9a4d"][k] }));
     const figure = make(row, "figure");
     chart(figure, lines, names, names.length, title, 420);
     const caption = make(figure, "figcaption");
@@ -111,7 +111,9 @@ function drawGraph() {
   const which = choose(controls, "graph", content.graphs.map(graph => graph.name));
   const kind = choose(controls, "matrix", ["softmax x gates", "softmax", "gates"]);
   const layer = slide(controls, "layer", content.layers.length - 1), head = slide(controls, "head", content.graphs[0].heads);
-  const told = make(parent, "p", { class: "told" }), canvas = make(parent, "canvas", { tabindex: 0 });
+  const told = make(parent, "p", { class: "told", "aria-live": "polite" });
+  const canvas = make(parent, "canvas", { tabindex: 0, role: "img" });
+  let place = [0, 0];
   const shown = () => {
     const graph = content.graphs[which.value], pack = graph[["product", "softmax", "gates"][kind.value]];
     const n = graph.size, at = (+layer.value * (graph.heads + 1) + +head.value) * n * n;
@@ -132,15 +134,25 @@ function drawGraph() {
     const mean = +head.value === graph.heads ? "mean of all heads" : `head ${+head.value + 1}`;
     const cut = graph.size < graph.nodes + graph.virtual ? `, the first ${graph.size} of ${graph.nodes + graph.virtual} nodes` : "";
     told.textContent = `layer ${content.layers[layer.value]}, ${mean}${cut}`;
-    canvas.setAttribute("aria-label", told.textContent);
+    canvas.setAttribute("aria-label", `${told.textContent}; arrow keys read the entries`);
   };
-  canvas.onmousemove = event => {
-    const box = canvas.getBoundingClientRect(), { graph, n, steps, value } = shown();
-    const i = Math.min(n - 1, Math.floor(n * (event.clientY - box.top) / box.height));
-    const j = Math.min(n - 1, Math.floor(n * (event.clientX - box.left) / box.width));
+  const tell = (...asked) => {
+    const { graph, n, steps, value } = shown();
+    place = asked.map(k => Math.min(Math.max(k, 0), n - 1));
+    const [i, j] = place;
     told.textContent = `${name(graph, i)} looks at ${name(graph, j)}: ${value(steps[i * n + j]).toPrecision(3)}`;
   };
-  canvas.onmouseleave = draw;
+  canvas.onmousemove = event => {
+    const box = canvas.getBoundingClientRect(), { n } = shown();
+    tell(Math.floor(n * (event.clientY - box.top) / box.height), Math.floor(n * (event.clientX - box.left) / box.width));
+  };
+  canvas.onkeydown = event => {
+    const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (!move) return;
+    event.preventDefault();
+    tell(place[0] + move[0], place[1] + move[1]);
+  };
+  canvas.onmouseleave = canvas.onblur = draw;
   which.onchange = kind.onchange = layer.oninput = head.oninput = draw;
   draw();
 }

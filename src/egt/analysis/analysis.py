@@ -51,12 +51,12 @@ class Analysis:
         self.graphs += 1
 
 
-def analyze(attentions: Iterable[Attention | None], show: Sequence[int] = (0,)) -> Analysis:
+def analyze(attentions: Iterable[Attention | None], show: Sequence[int] = ()) -> Analysis:
     """Return the analysis of graphs that are seen one after another and forgotten, except those to be shown.
 
     Args:
         attentions: one per row of the data, None where it could not be read.
-        show: rows of graphs to keep.
+        show: rows of graphs to keep; without any, the first that could be read.
     """
     analysis: Analysis | None = None
     unread = rows = 0
@@ -67,11 +67,13 @@ def analyze(attentions: Iterable[Attention | None], show: Sequence[int] = (0,)) 
             continue
         analysis = analysis or Analysis.like(found)
         analysis.add(found)
-        if row in show:
+        if row in show or not (show or analysis.shown):
             analysis.shown[row] = found
     if analysis is None:
         raise DataError("there is no graph to look at: none of the rows could be read")
-    if not all(0 <= row < rows for row in show):
-        raise DataError(f"--show {' '.join(map(str, show))}: the rows that were read are 0..{rows - 1}")
+    if missing := [row for row in show if row not in analysis.shown]:
+        raise DataError(
+            f"--show {missing[0]}: there is no such row, or it could not be read; the rows are 0..{rows - 1}"
+        )
     analysis.unread = unread
     return analysis

@@ -32,7 +32,7 @@ def analysis_page(analysis: Analysis, name: str, data: str, command: str) -> str
         command: that makes the page again.
     """
     said = "".join(f"<li>{escape(sentence)}</li>" for sentence in summary(analysis))
-    content = json.dumps(_content(analysis)).replace("</", "<\\/")
+    content = json.dumps(_content(analysis)).replace("<", "\\u003c")  # no name in it ends or begins a script
     script = files("egt.analysis").joinpath("analysis.js").read_text(encoding="utf-8")
     sections = [
         ("In words", f"<ul>{said}</ul>"),
@@ -49,11 +49,11 @@ def analysis_page(analysis: Analysis, name: str, data: str, command: str) -> str
 
 _HOPS_TEXT = (
     "<p>The weight that a node gives to all nodes at a number of hops, averaged over nodes, heads and graphs. "
-    "Virtual nodes, and nodes that no path leads to, stand apart on the right. Dashed: every node looking at all "
-    "nodes alike.</p>"
+    "Virtual nodes, and nodes that no path leads to, stand apart on the right. Dashed: what even "
+    "attention would give.</p>"
 )
 _HEADS_TEXT = (
-    "<p>Mean hops of the weight; how many nodes a node looks at in effect (the exponential of the entropy of its "
+    "<p>The mean hops of the weight; how many nodes a node effectively looks at (the exponential of the entropy of its "
     "softmax); the share of pairs with less than a tenth of an even weight; the mean gate.</p>"
 )
 _EDGES_TEXT = (
@@ -103,16 +103,14 @@ def _content(analysis: Analysis) -> dict[str, Any]:
 
 def _graph(row: int, found: Attention) -> dict[str, Any]:
     """Return the matrices of a graph, each as bytes between its smallest and its largest entry."""
-    shown = slice(found.num_virtual + MOST_NODES)
     size = min(found.num_nodes, found.num_virtual + MOST_NODES)
-    matrices = {kind: found.matrix(getattr(found, kind))[..., shown, shown] for kind in _KINDS}
+    matrices = {kind: found.matrix(getattr(found, kind), size) for kind in _KINDS}
     return {
         "name": f"row {row}" + (f", {found.graph.id}" if found.graph.id else ""),
         "size": size,
         "nodes": found.graph.num_nodes,
         "virtual": found.num_virtual,
         "heads": int(found.product.shape[1]),
-        "edges": found.graph.edge_index.T[(found.graph.edge_index < MOST_NODES).all(0)].tolist(),
         **{kind: _packed(np.concatenate([m, m.mean(1, keepdims=True)], axis=1)) for kind, m in matrices.items()},
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ class Question:
     row: int = 0
     column: int = 0
 
-    @property
+    @cached_property
     def pair_index(self) -> IntArray:
         """(2, P) the nodes of each pair that has a row in the edge channel."""
         at = collate([self.sample], self.layout).layout
@@ -96,7 +97,7 @@ class Question:
             slopes = torch.autograd.grad(answer.sum(), [at.h, at.e], allow_unused=True)
             for total, slope, leaf, size in ((nodes, slopes[0], at.h, num_nodes), (pairs, slopes[1], at.e, num_pairs)):
                 if slope is not None:
-                    product = (slope * leaf.detach()).sum(-1).view(-1, size)  # leaf is factor times embedding
+                    product = (slope * leaf.detach()).sum(-1).view(-1, size).cpu()  # leaf is factor times embedding
                     total += (product * (weight / factor)[:, None]).sum(0).double().numpy()
         return nodes, pairs
 
@@ -109,7 +110,8 @@ class Question:
         return collate([self.sample] * count, self.layout).to(next(self.model.parameters()).device)
 
     def _parts(self, count: int) -> list[slice]:
-        at_once = max(1, PAIRS_AT_ONCE // (self.sample.graph.num_nodes + 8) ** 2)
+        pairs = self.pair_index.shape[1] + 16 * self.sample.graph.num_nodes  # and those with some virtual nodes
+        at_once = max(1, PAIRS_AT_ONCE // pairs)
         return [slice(start, start + at_once) for start in range(0, count, at_once)]
 
 

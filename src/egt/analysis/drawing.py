@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.analysis.explanation import Explanation
+from egt.analysis.faithfulness import most_important
 from egt.reporting.charts import graph_drawing
 
 MOST_NODES = 300
@@ -19,16 +20,19 @@ _LOWERS: Color = (0.20, 0.40, 0.68)
 
 
 def drawing(explanation: Explanation, method: str) -> str:
-    """Return the drawing of what a method says: orange raises the prediction or matters, blue lowers it."""
+    """Return the drawing of what a method says: orange raises the prediction or matters, blue lowers it.
+
+    In a graph the nodes that were masked for the score have a ring.
+    """
     subject = explanation.subject
     nodes, edges = explanation.importance[method].nodes, explanation.of_edges[method]
     if subject.smiles is not None:
         return _molecule(subject.smiles, explanation, nodes, edges)
     if subject.graph.num_nodes > MOST_NODES:
         return f"<p>{subject.graph.num_nodes:,} nodes are too many to draw; the tables have them all.</p>"
-    shares = _relative(np.abs(nodes))
-    top = np.argsort(-shares, kind="stable")[: explanation.scores[method][0].size]
-    marked = np.isin(np.arange(len(nodes)), top)
+    shares = nodes / max(float(np.abs(nodes).max()), 1e-30)
+    masked = most_important(nodes, explanation.scores[method][0].size)
+    marked = np.isin(np.arange(len(nodes)), masked)
     return graph_drawing(subject.graph, shares.tolist(), marked=marked.tolist())
 
 
@@ -67,8 +71,3 @@ def _colors(values: Floats, largest: float) -> list[Color]:
 def _mixed(share: float, color: Color) -> Color:
     red, green, blue = (1 + (part - 1) * share for part in color)
     return red, green, blue
-
-
-def _relative(sizes: Floats) -> Floats:
-    """Return sizes as parts of the largest one."""
-    return sizes / max(float(sizes.max(initial=0.0)), 1e-30)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,36 +13,18 @@ from egt.analysis.copies import Question
 from egt.analysis.faithfulness import Faithfulness, faithfulness, untrained_twins
 from egt.analysis.importance import Importance, edges_of, integrated_gradients, readers_of, rollout
 from egt.analysis.numbers import Columns
+from egt.analysis.subject import Subject, read_subject
 from egt.assemble import preparation
-from egt.errors import DataError
+from egt.errors import ConfigError, DataError
 from egt.execution.execution import execution
 from egt.execution.memory import too_large
-from egt.graph import Graph, IntArray
+from egt.graph import IntArray
 from egt.inference.attention import attentions
+from egt.inference.forward import rows_per_graph
 from egt.inference.predictor import Predictor
-from egt.inference.run_data import open_new, open_source
-from egt.sources.custom.custom_source import CustomSource
-from egt.sources.source import ALL, SPLITS
 
 DRAWS = 100
 """How often random parts are masked, unless told otherwise."""
-
-
-@dataclass(frozen=True, eq=False)
-class Subject:
-    """The graph that is explained, in the user's terms.
-
-    Fields:
-        graph: the graph.
-        smiles: of a molecule; None for other graphs.
-        names: of the nodes.
-        pairs: (2, R) the edges or query pairs that an edge model answers about.
-    """
-
-    graph: Graph
-    smiles: str | None
-    names: list[str]
-    pairs: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +110,7 @@ def explain(
         draws: how often random parts are masked for the score.
     """
     if draws < 1:
-        raise DataError(f"--draws {draws}: random parts must be masked at least once")
+        raise ConfigError(f"--draws {draws}: at least one random mask is needed to compare with")
     subject = read_subject(model, data, row)
     if why := too_large(model.config, subject.graph.num_nodes, model.device):
         raise DataError(f"row {row}: {why}")
@@ -136,7 +118,7 @@ def explain(
     layout = execution(model.config, model.device, training=False).layout
     question = Question(model.model, model.task, sample, layout, row=of)
     column, name = _asked(model, question, target)
-    question = Question(model.model, model.task, sample, layout, of, column)
+    question = replace(question, column=column)
     pair_index = question.pair_index
     edges, members = edges_of(subject.graph, pair_index)
     [attention] = attentions(model.model, model.config, [sample])
@@ -151,39 +133,10 @@ def explain(
     return Explanation(subject, name, *question.ends(), pair_index, edges, found, of_edges, scores)
 
 
-def read_subject(model: Predictor, data: Any, row: int) -> Subject:
-    """Read one row of some data."""
-    known = isinstance(data, str) and data in SPLITS
-    source = open_source(model.config) if known else open_new(model.config, data, model.overrides)
-    records = source.records(data if known else ALL)
-    if not 0 <= row < len(records):
-        raise DataError(f"--row {row}: the rows of the input are 0..{len(records) - 1}")
-    reading = source.read(records[row])
-    graph = reading.graph
-    if graph is None:
-        raise DataError(f"row {row} ({reading.id}): {reading.error}")
-    own = isinstance(source, CustomSource)
-    smiles = source.smiles() if isinstance(source, CustomSource) else None
-    names = source.names(reading.row) if isinstance(source, CustomSource) else ()
-    text = smiles[reading.row] if own and smiles is not None else None
-    pairs = graph.edge_index if graph.query_index is None else graph.query_index
-    return Subject(graph, text, _node_names(graph, text, list(names)), pairs)
-
-
-def _node_names(graph: Graph, smiles: str | None, names: list[str]) -> list[str]:
-    """Return what nodes are called: atoms by element and number, else their own names or numbers."""
-    if smiles is None:
-        return names or [str(k) for k in range(graph.num_nodes)]
-    from egt.sources.molecules import parse_smiles
-
-    [(molecule, _)] = parse_smiles([smiles])
-    return [f"{atom.GetSymbol()}{atom.GetIdx()}" for atom in molecule.GetAtoms()]
-
-
 def _asked(model: Predictor, question: Question, target: str | None) -> tuple[int, str]:
     """Return the column of the prediction that is explained, and what it is called."""
-    task, sample = model.config.task, question.sample
-    rows = len(_rows(model, sample.graph))
+    task = model.config.task
+    [rows] = rows_per_graph([question.sample], np.array([0]), model.task.level)
     if not 0 <= question.row < rows:
         raise DataError(f"--of {question.row}: the prediction has rows 0..{rows - 1}, one per {model.task.level}")
     several = task.has_classes and task.num_outputs > len(task.names)  # an output for each class of one target
@@ -200,17 +153,4 @@ def _asked(model: Predictor, question: Question, target: str | None) -> tuple[in
 
 def _most_likely(question: Question, classes: int) -> int:
     ones = [np.ones((1, size), np.float32) for size in (question.sample.graph.num_nodes, question.pair_index.shape[1])]
-    answers = [
-        Question(question.model, question.task, question.sample, question.layout, question.row, k).values(*ones)[0]
-        for k in range(classes)
-    ]
-    return int(np.argmax(answers))
-
-
-def _rows(model: Predictor, graph: Graph) -> range:
-    """Return the rows of the prediction for a graph."""
-    from egt.encodings.encoding import Sample
-    from egt.inference.forward import rows_per_graph
-
-    [count] = rows_per_graph([Sample(graph)], np.array([0]), model.task.level)
-    return range(count)
+    return int(np.argmax([replace(question, column=k).values(*ones)[0] for k in range(classes)]))

@@ -11,7 +11,7 @@ from egt.analysis.drawing import drawing
 from egt.analysis.explanation import Explanation
 from egt.analysis.numbers import write_columns
 from egt.files import result_folder
-from egt.reporting.page import page, table, write_page
+from egt.reporting.page import figure, page, table, write_page
 
 PAGE = "explanation.html"
 TITLES = {
@@ -23,7 +23,7 @@ _SHOWN = 12
 _TEXT = (
     "<p>The parts that a method calls most important (of signed values: those that push most in one direction) are "
     "masked, their embeddings set to zero, and as many random ones, many times. A faithful ranking moves the "
-    "prediction farther than nine of ten random draws, and twice as far as such masks move models that were never "
+    "prediction farther than 95% of the random draws, and twice as far as such masks move models that were never "
     "trained. It says what the model rests on, not what is true.</p>"
 )
 _STYLE = (
@@ -54,9 +54,8 @@ def write_explanation(explanation: Explanation, folder: Path, command: str) -> l
 def explanation_page(explanation: Explanation, drawings: dict[str, str], command: str) -> str:
     """Return the page."""
     name = explanation.subject.smiles or explanation.subject.graph.id or "graph"
-    figures = "".join(
-        f"<figure>{text}<figcaption>{escape(TITLES[method])}</figcaption></figure>" for method, text in drawings.items()
-    )
+    rings = "" if explanation.subject.smiles else " Rings mark the nodes that were masked for the score."
+    figures = "".join(figure(text, TITLES[method] + rings) for method, text in drawings.items())
     score = table(SCORE_COLUMNS, score_rows(explanation))
     verdict = f'<p class="verdict">{escape(explanation.verdict)}</p>'
     sections = [
@@ -112,10 +111,7 @@ def _doubts(explanation: Explanation) -> str:
 
 
 def _tables(explanation: Explanation) -> str:
-    tables = [
-        f"<figure>{table(('part', 'name', method), top_rows(explanation, method))}</figure>"
-        for method in explanation.importance
-    ]
+    tables = [table(("part", "name", method), top_rows(explanation, method)) for method in explanation.importance]
     note = (
         "Integrated gradients of all nodes and pairs add up to the prediction minus that for no input, within "
         f"{100 * abs(explanation.importance['gradients'].gap):.1f}% of their size. "

@@ -54,7 +54,7 @@ class Faithfulness:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """What `score` is for nine of ten random draws: the 5th and 95th percentile."""
+        """The range of `score` over the random draws: the 5th and 95th percentile."""
         low, high = np.percentile(self.top - self.random, [5, 95])
         return float(low), float(high)
 
@@ -64,13 +64,13 @@ class Faithfulness:
         if self.of < 2:
             return [f"there are too few {self.parts} to compare"]
         found = []
-        if self.interval[0] <= 0:
+        if not self.interval[0] > 0:  # nor is NaN a proof
             share = np.mean(self.random >= self.top)
             found.append(
                 f"masking {self.size} random {self.parts} moves the prediction as much as masking the top "
                 f"{self.size} in {100 * share:.0f}% of the draws"
             )
-        if self.top <= FACTOR * self.untrained:
+        if not self.top > FACTOR * self.untrained:
             found.append(
                 f"masking the top {self.size} {self.parts} moves it by {self.top:.3g}, and an untrained model moves by "
                 f"up to {self.untrained:.3g} under such masks"

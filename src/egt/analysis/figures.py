@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.analysis.analysis import Analysis
-from egt.analysis.hops import UNREACHABLE
+from egt.analysis.hops import TO_VIRTUAL, UNREACHABLE
 from egt.analysis.views import Choice, Panels, panels
 from egt.errors import RunError
 
@@ -23,7 +23,7 @@ _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "egt",
 }
-_LABELS = {UNREACHABLE: "none", UNREACHABLE + 1: "virtual"}
+_LABELS = {UNREACHABLE: "none", TO_VIRTUAL: "virtual"}
 
 
 def can_draw() -> bool:
@@ -85,7 +85,7 @@ def _titled(found: Panels, analysis: Analysis, choice: Choice) -> Mapping[str, N
         "(ii) distance": found.distance,
         f"(iii) layer {middle}, head {found.head + 1}": found.example,
         f"(iv) layer {middle}, mean of heads": found.middle,
-        f"(v) layer {deep}, mean of heads ": found.deep,
+        f"(v) layer {deep}, mean of heads": found.deep,
     }
 
 
@@ -94,7 +94,7 @@ def _draw_hops(axes: Any, analysis: Analysis, sums: NDArray[np.float64]) -> None
     from matplotlib import colormaps
 
     profile = analysis.hops
-    codes = [code for code in profile.codes if code <= UNREACHABLE + 1]
+    codes = [code for code in profile.codes if code <= TO_VIRTUAL]
     mean = profile.mean(sums.mean(1))[:, codes]
     places = list(range(len(codes)))
     numbers = len(profile.hops)  # hops are joined by lines, what stands apart is a point

@@ -64,7 +64,7 @@ class HeadStatistics:
 
     @cached_property
     def attended(self) -> NDArray[np.float64]:
-        """(L, H) how many nodes a node looks at in effect: the exponential of the entropy."""
+        """(L, H) how many nodes a node effectively looks at: the exponential of the entropy."""
         return np.asarray(np.exp(self.mean_entropy))
 
     @cached_property

@@ -22,14 +22,14 @@ Floats = NDArray[np.float64]
 
 def pair_hops(found: Attention) -> IntArray:
     """Return the hops of each pair, (P,), along edges from i to j; one of the codes above where there are none."""
-    i, j = found.pair_index - found.num_virtual
-    if found.pair_index.shape[1] < found.num_nodes**2:  # an edge list: a pair of two nodes is an edge
-        hops: IntArray = (i != j).astype(np.int64)
+    pairs = found.pair_index - found.num_virtual
+    i, j = pairs
+    paths, real = ShortestPaths(LARGEST_MAX_HOPS), (i >= 0) & (j >= 0)
+    hops: IntArray = np.where(i < 0, FROM_VIRTUAL, TO_VIRTUAL)
+    if len(i) < found.num_nodes**2:  # a list of pairs, of a graph that may be too large for a matrix
+        hops[real] = paths.at(found.graph, pairs[:, real])
     else:
-        distances = ShortestPaths(LARGEST_MAX_HOPS)(found.graph)
-        hops = distances[np.maximum(i, 0), np.maximum(j, 0)].astype(np.int64)
-    hops[j < 0] = TO_VIRTUAL
-    hops[i < 0] = FROM_VIRTUAL
+        hops[real] = paths(found.graph)[i[real], j[real]]
     return hops
 
 

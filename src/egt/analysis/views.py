@@ -10,9 +10,12 @@ from numpy.typing import NDArray
 
 from egt.encodings.distances import LARGEST_MAX_HOPS, ShortestPaths
 from egt.errors import ConfigError
+from egt.graph import Graph
 from egt.inference.attention import Attention
 
 Matrix = NDArray[np.float64]
+MOST_NODES = 500
+"""Of a graph whose matrices are drawn, unless told otherwise; the first ones."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Choice:
         middle: position of the middle layer among those that attend.
         deep: position of the deeper one.
         head: the example head of the middle layer, from 0; None takes the most selective one.
-        crop: draw the first nodes only; None for all.
+        crop: draw so many of the first nodes; None for `MOST_NODES`.
     """
 
     middle: int
@@ -33,24 +36,31 @@ class Choice:
 
 
 def choose(
-    layers: Sequence[int], asked: Sequence[int] = (), head: int | None = None, crop: int | None = None
+    layers: Sequence[int],
+    num_heads: int,
+    asked: Sequence[int] = (),
+    head: int | None = None,
+    crop: int | None = None,
 ) -> Choice:
     """Return what is drawn: the layers asked for by number, from 1, else one in the middle and the last.
 
     Args:
         layers: numbers of the layers that attend, from 0.
+        num_heads: of each layer.
         asked: one or two numbers, from 1.
         head: number of the example head, from 1.
         crop: how many nodes.
     """
+    if len(asked) > 2:
+        raise ConfigError(f"--layers {' '.join(map(str, asked))}: give one or two")
     for number in asked:
         if number - 1 not in layers:
-            raise ConfigError(f"--layers {number}: the layers that attend are {layers[0] + 1}..{layers[-1] + 1}")
-    if len(asked) > 2:
-        raise ConfigError(f"--layers {' '.join(map(str, asked))}: one or two layers are drawn")
-    for option, given in (("--head", head), ("--crop", crop)):
-        if given is not None and given < 1:
-            raise ConfigError(f"{option} {given}: must be at least 1")
+            known = f"{layers[0] + 1}..{layers[-1] + 1}" if layers else "none"
+            raise ConfigError(f"--layers {number}: the layers that attend are {known}")
+    if head is not None and not 1 <= head <= num_heads:
+        raise ConfigError(f"--head {head}: the heads of a layer are 1..{num_heads}")
+    if crop is not None and crop < 1:
+        raise ConfigError(f"--crop {crop}: at least one node has to be left")
     places = [list(layers).index(number - 1) for number in asked]
     middle = places[0] if places else (len(layers) - 1) // 2
     deep = places[-1] if places else len(layers) - 1
@@ -80,23 +90,28 @@ class Panels:
 
 def panels(found: Attention, choice: Choice) -> Panels:
     """Return the matrices of a graph between its own nodes; virtual ones are left out."""
-    distance = ShortestPaths(LARGEST_MAX_HOPS)(found.graph).astype(np.float64)
-    distance[distance > LARGEST_MAX_HOPS] = np.nan
-    product = between_nodes(found, found.product[[choice.middle, choice.deep]])  # (2, H, N, N)
-    if choice.head is not None and choice.head >= product.shape[1]:
-        raise ConfigError(f"--head {choice.head + 1}: a layer has {product.shape[1]} heads")
+    size = min(choice.crop or MOST_NODES, found.graph.num_nodes)
+    distance = _distances(found.graph, size)
+    product = _between_nodes(found, found.product[[choice.middle, choice.deep]], size)  # (2, H, size, size)
     head = most_selective(found, choice.middle) if choice.head is None else choice.head
-    shown = slice(choice.crop)
-    means = [normalized(part.mean(0)[shown, shown]) for part in product]
-    example = normalized(product[0, head][shown, shown])
-    adjacency = found.graph.adjacency(self_loops=False)
-    return Panels(adjacency[shown, shown], distance[shown, shown], example, head, *means)
+    means = [normalized(part.mean(0)) for part in product]
+    return Panels((distance == 1).astype(np.float64), distance, normalized(product[0, head]), head, *means)
 
 
-def between_nodes(found: Attention, values: NDArray[np.float32]) -> Matrix:
-    """Return values of pairs, (..., P), as matrices between the nodes of the graph, (..., N, N)."""
+def _distances(graph: Graph, size: int) -> Matrix:
+    """Return the hops between the first nodes, (size, size), NaN where no path leads."""
+    paths = ShortestPaths(LARGEST_MAX_HOPS)
+    if size < graph.num_nodes:  # the whole matrix may be too large
+        hops = paths.at(graph, np.indices((size, size)).reshape(2, -1)).reshape(size, size)
+    else:
+        hops = paths(graph)
+    return np.where(hops > LARGEST_MAX_HOPS, np.nan, hops.astype(np.float64))
+
+
+def _between_nodes(found: Attention, values: NDArray[np.float32], size: int) -> Matrix:
+    """Return values of pairs, (..., P), as matrices between the first nodes of the graph, (..., size, size)."""
     q = found.num_virtual
-    matrix: Matrix = found.matrix(values)[..., q:, q:].astype(np.float64)
+    matrix: Matrix = found.matrix(values, q + size)[..., q:, q:].astype(np.float64)
     return matrix
 
 

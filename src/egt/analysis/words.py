@@ -68,7 +68,7 @@ def _heads(analysis: Analysis) -> list[str]:
     layer, head = np.unravel_index(int(attended.argmin()), attended.shape)
     keys = analysis.heads.pairs / max(analysis.heads.nodes, 1)
     return [
-        f"A head looks at {np.median(attended):.1f} of {keys:.1f} nodes in effect (median over heads); the most "
+        f"A head effectively looks at {np.median(attended):.1f} of {keys:.1f} nodes (median over heads); the most "
         f"selective is head {head + 1} of layer {analysis.layers[int(layer)] + 1} ({attended.min():.1f})."
     ]
 
@@ -87,7 +87,7 @@ def _gates(analysis: Analysis) -> list[str]:
 def _edges(analysis: Analysis) -> list[str]:
     change = analysis.edges.change.sum(1)[1:] / np.maximum(analysis.edges.norm.sum(1)[:-1], 1e-12)
     if not change.any():
-        return ["The edge channel stays as it enters the first layer."]
+        return ["The edge channel is the same after every layer."]
     most = int(change.argmax())
     return [f"The edge channel changes most in layer {most + 1} (by {_percent(change[most])} of its length)."]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.graph import Graph
-from egt.reporting.charts import spring_positions
+from egt.reporting.charts import edges_to_draw, spring_positions
 
 _LENGTH, _APART = 1.5, 1.0
 """Of a bond, and of two nodes that do not touch; graphs are drawn in the same unit."""
@@ -47,8 +47,7 @@ def draw(graph: Graph, smiles: str | None, names: Sequence[str], vocabulary: Seq
         return _molecule(smiles)
     places = spring_positions(graph)
     places = places * _scale(graph, places)
-    low, high = np.unique(np.sort(graph.edge_index, axis=0), axis=1)
-    edges = [(i, j, 1.0) for i, j in zip(low.tolist(), high.tolist(), strict=True) if i != j]
+    edges = [(i, j, 1.0) for i, j in edges_to_draw(graph)]
     kinds = _kinds(graph, vocabulary)
     called = list(names) or [f"{kind} {k}".strip() for k, kind in enumerate(kinds)]
     return Drawing(*_rounded(places), kinds if any(kinds) else called, called, edges)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from egt.analysis.subject import components_of, names_of, smiles_column
 from egt.inference.predictions import Prediction, Predictions, join
 from egt.inference.predictor import Predictor
-from egt.sources.custom.custom_source import CustomSource
-from egt.sources.molecule_source import MoleculeSource
-from egt.sources.share import TrainShare
 from egt.sources.source import ALL, Reading, Source, read_all
 
 Json = dict[str, Any]
@@ -46,18 +45,23 @@ class Rows:
 
     def smiles(self, reading: Reading) -> str | None:
         """Return the molecule of a row; None for other graphs."""
-        source = self.source.whole if isinstance(self.source, TrainShare) else self.source
-        if isinstance(source, MoleculeSource):
-            return str(source.load(*source.files).smiles[reading.row])
-        return None if self._smiles is None else self._smiles[reading.row]
+        return None if self._smiles is None else str(self._smiles[reading.row])
 
     def names(self, reading: Reading) -> list[str]:
         """Return what the data calls the nodes of a row; empty where they are numbered."""
-        return list(self.source.names(reading.row)) if isinstance(self.source, CustomSource) else []
+        return names_of(self.source, reading.row)
+
+    def components(self, reading: Reading) -> dict[str, str]:
+        """Return column -> SMILES of a row that has several; else nothing."""
+        return {name: column[reading.row] for name, column in self._components.items()}
 
     @cached_property
-    def _smiles(self) -> list[str] | None:
-        return self.source.smiles() if isinstance(self.source, CustomSource) else None
+    def _components(self) -> dict[str, list[str]]:
+        return components_of(self.source)
+
+    @cached_property
+    def _smiles(self) -> Sequence[Any] | None:
+        return smiles_column(self.source)
 
 
 def predict_rows(model: Predictor, rows: Rows, start: int, count: int) -> Predictions:
@@ -122,5 +126,6 @@ def _beside(model: Predictor, rows: Rows, reading: Reading, answer: Prediction) 
         error=answer.error or reading.error,
         smiles=rows.smiles(reading),
         names=rows.names(reading),
+        kept=rows.components(reading),
         truth=None if truth is None else np.atleast_2d(truth),
     )

@@ -73,8 +73,9 @@ class Server(ThreadingHTTPServer):
 
     @property
     def hosts(self) -> set[str]:
-        """What a browser calls this server."""
-        return {f"{name}:{self.server_port}" for name in (ADDRESS, "localhost")}
+        """What a browser calls this server; it leaves out the port 80."""
+        names = {ADDRESS, "localhost"}
+        return {f"{name}:{self.server_port}" for name in names} | (names if self.server_port == 80 else set())
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -115,8 +116,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in {**_HEADERS, "Content-Type": f"{kind}; charset=utf-8"}.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
         try:
+            self.end_headers()
             self.wfile.write(content)
         except (BrokenPipeError, ConnectionResetError):  # the browser no longer wants it
             self.close_connection = True
@@ -124,13 +125,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _check_caller(self) -> None:
         """Refuse other names of this machine, and requests that another page sends."""
         if self.headers.get("Host", "").lower() not in self.server.hosts:
-            raise Refused(HTTPStatus.FORBIDDEN, f"this page is at {self.server.url} only")
+            raise Refused(HTTPStatus.FORBIDDEN, f"this page is only available at {self.server.url}")
         origin = self.headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc.lower() not in self.server.hosts:
-            raise Refused(HTTPStatus.FORBIDDEN, "requests of other pages are refused")
+            raise Refused(HTTPStatus.FORBIDDEN, "requests from other pages are refused")
         foreign = self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
         if foreign and self.headers.get("Sec-Fetch-Mode") != "navigate":
-            raise Refused(HTTPStatus.FORBIDDEN, "requests of other pages are refused")
+            raise Refused(HTTPStatus.FORBIDDEN, "requests from other pages are refused")
 
     def _get(self) -> tuple[str, bytes]:
         path = urlsplit(self.path).path
@@ -158,10 +159,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _body(self, kind: str) -> bytes:
         """Read what was sent; only of a kind that no page of the web may send here without asking first."""
         if self.headers.get_content_type() != kind:
-            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send {kind}")
+            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the content type must be {kind}")
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal():
-            raise Refused(HTTPStatus.LENGTH_REQUIRED, "say how long the request is")
+            raise Refused(HTTPStatus.LENGTH_REQUIRED, "the request has no valid Content-Length")
         if int(length) > MOST_BYTES:
             raise Refused(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -171,7 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             return self.rfile.read(int(length))
         except TimeoutError as error:
-            raise Refused(HTTPStatus.REQUEST_TIMEOUT, "the rest of the request did not come") from error
+            raise Refused(HTTPStatus.REQUEST_TIMEOUT, "the rest of the request did not arrive") from error
 
 
 def _calls(session: Session) -> list[Callable[..., Any]]:

@@ -13,6 +13,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import Field
 
+from egt.analysis.drawing import MOST_NODES
 from egt.analysis.explanation import explain
 from egt.app.drawing import draw
 from egt.app.rows import Json, Rows, finite, predict_rows, table, without
@@ -34,8 +35,6 @@ MOST_ROWS = 2_000
 """Of SMILES or of a file that the page predicts."""
 PAGE_ROWS = 100
 """Of a split that are shown together."""
-MOST_NODES = 300
-"""Of a graph that is drawn; the attention of a larger one is not looked at."""
 
 Thing = TypeVar("Thing")
 Number = Annotated[int, Field(ge=0)]
@@ -64,7 +63,7 @@ class Recent(Generic[Thing]):
 
     def __getitem__(self, name: str) -> Thing:
         if name not in self._kept:
-            raise DataError(f"{self.what} {name} is no longer kept, others came after it; enter it again")
+            raise DataError(f"{self.what} {name} is no longer in memory, because others came after it; enter it again")
         self._kept.move_to_end(name)
         return self._kept[name]
 
@@ -99,7 +98,7 @@ class Session:
         """Load what the first answer needs, so that it does not have to wait for it."""
         with self.lock:
             schema = reading_schema(self.model.config)
-            if schema.format == "molecules" and not schema.graph_features:
+            if schema.format == "molecules" and not schema.graph_features and not schema.more_smiles:
                 self.look(self.smiles(["CC"])["data"], 0)
 
     def about(self) -> Json:
@@ -137,7 +136,7 @@ class Session:
 
     def upload(self, name: str, content: bytes) -> Json:
         """Open a file that was uploaded; nothing of it stays on the disk."""
-        safe = re.sub(r"[^\w.-]+", "_", Path(name).name)[-80:].lstrip(".") or "file"
+        safe = re.sub(r"[^\w.-]+", "_", Path(name).name)[-60:].lstrip(".") or "file"
         with TemporaryDirectory(prefix="egt-app-") as folder:
             path = Path(folder, safe)
             path.write_bytes(content)

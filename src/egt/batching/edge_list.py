@@ -56,12 +56,18 @@ class EdgeList:
         self.real_pairs: Tensor | None = None
 
     @cached_property
-    def _sizes(self) -> Tensor:
+    def size_tensor(self) -> Tensor:
+        """(B,) nodes of each graph."""
         return torch.tensor(self.sizes, dtype=torch.int64)
 
     @cached_property
+    def row_start(self) -> Tensor:
+        """(M + 1,) the first pair of each node, and the number of all."""
+        return torch.searchsorted(self.query, torch.arange(self.num_nodes + 1, device=self.query.device))
+
+    @cached_property
     def _start(self) -> Tensor:
-        return self._sizes.cumsum(0) - self._sizes
+        return self.size_tensor.cumsum(0) - self.size_tensor
 
     @property
     def _virtual(self) -> Tensor:
@@ -70,7 +76,7 @@ class EdgeList:
 
     @cached_property
     def node_indices(self) -> Indices:
-        graph = torch.repeat_interleave(self._sizes, output_size=self.num_nodes)
+        graph = torch.repeat_interleave(self.size_tensor, output_size=self.num_nodes)
         i = torch.arange(self.num_nodes, device=self.query.device) - self._start[graph]
         return Indices(graph, i, torch.zeros_like(i))
 
@@ -84,23 +90,26 @@ class EdgeList:
         return self.query, self.key
 
     def moved(self, move: Callable[[Tensor], Tensor]) -> EdgeList:
-        return self._of(move(self._sizes), move(self.query), move(self.key), self.num_virtual)
+        return self._of(move(self.size_tensor), move(self.query), move(self.key), self.num_virtual)
 
     def _of(self, size_tensor: Tensor, query: Tensor, key: Tensor, num_virtual: int) -> EdgeList:
         sizes = [size - self.num_virtual + num_virtual for size in self.sizes]
         layout = EdgeList(sizes, query, key, num_virtual, has_only_attended=self.has_only_attended)
-        layout._sizes = size_tensor
+        layout.size_tensor = size_tensor
         return layout
 
     def with_virtual(self, num_virtual: int) -> tuple[EdgeList, Tensor, Tensor]:
-        """Virtual nodes attend, and are attended by, every node of their graph: 2 q N + q^2 more rows each."""
+        """Virtual nodes attend, and are attended by, every node of their graph: 2 q N + q^2 more rows each.
+
+        They come first among the nodes of a graph, so their pairs come first in it, and first in each row.
+        """
         device = self.query.device
         node = self.node_indices
         nodes = torch.arange(self.num_nodes, device=device) + (node.graph + 1) * num_virtual
         sizes = [size + num_virtual for size in self.sizes]
         wide_start = self._start + num_virtual * torch.arange(self.num_graphs, device=device)
         virtual = (wide_start.unsqueeze(1) + torch.arange(num_virtual, device=device)).flatten()  # (B q,)
-        counts, total = (self._sizes + num_virtual).repeat_interleave(num_virtual), num_virtual * sum(sizes)
+        counts, total = (self.size_tensor + num_virtual).repeat_interleave(num_virtual), num_virtual * sum(sizes)
         queries = virtual.repeat_interleave(counts, output_size=total)  # each virtual node with all of its graph
         first = (counts.cumsum(0) - counts).repeat_interleave(counts, output_size=total)
         keys = wide_start.repeat_interleave(num_virtual).repeat_interleave(counts, output_size=total)
@@ -109,10 +118,21 @@ class EdgeList:
         its = (wide_start[node.graph].unsqueeze(1) + torch.arange(num_virtual, device=device)).flatten()
         query = torch.cat([nodes[self.query], queries, own])
         key = torch.cat([nodes[self.key], keys, its])
-        order = torch.argsort(query * (sum(sizes) + 1) + key)
-        place = torch.argsort(order)
-        wide = self._of(self._sizes + num_virtual, query[order], key[order], num_virtual)
+        place = torch.cat(self._wide_places(num_virtual, total))
+        query, key = (torch.empty_like(place).scatter_(0, place, ends) for ends in (query, key))
+        wide = self._of(self.size_tensor + num_virtual, query, key, num_virtual)
         return wide, nodes, place[: self.num_pairs]
+
+    def _wide_places(self, num_virtual: int, total: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return where the pairs, the `total` pairs from virtual nodes, and those to them are in `with_virtual`."""
+        device, graph = self.query.device, self.node_indices.graph
+        counts = num_virtual * (self.size_tensor + num_virtual)  # (B,) pairs from the virtual nodes of each graph
+        until = counts.cumsum(0)
+        rows = self.row_start[:-1] + num_virtual * torch.arange(self.num_nodes, device=device) + until[graph]  # (M,)
+        old = torch.arange(self.num_pairs, device=device) + num_virtual * (self.query + 1) + until[graph[self.query]]
+        ahead = self.row_start[self._start] + num_virtual * self._start  # (B,) pairs of nodes of graphs in front
+        new = ahead.repeat_interleave(counts, output_size=total) + torch.arange(total, device=device)
+        return old, new, (rows.unsqueeze(1) + torch.arange(num_virtual, device=device)).flatten()
 
     def dot(self, Q: Tensor, K: Tensor) -> Tensor:
         scores: Tensor = _PairDot.apply(Q, K, self.query, self.key)  # type: ignore[no-untyped-call]
@@ -141,7 +161,7 @@ class EdgeList:
     def mean_nodes(self, h: Tensor) -> Tensor:
         own = (self.node_indices.i >= self.num_virtual).unsqueeze(1)
         total = h.new_zeros(self.num_graphs, h.shape[1]).index_add(0, self.node_indices.graph, h * own)
-        return total / (self._sizes - self.num_virtual).unsqueeze(1)
+        return total / (self.size_tensor - self.num_virtual).unsqueeze(1)
 
     def virtual_nodes(self, h: Tensor) -> Tensor:
         return h[self._virtual]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +19,7 @@ def analyze(
     data: str = "val",
     *,
     limit: int | None = 1000,
-    show: Annotated[tuple[int, ...], Many] = (0,),
+    show: Annotated[tuple[int, ...], Many] = (),
     layers: Annotated[tuple[int, ...], Many] = (),
     head: int | None = None,
     crop: int | None = None,
@@ -32,10 +33,10 @@ def analyze(
         artifact: The folder that `egt train` wrote.
         data: A split of the data that the model was trained on (train, val, test), or a file or folder like it.
         limit: Look at this many graphs at most; 0 for all.
-        show: Rows of the data, from 0, whose matrices are drawn.
+        show: Rows of the data, from 0, whose matrices are drawn; by default the first that can be read.
         layers: One or two layers to draw, from 1; by default one in the middle and the last.
         head: The example head to draw, from 1; by default the most selective one of the first layer drawn.
-        crop: Draw only this many nodes of each matrix, for large graphs.
+        crop: Draw only this many nodes of each matrix, for large graphs; by default 500.
         output: The folder to write to; by default `analysis` beside the artifact, in the run folder.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.layout.
         json: Print one JSON object as the last line.
@@ -48,21 +49,21 @@ def analyze(
     from egt.errors import ConfigError
     from egt.files import exists
     from egt.inference.loading import load_single
+    from egt.nn.attention import attending
     from egt.reporting.report import ANALYSIS
     from egt.sources.source import SPLITS
 
     if limit is not None and limit < 0:
-        raise ConfigError(f"--limit {limit}: give how many graphs, or 0 for all")
+        raise ConfigError(f"--limit {limit}: give a number of graphs, or 0 for all")
     model = load_single(artifact, set=settings)
+    choice = choose(attending(model.model.layers), model.config.model.num_heads, layers, head, crop)
     # A model of the package or of a hub has no place beside it.
     beside = find_artifact(artifact).parent if exists(artifact) else Path()
     folder = output or beside / ANALYSIS.parent
     with Bars(shown=not json) as bars:
         found = look(model.attention(data, limit=limit or None, watch=bars), show)
-    choice = choose(found.layers, layers, head, crop)
     where = f"the split {data} of {model.config.data.source}" if data in SPLITS else data
-    options = [*_options(limit, show, layers, head, crop), *(["--set", *settings] if settings else [])]
-    command = shlex.join(["egt", "analyze", artifact, data, *options])
+    command = shlex.join(["egt", "analyze", artifact, data, *_options(limit, show, layers, head, crop, settings)])
     files = write_analysis(found, choice, folder, model.config.name, where, command)
     words = summary(found)
     if json:
@@ -77,10 +78,22 @@ def analyze(
 
 
 def _options(
-    limit: int | None, show: tuple[int, ...], layers: tuple[int, ...], head: int | None, crop: int | None
+    limit: int | None,
+    show: tuple[int, ...],
+    layers: tuple[int, ...],
+    head: int | None,
+    crop: int | None,
+    settings: tuple[str, ...],
 ) -> list[str]:
     """Return the options that were given, as words."""
-    given = {"--limit": [limit], "--show": show, "--layers": layers, "--head": [head], "--crop": [crop]}
+    given: dict[str, Sequence[object]] = {
+        "--limit": [limit],
+        "--show": show,
+        "--layers": layers,
+        "--head": [head],
+        "--crop": [crop],
+        "--set": settings,
+    }
     return [
         word
         for name, values in given.items()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from egt.cli.output import Bars, print_json, print_table, say, with_smiles
+from egt.cli.output import Bars, print_json, print_table, say
 from egt.errors import DataError
 from egt.files import exists
 
@@ -29,7 +29,7 @@ def data(
     *,
     target: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     task: Literal["graph", "node", "edge", "link"] | None = None,
-    smiles: str | None = None,
+    smiles: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     features: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     fetch: Annotated[bool, Parameter(negative="")] = False,
@@ -43,7 +43,7 @@ def data(
             encodings are then computed.
         target: With `info FILE`: the column(s) to predict, as for `egt train`.
         task: With `info FILE`: the level to predict, as for `egt train`.
-        smiles: With `info FILE`: the column that holds the SMILES, if its name does not say so.
+        smiles: With `info FILE`: the column(s) with SMILES, as for `egt train`.
         features: With `info FILE`: numeric column(s) that are given to the model, as for `egt train`.
         settings: With `info FILE`: how it is read, as for `egt train`: overrides.KEY=VALUE, split=KIND.
         fetch: Download the published files if there are none.
@@ -54,17 +54,17 @@ def data(
     elif name is None:
         raise DataError(f"egt data {action} needs a name; `egt data list` shows them")
     elif action == "info" and _is_path(name):
-        _custom_info(name, target, task, [*with_smiles(settings, smiles), *_naming(features)], json)
+        _custom_info(name, target, task, [*settings, *_naming(smiles, features)], json)
     elif action == "info":
         _info(name, json)
     else:
         _prepare(name, fetch, json)
 
 
-def _naming(features: Sequence[str]) -> list[str]:
-    from egt.config.reading import naming_features
+def _naming(smiles: Sequence[str], features: Sequence[str]) -> list[str]:
+    from egt.config.reading import naming
 
-    return naming_features(features)
+    return naming(smiles, features)
 
 
 def _list(json: bool) -> None:

@@ -20,7 +20,7 @@ def embed(
     level: Literal["graph", "node", "pair"] = "graph",
     layer: int | None = None,
     neighbors: int = 0,
-    smiles: str | None = None,
+    smiles: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -34,7 +34,8 @@ def embed(
         level: What gets an embedding: each graph, each node, or each pair of nodes.
         layer: After how many layers, 0 for what enters the first one; by default after the last one.
         neighbors: Find this many of the nearest training graphs of each graph (by Euclidean distance).
-        smiles: Column of the inputs that holds the SMILES, if its name does not say so.
+        smiles: Column of the inputs that holds the SMILES, if its name does not say so; for a model of several as many,
+            in the order of the training.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
         json: Print one JSON object as the last line.
     """

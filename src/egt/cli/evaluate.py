@@ -15,7 +15,7 @@ def evaluate(
     *,
     split: str = "test",
     data: Path | None = None,
-    smiles: str | None = None,
+    smiles: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -25,7 +25,8 @@ def evaluate(
         artifact: The folder that `egt train` wrote.
         split: train, val or test.
         data: A file or folder with the columns of the training data, targets included.
-        smiles: Column of the data that holds the SMILES, if its name does not say so.
+        smiles: Column of the data that holds the SMILES, if its name does not say so; for a model of several as many,
+            in the order of the training.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
         json: Print one JSON object instead.
     """

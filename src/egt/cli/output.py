@@ -88,9 +88,9 @@ def print_coverage(coverage: Mapping[str, Any] | None) -> None:
         )
 
 
-def with_smiles(settings: Sequence[str], smiles: str | None) -> list[str]:
-    """Return the settings, and the option `--smiles COLUMN` as one of them."""
-    return [*settings, *([] if smiles is None else [f"overrides.smiles={smiles}"])]
+def with_smiles(settings: Sequence[str], smiles: Sequence[str]) -> list[str]:
+    """Return the settings, and the option `--smiles COLUMN ...` as one of them."""
+    return [*settings, *([f"overrides.smiles={json.dumps(list(smiles))}"] if smiles else [])]
 
 
 class Bars:

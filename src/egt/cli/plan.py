@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from egt.cli.output import print_json, print_table, say, with_smiles
+from egt.cli.output import print_json, print_table, say
 
 
 def plan(
@@ -15,7 +15,7 @@ def plan(
     *,
     target: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     task: Literal["graph", "node", "edge", "link", "pretrain"] | None = None,
-    smiles: str | None = None,
+    smiles: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     features: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -26,7 +26,7 @@ def plan(
         run: A preset, a run.yaml, or your own data.
         target: Column(s) of your own data to predict, as for `egt train`.
         task: Level of your own data to predict, as for `egt train`.
-        smiles: Column of your own data that holds the SMILES.
+        smiles: Column(s) of your own data with SMILES, as for `egt train`.
         features: Numeric column(s) of your own data that are given to the model, as for `egt train`.
         settings: Settings to change, as path=value.
         json: Print one JSON object instead.
@@ -35,7 +35,7 @@ def plan(
     from egt.execution.memory import recompute_hint
     from egt.training.plan import plan as make_plan
 
-    config = configured(run, target, task=task, features=features, set=with_smiles(settings, smiles))
+    config = configured(run, target, task=task, smiles=smiles, features=features, set=settings)
     found = make_plan(config)
     if json:
         print_json(asdict(found))

@@ -31,7 +31,7 @@ def predict(
     *inputs: str,
     split: str | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
-    smiles: str | None = None,
+    smiles: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     keep: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     interval: float | None = None,
@@ -45,12 +45,14 @@ def predict(
 
     Args:
         artifact: The folder that `egt train` wrote.
-        inputs: Files or folders in the format of the training data, or SMILES.
+        inputs: Files or folders in the format of the training data, or SMILES; for a model of several SMILES in a row
+            with commas between them: CCO,O.
         split: Predict this split of the data that the model was trained on, instead of inputs; its labels are beside
             the predictions (NAME_true).
         output: The CSV file to write; standard output by default. A .npz file gets the array `y_pred`, as the
             evaluator of OGB's PCQM4Mv2 takes it (`--split test -o y_pred_pcqm4m-v2_test-dev.npz`).
-        smiles: Column of the inputs that holds the SMILES, if its name does not say so.
+        smiles: Column of the inputs that holds the SMILES, if its name does not say so; for a model of several as many,
+            in the order of the training.
         keep: Columns of the input to keep beside the predictions, or patterns such as `*`.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
         interval: Also write intervals (NAME_low, NAME_high) or sets of classes (NAME_set) that hold the truth with this
@@ -68,7 +70,7 @@ def predict(
     from egt.inference.predictions import join
 
     if bool(inputs) == (split is not None):
-        raise DataError("give either inputs (files or SMILES) or --split")
+        raise DataError("give either inputs (files or SMILES, in front of the options) or --split")
     if output is not None:
         check_writable(output, inputs)
     processes = join_processes()

@@ -88,7 +88,7 @@ def _analyze(model: Predictor, graphs: Sequence[Graph], folder: Path) -> None:
 
     with Bars() as bars:
         found = analyze(model.attention(graphs, watch=bars))
-    choice = choose(found.layers, crop=60)
+    choice = choose(found.layers, model.config.model.num_heads, crop=60)
     again = f"egt analyze {folder} test --limit {_ANALYZED}"
     write_analysis(found, choice, folder / ANALYSIS.parent, "quickstart", "PATTERN, made here", again)
 

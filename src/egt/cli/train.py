@@ -19,7 +19,6 @@ from egt.cli.output import (
     print_table,
     print_targets,
     say,
-    with_smiles,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def train(
     *,
     target: Annotated[tuple[str, ...], Many] = (),
     task: Literal["graph", "node", "edge", "link", "pretrain"] | None = None,
-    smiles: str | None = None,
+    smiles: Annotated[tuple[str, ...], Many] = (),
     features: Annotated[tuple[str, ...], Many] = (),
     epochs: int | None = None,
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
@@ -56,7 +55,8 @@ def train(
         target: Column(s) of your own data to predict, or patterns such as `NR-*`.
         task: Level to predict, if it does not follow from the target; `link` predicts missing edges. `pretrain`
             needs no target: it makes a model to start from (--from).
-        smiles: Column of your own data that holds the SMILES, if its name does not say so.
+        smiles: Column of your own data that holds the SMILES, if its name does not say so; several are components of
+            one graph, such as `--smiles solute solvent`.
         features: Numeric column(s) of your own data that describe a whole row and are given to the model, such as a
             temperature; or patterns such as `desc_*`.
         epochs: Train for this many epochs at most (trainer.max_epochs).
@@ -82,8 +82,9 @@ def train(
             what,
             target,
             task=task,
+            smiles=smiles,
             features=features,
-            set=[*with_smiles(settings, smiles), *([] if epochs is None else [f"trainer.max_epochs={epochs}"])],
+            set=[*settings, *([] if epochs is None else [f"trainer.max_epochs={epochs}"])],
             out=out,
             start=start,
             keep_head=keep_head,

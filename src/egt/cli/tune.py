@@ -24,7 +24,7 @@ def tune(
     *,
     target: Annotated[tuple[str, ...], Many] = (),
     task: Literal["graph", "node", "edge", "link"] | None = None,
-    smiles: str | None = None,
+    smiles: Annotated[tuple[str, ...], Many] = (),
     minutes: float = 20.0,
     trials: int | None = None,
     workers: int = 1,
@@ -41,7 +41,7 @@ def tune(
         what: A preset (`egt presets`), a run.yaml, your own data, or the folder of a search to continue.
         target: Column(s) of your own data to predict, or patterns such as `NR-*`.
         task: Level to predict, if it does not follow from the target; `link` predicts missing edges.
-        smiles: Column of your own data that holds the SMILES, if its name does not say so.
+        smiles: Column(s) of your own data with SMILES, as for `egt train`.
         minutes: The budget; the first trial is always finished.
         trials: End once there are this many, including those of earlier searches in the folder.
         workers: Processes that share the search; others join with `egt tune FOLDER`, also on other machines.

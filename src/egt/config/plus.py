@@ -81,6 +81,19 @@ def attention_dropout(probability: float, keys: float = 0.0) -> Change:
     return changed(model={**dropout, "masking": RandomMaskingConfig()})
 
 
+def sparse(degree: int = 0) -> Change:
+    """Pairs along edges, both ways, and with a degree also along random links, in place of all pairs."""
+
+    def change(run: RunConfig) -> RunConfig:
+        from egt.pairs.edges import Edges  # for these presets alone
+        from egt.pairs.expander import Expander
+
+        links = (Expander(degree=degree),) if degree else ()
+        return changed(model={"pairs": (Edges(), *links)}, data={"layout": "edge_list"})(run)
+
+    return change
+
+
 def average(decay: float) -> Change:
     """Return a change that averages the weights over the steps."""
     return changed(trainer={"ema_decay": decay})
@@ -93,8 +106,6 @@ EDGE_FLOW = changed(model={"edges": OuterSumEdgesConfig(), "edge_values": "slice
 SCALED_SUM = changed(model={"readout": ScaledSumPool()})
 DECAY = changed(optimizer={"weight_decay": 1e-5, "decays": "matrices"})
 """AdamW's decay of the matrices alone."""
-NEIGHBORS = changed(model={"scope": "neighbors"}, data={"layout": "edge_list"})
-"""Attention along edges alone."""
 
 
 ZINC_STEPS: Mapping[str, tuple[str, Change]] = {
@@ -135,13 +146,14 @@ def _blocks(num_steps: int, dropout: float, batch: int, lr: float = 1e-3) -> lis
 
 
 def _images(dropout: float, keys: float, feed_forward: float, batch: int, epochs: int) -> list[Change]:
-    """Return what superpixels share: they overfit, so most is dropout."""
+    """Return what superpixels share: their neighbors and some random links are enough, and dropout as they overfit."""
     ffn = {"node_ffn_dropout": feed_forward, "edge_ffn_dropout": feed_forward}
     return [
         cosine(epochs),
         batches(batch),
         CENTRALITY,
         walks(8),
+        sparse(degree=10),
         attention_dropout(dropout, keys),
         changed(model=ffn),
         DECAY,
@@ -149,7 +161,7 @@ def _images(dropout: float, keys: float, feed_forward: float, batch: int, epochs
     ]
 
 
-_TSP = [cosine(epochs=40), CENTRALITY, NEIGHBORS, walks(8), changed(model={"masking": RandomMaskingConfig()}), DECAY]
+_TSP = [cosine(epochs=40), CENTRALITY, sparse(), walks(8), changed(model={"masking": RandomMaskingConfig()}), DECAY]
 
 PLUS: Mapping[str, Sequence[Change]] = {
     "zinc-100k": _zinc(epochs=400),

@@ -30,9 +30,10 @@ def as_words(settings: Sequence[str] | Mapping[str, Any]) -> list[str]:
     return [f"{path}={value if isinstance(value, str) else json.dumps(value)}" for path, value in settings.items()]
 
 
-def naming_features(features: Sequence[str]) -> list[str]:
-    """Return the columns that are features of whole graphs as a setting; none for no columns."""
-    return as_words({"overrides.graph_features": list(features)}) if features else []
+def naming(smiles: str | Sequence[str], features: Sequence[str]) -> list[str]:
+    """Return the columns with SMILES and those with features of whole graphs as settings; none for no columns."""
+    given = {"smiles": [smiles] if isinstance(smiles, str) and smiles else smiles, "graph_features": features}
+    return as_words({f"overrides.{role}": list(names) for role, names in given.items() if names})
 
 
 def reads(setting: str) -> bool:
@@ -52,7 +53,8 @@ def reading(settings: Sequence[str]) -> dict[str, Any]:
             place = place.setdefault(section, {})
             if not isinstance(place, dict):
                 raise ConfigError(f"--set {setting}: {section} is a single value, not a section")
-        place[key] = parse_yaml(text, f"--set {setting}") if key in _PARSED else text
+        several = key == "smiles" and text.startswith("[")
+        place[key] = parse_yaml(text, f"--set {setting}") if key in _PARSED or several else text
     return found
 
 

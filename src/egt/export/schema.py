@@ -69,6 +69,8 @@ def _features(config: RunConfig) -> dict[str, Any]:
     """Return how raw data becomes categories and values: the vocabularies of molecules, or those of custom data."""
     schema = reading_schema(config)
     of_graphs = schema.model_dump(mode="json", include={"graph_features"}) if schema.graph_features else {}
+    if schema.more_smiles:  # the last category of each atom: which of these it belongs to
+        of_graphs["components"] = list(schema.smiles_columns)
     if schema.format != "molecules":
         wanted = {"format", "weight", "directed", "node_features", "edge_features"}
         return schema.model_dump(mode="json", include=wanted) | of_graphs

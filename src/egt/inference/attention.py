@@ -63,10 +63,18 @@ class Attention:
         """Count the nodes n, virtual ones included."""
         return self.num_virtual + self.graph.num_nodes
 
-    def matrix(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return values of pairs, (..., P), as matrices (..., n, n); zero where there is no pair."""
-        found = np.zeros((*values.shape[:-1], self.num_nodes, self.num_nodes), values.dtype)
-        found[..., self.pair_index[0], self.pair_index[1]] = values
+    def matrix(self, values: NDArray[Any], size: int | None = None) -> NDArray[Any]:
+        """Return values of pairs, (..., P), as matrices (..., n, n); zero where there is no pair.
+
+        Args:
+            values: of the pairs.
+            size: keep only the first nodes, virtual ones included: a large graph has lists of pairs, but no matrix.
+        """
+        n = self.num_nodes if size is None else min(size, self.num_nodes)
+        kept = slice(None) if n == self.num_nodes else np.flatnonzero((self.pair_index < n).all(0))
+        i, j = self.pair_index[:, kept]
+        found = np.zeros((*values.shape[:-1], n, n), values.dtype)
+        found[..., i, j] = values[..., kept]
         return found
 
 

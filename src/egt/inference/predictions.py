@@ -34,7 +34,7 @@ class Prediction:
         pairs: (2, rows) the nodes of each edge or query pair; None for graph and node targets.
         warning: what the answer should be read with, such as a category that training never saw.
         error: why there is no answer.
-        smiles: the molecule; None for other graphs.
+        smiles: the molecule, several joined by dots; None for other graphs.
         truth: (rows, T) the labels of a split, NaN where one is missing; None where none are asked for.
         names: what the data calls the nodes; empty where they are numbered.
         kept: other columns of the input, none with the name of a column that is written anyway.
@@ -114,7 +114,7 @@ class Predictions(Sequence[Prediction]):
         places = [*PLACES[self.config.model.level]]
         if any(len(answer.names) for answer in self):
             places += [f"{place}_name" for place in places]
-        molecule = [self._molecule] if any(answer.smiles is not None for answer in self) else []
+        molecule = [self._molecule] if self._molecule and any(answer.smiles is not None for answer in self) else []
         truth = [f"{name}_true" for name in task.names] if any(answer.truth is not None for answer in self) else []
         more = [name for name in self.more if name not in answers]
         named = [*dict.fromkeys([self._identity, *molecule])]  # molecules may be named by their SMILES
@@ -162,7 +162,11 @@ class Predictions(Sequence[Prediction]):
 
     @property
     def _molecule(self) -> str:
-        return (self.config.data.custom.smiles if self.config.data.custom else "") or "smiles"
+        """The column of the molecule; "" where the components of a row are kept, each in a column of its own."""
+        schema = self.config.data.custom
+        if schema is not None and schema.more_smiles:
+            return ""
+        return (schema.smiles if schema is not None else "") or "smiles"
 
     def _rows(self) -> Iterator[Row]:
         task, level, identity, molecule = self.config.task, self.config.model.level, self._identity, self._molecule
@@ -170,7 +174,7 @@ class Predictions(Sequence[Prediction]):
         for answer in self:
             kept = {name: value for name, value in answer.kept.items() if name not in own}
             head: Row = {**kept, identity: answer.id, "warning": answer.warning, "error": answer.error}
-            if answer.smiles is not None:
+            if molecule and answer.smiles is not None:
                 head[molecule] = answer.smiles
             if answer.values is None:
                 yield head

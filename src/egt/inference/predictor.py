@@ -101,7 +101,8 @@ class Predictor:
 
         Args:
             data: SMILES strings, RDKit molecules (None for a row without one), `Graph`s, the path of a file or folder,
-                a data frame, NetworkX graphs or PyG data.
+                a data frame, NetworkX graphs or PyG data; for a model of several SMILES in a row tuples of them, or
+                texts with commas between them.
             keep: columns of the input to keep beside the predictions: names, or patterns such as `*`.
             interval: also give intervals (`NAME_low`, `NAME_high`) or sets of classes (`NAME_set`) that hold the truth
                 with this chance, such as 0.9.
@@ -371,6 +372,11 @@ class Predictor:
         columns = [*part.spread_columns(zeros[0], zeros[0])] if has_spread else []
         if interval is not None:
             columns += part.bound_columns(bounds_of(part, self._calibration(), zeros, interval)[0])
+        if both := sorted({*columns} & {*part.names}):
+            raise DataError(
+                f"{self.config.name}: {both[0]!r} is a target, and also the column of a deviation or interval; "
+                "predict without them"
+            )
         return columns
 
     def _calibration(self) -> Calibration:
@@ -416,7 +422,7 @@ class Beside:
         if self.source is None and keep:
             raise DataError(f"{', '.join(keep)} cannot be kept: this data has no table of columns")
         self.smiles = None if self.source is None else self.source.smiles()
-        self.columns = {} if self.source is None else self.source.kept(keep)
+        self.columns = {} if self.source is None else {**self.source.components(), **self.source.kept(keep)}
 
     def __call__(self, row: int, graph: Graph | None) -> dict[str, Any]:
         """Return the fields of its `Prediction`."""

@@ -52,7 +52,8 @@ def open_new(config: RunConfig, data: Any, overrides: Mapping[str, Any] | None =
 
     Args:
         config: the run, which says how raw data becomes graphs.
-        data: SMILES strings, `Graph`s, the path of a file or folder, a data frame, NetworkX graphs or PyG data.
+        data: SMILES strings, `Graph`s, the path of a file or folder, a data frame, NetworkX graphs or PyG data. For a
+            run with several SMILES in a row, texts have commas between them.
         overrides: the columns `smiles` and `id` of this data, where they are not called as in training.
     """
     if isinstance(data, Sequence) and not data:
@@ -64,6 +65,8 @@ def open_new(config: RunConfig, data: Any, overrides: Mapping[str, Any] | None =
 
         # Graphs for a model of other data have the categories and values that it reads.
         return GraphsSource({ALL: graphs}, schema.target(), feature_schema(config.model))
+    if schema.more_smiles and isinstance(data, list | tuple) and all(isinstance(item, str) for item in data):
+        data = [tuple(text.split(",")) for text in data]
     return open_custom(data, schema=schema, overrides=overrides)
 
 

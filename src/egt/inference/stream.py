@@ -53,6 +53,11 @@ def predict_to_file(
         DataError: the output holds something else than the first predictions.
         RunError: it cannot be written.
     """
+    if resume and model.task.level != "graph":
+        raise DataError(
+            f"{output}: --resume counts rows, one per molecule, but this model writes one per {model.task.level}; "
+            "predict without it"
+        )
     end, before, header = complete_rows(output) if resume and output.exists() else (0, 0, [])
     written = Written(before)
     for part in model.predict_blocks(path, skip=before, **asked):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from egt.batching.batch import GraphBatch
 
@@ -16,15 +17,15 @@ class PairTypes(nn.Module):
         width: d_e.
     """
 
-    bit: Tensor
+    bits: Tensor
 
     def __init__(self, num_types: int, width: int) -> None:
         super().__init__()
         self.W = nn.Linear(num_types, width, bias=False)
-        self.register_buffer("bit", torch.arange(num_types), persistent=False)
+        numbers = torch.arange(1 << num_types).unsqueeze(-1)
+        self.register_buffer("bits", (numbers >> torch.arange(num_types) & 1).float(), persistent=False)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return (P, d_e)."""
-        types = batch.pair["pairs"].unsqueeze(-1) >> self.bit & 1
-        out: Tensor = self.W(types.to(self.W.weight.dtype))
-        return out
+        table = self.W(self.bits)  # (2^T, d_e): one row for each set of types
+        return functional.embedding(batch.pair["pairs"].to(torch.int64), table)

@@ -13,6 +13,9 @@ from egt.graph import Graph
 
 COLORS = ("#3266ad", "#d1662f", "#4d9a4d", "#8a5aa8")
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 16, 40
+_EDGE = 'class="edge" stroke="#667" stroke-opacity="0.35"'
+_HOT_EDGE = 'class="edge hot" stroke="#d65c1c" stroke-opacity="0.55"'
+"""A page styles the classes; a drawing in a file of its own has no page."""
 
 
 def line_chart(
@@ -73,23 +76,22 @@ def graph_drawing(
     positions: NDArray[np.float64] | None = None,
     size: int = 380,
 ) -> str:
-    """Return a graph whose nodes are colored by a share between 0 and 1; a red ring around the marked ones.
+    """Return a graph whose nodes are colored, orange for positive shares and blue for negative ones.
 
     Args:
         graph: at most a few hundred nodes.
-        shares: (N,) how strongly each node is colored.
-        marked: (N,) nodes to point at.
+        shares: (N,) between -1 and 1, how strongly each node is colored.
+        marked: (N,) nodes that get a red ring.
         positions: (N, 2) between 0 and 1; `spring_positions` without them.
         size: width and height.
     """
     places = 16 + (size - 32) * (spring_positions(graph) if positions is None else positions)
     parts = [_svg_open(size, size, f"graph {graph.id}")]
     hot = np.asarray(shares) >= 0.5
-    for i, j in graph.edge_index.T.tolist():
-        if i < j:
-            kind = "edge hot" if hot[i] and hot[j] else "edge"
-            (x1, y1), (x2, y2) = places[i], places[j]
-            parts.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>')
+    for i, j in edges_to_draw(graph):
+        look = _HOT_EDGE if hot[i] and hot[j] else _EDGE
+        (x1, y1), (x2, y2) = places[i], places[j]
+        parts.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {look}/>')
     for k, (x, y) in enumerate(places.tolist()):
         ring = (
             ' stroke="#c2182b" stroke-width="3"'
@@ -101,12 +103,19 @@ def graph_drawing(
     return "".join([*parts, "</svg>"])
 
 
+def edges_to_draw(graph: Graph) -> list[tuple[int, int]]:
+    """Return the nodes i < j of each line between two nodes, whatever directions its edges have."""
+    ends = np.sort(graph.edge_index, axis=0)
+    return sorted({(i, j) for i, j in ends.T.tolist() if i < j})
+
+
 def spring_positions(graph: Graph, steps: int = 150) -> NDArray[np.float64]:
     """(N, 2) between 0 and 1: edges pull, all nodes push (Fruchterman and Reingold)."""
     count = graph.num_nodes
     angle = 2 * np.pi * np.arange(count) / count
     place = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     adjacency = graph.adjacency(self_loops=False)
+    adjacency = np.maximum(adjacency, adjacency.T)  # an edge pulls both of its nodes
     ideal = 1.0 / np.sqrt(count)
     for step in range(steps):
         offset = place[:, None] - place[None, :]
@@ -128,7 +137,7 @@ def _svg_open(width: int, height: int, title: str) -> str:
 
 
 def _shade(share: float) -> str:
-    """From a pale gray to a strong orange."""
-    low, high = np.array([228, 232, 238]), np.array([214, 92, 28])
-    red, green, blue = np.rint(low + (high - low) * min(max(share, 0.0), 1.0)).astype(int).tolist()
+    """From a pale gray to a strong orange, or to a strong blue below 0."""
+    low, high = np.array([228, 232, 238]), np.array([214, 92, 28] if share >= 0 else [51, 102, 173])
+    red, green, blue = np.rint(low + (high - low) * min(abs(share), 1.0)).astype(int).tolist()
     return f"rgb({red},{green},{blue})"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from egt.config.load import parse_config, read_config
-from egt.config.presets import preset, starts_from
+from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.errors import ConfigError, DataError
 from egt.files import exists
@@ -22,30 +22,6 @@ from egt.files import exists
 RESULT = "result.json"
 _CONFIG, _ARTIFACT, _CARD, _METRICS = "config.yaml", "artifact", "card.json", "metrics.csv"
 _MEMBERS = "members.json"
-_TECHNICAL = {
-    ("name",),
-    ("seed",),
-    ("start",),
-    ("plugins",),
-    ("data", "num_workers"),
-    ("data", "pair_budget"),
-    ("data", "options"),
-    ("data", "train_share"),
-    ("task", "names"),
-    ("task", "class_names"),
-    ("trainer", "accelerator"),
-    ("trainer", "backend"),
-    ("trainer", "checkpoint_minutes"),
-    ("trainer", "compile"),
-    ("trainer", "devices"),
-    ("trainer", "max_epochs"),
-    ("trainer", "max_steps"),
-    ("trainer", "num_nodes"),
-    ("trainer", "recompute"),
-    ("trainer", "strategy"),
-    ("trainer", "trackers"),
-}
-"""Settings that do not change what is measured, or that are told in words of their own."""
 
 
 @dataclass(frozen=True)
@@ -87,74 +63,6 @@ class RunRecord:
     date: str = ""
     coverage: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
-
-    def marks(self) -> list[str]:
-        """Return why the run is not the paper's: a reduced budget, other settings, other data; each in plain words."""
-        return [*self._budget_marks(), *self._setting_marks(), *self._data_marks()]
-
-    def mark(self) -> str:
-        """Return the same in a few words; "" for a run as the paper's."""
-        words = [("reduced budget", self._budget_marks()), ("changed settings", self._setting_marks())]
-        words += [("substitute data", self._data_marks())]
-        return ", ".join(word for word, marks in words if marks)
-
-    @property
-    def whole(self) -> RunConfig | None:
-        """The preset that the run follows; None if there is none."""
-        try:
-            return preset(self.preset) if self.preset else None
-        except ConfigError:
-            return None
-
-    def _budget_marks(self) -> list[str]:
-        whole, trainer = self.whole, self.config.get("trainer", {})
-        if whole is None or not self.parameters:
-            return []
-        marks = []
-        for name, words in (("max_epochs", "epochs"), ("max_steps", "steps")):
-            full, own = getattr(whole.trainer, name), trainer.get(name)
-            if own is not None and full is not None and own != full:
-                marks.append(f"{own:,} of {full:,} {words}")
-            elif own is not None and full is None:
-                marks.append(f"stopped after {own:,} {words}")
-        share = self.config.get("data", {}).get("train_share", 1.0)
-        return marks + ([f"{share:.3g} of the training graphs"] if share < 1 else [])
-
-    def _setting_marks(self) -> list[str]:
-        whole = self.whole
-        if whole is None or not self.parameters:
-            return []
-        own, paper = (_flat(config.model_dump(mode="json")) for config in (config_of(self), whole))
-        scaled = any("of" in mark for mark in self._budget_marks())
-        changed = [
-            ".".join(path)
-            for path in {**own, **paper}
-            if own.get(path) != paper.get(path) and path not in _TECHNICAL and path[:2] != ("data", "custom")
-        ]
-        marks = [f"{path}={own.get(tuple(path.split('.')))}" for path in changed if not _is_scaled(path, scaled)]
-        return marks + self._start_marks()
-
-    def _start_marks(self) -> list[str]:
-        start, paper = self.config.get("start"), starts_from(self.preset)
-        if start is None:
-            return [f"from random weights, not those of {paper}"] if paper else []
-        return [] if start["name"] == paper else [f"starts from {start['name']}"]
-
-    def _data_marks(self) -> list[str]:
-        marks = ["generated graphs, not the published files"] if "Generated with seed" in self.data_notes else []
-        if "JPEG" in self.data_notes:
-            marks.append("images from JPEG files, not the original ones")
-        from egt.sources.benchmarks.benchmark import BENCHMARKS
-
-        source = self.config.get("data", {}).get("source", "")
-        if self.preset and source in BENCHMARKS:
-            sizes = BENCHMARKS.get(source).card.split_sizes
-            share = self.config.get("data", {}).get("train_share", 1.0)
-            for split, size in self.split_sizes.items():
-                expected = sizes.get(split, size)
-                if size < 0.98 * expected * (share if split == "train" else 1):
-                    marks.append(f"{size:,} of {expected:,} {split} graphs")
-        return marks
 
     def to_json(self) -> str:
         """Return what `from_json` reads."""
@@ -291,20 +199,6 @@ def _is_preset(name: str) -> bool:
     except ConfigError:
         return False
     return True
-
-
-def _flat(content: Mapping[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    """Return the settings as path -> value."""
-    flat: dict[tuple[str, ...], Any] = {}
-    for name, value in content.items():
-        path = (*above, name)
-        flat |= _flat(value, path) if isinstance(value, Mapping) and path not in _TECHNICAL else {path: value}
-    return flat
-
-
-def _is_scaled(path: str, scaled: bool) -> bool:
-    """Return whether a setting of the schedule only follows the length of the run."""
-    return scaled and path in ("schedule.patience", "schedule.warmup_steps", "schedule.total_steps")
 
 
 def _processor() -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -25,7 +25,8 @@ ANALYSIS = Path("analysis", "analysis.html")
 _PAGE = "report.html"
 _BEGIN, _END = "<!-- results: made by `egt report", "<!-- /results -->"
 _LEAD = (
-    "Means over seeds with the deviation of a sample. A mark says where a run is not the paper's: its budget, its data."
+    "Means over seeds with the sample standard deviation. A mark says how a run differs from the paper's (budget, "
+    "settings, data), or from other runs of its name."
 )
 _README_COLUMNS = ("data", "model", "measure", "ours", "seeds", "paper", "parameters", "marks")
 
@@ -56,12 +57,12 @@ def write_report(
     main = [sheet for sheet in shown if "paper" in sheet.columns]
     rows = [(sheet.title, *row) for sheet in main for row in sheet.rows]
     files[folder / "results.csv"] = Sheet("", ("table", *main[0].columns), rows).csv() if main else ""
-    links = []
+    links, taken = [], Counter[str]()
     for result in results:
         for record in result.records:
             name = re.sub(r"[^\w.-]", "_", f"{record.name}-seed{record.seed}")
-            while folder / f"{name}.html" in files:
-                name += "x"
+            taken[name] += 1
+            name += f"-{taken[name]}" if taken[name] > 1 else ""
             files[folder / f"{name}.html"] = run_page(record, result, predictions=predictions, watch=watch)
             links.append((f"{record.name}, seed {record.seed}", f"{name}.html"))
     files[folder / _PAGE] = report_page(results, shown, every, unfinished, links)
@@ -110,9 +111,8 @@ def run_page(record: RunRecord, result: Result, *, predictions: bool = False, wa
     if record.coverage:
         sections.append(("How often the truth was inside", _coverage(record.coverage).html()))
     if result.marks:
-        sections.append(
-            ("Not the paper's run", "<ul>" + "".join(f"<li>{escape(m)}</li>" for m in result.marks) + "</ul>")
-        )
+        heading = "Not the paper's run" if record.preset else "What sets it apart from other runs of its name"
+        sections.append((heading, "<ul>" + "".join(f"<li>{escape(mark)}</li>" for mark in result.marks) + "</ul>"))
     sections += [("How it learned", figures)] if (figures := _curve_figures(single)) else []
     if record.parameters and (predictions or config.data.custom is not None):
         sections += _prediction_sections(record, watch)
@@ -124,6 +124,7 @@ def run_page(record: RunRecord, result: Result, *, predictions: bool = False, wa
         ("epochs", f"{len(record.history)}, weights of epoch {record.epoch + 1}"),
         ("training time", f"{record.seconds:,.0f} s"),
         ("data", record.data_notes),
+        ("folder", record.folder),
         ("machine", ", ".join(str(value) for value in record.machine.values())),
         ("versions", ", ".join(f"{name} {number}" for name, number in record.versions.items())),
         ("date", record.date),
@@ -177,7 +178,7 @@ def with_readme_table(text: str, results: Sequence[Result], where: str) -> str:
 
 def as_json(results: Sequence[Result]) -> list[dict[str, object]]:
     """Return the results for other programs."""
-    rows = []
+    rows: list[dict[str, object]] = []
     for result in results:
         paper = result.place[1].paper if result.place else None
         measure = result.measure
@@ -193,7 +194,7 @@ def as_json(results: Sequence[Result]) -> list[dict[str, object]]:
                 "marks": list(result.marks),
             }
         )
-    return json.loads(json.dumps(rows))  # type: ignore[no-any-return]
+    return rows
 
 
 def _curve_figures(result: Result) -> str:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean, stdev
+from textwrap import shorten
 
+from egt.reporting.marks import marks, recipe, short_mark
 from egt.reporting.paper import TABLES, Measure, PaperRow, Score, Table, find_row
 from egt.reporting.record import RunRecord, config_of
 from egt.reporting.sheet import Sheet
 
-_LOWER_IS_BETTER = ("mae", "rmse", "loss")
+_MOST_LETTERS = 60
+"""Of a setting in a mark."""
 _COLUMNS = ("data", "model", "measure", "ours", "seeds", "paper", "parameters", "trained", "time a run", "marks")
 
 
@@ -23,7 +26,7 @@ class Result:
     Fields:
         name: of the row.
         records: its runs, one per seed.
-        marks: what makes them differ from the paper's; empty if nothing does.
+        marks: what makes them differ from the paper's, or from other runs of their name; empty if nothing does.
     """
 
     name: str
@@ -40,9 +43,10 @@ class Result:
         """What is reported: the paper's measure, or the metric that decides for the task."""
         if self.place is not None:
             return self.place[1].measure
-        metrics, metric = self.records[0].metrics, config_of(self.records[0]).task.deciding_metric
+        metrics, task = self.records[0].metrics, config_of(self.records[0]).task
+        metric = task.deciding_metric
         split = "test" if metric in metrics.get("test", {}) else "val"
-        return Measure(metric, f"{split} {metric}", split, metric not in _LOWER_IS_BETTER, decimals=4)
+        return Measure(metric, f"{split} {metric}", split, task.higher_is_better, decimals=4)
 
     @property
     def values(self) -> list[float]:
@@ -55,7 +59,9 @@ class Result:
     def score(self) -> Score:
         """The mean over seeds, and their deviation (of a sample: over n - 1)."""
         values = self.values
-        return Score(fmean(values), stdev(values) if len(values) > 1 else None)
+        if len(values) < 2:
+            return Score(values[0])
+        return Score(fmean(values), stdev(values) if all(map(math.isfinite, values)) else math.nan)
 
     @property
     def model(self) -> str:
@@ -72,10 +78,28 @@ class Result:
 
 def collect(records: Sequence[RunRecord]) -> list[Result]:
     """Return the results of some runs: seeds of the same row together, unless they were made in different ways."""
-    groups: dict[tuple[str, tuple[str, ...]], dict[int, RunRecord]] = {}
+    groups: dict[tuple[str, str], list[dict[int, RunRecord]]] = {}
     for record in records:
-        groups.setdefault((record.name, tuple(record.marks())), {}).setdefault(record.seed, record)
-    return [Result(name, tuple(runs.values()), marks) for (name, marks), runs in groups.items()]
+        way = marks(record) if record.preset else sorted(recipe(record).items())
+        same = groups.setdefault((record.name, repr(way)), [])
+        for runs in same:
+            if runs.setdefault(record.seed, record).metrics == record.metrics:
+                break  # a new seed, or a copy of a known run
+        else:
+            same.append({record.seed: record})
+    results = [Result(name, tuple(runs.values()), ()) for (name, _), same in groups.items() for runs in same]
+    return [replace(result, marks=_marks(result, results)) for result in results]
+
+
+def _marks(result: Result, results: Sequence[Result]) -> tuple[str, ...]:
+    """Return how runs differ from the paper's, or, of other runs, from those of the same name."""
+    if result.records[0].preset:
+        return tuple(marks(result.records[0]))
+    recipes = [recipe(other.records[0]) for other in results if other.name == result.name]
+    own = recipe(result.records[0])
+    changed = [path for path in own if any(other.get(path) != own[path] for other in recipes)]
+    plain = [path for path in changed if path[:2] != ("data", "custom")] or changed  # the rest follows from the data
+    return tuple(f"{'.'.join(path)}={shorten(str(own[path]), _MOST_LETTERS, placeholder=' ...')}" for path in plain)
 
 
 def sheets(results: Sequence[Result]) -> list[Sheet]:
@@ -175,7 +199,7 @@ def _row(result: Result, reasons: Sequence[str]) -> tuple[str, ...]:
         f"{record.parameters:,}" if record.parameters else "-",
         _length(record),
         _clock(seconds),
-        f"{record.mark()} [{reasons.index('; '.join(result.marks)) + 1}]" if result.marks else "-",
+        f"{short_mark(record)} [{reasons.index('; '.join(result.marks)) + 1}]".strip() if result.marks else "-",
     )
 
 
@@ -204,7 +228,7 @@ def _ranking(results: Sequence[Result]) -> Sheet:
     rows: list[tuple[Score, str, str, str]] = []
     for result in results:
         assert result.place is not None
-        rows.append((result.score, f"**{result.model}**", "ours", result.records[0].mark() or "-"))
+        rows.append((result.score, f"**{result.model}**", "ours", short_mark(result.records[0]) or "-"))
         if result.place[1].paper is not None and not result.place[1].model.endswith("(ours)"):
             rows.append((result.place[1].paper, result.model, "paper", "-"))
     rows += [(score, model, "paper", "-") for model, score in column.others.items()]

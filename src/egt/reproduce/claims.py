@@ -57,16 +57,19 @@ class Claim(Callback):
             return
         self._checked = time.monotonic()
         if not self.is_held():
-            raise RunStopped(f"{self.place}: another process has taken over, after this one was not heard of for long")
+            raise RunStopped(f"{self.place}: another process has taken over, because this one had not been heard from")
 
     def beat(self, released: threading.Event) -> None:
-        """Say every half minute that the work goes on, until it is released."""
+        """Say every half minute that the work goes on, until it is released.
+
+        A file that is gone is not made again: whoever took over has finished, and this one has lost the run.
+        """
         while not released.wait(HEARTBEAT_SECONDS):
-            with suppress(OSError):
-                self.file.write_text(json.dumps(_holder()))
+            with suppress(OSError), self.file.open("r+") as file:
+                file.write(json.dumps(_holder()))
 
     def release(self) -> None:
-        """Give the run free."""
+        """Let others have the run."""
         for number in range(1, self.number + 1):
             _file(self.place, number).unlink(missing_ok=True)
 
@@ -89,7 +92,7 @@ def claimed(place: Path) -> Iterator[Claim | None]:
         yield claim
     finally:
         released.set()
-        beating.join()  # or a last beat would make the file again
+        beating.join()
         claim.release()
 
 

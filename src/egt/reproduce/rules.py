@@ -32,7 +32,7 @@ def run_rule(rule: str, config: RunConfig, name: str, seed: int) -> RunRecord:
     fitted = RULES[rule](_graphs(source, "train"), source.card.target, seed)
     metrics = {}
     for split in ("val", "test"):
-        graphs = [graph for graph in _graphs(source, split) if _is_labelled(graph, config)]
+        graphs = [graph for graph in _graphs(source, split) if _is_labeled(graph, config)]
         if not graphs:
             continue
         scores = build_task(config).scores()
@@ -63,7 +63,7 @@ def _graphs(source: Source, split: str) -> list[Graph]:
     return found
 
 
-def _is_labelled(graph: Graph, config: RunConfig) -> bool:
+def _is_labeled(graph: Graph, config: RunConfig) -> bool:
     """Return whether there is anything to score: labels of some benchmarks are hidden."""
     values = getattr(graph, f"{config.model.level}_targets")
     return values is not None and bool((values == values).any())

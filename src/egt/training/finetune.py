@@ -72,15 +72,17 @@ def load_start(config: RunConfig) -> Start | None:
 def with_model_of(config: RunConfig, trained: RunConfig, settings: Sequence[str] = ()) -> RunConfig:
     """Return a run of own data with the sizes and parts of a trained model, and then with some settings replaced.
 
-    Molecules of the same vocabulary keep its inputs, except those of whole graphs; other data brings all its own
-    features, in the places of the trained model's. The readout is the trained model's where both predict at the same
-    level; pre-training has none of use here.
+    Molecules of the same vocabulary keep its inputs, except those of whole graphs, and of atoms where rows have another
+    number of molecules; other data brings all its own features, in the places of the trained model's. The readout is
+    the trained model's where both predict at the same level; pre-training has none of use here.
 
     Raises:
         ConfigError: the trained model does not fit the run.
     """
     same = _vocabulary(config) is not None and _vocabulary(config) == _vocabulary(trained)
-    own = _OF_GRAPHS if same else (*_FEATURES, *_OF_GRAPHS)
+    own: tuple[str, ...] = _OF_GRAPHS if same else (*_FEATURES, *_OF_GRAPHS)
+    if same and _num_components(config) != _num_components(trained):
+        own += ("node_categories",)
     changes: dict[str, Any] = {
         name: _merged(getattr(config.model, name), getattr(trained.model, name), own)
         for name in ("node_inputs", "pair_inputs")
@@ -172,6 +174,11 @@ def _vocabulary(config: RunConfig) -> str | None:
     return next((name for name, known in MOLECULE_SCHEMAS.items() if known == features), None)
 
 
+def _num_components(config: RunConfig) -> int:
+    """Return how many molecules the rows of a run have."""
+    return 1 if config.data.custom is None else len(config.data.custom.smiles_columns)
+
+
 def _merged(own: Sequence[Any], trained: Sequence[Any], kinds: Sequence[str]) -> tuple[Any, ...]:
     """Return the inputs of the trained model, those of some kinds replaced by the own ones."""
     mine = {term.kind: term for term in own if term.kind in kinds}
@@ -206,7 +213,8 @@ def _features(config: RunConfig, level: Level) -> list[Feature] | None:
 
 def _moved_categories(trained: RunConfig, config: RunConfig, level: Level) -> Remap:
     old, new = _categories(trained, level), _categories(config, level)
-    if _features(trained, level) is None and _features(config, level) is None and len(old) != len(new):
+    same = _vocabulary(config) is not None and _vocabulary(config) == _vocabulary(trained)  # and then the component
+    if not same and _features(trained, level) is None and _features(config, level) is None and len(old) != len(new):
         raise ArtifactError(
             f"the model reads {len(new)} categorical {level} features, its start {len(old)}; "
             "start from a model of the same features"

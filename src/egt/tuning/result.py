@@ -67,12 +67,12 @@ def leave_best(study: Study, space: Sequence[Knob], folder: Path) -> Tuning:
     """Write what a search has found so far.
 
     Raises:
-        RunError: no trial is done, since others are at the first ones.
+        RunError: no trial has finished; other workers are still busy with the first ones.
     """
     with claimed(folder):  # other workers may end at the same moment
         trials = tried(study)
         if not any(each.state == "done" for each in trials):
-            raise RunError(f"{folder}: no trial is done yet; `egt tune {folder}` goes on")
+            raise RunError(f"{folder}: no trial has finished yet; continue with `egt tune {folder}`")
         best = next(each for each in trials if each.number == study.best_trial.number)
         place = trial_folder(folder, best.number)
         put_folder(folder / ARTIFACT, CARD, lambda draft: _copy(place / ARTIFACT, draft))

@@ -46,7 +46,8 @@ def search_space(config: RunConfig, num_labels: float, num_graphs: int, fixed: C
         config: the run, with the defaults.
         num_labels: graphs, nodes or edges to learn from, about.
         num_graphs: of the training split.
-        fixed: paths of settings that the user has decided; a knob that would change one is left out.
+        fixed: paths of settings that the user has decided; a knob that would change one is left out, and so is the
+            choice of a part that the user has given any setting of.
     """
     room = sum(num_labels >= size for size in _SIZES)
     model = config.model
@@ -58,7 +59,15 @@ def search_space(config: RunConfig, num_labels: float, num_graphs: int, fixed: C
         *_batch_size(config.data.batch_size, num_graphs),
         *_readout(config),
     ]
-    return [knob for knob in knobs if not {*knob.settings(knob.default)} & {*fixed}]
+    return [
+        knob for knob in knobs if not any(_decides(path, own) for path in fixed for own in knob.settings(knob.default))
+    ]
+
+
+def _decides(path: str, own: str) -> bool:
+    """Return whether a setting of the user decides one of a knob: the same one, a section around it, or its part."""
+    section = own.removesuffix(".kind")
+    return f"{section}.".startswith(f"{path}.") or f"{path}.".startswith(f"{section}.")
 
 
 def defaults(space: Sequence[Knob]) -> dict[str, Value]:

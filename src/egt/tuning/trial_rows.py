@@ -10,7 +10,7 @@ from egt.tuning.study import Tried
 
 def text(value: Value) -> str:
     """Return a value of a knob as people read it."""
-    return value if isinstance(value, str) else f"{value:.3g}"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def described(trial: Tried) -> str:

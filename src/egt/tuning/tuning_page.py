@@ -69,7 +69,7 @@ def _search_figure(found: Tuning) -> str:
     worst = -math.inf if higher else math.inf
     scores = [each.score if each.state == "done" and each.score is not None else worst for each in found.trials]
     series = {"best so far": list(accumulate(scores, max if higher else min)), "each trial": scores}
-    caption = "Validation of the trials that went to their end, and of the best one until then"
+    caption = "Validation score of each trial that ran to its end, and of the best one so far"
     return figure(line_chart(series, "trials so far", found.measure), caption)
 
 

@@ -128,6 +128,7 @@ class Worker:
         except OutOfTime:
             return
         except optuna.TrialPruned:
+            self._failures = 0
             self.study.tell(trial, state=states.PRUNED)
         except (ConfigError, RunError) as error:
             self._failures += 1

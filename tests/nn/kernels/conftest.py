@@ -41,7 +41,10 @@ def _kept(keys: Sequence[int], n: int, heads: int, probability: float) -> Tensor
 
 @dataclass
 class Case:
-    """Inputs of a pass. `settings` are keyword arguments of `pair_pass`, `probabilities` those of what is random."""
+    """Inputs of a pass. `settings` are keyword arguments of `pair_pass`, `probabilities` those of what is random.
+
+    With `listed_share` this share of the pairs is a list; the first node of each graph with more than one has none.
+    """
 
     sizes: list[int]
     heads: int = 8
@@ -52,6 +55,7 @@ class Case:
     gate: bool = True
     edges: bool = True
     allowed_share: float | None = None
+    listed_share: float | None = None
     logit_size: float = 3.0
     seed: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
@@ -94,6 +98,11 @@ class Case:
             "random": self.random,
             **self.settings,
         }
+        self.listed = torch.ones(pairs, dtype=torch.bool)
+        if self.listed_share is not None:
+            first = torch.cat([torch.arange(n * n) < n for n in self.sizes])
+            of_one = torch.cat([torch.full((n * n,), n == 1) for n in self.sizes])
+            self.listed = ((torch.rand(pairs, generator=random) < self.listed_share) & ~first) | of_one
         if self.allowed_share is not None:
             self.settings["allowed"] = torch.rand(pairs, generator=random) < self.allowed_share
         form = self.settings.get("edge_values")
@@ -112,13 +121,27 @@ class Case:
     def fused(self, **settings: Any) -> tuple[Tensor | None, Tensor | None]:
         """The outputs of the kernel."""
         sizes = torch.tensor(self.sizes, dtype=torch.int64)
-        return pair_pass(self.qkv, self.e, sizes, self.weights, **{**self.settings, **settings})
+        settings = {**self.settings, **settings}
+        e = self.e
+        if self.listed_share is not None:
+            e, settings["listed"] = e[self.listed], self.pair_list()
+            if (allowed := settings.get("allowed")) is not None:
+                settings["allowed"] = allowed[self.listed]
+        return pair_pass(self.qkv, e, sizes, self.weights, **settings)
+
+    def pair_list(self) -> tuple[Tensor, Tensor]:
+        """(M + 1,) the first listed pair of each node, and (P,) where the pairs lead."""
+        nodes = torch.arange(self.num_nodes).split(self.sizes)
+        query = torch.cat([of_graph.repeat_interleave(len(of_graph)) for of_graph in nodes])
+        key = torch.cat([of_graph.repeat(len(of_graph)) for of_graph in nodes])
+        counts = torch.bincount(query[self.listed], minlength=self.num_nodes)
+        return torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]), key[self.listed]
 
     def gradients(self, outputs: tuple[Tensor | None, Tensor | None]) -> dict[str, Tensor]:
         """Gradients of all inputs for a fixed random direction of the outputs."""
         loss = sum(
             (output * d.to(output.dtype)).sum()
-            for output, d in zip(outputs, (self.d_out, self.d_e_new), strict=True)
+            for output, d in zip(outputs, (self.d_out, self.d_e_new[self.listed]), strict=True)
             if output is not None
         )
         inputs = self.inputs()
@@ -160,7 +183,8 @@ class Case:
         assert E is not None
         node_rows = self.qkv.double().split(self.sizes)
         pair_rows = self.e.double().split([n * n for n in self.sizes])
-        allowed = s.get("allowed", torch.ones(self.num_pairs, dtype=torch.bool)).split([n * n for n in self.sizes])
+        attended_pairs = s.get("allowed", torch.ones(self.num_pairs, dtype=torch.bool)) & self.listed
+        allowed = attended_pairs.split([n * n for n in self.sizes])
         outs, edges = [], []
         for b, n in enumerate(self.sizes):
             ends = 2 * d_e if s.get("outer_sum") else 0
@@ -206,7 +230,7 @@ class Case:
                 out = torch.cat([out, (scaler.unsqueeze(-1) * torch.einsum("ijt,ijtc->itc", A, x)).flatten(1)], -1)
             rows = s.get("query_rows") or n
             outs.append(torch.cat([out[:rows], torch.zeros_like(out[rows:])]))
-        return torch.cat(outs) if outs else None, torch.cat(edges) if edges else None
+        return torch.cat(outs) if outs else None, torch.cat(edges)[self.listed] if edges else None
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from egt.nn.kernels.compilation import SOURCES, build
 
 def fields_of(struct: str) -> list[str]:
     """The names of a struct's fields, read from the headers."""
-    text = "".join((SOURCES / name).read_text() for name in ("pair_pass.h", "node_pass.h", "list_pass.h"))
+    text = "".join((SOURCES / name).read_text() for name in ("pair_pass.h", "node_pass.h"))
     body = re.search(rf"struct {struct} {{(.*?)\n}};", text, re.DOTALL)
     assert body is not None, struct
     statements = re.sub(r"//.*", "", body[1]).split(";")

@@ -156,8 +156,33 @@ def test_equals_float64(make_case: Any, num_threads: Callable[[int], None], vari
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
+def test_listed_pairs_equal_float64(make_case: Any, num_threads: Callable[[int], None], variant: str) -> None:
+    num_threads(2)  # some graphs have rows in two parts
+    check(make_case(**{"sizes": MIXED, **VARIANTS[variant]}, listed_share=0.3))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_portable_path_equals_float64(make_case: Any, variant: str) -> None:
     check(make_case(**{"sizes": MIXED, **VARIANTS[variant]}), portable=True)
+
+
+def test_portable_path_of_listed_pairs_equals_float64(make_case: Any) -> None:
+    check(make_case(**{"sizes": MIXED, **VARIANTS["everything"]}, listed_share=0.3), portable=True)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 1.0])
+def test_lists_of_few_and_of_all_pairs(make_case: Any, num_threads: Callable[[int], None], share: float) -> None:
+    """Among few pairs are nodes without any and hundreds of rows in a tile; long rows fill a tile of their own."""
+    num_threads(2)
+    check(make_case(sizes=[1, 200, 3, 90], heads=3, head_width=5, edge_width=4, logit_size=0.3, listed_share=share))
+
+
+def test_all_listed_pairs_are_all_pairs(make_case: Any) -> None:
+    case = make_case(sizes=[9, 1, 30], probabilities={"dropout": 0.2, "key_dropout": 0.2})
+    found = case.fused()
+    case.listed_share = 1.0
+    for name, a, b in zip(("out", "e_new"), case.fused(), found, strict=True):
+        assert_near(a, b, 1e-6, name)
 
 
 def test_large_graph(make_case: Any, num_threads: Callable[[int], None]) -> None:

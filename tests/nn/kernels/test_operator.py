@@ -39,8 +39,9 @@ def test_custom_operator_checks(make_case: Any, activation: int, threshold: int)
     assert len(switches) == len(Switches._fields)
     numbers = Numbers(1e-5, 1e-5, -5.0, 5.0, 0.5, *[1.0] * (len(case.random) - 1))
     keys = [stream.keys for stream in case.random] if threshold else []
-    arguments = (case.qkv, case.e, torch.tensor([3, 2]), None, keys, order, switches, list(numbers))
-    torch.library.opcheck(run, arguments)
+    for listed in ([], list(case.pair_list())):
+        arguments = (case.qkv, case.e, torch.tensor([3, 2]), listed, None, keys, order, switches, list(numbers))
+        torch.library.opcheck(run, arguments)
 
 
 def test_exports_as_one_operator(make_case: Any) -> None:
@@ -88,11 +89,14 @@ def _empty_is_nan() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_empty_is_nan")
+@pytest.mark.parametrize("listed_share", [None, 0.3])
 @pytest.mark.parametrize("used", [(True, True), (True, False), (False, True)])
-def test_every_gradient_is_written(make_case: Any, num_threads: Callable[[int], None], used: tuple[bool, bool]) -> None:
+def test_every_gradient_is_written(
+    make_case: Any, num_threads: Callable[[int], None], used: tuple[bool, bool], listed_share: float | None
+) -> None:
     num_threads(2)
     assert torch.empty(3).isnan().all()
-    case = make_case(sizes=[5, 1, 90, 41])  # the third belongs to several parts
+    case = make_case(sizes=[5, 1, 90, 41], listed_share=listed_share)  # the third belongs to several parts
     outputs = [output if wanted else None for output, wanted in zip(case.fused(), used, strict=True)]
     for name, gradient in case.gradients(tuple(outputs)).items():
         assert gradient.isfinite().all(), name
@@ -145,7 +149,35 @@ def test_noncontiguous_inputs(make_case: Any) -> None:
 def test_wrong_sizes_are_refused(make_case: Any) -> None:
     case = make_case(sizes=[5, 9])
     case.sizes = [5, 8]
-    with pytest.raises(ValueError, match="sizes do not add up to 14 nodes and 106 pairs"):
+    with pytest.raises(ValueError, match="sizes or listed pairs do not add up to 14 nodes and 106 pairs"):
+        case.fused()
+
+
+@pytest.mark.parametrize(
+    ("row_start", "target"),
+    [
+        ([0, 1, 2, 4], [0, 0, 1, 2]),  # the second leads to another graph
+        ([0, 1, 3, 4], [0, 1, 3, 2]),  # there is no node 3
+        ([0, 1, 3, 4], [0, 1, -1, 2]),
+        ([0, 3, 2, 4], [0, 0, 1, 2]),  # back
+        ([0, 1, 3, 5], [0, 1, 2, 2]),  # more than there are
+        ([1, 1, 3, 4], [0, 1, 2, 2]),  # the first belongs to nobody
+    ],
+)
+def test_wrong_lists_are_refused(make_case: Any, row_start: list[int], target: list[int]) -> None:
+    case = make_case(sizes=[1, 2])
+    case.e = case.e[:4]
+    case.settings["listed"] = (torch.tensor([0, 1, 3, 4]), torch.tensor([0, 1, 2, 2]))
+    case.fused()
+    case.settings["listed"] = (torch.tensor(row_start), torch.tensor(target))
+    with pytest.raises(ValueError, match=r"sizes or listed pairs do not add up to 3 nodes and 4 pairs"):
+        case.fused()
+
+
+def test_lists_of_wrong_lengths_are_refused(make_case: Any) -> None:
+    case = make_case(sizes=[1, 2])
+    case.settings["listed"] = (torch.tensor([0, 1, 3, 4, 5]), torch.tensor([0, 1, 2, 2, 2]))
+    with pytest.raises(ValueError, match=r"row_start is \(5,\) torch.int64 .* must be \(4,\)"):
         case.fused()
 
 

@@ -87,7 +87,7 @@ def test_overrides_of_a_table(tmp_path: Path) -> None:
         ({"overrides": {"node_features": "x"}}, "give a mapping"),
         ({"split": "fold"}, "no split column 'fold'"),
         ({"level": "atom"}, "level is 'atom'"),
-        ({"level": "node"}, "no column 'solubility'"),
+        ({"level": "node"}, "target 'solubility' holds single numbers; --task node needs a list in each cell"),
         ({"level": "link"}, "has no target column"),
     ],
 )

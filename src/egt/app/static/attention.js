@@ -11,8 +11,8 @@ export class AttentionView {
     this.tell = chosen;
     for (const id of ["layer", "head", "weights"]) byId(id).addEventListener("input", () => this.#load());
     const matrix = byId("matrix");
-    matrix.addEventListener("click", (event) => this.#choose(this.#cell(event)[0]));
-    matrix.addEventListener("pointermove", (event) => this.#point(...this.#cell(event)));
+    matrix.addEventListener("click", (event) => this.matrix && this.#choose(this.#cell(event)[0]));
+    matrix.addEventListener("pointermove", (event) => this.matrix && this.#point(...this.#cell(event)));
     matrix.addEventListener("pointerleave", () => this.#point());
     byId("attention").addEventListener("keydown", (event) => { if (event.key === "Escape") this.#choose(null); });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.matrix && this.#paint());

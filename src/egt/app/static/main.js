@@ -5,6 +5,8 @@ import { ExplanationView } from "./explanation.js";
 import { SortedTable, plainTable } from "./table.js";
 import { lines } from "./charts.js";
 
+const MOST_PARTS = 500; // nodes or edges of one graph whose answers are listed
+
 const about = await ask("about");
 const explanation = new ExplanationView(about, fail);
 const attention = new AttentionView((node) => explanation.choose(node));
@@ -195,8 +197,9 @@ function values({ columns, answers, rows: [row] }) {
 
 function parts({ columns, answers, rows }) {
   const kept = answers.map((name) => columns.indexOf(name));
-  const made = plainTable(answers, rows.slice(0, 500).map((row) => kept.map((c) => row[c])));
-  return element("div", { class: "scroll", tabindex: 0 }, made);
+  const made = plainTable(answers, rows.slice(0, MOST_PARTS).map((row) => kept.map((c) => row[c])));
+  const cut = rows.length > MOST_PARTS ? [element("p", { class: "soft small" }, `The first ${MOST_PARTS} of ${rows.length.toLocaleString("en")} rows; \`egt predict\` writes all.`)] : [];
+  return element("div", {}, element("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "answer-title" }, made), ...cut);
 }
 
 function typical({ unseen, nodes, edges }) {

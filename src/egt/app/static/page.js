@@ -37,7 +37,7 @@ export async function ask(what, body, options = {}) {
     reply = await fetch(`/api/${what}`, { ...request, ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Error("There is no answer: is `egt app` still running?");
+    throw new Error("The server does not answer: is `egt app` still running?");
   }
   const found = await reply.json();
   if (found.error) throw new Error(found.error);

@@ -51,7 +51,8 @@ _NUMBERS = (
     *("key_dropout_scale", "edge_path_scale", "ffn_path_scale"),
 )
 _POINTERS = (
-    *("sizes", "qkv", "e", "allowed", "mask_keys", "dropout_keys", "edge_dropout_keys", "ffn_dropout_keys"),
+    *("sizes", "row_start", "target", "qkv", "e", "allowed"),
+    *("mask_keys", "dropout_keys", "edge_dropout_keys", "ffn_dropout_keys"),
     *("key_dropout_keys", "edge_path_keys", "ffn_path_keys"),
     "run_parallel",
 )
@@ -115,18 +116,8 @@ class NodeUpdateGradients(ctypes.Structure):
     )
 
 
-class PairList(ctypes.Structure):
-    """A list of pairs (EgtPairList); csrc/list_pass.h says what each field means."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("num_nodes", "num_pairs", "num_heads", "head_width")),
-        *((name, ctypes.c_int64) for name in ("num_threads", "portable")),
-        *((name, ctypes.c_void_p) for name in ("run_parallel", "from", "to")),
-    )
-
-
 STRUCTS: tuple[type[ctypes.Structure], ...] = (
-    *(PairParameters, PairPass, NormLinear, NormLinearGradients, NodeUpdate, NodeUpdateGradients, PairList),
+    *(PairParameters, PairPass, NormLinear, NormLinearGradients, NodeUpdate, NodeUpdateGradients),
 )
 """In the order of `egt_struct_sizes`."""
 
@@ -155,10 +146,6 @@ def open_library(path: Path) -> ctypes.CDLL:
     library.egt_norm_linear_backward.argtypes = [norm_linear, ctypes.POINTER(NormLinearGradients)]
     library.egt_node_update.argtypes = [node_update]
     library.egt_node_update_backward.argtypes = [node_update, ctypes.POINTER(NodeUpdateGradients)]
-    pair_list = ctypes.POINTER(PairList)
-    for name in ("dot", "sum", "softmax_backward"):
-        getattr(library, f"egt_list_{name}").argtypes = [pair_list, address, address, address]
-    library.egt_list_softmax.argtypes = [pair_list, address, address]
     return library
 
 
@@ -194,7 +181,7 @@ def loaded() -> ctypes.CDLL:
 def raise_for(status: int, rows: str = "the rows given") -> None:
     """Turn what a function of the kernel returned into an error; `rows` says what it was given."""
     if status == 1:
-        raise ValueError(f"fused kernel: sizes do not add up to {rows}")
+        raise ValueError(f"fused kernel: sizes or listed pairs do not add up to {rows}")
     if status == 2:
         raise MemoryError("fused kernel: no memory for working buffers")
     if status:

@@ -1,4 +1,4 @@
-"""The fused pair pass: one operator over packed pairs that keeps only its inputs for the backward pass.
+"""The fused pair pass: one operator over all pairs, or a list, that keeps only its inputs for the backward pass.
 
 For each pair (i, j) of a graph and each head t:
 
@@ -15,6 +15,7 @@ also as a whole, graph by graph.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -109,6 +110,7 @@ def pair_pass(
     *,
     scale: float,
     clip: tuple[float, float],
+    listed: Sequence[Tensor] = (),
     allowed: Tensor | None = None,
     edges_only: bool = False,
     centrality: bool = False,
@@ -124,16 +126,18 @@ def pair_pass(
     overwrite: bool = False,
     portable: bool = False,
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Do all pair work of a layer on the packed layout (float32, CPU).
+    """Do all pair work of a layer on the packed or edge-list layout (float32, CPU).
 
     Args:
         qkv: (M, 3 d) Q|K|V of all nodes, channel t * d_k + c of head t; (M, 2 d) Q|K if `edges_only`. With an outer sum
             2 d_e more, A h|B h.
-        e: (P, d_e) edge channel; pair (i, j) of a graph is row start + i * N + j.
+        e: (P, d_e) edge channel; pair (i, j) of a graph is row start + i * N + j, or as listed.
         sizes: (B,) int64, nodes of each graph, virtual nodes included (they come first).
         weights: parameters of the parts.
         scale: of the dot product, 1 / sqrt(d_k).
         clip: range of the scaled dot product.
+        listed: (M + 1,) and (P,) int64 of a list of pairs: those from node r are the rows first[r] to first[r + 1] - 1,
+            and pair p leads to node second[p] of the same graph; none: all pairs.
         allowed: (P,) bool, True where i may attend j; None: everyone.
         edges_only: no attention, only H_hat and the edge update.
         centrality: scale row i by ln(1 + sum_j g_ij), except rows of virtual nodes.
@@ -186,6 +190,6 @@ def pair_pass(
     numbers = Numbers(norm_eps, ffn_norm_eps, *clip, scale, *(stream.scale for stream in random[1:]))
     present = [tensor for pair in pairs if pair is not None for tensor in pair]
     keys = [stream.keys for stream in random if stream.threshold]
-    inputs = (qkv, e, sizes, allowed, keys, present, switches, numbers)
+    inputs = (qkv, e, sizes, list(listed), allowed, keys, present, switches, numbers)
     out, e_new = run_over(Inputs(*inputs)) if overwrite and has_edge_update else run(*inputs)
     return None if edges_only else out, e_new if has_edge_update else None

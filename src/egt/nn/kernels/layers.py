@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from egt.nn.pair_pass import CentralityGate, EdgePass, FrozenEdges, Logits, NoGa
 from egt.nn.randomness import PATHS, Stream, derive
 
 if TYPE_CHECKING:
+    from egt.batching.edge_list import EdgeList
     from egt.nn.edge_values import EdgeValues
 
 _NO_CLIP = (float("-inf"), float("inf"))
@@ -25,7 +26,7 @@ _ACTIVATIONS: dict[type[nn.Module], str] = {nn.ELU: "elu", nn.GELU: "gelu", nn.R
 
 
 class FusedPairPass(PairPass):
-    """`PairPass` as one operator of the CPU kernel; on a list of pairs as several (`egt.nn.kernels.lists`)."""
+    """`PairPass` as one operator of the CPU kernel."""
 
     def __init__(
         self,
@@ -45,18 +46,15 @@ class FusedPairPass(PairPass):
         self, qkv: Tensor, e: Tensor, context: AttentionContext, ends: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """See `PairPass.forward`."""
-        if not context.layout.has_all_pairs:
-            from egt.nn.kernels.lists import list_pair_pass
-
-            return list_pair_pass(self, self.activation, qkv, e, context, ends)
         only_virtual = context.only_virtual_rows and not self.updates_edges  # an edge update needs all rows
         out, updated = pair_pass(
             _with_ends(qkv.flatten(-3), ends),
             e,
-            packed(context).size_tensor,
+            known(context).size_tensor,
             _weights(self.logits, self.edges, self.gate),
             scale=self.logits.scale,
             clip=self.logits.clip or _NO_CLIP,
+            listed=_listed(context),
             allowed=None if context.allowed is None else context.allowed.squeeze(-1),
             centrality=self.centrality,
             num_virtual_nodes=context.layout.num_virtual,
@@ -92,7 +90,7 @@ class FusedPairPass(PairPass):
 
 
 class FusedEdgePass(EdgePass):
-    """`EdgePass` as one operator of the CPU kernel; on a list of pairs as several."""
+    """`EdgePass` as one operator of the CPU kernel."""
 
     def __init__(self, logits: Logits, edges: ResidualEdges) -> None:
         super().__init__(logits, edges)
@@ -100,17 +98,14 @@ class FusedEdgePass(EdgePass):
 
     def forward(self, qk: Tensor, e: Tensor, context: AttentionContext, ends: Tensor | None = None) -> Tensor:
         """See `EdgePass.forward`."""
-        if not context.layout.has_all_pairs:
-            from egt.nn.kernels.lists import list_edge_pass
-
-            return list_edge_pass(self, self.activation, qk, e, context, ends)
         _, updated = pair_pass(
             _with_ends(qk.flatten(-3), ends),
             e,
-            packed(context).size_tensor,
+            known(context).size_tensor,
             _weights(self.logits, self.edges, None),
             scale=self.logits.scale,
             clip=self.logits.clip or _NO_CLIP,
+            listed=_listed(context),
             edges_only=True,
             outer_sum=ends is not None,
             activation=self.activation,
@@ -132,14 +127,20 @@ def activation_name(activation: nn.Module) -> str:
     return name
 
 
-def packed(context: AttentionContext) -> Packed:
-    """Return the layout of a batch with all pairs, which must be packed."""
-    if not isinstance(context.layout, Packed):
+def known(context: AttentionContext) -> Packed | EdgeList:
+    """Return the layout of a batch, which must be packed or a list."""
+    if context.layout.has_all_pairs and not isinstance(context.layout, Packed):
         raise ConfigError(
             f"the CPU kernel computes packed batches and lists of pairs, not {type(context.layout).__name__.lower()} "
             "ones; collate them packed, or build the model with the backend 'plain'"
         )
-    return context.layout
+    return cast("Packed | EdgeList", context.layout)
+
+
+def _listed(context: AttentionContext) -> tuple[Tensor, ...]:
+    """Return where the listed pairs of each node begin, (M + 1,), and where they lead, (P,); nothing of all pairs."""
+    layout = known(context)
+    return () if isinstance(layout, Packed) else (layout.row_start, layout.key)
 
 
 def _with_ends(qkv: Tensor, ends: Tensor | None) -> Tensor:
@@ -206,8 +207,7 @@ class FusedLayer(EGTLayer):
 
     def project(self, h: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor | None]:
         """See `EGTLayer.project`."""
-        if context.layout.has_all_pairs:
-            packed(context)  # or an error, before anything is computed
+        known(context)  # or an error, before anything is computed
         norm, qkv = _layer_norm(self.norm_h), self.qkv
         if self.outer is None:
             return norm_linear(h, norm.weight, norm.bias, qkv.weight, qkv.bias, norm.eps), None

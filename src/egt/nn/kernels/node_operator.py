@@ -1,7 +1,5 @@
 """`egt::norm_linear` and `egt::node_update`: the node side of a layer as two operators with shapes and gradients.
 
-The pairs of a list are such rows too: what they become behind the attention depends on each alone.
-
     norm_linear:  y = W LN(x) + b
     node_update:  h1 = h + D1 (O out + b_O);  a = act(W1 LN(h1) + b1);  h_new = h1 + D2 (W2 a + b2)
 
@@ -26,9 +24,6 @@ def _checked(names: Sequence[str], tensors: Sequence[Tensor], sizes: dict[str, i
     shapes = [tuple(sizes[letter] for letter in _SHAPES[name]) for name in names]
     return [binding.checked(*given) for given in zip(names, tensors, shapes, strict=True)]
 
-
-_BLOCK = 4096
-"""Rows of a backward pass at a time: with their hidden rows they stay in the cache."""
 
 # M rows, d channels, m hidden ones, o outputs.
 _SHAPES = {
@@ -276,44 +271,16 @@ def _(
 
 
 def _keep_update(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    h, out, D1, D2, *weights, ctx.eps, ctx.activation, ctx.keep, ctx.portable = inputs
+    _, out, D1, D2, *weights, ctx.eps, ctx.activation, _, ctx.portable = inputs
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(out, D1, D2, *(output[1:] if ctx.keep else [h]), *weights)
+    ctx.save_for_backward(out, D1, D2, *output[1:], *weights)
 
 
 def _update_backward(ctx: Any, d_h_new: Tensor, *_: None) -> tuple[Tensor | None, ...]:
-    out, D1, D2, *others = ctx.saved_tensors
+    out, D1, D2, h1, hidden, *weights = ctx.saved_tensors
     settings = (ctx.eps, ctx.activation, ctx.portable)
-    if ctx.keep:
-        h1, hidden, *weights = others
-        d_h, d_out, *d_weights = node_update_backward(d_h_new, out, D1, D2, h1, hidden, weights, *settings)
-    else:
-        h, *weights = others
-        d_h, d_out, *d_weights = _backward_in_blocks(d_h_new, h, (out, D1, D2), weights, *settings)
+    d_h, d_out, *d_weights = node_update_backward(d_h_new, out, D1, D2, h1, hidden, weights, *settings)
     return (d_h, d_out, None, None, *d_weights, None, None, None, None)
-
-
-def _backward_in_blocks(
-    d_h_new: Tensor,
-    h: Tensor,
-    rows: Sequence[Tensor | None],
-    weights: Sequence[Tensor],
-    eps: float,
-    activation: str,
-    portable: bool,
-) -> list[Tensor]:
-    """Compute what `node_update_backward` does without what a forward pass kept; `rows` are out, D1 and D2."""
-    of_rows: list[tuple[Tensor, Tensor]] = []
-    d_weights = [torch.zeros_like(weight) for weight in weights]
-    for first in range(0, max(len(h), 1), _BLOCK):
-        block = slice(first, first + _BLOCK)
-        some = [None if tensor is None else tensor[block] for tensor in rows]
-        _, h1, hidden = node_update(h[block], *some, *weights, eps, activation, True, portable)
-        d_h, d_out, *parts = node_update_backward(d_h_new[block], *some, h1, hidden, weights, eps, activation, portable)
-        of_rows.append((d_h, d_out))
-        for total, part in zip(d_weights, parts, strict=True):
-            total += part
-    return [*(torch.cat(blocks) for blocks in zip(*of_rows, strict=True)), *d_weights]
 
 
 torch.library.register_autograd("egt::node_update", _update_backward, setup_context=_keep_update)

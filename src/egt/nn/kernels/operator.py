@@ -130,6 +130,7 @@ class Inputs:
         qkv: Tensor,
         e: Tensor,
         sizes: Tensor,
+        listed: Sequence[Tensor],
         allowed: Tensor | None,
         keys: Sequence[Tensor],
         weights: Sequence[Tensor],
@@ -158,6 +159,10 @@ class Inputs:
             for name, tensor in {"qkv": qkv, "e": e, **named}.items()
         }
         self.tensors["sizes"] = binding.checked("sizes", sizes, (num_graphs,), torch.int64)
+        if listed:
+            list_shapes = {"row_start": (qkv.shape[0] + 1,), "target": (e.shape[0],)}
+            for (name, shape), tensor in zip(list_shapes.items(), listed, strict=True):
+                self.tensors[name] = binding.checked(name, tensor, shape, torch.int64)
         if allowed is not None:
             bits = allowed.view(torch.uint8) if allowed.dtype == torch.bool else allowed
             self.tensors["allowed"] = binding.checked("allowed", bits, (e.shape[0],), torch.uint8)
@@ -192,6 +197,7 @@ def run(
     qkv: Tensor,
     e: Tensor,
     sizes: Tensor,
+    listed: Sequence[Tensor],
     allowed: Tensor | None,
     keys: Sequence[Tensor],
     weights: Sequence[Tensor],
@@ -199,7 +205,7 @@ def run(
     numbers: Sequence[float],
 ) -> tuple[Tensor, Tensor]:
     """Run the forward pass; `egt.nn.kernels.fused.pair_pass` says what the arguments mean."""
-    inputs = Inputs(qkv, e, sizes, allowed, keys, weights, switches, numbers)
+    inputs = Inputs(qkv, e, sizes, listed, allowed, keys, weights, switches, numbers)
     out = qkv.new_zeros(inputs.out_shape) if Switches(*switches).query_rows else qkv.new_empty(inputs.out_shape)
     e_new = allocator.empty(inputs.e_shape)
     _forward(inputs, out, e_new)
@@ -219,6 +225,7 @@ def _(
     qkv: Tensor,
     e: Tensor,
     sizes: Tensor,
+    listed: Any,
     allowed: Any,
     keys: Any,
     weights: Sequence[Tensor],
@@ -247,6 +254,7 @@ def run_backward(
     qkv: Tensor,
     e: Tensor,
     sizes: Tensor,
+    listed: Sequence[Tensor],
     allowed: Tensor | None,
     keys: Sequence[Tensor],
     weights: Sequence[Tensor],
@@ -254,7 +262,7 @@ def run_backward(
     numbers: Sequence[float],
 ) -> list[Tensor]:
     """Compute the gradients of qkv, e and the weights, from those of the outputs (None: the output was not used)."""
-    inputs = Inputs(qkv, e, sizes, allowed, keys, weights, switches, numbers)
+    inputs = Inputs(qkv, e, sizes, listed, allowed, keys, weights, switches, numbers)
     s = Switches(*switches)
     d_out = None if d_out is None or not s.attends else binding.checked("d_out", d_out, inputs.out_shape)
     d_e_new = None if d_e_new is None or not s.updates else binding.checked("d_e_new", d_e_new, inputs.e_shape)
@@ -286,6 +294,7 @@ def _(
     qkv: Tensor,
     e: Tensor,
     sizes: Tensor,
+    listed: Any,
     allowed: Any,
     keys: Any,
     weights: Sequence[Tensor],
@@ -296,17 +305,20 @@ def _(
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    qkv, e, sizes, allowed, keys, weights, ctx.switches, ctx.numbers = inputs
+    qkv, e, sizes, listed, allowed, keys, weights, ctx.switches, ctx.numbers = inputs
     ctx.set_materialize_grads(False)
-    ctx.num_keys = len(keys)
-    ctx.save_for_backward(qkv, e, sizes, allowed, *keys, *weights)
+    ctx.counts = len(listed), len(keys)
+    ctx.save_for_backward(qkv, e, sizes, allowed, *listed, *keys, *weights)
 
 
 def _backward(ctx: Any, d_out: Tensor | None, d_e_new: Tensor | None) -> tuple[Any, ...]:
     saved = ctx.saved_tensors  # once: under activation checkpointing each look unpacks them
-    given, keys, weights = saved[:4], list(saved[4 : 4 + ctx.num_keys]), list(saved[4 + ctx.num_keys :])
-    d_qkv, d_e, *d_weights = run_backward(d_out, d_e_new, *given, keys, weights, ctx.switches, ctx.numbers)
-    return d_qkv, d_e, None, None, [None] * ctx.num_keys, d_weights, None, None
+    (qkv, e, sizes, allowed), others = saved[:4], list(saved[4:])
+    num_listed, num_keys = ctx.counts
+    listed, keys, weights = others[:num_listed], others[num_listed:][:num_keys], others[num_listed + num_keys :]
+    inputs = (qkv, e, sizes, listed, allowed, keys, weights, ctx.switches, ctx.numbers)
+    d_qkv, d_e, *d_weights = run_backward(d_out, d_e_new, *inputs)
+    return d_qkv, d_e, None, [None] * num_listed, None, [None] * num_keys, d_weights, None, None
 
 
 torch.library.register_autograd("egt::pair_pass", _backward, setup_context=_setup_context)

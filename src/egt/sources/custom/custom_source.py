@@ -19,7 +19,7 @@ from egt.graph import Graph
 from egt.sources.custom.division import Division, divide, target_matrix
 from egt.sources.custom.link import asked_edges, count_links, hide_links, link_graph
 from egt.sources.custom.raw import RawData, RawGraph, encode_target, missing_in, strange_label, text_of
-from egt.sources.custom.roles import find_id, find_smiles
+from egt.sources.custom.roles import find_id, find_smiles_of
 from egt.sources.custom.schema import CustomSchema, SplitPlan
 from egt.sources.elements import elements_of
 from egt.sources.molecules import graphs_from_smiles
@@ -41,9 +41,10 @@ class CustomRecord:
         row: the position in the data, from 0.
         id: the name of the graph.
         graph: the graph as its file gives it, or None.
-        smiles: the molecule, or "".
+        smiles: the molecules, one per column of SMILES; () for other graphs.
         values: (F,) features of the whole graph.
         targets: (T,) targets of the whole graph, or None.
+        parts: (n,) targets of the atoms or bonds of a molecule, one array per target; None for other targets.
         scored: the nodes or listed edges that this split scores, or None for all.
         link: which of the graphs of `split_links` this is (split, number), or None.
         warning, error: what is already known about the row.
@@ -52,9 +53,10 @@ class CustomRecord:
     row: int
     id: str
     graph: RawGraph | None = None
-    smiles: str = ""
+    smiles: tuple[str, ...] = ()
     values: NDArray[np.float32] | None = None
     targets: tuple[float, ...] | None = None
+    parts: tuple[NDArray[np.float64] | None, ...] | None = None
     scored: NDArray[np.bool_] | None = None
     link: tuple[str, int] | None = None
     warning: str = ""
@@ -92,10 +94,11 @@ class CustomSource:
         self._raw = raw
         self._division = division
         self._ids = _ids(raw, schema.id, is_new=division is None)
-        self._smiles = _smiles(raw, schema)
+        self._smiles = find_smiles_of(schema.smiles_columns, raw.table, raw.where) if raw.is_molecules else ()
         self._targets, self._strange = _graph_targets(raw, schema)
         self._unfit: dict[int, str] = {}
         self._values = self._find_values()
+        self._parts = self._find_parts()
 
     def _find_values(self) -> NDArray[np.float32] | None:
         """(R, F) the features of whole graphs, None where there are none; what is wrong with a row is kept for it."""
@@ -107,6 +110,21 @@ class CustomSource:
         for row, warning in filled.items():
             self._strange[row] = "; ".join(filter(None, (self._strange.get(row), warning)))
         return values
+
+    def _find_parts(self) -> Callable[[int], tuple[NDArray[np.float64] | None, ...]] | None:
+        """Return what gives the targets of the atoms or bonds of a row, where these are predicted."""
+        if not self._of_atoms:
+            return None
+        from egt.sources.custom.atom_targets import PartTargets  # here: most targets are of molecules
+
+        found = PartTargets(self._raw, self.schema)
+        self._strange |= found.warnings
+        return found
+
+    @property
+    def _of_atoms(self) -> bool:
+        """Whether atoms or bonds of molecules are predicted."""
+        return self._raw.is_molecules and self.schema.level in ("node", "edge")
 
     @cached_property
     def card(self) -> DataCard:
@@ -141,8 +159,8 @@ class CustomSource:
         """Return a hash of the raw content, the schema and the split."""
         total = hashlib.sha256(f"custom {VERSION} {self._raw.digest}".encode())
         silent = dict(_NOT_IN_GRAPHS)
-        if not self.schema.graph_features:  # earlier versions had none
-            silent["graph_features"] = True
+        # What earlier versions did not have, and this data does not have either:
+        silent |= {name: True for name in ("graph_features", "more_smiles") if not getattr(self.schema, name)}
         schema = self.schema.model_dump(mode="json", exclude=silent)
         total.update(json.dumps(schema, sort_keys=True).encode())
         if self._division is not None:
@@ -173,7 +191,7 @@ class CustomSource:
     def read_all(self, records: Sequence[CustomRecord]) -> list[Reading]:
         """Return the graphs of some records."""
         graphs = iter(self._graphs([record for record in records if not record.error]))
-        any_foreign = bool(self._foreign([record.smiles for record in records]))
+        any_foreign = bool(self._foreign([text for record in records for text in record.smiles]))
         readings = []
         for record in records:
             if record.error:
@@ -185,27 +203,39 @@ class CustomSource:
                 where = f"{self._raw.where} row {self._raw.first_row + record.row + 1}"
                 readings.append(Reading(record.row, record.id, error=f"{where}: {error}"))
                 continue
-            foreign = self._foreign([record.smiles]) if any_foreign else ""
+            foreign = self._foreign(record.smiles) if any_foreign else ""
             warning = "; ".join(filter(None, (record.warning, warning, foreign)))
             readings.append(Reading(record.row, record.id, graph=graph, warning=warning))
         return readings
 
     def smiles(self) -> list[str] | None:
-        """Return the SMILES of all rows, "" where there is none; None when they are no molecules."""
+        """Return the SMILES of all rows, several joined by dots, "" where there is none; None for other graphs."""
         if not self._raw.is_molecules:
             return None
-        return [_text(cell) for cell in self._raw.table[self._smiles]]
+        return [".".join(filter(None, texts)) for texts in zip(*self._molecules(), strict=True)]
+
+    def components(self) -> dict[str, list[str]]:
+        """Return column -> SMILES of all rows, where a row has several of them; else nothing."""
+        if not self.schema.more_smiles:
+            return {}
+        return dict(zip(self.schema.smiles_columns, self._molecules(), strict=True))
+
+    def _texts(self, row: int) -> tuple[str, ...]:
+        return tuple(_text(self._raw.table[name][row]) for name in self._smiles)
+
+    def _molecules(self) -> list[list[str]]:
+        """Return the columns of SMILES."""
+        return [[_text(cell) for cell in self._raw.table[name]] for name in self._smiles]
 
     def warnings(self) -> list[str]:
         """Return what to look at before training: molecules or graphs in several splits, or with different labels."""
         from egt.sources.custom.repeats import graph_repeats, repeats
 
-        smiles = self.smiles()
         codes = None if self._division is None else self._division.rows
         labels = None if self.schema.graph_features else self._targets  # under other conditions a label may differ
         classes = bool(self.schema.classes)
-        if smiles is not None:
-            return repeats(smiles, labels, codes, classes=classes)
+        if self._raw.is_molecules:
+            return repeats(self._molecules(), labels, codes, classes=classes)
         if codes is None or self.is_divided_within:
             return []
         levels = {"node": self.schema.node_features, "edge": self.schema.edge_features}
@@ -220,7 +250,11 @@ class CustomSource:
         return f"not in the training molecules: {', '.join(foreign)}" if foreign else ""
 
     def names(self, row: int) -> Sequence[str]:
-        """Return what the data calls the nodes of a graph; empty where they are numbered."""
+        """Return what the data calls the nodes of a graph, elements for atoms; empty where they are only numbered."""
+        if self._of_atoms:
+            from egt.sources.custom.atom_targets import symbols_of
+
+            return symbols_of(self._texts(row))
         graph = self._raw.graphs[row] if self._raw.graphs else None
         if graph is None or all(name == str(k) for k, name in enumerate(graph.names)):
             return ()
@@ -247,7 +281,7 @@ class CustomSource:
         if self.schema.level == "link":
             labeled = any(graph is not None and graph.query_targets is not None for graph in self._raw.graphs)
             return [] if labeled else list(self.schema.target().names)
-        if self.schema.level == "graph":
+        if self.schema.level == "graph" or self._of_atoms:
             there = set(self._raw.table)
         else:
             graphs = [graph for graph in self._raw.graphs if graph is not None]
@@ -256,12 +290,16 @@ class CustomSource:
         return [name for name in self.schema.targets if name not in there]
 
     def _asked(self, result: tuple[Graph, str] | EgtError, record: CustomRecord) -> tuple[Graph, str]:
-        """Return the graph with the pairs that link prediction asks about."""
+        """Return the graph with what its record adds: features, targets of atoms, pairs of link prediction."""
         if isinstance(result, EgtError):
             raise result
         graph, warning = result
         if record.values is not None:
             graph = Graph.trusted(**{**vars(graph), "graph_values": record.values})
+        if record.parts is not None:
+            from egt.sources.custom.atom_targets import with_part_targets
+
+            graph = with_part_targets(graph, record.parts, self.schema)
         if self.schema.level != "link":
             return graph, warning
         if graph.query_index is None:
@@ -275,14 +313,19 @@ class CustomSource:
 
     def _graphs(self, records: Sequence[CustomRecord]) -> list[tuple[Graph, str] | EgtError]:
         """Return the graphs with all their edges, and warnings; one that cannot be read is replaced by the reason."""
-        if self.schema.format == "molecules":
-            return graphs_from_smiles(
-                [record.smiles for record in records],
-                vocabulary=self.schema.vocabulary,
-                ids=[record.id for record in records],
-                graph_targets=[record.targets for record in records],
-            )
-        return [self._built(record) for record in records]
+        if self.schema.format != "molecules":
+            return [self._built(record) for record in records]
+        given: dict[str, Any] = {
+            "vocabulary": self.schema.vocabulary,
+            "ids": [record.id for record in records],
+            "graph_targets": [record.targets for record in records],
+        }
+        rows = [record.smiles for record in records]
+        if not self.schema.more_smiles:
+            return graphs_from_smiles([smiles for (smiles,) in rows], **given)
+        from egt.sources.custom.components import graphs_of_components  # here: most rows have one molecule
+
+        return graphs_of_components(rows, self.schema.smiles_columns, **given)
 
     def _built(self, record: CustomRecord) -> tuple[Graph, str] | EgtError:
         from egt.sources.custom.raw_to_graph import build_graph  # here: molecules need none of it
@@ -323,10 +366,11 @@ class CustomSource:
     ) -> CustomRecord:
         raw = self._raw
         error = raw.problems.get(row, "") or self._unfit.get(row, "")
-        smiles = ""
-        if raw.is_molecules and not error:
-            smiles = _text(raw.table[self._smiles][row])
-            error = "" if smiles else f"{raw.where} row {raw.first_row + row + 1}: the SMILES is missing"
+        smiles = self._texts(row)
+        if smiles and not error and not all(smiles):
+            missing = self.schema.smiles_columns[smiles.index("")] if len(smiles) > 1 else ""
+            column = f" of column {missing!r}" if missing else ""
+            error = f"{raw.where} row {raw.first_row + row + 1}: the SMILES{column} is missing"
         return CustomRecord(
             row=row,
             id=self._ids[row],
@@ -334,6 +378,7 @@ class CustomSource:
             smiles=smiles,
             values=None if self._values is None else self._values[row],
             targets=None if self._targets is None else tuple(self._targets[row].tolist()),
+            parts=None if self._parts is None else self._parts(row),
             scored=scored,
             link=link,
             warning=self._strange.get(row, ""),
@@ -352,7 +397,7 @@ class CustomSource:
         if row in self._raw.problems:
             return None
         if self._raw.is_molecules:
-            return _molecule_size(_text(self._raw.table[self._smiles][row]))
+            return _molecule_size(".".join(self._texts(row)))
         graph = self._raw.graphs[row]
         if graph is None:
             return None
@@ -385,13 +430,6 @@ def _ids(raw: RawData, name: str, *, is_new: bool) -> list[str]:
         return [str(raw.first_row + row) for row in range(raw.num_rows)]
     cells = enumerate(raw.table[name], start=raw.first_row)
     return [f"row {row + 1}" if value is None or value != value else text_of(value) for row, value in cells]
-
-
-def _smiles(raw: RawData, schema: CustomSchema) -> str:
-    """Return the SMILES column: the one of the schema or, in new data without it, the one that looks like it."""
-    if not raw.is_molecules or schema.smiles in raw.table:
-        return schema.smiles
-    return find_smiles(raw.table, None, raw.where)
 
 
 def _graph_targets(raw: RawData, schema: CustomSchema) -> tuple[NDArray[np.float64] | None, dict[int, str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -15,7 +15,16 @@ import numpy as np
 from egt.errors import DataError
 from egt.graph import IntArray, Level
 from egt.sources.custom.division import is_split_column
-from egt.sources.custom.raw import Column, Columns, RawData, as_numbers, missing_in, sorted_texts, text_of
+from egt.sources.custom.raw import (
+    Column,
+    Columns,
+    RawData,
+    as_numbers,
+    holds_lists,
+    missing_in,
+    sorted_texts,
+    text_of,
+)
 from egt.sources.custom.roles import (
     columns_at,
     find_id,
@@ -24,6 +33,7 @@ from egt.sources.custom.roles import (
     find_split,
     find_targets,
     find_weight,
+    is_meant,
 )
 from egt.sources.custom.schema import CustomSchema, Feature, FeatureKind, SplitPlan
 from egt.sources.molecules import MoleculeVocabulary
@@ -58,10 +68,10 @@ def infer(
         raw: the parsed data.
         target: names or patterns of the target columns; None to guess.
         level: "graph", "node", "edge" or "link"; None to guess.
-        overrides: decisions of the user, by the names in `OVERRIDES`: the columns `id`, `smiles` and `weight` ("" for
-            none), `directed`, the `kind` of the target, the molecule `vocabulary`, and in `node_features` and
-            `edge_features` a mapping column -> "categorical", "continuous" or "ignored"; in `graph_features` the
-            numeric columns of whole graphs that are given to the model, names or patterns.
+        overrides: decisions of the user, by the names in `OVERRIDES`: the columns `id`, `smiles` (one or several) and
+            `weight` ("" for none), `directed`, the `kind` of the target, the molecule `vocabulary`, and in
+            `node_features` and `edge_features` a mapping column -> "categorical", "continuous" or "ignored"; in
+            `graph_features` the numeric columns of whole graphs that are given to the model, names or patterns.
         split: how to divide the data.
         labeled: False for whole graphs without a target; columns of nodes and edges that look like labels are left out.
 
@@ -73,12 +83,16 @@ def infer(
     given = _checked(overrides or {}, level)
     plan = split or SplitPlan()
     roles = _find_roles(raw, given, plan)
+    notes: dict[str, str] = {}
+    if labeled and raw.is_molecules:
+        roles, level, notes = _with_lists(raw, roles, target, level)
     level, targets = _targets(raw, roles, target, level) if labeled else ("graph", ())
     kind: TargetKind = "binary"
     classes: tuple[str, ...] = ()
     if targets:
         kind, classes = guess_target({name: roles.free[level][name] for name in targets}, given.get("kind"), raw.where)
-    directed, notes = _directed(raw, given.get("directed"))
+    directed, reasons = _directed(raw, given.get("directed"))
+    notes |= reasons
     said = {key: given.get(key, {}) for key in ("node_features", "edge_features")}
     for place in ("node", "edge"):
         if labeled and place != level:
@@ -96,7 +110,8 @@ def infer(
         targets=targets,
         classes=classes,
         id=roles.id,
-        smiles=roles.smiles,
+        smiles=roles.smiles[0] if roles.smiles else "",
+        more_smiles=roles.smiles[1:],
         weight=roles.weight,
         vocabulary=given.get("vocabulary", "ogb"),
         directed=directed,
@@ -113,9 +128,9 @@ class _Roles:
     """The columns that are neither features nor targets, and all others.
 
     Attributes:
-        id: names the graphs; "" for none, as below.
-        smiles: holds molecules.
-        weight: holds the weights of edges.
+        id: names the graphs; "" for none.
+        smiles: hold molecules.
+        weight: holds the weights of edges; "" for none.
         inputs: of whole graphs that are given to the model.
         splits: the columns that divide the data, by level.
         columns: all of them, by level.
@@ -123,7 +138,7 @@ class _Roles:
     """
 
     id: str
-    smiles: str
+    smiles: tuple[str, ...]
     weight: str
     inputs: tuple[str, ...]
     splits: dict[str, str]
@@ -134,16 +149,42 @@ class _Roles:
 def _find_roles(raw: RawData, given: Mapping[str, Any], plan: SplitPlan) -> _Roles:
     columns: dict[str, dict[str, Column]] = {one: columns_at(raw, one) for one in ("graph", "node", "edge")}
     id_column = find_id(columns["graph"], given.get("id"), raw.where)
-    smiles = find_smiles(columns["graph"], given.get("smiles"), raw.where) if raw.is_molecules else ""
+    smiles = find_smiles(columns["graph"], given.get("smiles"), raw.where) if raw.is_molecules else ()
     weight = find_weight(columns["edge"], given.get("weight"), raw.where)
     inputs = find_inputs(columns["graph"], given.get("graph_features", raw.inputs), raw.where)
     splits = {one: find_split(columns[one], "", raw.where) for one in columns}
-    taken = {"graph": {id_column, smiles, *inputs}, "node": set(), "edge": {weight}}
+    taken = {"graph": {id_column, *smiles, *inputs}, "node": set(), "edge": {weight}}
     free = {
         one: {name: column for name, column in named.items() if name not in taken[one] | {splits[one], plan.column}}
         for one, named in columns.items()
     }
     return _Roles(id_column, smiles, weight, inputs, splits, columns, free)
+
+
+def _with_lists(
+    raw: RawData, roles: _Roles, target: Sequence[str] | None, level: Level | None
+) -> tuple[_Roles, Level | None, dict[str, str]]:
+    """Return the roles with targets of atoms or bonds, which are lists, at their level, and a note if it is guessed."""
+    if level in ("graph", "link") or (level is None and target is None):
+        return roles, level, {}
+    columns = roles.free["graph"]
+    wanted = [name for name in columns if target is None or any(is_meant(name, pattern) for pattern in target)]
+    certain = level is not None and target is not None
+    listed = [name for name in wanted if certain or holds_lists(columns[name])]
+    if not listed:
+        return roles, level, {}
+    if target is not None and len(listed) < len(wanted):
+        whole = next(name for name in wanted if name not in listed)
+        raise DataError(
+            f"{raw.where}: {listed[0]!r} holds lists, for atoms or bonds, and {whole!r} single values, for molecules; "
+            f"train a model for each (--target {whole})"
+        )
+    from egt.sources.custom.atom_targets import find_parts  # here: most targets are of molecules
+
+    found, values, note = find_parts(raw, roles.smiles, {name: columns[name] for name in listed}, level)
+    rest = {name: column for name, column in columns.items() if name not in listed}
+    free = {**roles.free, "graph": rest, found: values}
+    return replace(roles, free=free), found, {"level": note} if note else {}
 
 
 def _targets(
@@ -179,15 +220,16 @@ def _checked(overrides: Mapping[str, Any], level: str | None) -> Mapping[str, An
     for key, allowed in choices.items():
         if key in overrides and not any(overrides[key] is each or overrides[key] == each for each in allowed):
             raise DataError(f"overrides.{key} is {overrides[key]!r}; allowed are {', '.join(map(str, allowed))}")
-    for key in ("id", "smiles", "weight"):
+    for key in ("id", "weight"):
         if key in overrides and not isinstance(overrides[key], str):
             raise DataError(f"overrides.{key} is {overrides[key]!r}; give the name of a column")
     for key in ("node_features", "edge_features"):
         if not isinstance(overrides.get(key, {}), Mapping) or not _are_texts(overrides.get(key, {})):
             raise DataError(f"overrides.{key} is {overrides[key]!r}; give a mapping from columns to kinds")
-    names = overrides.get("graph_features", ())
-    if not isinstance(names, str | Sequence) or not all(isinstance(name, str) for name in names):
-        raise DataError(f"overrides.graph_features is {names!r}; give the names of columns, as [temperature, pH]")
+    for key, example in (("smiles", "[solute, solvent]"), ("graph_features", "[temperature, pH]")):
+        names = overrides.get(key, ())
+        if not isinstance(names, str | Sequence) or not all(isinstance(name, str) for name in names):
+            raise DataError(f"overrides.{key} is {names!r}; give the names of columns, as {example}")
     if level is not None and level not in get_args(Level):
         raise DataError(f"level is {level!r}; allowed are {', '.join(get_args(Level))}")
     return overrides

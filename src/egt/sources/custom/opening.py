@@ -27,7 +27,7 @@ from egt.sources.custom.raw import (
     sorted_texts,
     text_of,
 )
-from egt.sources.custom.roles import find_id, find_smiles
+from egt.sources.custom.roles import find_id, find_smiles, find_smiles_of
 from egt.sources.custom.schema import CustomSchema, Feature, SplitKind, SplitPlan
 from egt.sources.elements import elements_of
 
@@ -139,17 +139,30 @@ def _with_roles(raw: RawData, schema: CustomSchema, given: Mapping[str, Any]) ->
         )
     if "smiles" in given and not raw.is_molecules:
         raise DataError(f"{raw.where}: overrides.smiles is given, but this is {raw.format} data, without SMILES")
-    finders = {"smiles": find_smiles, "id": find_id}
-    found = {role: finders[role](raw.table, str(name), raw.where) for role, name in given.items()}
-    return schema.model_copy(update=found)
+    if "id" in given:
+        schema = schema.model_copy(update={"id": find_id(raw.table, str(given["id"]), raw.where)})
+    if "smiles" not in given:
+        return schema
+    found, model = find_smiles(raw.table, given["smiles"], raw.where), schema.smiles_columns
+    if len(found) != len(model):
+        raise DataError(
+            f"{raw.where}: {len(found)} columns of SMILES are given ({', '.join(found)}), and the model reads "
+            f"{len(model)} ({', '.join(model)}); name as many, in this order (--smiles)"
+        )
+    return _reading(schema, found)
+
+
+def _reading(schema: CustomSchema, smiles: tuple[str, ...]) -> CustomSchema:
+    """Return the schema with other columns of SMILES."""
+    return schema.model_copy(update={"smiles": smiles[0], "more_smiles": smiles[1:]})
 
 
 def with_columns(raw: RawData, schema: CustomSchema, given: Mapping[str, Any]) -> CustomSchema:
     """Fix the columns of SMILES and ids as the first part of a file has them, for its other parts."""
     schema = _with_roles(raw, schema, given)
-    finders = {"smiles": find_smiles, "id": find_id}
-    absent = [role for role in finders if getattr(schema, role) not in raw.table]
-    return schema.model_copy(update={role: finders[role](raw.table, None, raw.where) for role in absent})
+    if schema.id not in raw.table:
+        schema = schema.model_copy(update={"id": find_id(raw.table, None, raw.where)})
+    return _reading(schema, find_smiles_of(schema.smiles_columns, raw.table, raw.where))
 
 
 def _check_fits(raw: RawData, schema: CustomSchema) -> None:
@@ -214,8 +227,8 @@ def _elements(raw: RawData, schema: CustomSchema, division: Division) -> tuple[s
     """Return the elements of the training molecules."""
     if not raw.is_molecules:
         return ()
-    column = raw.table[schema.smiles]
-    return tuple(sorted(elements_of(text for text in column[division.rows == 0] if isinstance(text, str))))
+    cells = (cell for name in schema.smiles_columns for cell in raw.table[name][division.rows == 0])
+    return tuple(sorted(elements_of(cell for cell in cells if isinstance(cell, str))))
 
 
 def _learned(feature: Feature, columns: list[Column]) -> Feature:

@@ -8,8 +8,10 @@ and vectors always continuous; only plain numbers are guessed about.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,6 +29,11 @@ LARGEST = float(np.finfo(np.float32).max)
 """The largest number that a graph can hold."""
 MAX_NODES = 10_000_000
 """The most nodes of one graph."""
+_NUMBER = r"(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|nan|NaN|null|None|true|false|True|False)"
+_LIST = re.compile(
+    rf"\[\s*(?:{_NUMBER}(?:[\s,;]+{_NUMBER})*)?\s*\]|\[\s*['\"].*['\"]\s*\]|{_NUMBER}(?:[;\s]+{_NUMBER})+", re.DOTALL
+)
+_LISTS_TRIED = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +76,7 @@ class RawData:
         inputs: the graph-level columns that the format itself declares to be features.
         digest: a hash of the content.
         first_row: the place of row 0 in the file, where this is a part of one.
+        keeps_order: whether the atoms of molecules are in the order of the file.
     """
 
     where: str
@@ -81,6 +89,7 @@ class RawData:
     inputs: tuple[str, ...] = ()
     digest: str = ""
     first_row: int = 0
+    keeps_order: bool = True
 
     @property
     def is_molecules(self) -> bool:
@@ -184,6 +193,14 @@ def objects(values: Sequence[str | None]) -> Column:
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
+
+
+def holds_lists(column: Column) -> bool:
+    """Return whether the cells of a column hold several values each: vectors, or texts such as `[0.1, 0.2]`."""
+    if column.dtype != object:
+        return column.ndim == 2
+    cells = islice((cell for cell in column if cell is not None), _LISTS_TRIED)
+    return any(_LIST.fullmatch(cell.strip()) for cell in cells)
 
 
 def missing_in(column: Column) -> NDArray[np.bool_]:

@@ -24,17 +24,18 @@ _SEVERAL = np.array([False, False, False, True, False, True, True, True])
 
 
 def repeats(
-    smiles: Sequence[str], targets: NDArray[np.float64] | None, codes: Codes | None, *, classes: bool
+    smiles: Sequence[Sequence[str]], targets: NDArray[np.float64] | None, codes: Codes | None, *, classes: bool
 ) -> list[str]:
     """Warnings about molecules that occur more than once; none where all is well.
 
     Args:
-        smiles: of all rows, "" where there is none.
+        smiles: columns of SMILES, mostly one, with all rows; "" where there is none.
         targets: (R, T) labels of all rows, NaN where one is missing.
         codes: (R,) the split of each row; None where rows are not divided.
         classes: whether labels are classes, which differ, or numbers, which may scatter.
     """
-    keys = _keys(smiles)
+    columns = [_keys(column) for column in smiles]
+    keys = [" + ".join(filter(None, row)) for row in zip(*columns, strict=True)]
     advice = "remove repetitions, or divide with --set split=scaffold"
     return _told(keys, keys, targets, codes, classes=classes, what="molecules", advice=advice)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from itertools import count, takewhile
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from egt.errors import DataError
 from egt.graph import Level
 from egt.sources.custom.division import is_split_column
-from egt.sources.custom.raw import Column, Columns, RawData, as_numbers, missing_in
+from egt.sources.custom.raw import Column, Columns, RawData, as_numbers, holds_lists, missing_in
 
 ID_NAMES = ("id", "idx", "index", "name", "mol_id", "molecule_id", "compound_id", "graph_id")
 TARGET_NAMES = ("y", "label", "labels", "target", "targets", "class")
@@ -50,13 +51,17 @@ def find_id(columns: Columns, given: str | None, where: str) -> str:
     return found or next((name for name in columns if name.lower() == "id" and columns[name].ndim == 1), "")
 
 
-def find_smiles(columns: Columns, given: str | None, where: str) -> str:
-    """Return the column with SMILES: by its name, else the only one whose texts RDKit can read."""
-    texts = [name for name, column in columns.items() if column.dtype == object]
+def find_smiles(columns: Columns, given: str | Sequence[str] | None, where: str) -> tuple[str, ...]:
+    """Return the columns with SMILES: those that are given, else one.
+
+    That is the one with such a name, else the only one whose texts RDKit can read. Rows of several SMILES have numbered
+    columns, and all of them are taken.
+    """
     if given:
-        if _named(columns, given, where).dtype != object:
-            raise DataError(f"{where}: column {given!r} holds numbers, not SMILES")
-        return given
+        return _given_smiles(columns, [given] if isinstance(given, str) else given, where)
+    if numbered := _numbered(columns):
+        return numbered
+    texts = [name for name, column in columns.items() if column.dtype == object]
     named = [name for name in texts if "smiles" in name.lower() or name.lower() == "smi"]
     exact = [name for name in named if name.lower() == "smiles"]
     found = exact or named or [name for name in texts if _parses(columns[name])]
@@ -68,10 +73,45 @@ def find_smiles(columns: Columns, given: str | None, where: str) -> str:
     if len(found) != 1:
         what = f"several columns could hold SMILES: {', '.join(found)}" if found else "no column holds SMILES"
         raise DataError(
-            f"{where}: {what}. The columns are {', '.join(columns)}; choose one with --smiles NAME. "
-            "(Graphs without SMILES go into JSONL or a folder of nodes.csv and edges.csv: see docs/data.md)"
+            f"{where}: {what}. The columns are {', '.join(columns)}; choose one with --smiles NAME, or several "
+            "that are components of one graph. (Graphs without SMILES go into JSONL or a folder of nodes.csv and "
+            "edges.csv: see docs/data.md)"
         )
-    return found[0]
+    return (found[0],)
+
+
+def _given_smiles(columns: Columns, given: Sequence[str], where: str) -> tuple[str, ...]:
+    for name in given:
+        if _named(columns, name, where).dtype != object:
+            raise DataError(f"{where}: column {name!r} holds numbers, not SMILES")
+        if given.count(name) > 1:
+            raise DataError(f"{where}: column {name!r} is given twice for the SMILES; name each component once")
+    return tuple(given)
+
+
+def _numbered(columns: Columns) -> tuple[str, ...]:
+    """Return the columns of rows of several SMILES: `smiles.0`, `smiles.1`, ..."""
+    return () if "smiles" in columns else tuple(takewhile(columns.__contains__, (f"smiles.{k}" for k in count())))
+
+
+def find_smiles_of(model: Sequence[str], columns: Columns, where: str) -> tuple[str, ...]:
+    """Return the columns of new data with the SMILES that a model reads, in its order.
+
+    Args:
+        model: the columns that it was trained on. Other names are guessed for a single one only: nothing tells which of
+            several is which.
+        columns: those of the new data.
+        where: the name of the new data.
+    """
+    if all(name in columns for name in model):
+        return tuple(model)
+    found = _numbered(columns) if len(model) > 1 else find_smiles(columns, None, where)
+    if len(found) != len(model):
+        raise DataError(
+            f"{where}: the model reads {len(model)} SMILES in each row ({', '.join(filter(None, model))}); the columns "
+            f"are {', '.join(columns)}. Name them in this order (--smiles NAME NAME)"
+        )
+    return found
 
 
 def find_split(columns: Columns, given: str, where: str) -> str:
@@ -96,7 +136,7 @@ def find_inputs(columns: Columns, given: str | Sequence[str], where: str) -> tup
     """Return the columns of whole graphs that are given to the model, by names or patterns (`desc_*`)."""
     found: dict[str, None] = {}
     for pattern in [given] if isinstance(given, str) else given:
-        names = [name for name in columns if _matches(name, pattern)]
+        names = [name for name in columns if is_meant(name, pattern)]
         if not names:
             raise DataError(f"{where}: there is no feature column {pattern!r}; the columns are {', '.join(columns)}")
         found |= dict.fromkeys(names)
@@ -154,7 +194,7 @@ def _chosen(
 ) -> tuple[Level, tuple[str, ...]]:
     found: dict[Level, dict[str, None]] = {}
     for pattern in target:
-        matches = {one: [name for name in columns[one] if _matches(name, pattern)] for one in levels}
+        matches = {one: [name for name in columns[one] if is_meant(name, pattern)] for one in levels}
         if pattern == "*":  # all columns of the first level that has any: the widest choice is the whole graph
             matches = dict([next(((one, names) for one, names in matches.items() if names), (levels[0], []))])
         if not any(matches.values()):
@@ -171,14 +211,15 @@ def _chosen(
     return level, tuple(chosen)
 
 
-def _matches(name: str, pattern: str) -> bool:
+def is_meant(name: str, pattern: str) -> bool:
+    """Return whether a column is meant by a name or pattern (`NR-*`)."""
     return name == pattern or fnmatchcase(name, pattern)
 
 
 def _candidates(columns: Columns, level: Level) -> tuple[str, ...]:
     if level == "graph":
         roles = (*ID_NAMES, *SPLIT_NAMES)
-        fit = (name for name, column in columns.items() if not _is_name_like(column))
+        fit = (name for name, column in columns.items() if not _is_name_like(column) and not _is_listed(column))
         return tuple(name for name in fit if name.lower() not in roles)
     return tuple(name for name in columns if name.lower() in TARGET_NAMES)
 
@@ -193,6 +234,8 @@ def _unfit(columns: Mapping[str, Columns]) -> str:
         present = column[~missing_in(column)]
         if not len(present):
             return f" {name!r} is empty."
+        if _is_listed(column):
+            return f" {name!r} holds lists; if they are of atoms or bonds, name it (--target {name})."
         if _is_name_like(column):
             return f" {name!r} is a text that differs in every row (as {present[0]!r}), not a number or a class."
     return ""
@@ -202,6 +245,10 @@ def _is_name_like(column: Column) -> bool:
     """Return whether a column cannot be a target: nothing in it, or a text that is different in every row."""
     present = column[~missing_in(column)]
     return not len(present) or (column.dtype == object and len(present) > 2 and len(set(present)) == len(present))
+
+
+def _is_listed(column: Column) -> bool:
+    return column.dtype == object and holds_lists(column)
 
 
 def _names_rows(column: Column) -> bool:

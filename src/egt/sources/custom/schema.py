@@ -100,6 +100,7 @@ class CustomSchema(Section):
         level, kind, targets: what is predicted; no targets at level "link", and none of graphs to pre-train on.
         classes: the raw values behind class 0, 1, ... of a binary or multiclass target.
         id, smiles, weight: the columns with these roles; "" for none.
+        more_smiles: further columns of SMILES; a row is then one graph of several components, which know their column.
         vocabulary: the atom and bond features of molecules, "ogb" or "zinc".
         directed: None where each graph says it for itself.
         split: how the data was divided.
@@ -116,6 +117,7 @@ class CustomSchema(Section):
     classes: tuple[str, ...] = ()
     id: str = ""
     smiles: str = ""
+    more_smiles: tuple[str, ...] = ()
     weight: str = ""
     vocabulary: MoleculeVocabulary = "ogb"
     directed: bool | None = False
@@ -126,10 +128,21 @@ class CustomSchema(Section):
     elements: tuple[str, ...] = ()
     notes: dict[str, str] = Field(default_factory=dict)
 
+    @property
+    def smiles_columns(self) -> tuple[str, ...]:
+        """The columns with the molecules of a row: component 0, 1, ... of its graph."""
+        return (self.smiles, *self.more_smiles)
+
     def features(self) -> FeatureSchema:
         """Return the features of the graphs: what a model reads."""
         if self.format == "molecules":
-            return replace(MOLECULE_SCHEMAS[self.vocabulary], num_graph_values=_width(self.graph_features))
+            atoms = MOLECULE_SCHEMAS[self.vocabulary].node_categories
+            components = (len(self.smiles_columns),) if self.more_smiles else ()
+            return replace(
+                MOLECULE_SCHEMAS[self.vocabulary],
+                node_categories=(*atoms, *components),
+                num_graph_values=_width(self.graph_features),
+            )
         return FeatureSchema(
             node_categories=_sizes(self.node_features),
             num_node_values=_width(self.node_features),
@@ -159,7 +172,7 @@ class CustomSchema(Section):
         nothing = "held-out edges" if self.level == "link" else "none, to pre-train"
         table = [
             ("format", self.format, ""),
-            ("level", self.level, "level"),
+            ("level", self.level + self._note("level"), "level"),
             ("target", _few(self.targets) or nothing, "target"),
             *([("kind", kind + classes, "overrides.kind")] if self.targets or self.level == "link" else []),
             ("id", self.id or "row number", "overrides.id"),
@@ -169,7 +182,7 @@ class CustomSchema(Section):
         if self.format == "molecules":
             return [
                 *table,
-                ("smiles", self.smiles, "overrides.smiles"),
+                ("smiles", self._smiles_text(), "overrides.smiles"),
                 ("atoms and bonds", self.vocabulary, "overrides.vocabulary"),
             ]
         directed = {True: "yes", False: "no", None: "as each graph says"}[self.directed] + self._note("directed")
@@ -179,6 +192,10 @@ class CustomSchema(Section):
             texts = [_feature_text(each) + self._note(f"{key}.{each.name}") for each in features]
             table += [(f"{level} feature", text, f"overrides.{key}") for text in texts]
         return table
+
+    def _smiles_text(self) -> str:
+        count = len(self.smiles_columns)
+        return ", ".join(self.smiles_columns) + (f": {count} components of one graph" if count > 1 else "")
 
     def _note(self, name: str) -> str:
         return f" ({self.notes[name]})" if name in self.notes else ""

@@ -48,13 +48,13 @@ EGT_INLINE void logits_block(const EgtPairPass &pass, const float *query, const 
 
 inline void compute_logits(Workspace &work, const Tile &tile, float *slope) {
     const Plan &plan = work.plan;
-    const int stride = plan.tile_stride, n = tile.num_nodes;
     for (int head = 0; head < plan.num_heads; ++head) {
-        const float *keys = work.keys + head * plan.head_width * plan.key_stride;
         for (int row = 0; row < tile.num_rows; ++row) {
+            const TileRow &place = tile.rows[row];
             const float *query = tile.qkv_row(plan, row) + head * plan.head_width;
-            const int at = head * stride + row * n;
-            for_each_block(n, [&](int j, auto Vectors) EGT_LAMBDA_INLINE {
+            const float *keys = work.keys + head * plan.head_width * plan.key_stride + place.keys;
+            const int at = head * plan.tile_stride + place.start;
+            for_each_block(place.count, [&](int j, auto Vectors) EGT_LAMBDA_INLINE {
                 logits_block<Vectors>(plan.pass, query, keys + j, plan.key_stride, plan.head_width, work.EG + at + j,
                                       work.H_hat + at + j, slope != nullptr ? slope + at + j : nullptr);
             });
@@ -66,21 +66,21 @@ inline void compute_logits(Workspace &work, const Tile &tile, float *slope) {
 // Per pair of the tile: who may attend whom, and the part of the random bits that the heads share.
 inline void prepare_noise(Workspace &work, const Tile &tile) {
     const EgtPairPass &pass = work.plan.pass;
-    const int n = tile.num_nodes;
     for (int row = 0; row < tile.num_rows; ++row) {
-        const uint8_t *allowed = pass.allowed != nullptr ? pass.allowed + tile.first_pair + int64_t{row} * n : nullptr;
-        for (int j = 0; j < n; j += kLanes) {
-            const int at = row * n + j;
-            IntLanes open = first_lanes(n - j);
+        const TileRow &place = tile.rows[row];
+        const uint8_t *allowed = pass.allowed != nullptr ? pass.allowed + tile.first_pair + place.start : nullptr;
+        for (int j = 0; j < place.count; j += kLanes) {
+            IntLanes open = first_lanes(place.count - j);
             if (allowed != nullptr)
-                for (int lane = 0; lane < kLanes && j + lane < n; ++lane) open[lane] = allowed[j + lane] ? -1 : 0;
+                for (int lane = 0; lane < kLanes && j + lane < place.count; ++lane)
+                    open[lane] = allowed[j + lane] ? -1 : 0;
             if (pass.key_dropout_threshold > 0)
-                open &= (IntLanes)load_bits(work.kept_keys + j) | lane_at(tile.first_row + row - j);
-            store_bits(work.open + at, (BitLanes)open);
+                open &= kept_columns(work, place, j) | own_pair(work, tile, row, j);
+            store_bits(work.open + place.start + j, (BitLanes)open);
         }
     }
-    if (pass.mask_threshold > 0) hash_pairs(work.mask_hash, pass.mask_keys, tile);
-    if (pass.dropout_threshold > 0) hash_pairs(work.dropout_hash, pass.dropout_keys, tile);
+    if (pass.mask_threshold > 0) hash_pairs(work, work.mask_hash, pass.mask_keys, tile);
+    if (pass.dropout_threshold > 0) hash_pairs(work, work.dropout_hash, pass.dropout_keys, tile);
 }
 
 // Fills the row buffers of a head: exponentials (zero where masked), gates, weights = exponential * gate * dropout, and
@@ -89,14 +89,13 @@ template <bool Gated, bool Noisy>
 EGT_INLINE void attend_head(Workspace &work, const Tile &tile, int head) {
     const Plan &plan = work.plan;
     const EgtPairPass &pass = plan.pass;
-    const int n = tile.num_nodes;
     const float *H_hat = work.H_hat + head * plan.tile_stride;
     const float *G = work.EG + (plan.num_heads + head) * plan.tile_stride;
     constexpr float kClosed = -std::numeric_limits<float>::max();
 
     for (int row = 0; row < tile.num_rows; ++row) {
-        const int in_tile = row * n;
-        float *logits = work.exponentials + row * tile.row_stride;
+        const int in_tile = tile.rows[row].start, n = tile.rows[row].count;
+        float *logits = work.exponentials + tile.rows[row].lanes;
         Lanes highest = splat(kClosed);
         for (int j = 0; j < n; j += kLanes) {
             IntLanes on = first_lanes(n - j);
@@ -112,8 +111,9 @@ EGT_INLINE void attend_head(Workspace &work, const Tile &tile, int head) {
     }
     for (int row = 0; row < tile.num_rows; ++row) {
         RowStatistics &statistics = work.rows[row];
-        const int in_tile = row * n, in_rows = row * tile.row_stride;
-        Lanes sum = {}, gate_sum = {};
+        const int in_tile = tile.rows[row].start, in_rows = tile.rows[row].lanes, n = tile.rows[row].count;
+        const bool drops_keys = Gated && Noisy && pass.key_dropout_threshold > 0;
+        Lanes sum = {}, gate_sum = {}, own_gates = {};
         for (int j = 0; j < n; j += kLanes) {
             const Lanes logit = load(work.exponentials + in_rows + j);
             const IntLanes on = logit != kClosed;
@@ -125,6 +125,7 @@ EGT_INLINE void attend_head(Workspace &work, const Tile &tile, int head) {
                 if (Noisy) gate_on = pass.masks_gates ? on : gate_on & (IntLanes)load_bits(work.open + in_tile + j);
                 const Lanes gates = keep_where(gate_on, sigmoid(load(G + in_tile + j)));
                 gate_sum += gates;
+                if (drops_keys) own_gates += keep_where(own_pair(work, tile, row, j), gates);
                 weights *= gates;
                 store(work.gates + in_rows + j, gates);
             }
@@ -138,9 +139,9 @@ EGT_INLINE void attend_head(Workspace &work, const Tile &tile, int head) {
         const float total = sum_of(sum);
         statistics.inverse_sum = total == 0.0f ? 0.0f : 1.0f / total;
         statistics.gate_sum = Gated ? sum_of(gate_sum) : 0.0f;
-        statistics.others = Gated && Noisy && pass.key_dropout_threshold > 0 ? pass.key_dropout_scale : 1.0;
-        if (statistics.others != 1.0f) {
-            const float own = work.gates[row * tile.row_stride + tile.first_row + row];
+        statistics.others = drops_keys ? pass.key_dropout_scale : 1.0;
+        if (drops_keys) {
+            const float own = sum_of(own_gates);
             statistics.gate_sum = own + (statistics.gate_sum - own) * statistics.others;
         }
         statistics.scaled = Gated && pass.centrality && tile.first_row + row >= pass.num_virtual_nodes;
@@ -148,14 +149,14 @@ EGT_INLINE void attend_head(Workspace &work, const Tile &tile, int head) {
     }
 }
 
-// to[c] = factor * sum_j x_j m[c, j] for the channels of a head.
+// to[c] = factor * sum_j x_j m[c, j] for the channels of a head. What lies behind the n numbers of x is left out.
 EGT_INLINE void aggregate(float *to, float factor, const float *x, const float *m, int stride, int channels, int n) {
     for (int first = 0; first < channels; first += 8) {
         with_constant<8>(std::min(8, channels - first), [&](auto Channels) EGT_LAMBDA_INLINE {
             constexpr int count = Channels;
             Lanes sum[8] = {};
             for (int j = 0; j < n; j += kLanes) {
-                const Lanes lanes = load(x + j);
+                const Lanes lanes = keep_where(first_lanes(n - j), load(x + j));
 #pragma GCC unroll 8
                 for (int c = 0; c < count; ++c) sum[c] += lanes * load(m + (first + c) * stride + j);
             }

@@ -37,14 +37,29 @@ EGT_INLINE void add_outer(float *m, int stride, int channels, int n, const float
     }
 }
 
-// The same for all rows of a tile; row r of the factors is q + r * q_stride.
-inline void add_outer_rows(float *m, int stride, int channels, const Tile &tile, const float *q, int64_t q_stride,
+// m[c, k] = x[k] q[row, c] for the pairs k of all rows.
+inline void set_outer_rows(float *m, int stride, int channels, const Tile &tile, const float *q, int64_t q_stride,
                            const float *x) {
+    for (int row = 0; row < tile.num_rows; ++row) {
+        const TileRow &place = tile.rows[row];
+        for (int k = 0; k < place.count; k += kLanes) {
+            const Lanes lanes = load(x + place.start + k);
+            for (int c = 0; c < channels; ++c) store(m + c * stride + place.start + k, lanes * q[row * q_stride + c]);
+        }
+    }
+}
+
+// The gradient of the keys of a tile by that of their products with the rows q, x: summed over the rows of all pairs, or
+// one of each listed pair. Row r of the factors is q + r * q_stride.
+inline void add_outer_rows(const Plan &plan, float *m, const Tile &tile, const float *q, int64_t q_stride,
+                           const float *x) {
+    const int stride = plan.key_stride, channels = plan.head_width;
+    if (plan.listed) return set_outer_rows(m, stride, channels, tile, q, q_stride, x);
     for (int row = 0; row < tile.num_rows; row += 4) {
         with_constant<4>(std::min(4, tile.num_rows - row), [&](auto Rows) EGT_LAMBDA_INLINE {
             const float *factors[Rows];
             for (int k = 0; k < Rows; ++k) factors[k] = q + (row + k) * q_stride;
-            add_outer<Rows>(m, stride, channels, tile.num_nodes, factors, x + row * tile.num_nodes);
+            add_outer<Rows>(m, stride, channels, tile.rows[row].count, factors, x + tile.rows[row].start);
         });
     }
 }
@@ -54,15 +69,16 @@ inline void add_outer_rows(float *m, int stride, int channels, const Tile &tile,
 template <bool Gated, bool Noisy>
 EGT_INLINE void attend_head_backward(Workspace &work, const Tile &tile, int head, const float *d_out) {
     const Plan &plan = work.plan;
-    const int n = tile.num_nodes, in_head = head * plan.tile_stride;
-    const float *values = work.values + head * plan.head_width * plan.key_stride;
+    const int in_head = head * plan.tile_stride;
     attend_head<Gated, Noisy>(work, tile, head);
     // With a_j = A~_j <d_out, V_j>: dS_j S_j = scale a_j, and the gradient of the scale is sum_j a_j.
     for (int row = 0; row < tile.num_rows; ++row) {
         RowStatistics &statistics = work.rows[row];
-        float *weights = work.weights + row * tile.row_stride, *attention = work.attention + in_head + row * n;
+        const TileRow &place = tile.rows[row];
+        const float *values = work.values + head * plan.head_width * plan.key_stride + place.keys;
+        float *weights = work.weights + place.lanes, *attention = work.attention + in_head + place.start;
         Lanes sum = {};
-        for_each_block(n, [&](int first, auto Vectors) EGT_LAMBDA_INLINE {
+        for_each_block(place.count, [&](int first, auto Vectors) EGT_LAMBDA_INLINE {
             Lanes product[Vectors];
             const float *d_row = d_out + int64_t{row} * plan.out_width;
             dot_block<Vectors>(product, d_row + head * plan.head_width, values + first, plan.key_stride,
@@ -83,23 +99,20 @@ EGT_INLINE void attend_head_backward(Workspace &work, const Tile &tile, int head
     }
     for (int row = 0; row < tile.num_rows; ++row) {
         const RowStatistics &statistics = work.rows[row];
-        const int at = in_head + row * n, in_rows = row * tile.row_stride;
+        const int at = in_head + tile.rows[row].start, in_rows = tile.rows[row].lanes;
         const float softmax_shift = statistics.scale * statistics.total * statistics.inverse_sum;
         const float gate_shift = statistics.scaled ? statistics.total / (1.0f + statistics.gate_sum) : 0.0f;
         float *dE = work.d_EG + at, *dG = work.d_EG + plan.num_heads * plan.tile_stride + at;
-        for (int j = 0; j < n; j += kLanes) {
+        for (int j = 0; j < tile.rows[row].count; j += kLanes) {
             const Lanes a = load(work.weights + in_rows + j) * statistics.scale;
             const Lanes exponentials = load(work.exponentials + in_rows + j);
             store(dE + j, a - exponentials * softmax_shift + load(work.d_H_hat + at + j));
             if (Gated) {
                 const Lanes gates = load(work.gates + in_rows + j);
-                store(dG + j, (a + gates * (gate_shift * statistics.others)) * (1.0f - gates));
+                Lanes shift = splat(gate_shift * statistics.others);
+                if (Noisy && statistics.others != 1.0f) shift = own_pair(work, tile, row, j) ? splat(gate_shift) : shift;
+                store(dG + j, (a + gates * shift) * (1.0f - gates));
             }
-        }
-        if (Gated && statistics.others != 1.0f) {
-            const int own = tile.first_row + row;
-            const float gate = work.gates[in_rows + own];
-            dG[own] += gate * gate_shift * (1.0f - statistics.others) * (1.0f - gate);
         }
     }
 }
@@ -111,8 +124,8 @@ inline void attend_tile_backward(Workspace &work, const Tile &tile, const float 
     const float *first_d_out = d_out + (tile.first_node + tile.first_row) * plan.out_width;
     for (int head = 0; head < plan.num_heads; ++head) {
         attend_head_backward<Gated, Noisy>(work, tile, head, first_d_out);
-        add_outer_rows(work.d_values + head * d_k * plan.key_stride, plan.key_stride, d_k, tile,
-                       first_d_out + head * d_k, plan.out_width, work.attention + head * plan.tile_stride);
+        add_outer_rows(plan, work.d_values + head * d_k * plan.key_stride, tile, first_d_out + head * d_k,
+                       plan.out_width, work.attention + head * plan.tile_stride);
     }
     if (plan.value_width > 0) gather_edges_backward(work, tile, d_out);
 }
@@ -128,11 +141,12 @@ inline void logits_backward(Workspace &work, const Tile &tile, float *d_qkv) {
         clear_beyond(work.d_logit + at, 1, plan, tile);
         for (int row = 0; row < tile.num_rows; ++row) {
             float *to = d_qkv + (tile.first_node + tile.first_row + row) * plan.qkv_width + channel;
-            aggregate(to, 1.0f, work.d_logit + at + row * tile.num_nodes, work.keys + channel * plan.key_stride,
-                      plan.key_stride, d_k, tile.num_nodes);
+            const TileRow &place = tile.rows[row];
+            aggregate(to, 1.0f, work.d_logit + at + place.start, work.keys + channel * plan.key_stride + place.keys,
+                      plan.key_stride, d_k, place.count);
         }
-        add_outer_rows(work.d_keys + channel * plan.key_stride, plan.key_stride, d_k, tile,
-                       tile.qkv_row(plan, 0) + channel, plan.qkv_width, work.d_logit + at);
+        add_outer_rows(plan, work.d_keys + channel * plan.key_stride, tile, tile.qkv_row(plan, 0) + channel,
+                       plan.qkv_width, work.d_logit + at);
     }
 }
 

@@ -16,8 +16,9 @@ inline void attend_tile(Workspace &work, const Tile &tile, float *out) {
         attend_head<Gated, Noisy>(work, tile, head);
         for (int row = 0; row < tile.num_rows; ++row) {
             float *to = out + (tile.first_node + tile.first_row + row) * plan.out_width + head * plan.head_width;
-            aggregate(to, work.rows[row].inverse_sum * work.rows[row].scale, work.weights + row * tile.row_stride,
-                      values, plan.key_stride, plan.head_width, tile.num_nodes);
+            const TileRow &place = tile.rows[row];
+            aggregate(to, work.rows[row].inverse_sum * work.rows[row].scale, work.weights + place.lanes,
+                      values + place.keys, plan.key_stride, plan.head_width, place.count);
         }
         if (plan.value_width > 0) gather_edges(work, tile, head, out);
     }

@@ -11,7 +11,7 @@ namespace egt::EGT_TARGET {
 // The normalized edges of a row, from the first channel that a head reads.
 EGT_INLINE const float *read_by(const Workspace &work, const Tile &tile, int head, int row) {
     const Plan &plan = work.plan;
-    return work.normalized + head * plan.value_step * plan.tile_stride + row * tile.num_nodes;
+    return work.normalized + head * plan.value_step * plan.tile_stride + tile.rows[row].start;
 }
 
 // For the rows of a head: sum_j A~_ij x_ij[c] for the channels that it reads, then sum_j A~_ij, each times the scale.
@@ -19,12 +19,12 @@ inline void gather_edges(const Workspace &work, const Tile &tile, int head, floa
     const Plan &plan = work.plan;
     for (int row = 0; row < tile.num_rows; ++row) {
         float *to = out + (tile.first_node + tile.first_row + row) * plan.out_width + plan.gathered_at(head);
-        const float *weights = work.weights + row * tile.row_stride;
+        const TileRow &place = tile.rows[row];
+        const float *weights = work.weights + place.lanes;
         const float factor = work.rows[row].inverse_sum * work.rows[row].scale;
-        aggregate(to, factor, weights, read_by(work, tile, head, row), plan.tile_stride, plan.value_width,
-                  tile.num_nodes);
+        aggregate(to, factor, weights, read_by(work, tile, head, row), plan.tile_stride, plan.value_width, place.count);
         Lanes sum = {};
-        for (int j = 0; j < tile.num_nodes; j += kLanes) sum += load(weights + j);
+        for (int j = 0; j < place.count; j += kLanes) sum += load(weights + j);
         to[plan.value_width] = sum_of(sum) * factor;
     }
 }
@@ -65,16 +65,18 @@ EGT_INLINE void edge_gradient_block(float *to, const float *attention, const flo
 // taken one after the other, others all at once.
 inline void gather_edges_backward(Workspace &work, const Tile &tile, const float *d_out) {
     const Plan &plan = work.plan;
-    const int n = tile.num_nodes, stride = plan.tile_stride;
+    const int stride = plan.tile_stride;
     const int at_once = plan.value_step > 0 ? 1 : plan.num_heads;
     for (int row = 0; row < tile.num_rows; ++row) {
+        const TileRow &place = tile.rows[row];
         const float *d_row = d_out + (tile.first_node + tile.first_row + row) * plan.out_width;
         for (int head = 0; head < plan.num_heads; head += at_once) {
-            const float *attention = work.attention + head * stride + row * n, *d_head = d_row + plan.gathered_at(head);
-            float *to = work.d_read + head * plan.value_step * stride + row * n;
+            const float *attention = work.attention + head * stride + place.start;
+            const float *d_head = d_row + plan.gathered_at(head);
+            float *to = work.d_read + head * plan.value_step * stride + place.start;
             for (int c = 0; c < plan.value_width; c += 2)
                 with_constant<2>(std::min(2, plan.value_width - c), [&](auto Channels) EGT_LAMBDA_INLINE {
-                    for_each_block(n, [&](int j, auto Vectors) EGT_LAMBDA_INLINE {
+                    for_each_block(place.count, [&](int j, auto Vectors) EGT_LAMBDA_INLINE {
                         edge_gradient_block<Channels, Vectors>(to + c * stride + j, attention + j, d_head + c,
                                                                plan.value_width + 1, at_once, stride);
                     });

@@ -104,8 +104,8 @@ inline EdgeDropout ffn_dropout(const Workspace &work, int start) {
 
 inline void prepare_edge_noise(Workspace &work, const Tile &tile) {
     const EgtPairPass &pass = work.plan.pass;
-    if (pass.edge_dropout_threshold > 0) hash_pairs(work.edge_dropout_hash, pass.edge_dropout_keys, tile);
-    if (pass.ffn_dropout_threshold > 0) hash_pairs(work.ffn_dropout_hash, pass.ffn_dropout_keys, tile);
+    if (pass.edge_dropout_threshold > 0) hash_pairs(work, work.edge_dropout_hash, pass.edge_dropout_keys, tile);
+    if (pass.ffn_dropout_threshold > 0) hash_pairs(work, work.ffn_dropout_hash, pass.ffn_dropout_keys, tile);
     work.edge_path = path_factor(pass.edge_path_keys, pass.edge_path_threshold, pass.edge_path_scale, tile.graph);
     work.ffn_path = path_factor(pass.ffn_path_keys, pass.ffn_path_threshold, pass.ffn_path_scale, tile.graph);
 }

@@ -1,7 +1,6 @@
 // What the C interface calls in the kernel: one table of functions for each target that the kernel is compiled for.
 #pragma once
 
-#include "list_pass.h"
 #include "node_pass.h"
 #include "pair_pass.h"
 #include "plan.h"
@@ -22,11 +21,6 @@ struct EntryPoints {
     void (*norm_linear_backward)(const EgtNormLinear &call, const EgtNormLinearGradients &gradients);
     void (*node_update)(const EgtNodeUpdate &call);
     void (*node_update_backward)(const EgtNodeUpdate &call, const EgtNodeUpdateGradients &gradients);
-    void (*list_dot)(const EgtPairList &list, const float *x, const float *y, float *product);
-    void (*list_sum)(const EgtPairList &list, const float *weight, const float *y, float *sum);
-    void (*list_softmax)(const EgtPairList &list, const float *logits, float *softmax);
-    void (*list_softmax_backward)(const EgtPairList &list, const float *softmax, const float *d_softmax,
-                                  float *d_logits);
 };
 
 namespace portable {

@@ -3,7 +3,6 @@
 #include <system_error>
 
 #include "entry_points.h"
-#include "list_pass.h"
 #include "node_pass.h"
 #include "pair_pass.h"
 #include "plan.h"
@@ -39,7 +38,7 @@ int with_plan(const EgtPairPass &pass, bool attends, bool updates, bool backward
     bool match = false;
     const int status = status_of([&] {
         const egt::Plan plan(pass, attends, updates, backward);
-        match = plan.sizes_match();
+        match = plan.sizes_match;
         if (match) job(plan);
     });
     return status == kDone && !match ? kSizesDoNotMatch : status;
@@ -83,25 +82,9 @@ int egt_node_update_backward(const EgtNodeUpdate *call, const EgtNodeUpdateGradi
     return status_of([&] { kernel_for(call->portable).node_update_backward(*call, *gradients); });
 }
 
-int egt_list_dot(const EgtPairList *list, const float *x, const float *y, float *product) {
-    return status_of([&] { kernel_for(list->portable).list_dot(*list, x, y, product); });
-}
-
-int egt_list_sum(const EgtPairList *list, const float *weight, const float *y, float *sum) {
-    return status_of([&] { kernel_for(list->portable).list_sum(*list, weight, y, sum); });
-}
-
-int egt_list_softmax(const EgtPairList *list, const float *logits, float *softmax) {
-    return status_of([&] { kernel_for(list->portable).list_softmax(*list, logits, softmax); });
-}
-
-int egt_list_softmax_backward(const EgtPairList *list, const float *softmax, const float *d_softmax, float *d_logits) {
-    return status_of([&] { kernel_for(list->portable).list_softmax_backward(*list, softmax, d_softmax, d_logits); });
-}
-
 const int64_t *egt_struct_sizes(void) {
     static const int64_t sizes[] = {sizeof(EgtPairParameters),      sizeof(EgtPairPass),   sizeof(EgtNormLinear),
                                     sizeof(EgtNormLinearGradients), sizeof(EgtNodeUpdate), sizeof(EgtNodeUpdateGradients),
-                                    sizeof(EgtPairList),            0};
+                                    0};
     return sizes;
 }

@@ -1,7 +1,6 @@
 // The whole kernel for one target, and its entry points.
 #pragma once
 
-#include "lists.h"
 #include "nodes.h"
 #include "nodes_backward.h"
 #include "part.h"
@@ -9,7 +8,7 @@
 
 namespace egt::EGT_TARGET {
 
-const EntryPoints kEntryPoints{forward,  backward, norm_linear,  norm_linear_backward, node_update, node_update_backward,
-                               list_dot, list_sum, list_softmax, list_softmax_backward};
+const EntryPoints kEntryPoints{forward,     backward, norm_linear, norm_linear_backward, node_update,
+                               node_update_backward};
 
 }  // namespace egt::EGT_TARGET

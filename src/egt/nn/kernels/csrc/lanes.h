@@ -27,12 +27,6 @@ EGT_INLINE IntLanes first_lanes(int count) {
     return iota < count;
 }
 
-// True in one lane, if there is such a lane.
-EGT_INLINE IntLanes lane_at(int index) {
-    const IntLanes iota = {0, 1, 2, 3, 4, 5, 6, 7};
-    return iota == index;
-}
-
 // Stores the lanes below `count` and leaves what lies behind them.
 EGT_INLINE void store_first(float *to, int count, Lanes x) {
     if (count < kLanes) x = first_lanes(count) ? x : load(to);
@@ -153,23 +147,33 @@ EGT_INLINE void for_each_eight(int count, Body body) {
     if (row < count) body(row, count - row);
 }
 
-// Reads `count` rows of `channels` floats, `source_stride` apart, into channel-major form: to[c * stride + row].
-// The rows up to the next multiple of eight become zero.
-inline void load_channels(const float *from, int64_t source_stride, int count, int channels, float *to, int stride) {
+// Reads `count` rows of `channels` floats, row k at from(k), into channel-major form: to[c * stride + row]. The rows up to
+// the next multiple of eight become zero.
+template <class From>
+EGT_INLINE void gather_channels(From from, int count, int channels, float *to, int stride) {
     for_each_eight(count, [&](int row, auto rows) EGT_LAMBDA_INLINE {
+        const float *row_at[8];
+        for (int k = 0; k < rows; ++k) row_at[k] = from(row + k);
         int c = 0;
         for (; c + 8 <= channels; c += 8) {
             Lanes block[8];
-            for (int k = 0; k < 8; ++k) {
-                block[k] = k < rows ? load(from + (row + k) * source_stride + c) : Lanes{};
-                __builtin_prefetch(from + (row + k + 16) * source_stride + c);
-            }
+            for (int k = 0; k < 8; ++k) block[k] = k < rows ? load(row_at[k] + c) : Lanes{};
             transpose(block);
             for (int k = 0; k < 8; ++k) store(to + (c + k) * stride + row, block[k]);
         }
         for (; c < channels; ++c)
-            for (int k = 0; k < 8; ++k) to[c * stride + row + k] = k < rows ? from[(row + k) * source_stride + c] : 0.0f;
+            for (int k = 0; k < 8; ++k) to[c * stride + row + k] = k < rows ? row_at[k][c] : 0.0f;
     });
+}
+
+// The same for rows that are `source_stride` apart; those that follow are asked for.
+inline void load_channels(const float *from, int64_t source_stride, int count, int channels, float *to, int stride) {
+    const auto at = [=](int row) EGT_LAMBDA_INLINE {
+        const float *soon = from + (row + 16) * source_stride;
+        for (int c = 0; c < channels; c += kLineFloats) __builtin_prefetch(soon + c);
+        return from + row * source_stride;
+    };
+    gather_channels(at, count, channels, to, stride);
 }
 
 // The way back: rows of `channels` floats, `target_stride` apart.
@@ -184,6 +188,24 @@ inline void store_channels(const float *from, int stride, int count, int channel
         }
         for (; c < channels; ++c)
             for (int k = 0; k < rows; ++k) to[(row + k) * target_stride + c] = from[c * stride + row + k];
+    });
+}
+
+// Adds row k to the one at to(k), row after row: several may be the same.
+template <class To>
+EGT_INLINE void scatter_channels(const float *from, int stride, int count, int channels, To to) {
+    for_each_eight(count, [&](int row, auto rows) EGT_LAMBDA_INLINE {
+        float *row_at[8];
+        for (int k = 0; k < rows; ++k) row_at[k] = to(row + k);
+        int c = 0;
+        for (; c + 8 <= channels; c += 8) {
+            Lanes block[8];
+            for (int k = 0; k < 8; ++k) block[k] = load(from + (c + k) * stride + row);
+            transpose(block);
+            for (int k = 0; k < rows; ++k) store(row_at[k] + c, load(row_at[k] + c) + block[k]);
+        }
+        for (; c < channels; ++c)
+            for (int k = 0; k < rows; ++k) row_at[k][c] += from[c * stride + row + k];
     });
 }
 

@@ -1,7 +1,9 @@
 // The C interface of the fused pair pass: plain structs of 8-byte fields, so that ctypes mirrors them one to one.
 //
-// Packed layout: graph b has N_b nodes (virtual nodes first); node rows are concatenated over graphs, and the pair
-// (i, j) of graph b is row pair_start[b] + i * N_b + j of every pair tensor. All tensors are contiguous float32.
+// Graph b has N_b nodes (virtual nodes first); node rows are concatenated over graphs. Pairs are either all pairs, (i, j)
+// of graph b being row pair_start[b] + i * N_b + j of every pair tensor, or a list: those from node row r are the rows
+// [row_start[r], row_start[r + 1]), and pair p leads to node row target[p] of the same graph. All tensors are contiguous
+// float32.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +49,7 @@ struct EgtPairPass {
     double key_dropout_scale;     // how often the gate of another kept key counts in a centrality sum
     double edge_path_scale, ffn_path_scale;
     const int64_t *sizes;         // (B) N_b
+    const int64_t *row_start, *target;  // (M + 1), (P) a list of pairs; null: all pairs
     const float *qkv;             // (M, 3 d) as Q|K|V, head-major channels; (M, 2 d) without values; 2 d_e more: A h|B h
     const float *e;               // (P, d_e)
     const uint8_t *allowed;       // (P) nonzero where i may attend j; null: everyone
@@ -60,8 +63,8 @@ struct EgtPairPass {
 
 // Writes out (M, d) unless edges only, and e_new (P, d_e) unless frozen; e_new may be e itself. With edge values a row of
 // out goes on, for each head, with sum_j A~_ij x_ij of the channels that it reads and sum_j A~_ij, times the scale of the
-// row; x = (e - mean) / std, or e itself without a norm. Returns 0, 1 if sizes do not add up, 2 if there is no memory for
-// working buffers, 3 if there are no threads.
+// row; x = (e - mean) / std, or e itself without a norm. Returns 0, 1 if sizes do not add up or a listed pair leaves its
+// graph, 2 if there is no memory for working buffers, 3 if there are no threads.
 int egt_pair_pass_forward(const EgtPairPass *pass, float *out, float *e_new);
 
 // Reads d_out and d_e_new (null: that output was not used); adds to d_parameters, which the caller zeroed, and writes
@@ -73,10 +76,10 @@ int egt_pair_pass_backward(const EgtPairPass *pass, const float *d_out, const fl
 // 1 if this machine runs the AVX2 path.
 int egt_pair_pass_has_avx2(void);
 
-// The sizes in bytes of EgtPairParameters, EgtPairPass, EgtNormLinear, EgtNormLinearGradients, EgtNodeUpdate,
-// EgtNodeUpdateGradients and EgtPairList, then a zero: the caller's mirrors of these structs must have the same.
+// The sizes in bytes of EgtPairParameters, EgtPairPass, EgtNormLinear, EgtNormLinearGradients, EgtNodeUpdate and
+// EgtNodeUpdateGradients, then a zero: the caller's mirrors of these structs must have the same.
 const int64_t *egt_struct_sizes(void);
 }
 
 static_assert(sizeof(EgtPairParameters) == 14 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
-static_assert(sizeof(EgtPairPass) == (24 + 11 + 12 + 14) * 8, "a field is not 8 bytes wide, or binding.py lacks one");
+static_assert(sizeof(EgtPairPass) == (24 + 11 + 14 + 14) * 8, "a field is not 8 bytes wide, or binding.py lacks one");

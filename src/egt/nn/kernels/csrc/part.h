@@ -27,9 +27,10 @@ inline void forward_part(const Plan &plan, const std::vector<RowRange> &rows, Sc
                          float *e_new) {
     Workspace work(plan, scratch, false);
     for (const RowRange &range : rows) {
-        load_graph(work, range.graph);
+        if (!plan.listed) load_graph(work, range.graph);
         draw_keys(work, range.graph);
         for_each_tile(plan, range, [&](const Tile &tile) {
+            if (plan.listed) load_listed(work, tile);
             if (plan.value_width > 0)
                 read_edges(work, tile, work.normalized, plan.tile_stride, 1);
             else
@@ -41,50 +42,74 @@ inline void forward_part(const Plan &plan, const std::vector<RowRange> &rows, Sc
     }
 }
 
-// Writes the gradients of K, V and B h of the current graph to d_qkv, or keeps them if other parts have rows of it too.
-inline void store_graph(const Workspace &work, const RowRange &range, float *d_qkv, PartSums &sums) {
+// Gradients of some channels of the nodes of a graph as keys: summed in the workspace and then stored, or those of listed
+// pairs, which are in the workspace, added tile by tile.
+struct NodeGradient {
+    float *channels;  // in the workspace
+    float *rows;      // where they go, `stride` floats apart
+    int width;
+    int64_t stride;
+
+    void clear(const Plan &plan, int num_nodes) const {
+        if (!plan.listed) return void(std::fill_n(channels, size_t(width) * plan.key_stride, 0.0f));
+        for (int node = 0; node < num_nodes; ++node) std::fill_n(rows + node * stride, width, 0.0f);
+    }
+    void add(const Plan &plan, const Tile &tile) const {
+        const int64_t *target = plan.pass.target + tile.first_pair;
+        scatter_channels(channels, plan.key_stride, tile.count, width, [&](int pair) EGT_LAMBDA_INLINE {
+            return rows + (target[pair] - tile.first_node) * stride;
+        });
+    }
+    void store(const Plan &plan, int num_nodes) const {
+        store_channels(channels, plan.key_stride, num_nodes, width, rows, stride);
+    }
+};
+
+// Where the gradients of K, V and B h of the graph of a range go: to d_qkv, or to sums that are kept if other parts have
+// rows of it too.
+inline std::vector<NodeGradient> node_gradients(const Workspace &work, const RowRange &range, float *d_qkv,
+                                                PartSums &sums) {
     const Plan &plan = work.plan;
-    const int n = plan.size(range.graph), d = plan.node_width, d_e = plan.edge_width, stride = plan.key_stride;
-    if (range.last_row - range.first_row == plan.num_rows(range.graph)) {
-        float *to = d_qkv + plan.node_start[range.graph] * plan.qkv_width;
-        store_channels(work.d_keys, stride, n, d, to + d, plan.qkv_width);
-        if (plan.attends) store_channels(work.d_values, stride, n, d, to + 2 * d, plan.qkv_width);
-        if (plan.outer_sum())
-            store_channels(work.d_ends, stride, n, d_e, to + plan.ends_at + d_e, plan.qkv_width);
-        return;
-    }
-    SharedGraph shared{range.graph, {}, {}, {}};
-    shared.d_keys.resize(size_t(n) * d);
-    store_channels(work.d_keys, stride, n, d, shared.d_keys.data(), d);
-    if (plan.attends) {
-        shared.d_values.resize(size_t(n) * d);
-        store_channels(work.d_values, stride, n, d, shared.d_values.data(), d);
-    }
-    if (plan.outer_sum()) {
-        shared.d_ends.resize(size_t(n) * d_e);
-        store_channels(work.d_ends, stride, n, d_e, shared.d_ends.data(), d_e);
-    }
-    sums.graphs.push_back(std::move(shared));
+    const int d = plan.node_width, d_e = plan.edge_width;
+    const bool shares = range.last_row - range.first_row != plan.num_rows(range.graph);
+    if (shares) sums.graphs.push_back({range.graph, {}, {}, {}});
+    std::vector<NodeGradient> gradients;
+    const auto want = [&](std::vector<float> SharedGraph::*kept, int channel, int width, float *channels) {
+        float *rows = d_qkv + plan.node_start[range.graph] * plan.qkv_width + channel;
+        if (shares) {
+            std::vector<float> &own = sums.graphs.back().*kept;
+            own.resize(size_t(plan.size(range.graph)) * width);
+            rows = own.data();
+        }
+        gradients.push_back({channels, rows, width, shares ? width : plan.qkv_width});
+    };
+    want(&SharedGraph::d_keys, d, d, work.d_keys);
+    if (plan.attends) want(&SharedGraph::d_values, 2 * d, d, work.d_values);
+    if (plan.outer_sum()) want(&SharedGraph::d_ends, plan.ends_at + d_e, d_e, work.d_ends);
+    return gradients;
 }
 
 inline void backward_part(const Plan &plan, const std::vector<RowRange> &rows, Scratch &scratch, const float *d_out,
                           const float *d_e_new, float *d_qkv, float *d_e, PartSums &sums) {
     Workspace work(plan, scratch, true);
-    const size_t graph_floats = size_t(plan.node_width) * plan.key_stride;
     for (const RowRange &range : rows) {
-        load_graph(work, range.graph);
+        const int n = plan.size(range.graph);
+        const std::vector<NodeGradient> gradients = node_gradients(work, range, d_qkv, sums);
+        if (!plan.listed) load_graph(work, range.graph);
         draw_keys(work, range.graph);
-        std::fill_n(work.d_keys, graph_floats, 0.0f);
-        if (plan.attends) std::fill_n(work.d_values, graph_floats, 0.0f);
-        if (plan.outer_sum()) std::fill_n(work.d_ends, size_t(plan.edge_width) * plan.key_stride, 0.0f);
+        for (const NodeGradient &gradient : gradients) gradient.clear(plan, n);
         for_each_tile(plan, range, [&](const Tile &tile) {
+            if (plan.listed) load_listed(work, tile);
             read_edges(work, tile, work.normalized, plan.tile_stride, 1);
             compute_logits(work, tile, work.logit_slope);
             if (plan.updates) update_edges_backward(work, tile, d_e_new, d_qkv, sums.parameters);
             attend_backward(work, tile, d_out, d_qkv);
             read_edges_backward(work, tile, d_e, sums.parameters);
+            if (plan.listed)
+                for (const NodeGradient &gradient : gradients) gradient.add(plan, tile);
         });
-        store_graph(work, range, d_qkv, sums);
+        if (!plan.listed)
+            for (const NodeGradient &gradient : gradients) gradient.store(plan, n);
     }
 }
 

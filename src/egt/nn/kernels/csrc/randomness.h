@@ -20,15 +20,15 @@ EGT_INLINE Bits mix(Bits x) {
 }
 
 // The part of the random bits of each pair of a tile that its heads or channels share.
-inline void hash_pairs(float *hash, const int64_t *keys, const Tile &tile) {
+inline void hash_pairs(const Workspace &work, float *hash, const int64_t *keys, const Tile &tile) {
     const uint32_t k0 = static_cast<uint32_t>(keys[2 * tile.graph]);
     const uint32_t k1 = static_cast<uint32_t>(keys[2 * tile.graph + 1]);
-    const IntLanes iota = {0, 1, 2, 3, 4, 5, 6, 7};
     for (int row = 0; row < tile.num_rows; ++row) {
         const uint32_t i = tile.first_row + row, of_row = mix<uint32_t>(k0 ^ (i * 0x9E3779B1u));
-        for (int j = 0; j < tile.num_nodes; j += kLanes) {
-            const BitLanes column = ((BitLanes)iota + static_cast<uint32_t>(j)) * 0x85EBCA77u;
-            store_bits(hash + row * tile.num_nodes + j, mix<BitLanes>(column ^ of_row) ^ k1);
+        const TileRow &place = tile.rows[row];
+        for (int k = 0; k < place.count; k += kLanes) {
+            const BitLanes column = columns_of(work, place, k) * 0x85EBCA77u;
+            store_bits(hash + place.start + k, mix<BitLanes>(column ^ of_row) ^ k1);
         }
     }
 }
@@ -50,6 +50,19 @@ inline void draw_keys(Workspace &work, int64_t graph) {
             keep[lane] = bits_of(pass.key_dropout_keys, graph, first + lane) < pass.key_dropout_threshold ? 0 : ~0u;
         store_bits(work.kept_keys + first, keep);
     }
+}
+
+// Which of the columns of eight pairs of a row may be attended.
+EGT_INLINE IntLanes kept_columns(const Workspace &work, const TileRow &row, int k) {
+    if (!work.plan.listed) return (IntLanes)load_bits(work.kept_keys + k);
+    const BitLanes columns = columns_of(work, row, k);
+    IntLanes keep = {};
+    for (int lane = 0; lane < kLanes && k + lane < row.count; ++lane) {
+        int32_t bits;
+        __builtin_memcpy(&bits, work.kept_keys + columns[lane], sizeof bits);
+        keep[lane] = bits;
+    }
+    return keep;
 }
 
 // The factor of a branch of a graph: 0 where the graph skips it.

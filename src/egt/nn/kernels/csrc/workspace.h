@@ -6,13 +6,19 @@
 
 namespace egt::EGT_TARGET {
 
-// A run of complete query rows of one graph. Its pairs are consecutive in the packed layout.
+// A query row of a tile.
+struct TileRow {
+    int start, count;  // its pairs, in the buffers of the tile
+    int lanes;         // its first pair in the row buffers, where each row has whole vectors of its own
+    int keys;          // its first key, in the buffers of keys: all rows have those of the graph, or each row its own
+};
+
+// A run of complete query rows of one graph. Its pairs are consecutive.
 struct Tile {
-    int num_nodes;  // N of the graph = pairs per row
     int first_row, num_rows;
-    int count, width;      // pairs, and pairs rounded up to whole vectors
-    int row_stride;        // N rounded up to whole vectors: floats between two rows in the row buffers
+    int count, width;  // pairs, and pairs rounded up to whole vectors
     int64_t graph, first_node, first_pair;  // first_node: of the graph; first_pair: of the tile
+    TileRow rows[Plan::kMostTileRows];
 
     const float *qkv_row(const Plan &plan, int row) const {
         return plan.pass.qkv + (first_node + first_row + row) * plan.qkv_width;
@@ -33,12 +39,16 @@ struct RowStatistics {
 // All buffers are channel-major. Lanes beyond the pairs of a tile hold finite numbers in activations and zeros in
 // gradients, so that sums over whole vectors are right. A row is written left to right in whole vectors: what spills
 // over its end is overwritten by the row after it.
+//
+// Keys are those of the graph, or those of the pairs of the tile where these are a list: then d_keys, d_values and d_ends
+// take the places of what they are the gradients of.
 struct Workspace {
     const Plan &plan;
-    // of the current graph: keys and values, and their gradients
+    // of the current graph, or the current tile of a list: keys and values, and their gradients
     float *keys, *values, *d_keys, *d_values;
     float *ends, *d_ends;        // B h of the outer sum, and its gradient
-    float *kept_keys;            // bits: whom others may attend
+    float *kept_keys;            // bits of the nodes of the graph: whom others may attend
+    float *columns;              // bits of the pairs of the current tile of a list: j
     float edge_path, ffn_path;  // factors of the two branches of the edge channel
     // of the current tile
     float *edges, *EG, *H_hat, *open, *mask_hash, *dropout_hash, *edge_dropout_hash, *ffn_dropout_hash;
@@ -60,7 +70,8 @@ struct Workspace {
         take(keys, d * key);
         take(values, values_rows * key);
         take(ends, plan.outer_sum() ? d_e * key : 0);
-        take(kept_keys, plan.pass.key_dropout_threshold > 0 ? key : 0);
+        take(kept_keys, plan.pass.key_dropout_threshold > 0 ? plan.max_nodes + kLanes : 0);
+        take(columns, plan.listed ? tile : 0);
         take(EG, 2 * H * tile);
         take(H_hat, H * tile);
         take(open, tile);
@@ -73,15 +84,15 @@ struct Workspace {
         take(edges_normalized, d_e * chunk);
         take(edges_inverse_std, chunk);
         take(hidden, plan.updates ? m * chunk : 0);
-        take(exponentials, 2 * tile);  // N rounded up is at most twice N, or there are less than 8 rows of 8
+        take(exponentials, 2 * tile);  // see for_each_tile
         take(gates, 2 * tile);
         take(weights, 2 * tile);
         take(normalized, backward || plan.value_width > 0 ? d_e * tile : 0);
         if (!backward) return;
         take(d_read, plan.value_width > 0 ? d_e * tile : 0);
-        take(d_keys, d * key);
-        take(d_values, values_rows * key);
-        take(d_ends, plan.outer_sum() ? d_e * key : 0);
+        take(d_keys, plan.listed ? 0 : d * key);
+        take(d_values, plan.listed ? 0 : values_rows * key);
+        take(d_ends, plan.outer_sum() && !plan.listed ? d_e * key : 0);
         take(d_edges, d_e * tile);
         take(d_H_hat, H * tile);
         take(d_EG, 2 * H * tile);
@@ -98,6 +109,7 @@ struct Workspace {
         lay_out([&](float *&, size_t floats) { total += Scratch::padded(floats); }, backward);
         scratch.start(total);
         lay_out([&](float *&piece, size_t floats) { piece = scratch.take(floats); }, backward);
+        if (plan.listed) d_keys = keys, d_values = values, d_ends = ends;
         if (backward) std::fill_n(by_pair, size_t(plan.chunk_pairs) * plan.pair_stride, 0.0f);
         // Without an edge update nothing reaches H_hat from there.
         if (backward && !plan.updates) std::fill_n(d_H_hat, size_t(plan.num_heads) * plan.tile_stride, 0.0f);
@@ -116,23 +128,70 @@ inline void load_graph(Workspace &work, int64_t graph) {
                       plan.key_stride);
 }
 
-// Calls body(tile) for the tiles of a range of rows.
+// Calls body(tile) for the tiles of a range of rows. The row buffers of a tile are at most twice as long as it may be.
 template <class Body>
 inline void for_each_tile(const Plan &plan, const RowRange &range, Body body) {
-    const int n = plan.size(range.graph), step = plan.rows_per_tile(n);
-    for (int row = range.first_row; row < range.last_row; row += step) {
-        Tile tile;
-        tile.graph = range.graph;
-        tile.num_nodes = n;
+    Tile tile;
+    tile.graph = range.graph;
+    tile.first_node = plan.node_start[range.graph];
+    for (int row = range.first_row; row < range.last_row;) {
         tile.first_row = row;
-        tile.num_rows = std::min(step, range.last_row - row);
-        tile.count = tile.num_rows * n;
+        tile.first_pair = plan.first_pair(range.graph, row);
+        tile.count = tile.num_rows = 0;
+        int lanes = 0;
+        do {
+            const int n = plan.row_size(range.graph, row), in_vectors = round_up(n, kLanes);
+            const bool full = tile.count + n > plan.tile_pairs || lanes + in_vectors > 2 * plan.tile_pairs;
+            if (tile.num_rows > 0 && full) break;
+            tile.rows[tile.num_rows++] = {tile.count, n, lanes, plan.listed ? tile.count : 0};
+            tile.count += n;
+            lanes += in_vectors;
+        } while (++row < range.last_row && tile.num_rows < Plan::kMostTileRows);
         tile.width = round_up(tile.count, kLanes);
-        tile.row_stride = round_up(n, kLanes);
-        tile.first_node = plan.node_start[range.graph];
-        tile.first_pair = plan.pair_start[range.graph] + int64_t{row} * n;
         body(tile);
     }
+}
+
+// Zeroes the lanes behind the pairs of a tile, as far as a vector of the last row can reach.
+inline void clear_beyond(float *x, int rows, const Plan &plan, const Tile &tile) {
+    for (int row = 0; row < rows; ++row) store(x + row * plan.tile_stride + tile.count, Lanes{});
+}
+
+// Keys and values of the pairs of a tile of a list, likewise, and their columns.
+inline void load_listed(Workspace &work, const Tile &tile) {
+    const Plan &plan = work.plan;
+    const int d = plan.node_width, d_e = plan.edge_width;
+    const int64_t *target = plan.pass.target + tile.first_pair;
+    const auto gather = [&](int channel, int channels, float *to) {
+        const float *qkv = plan.pass.qkv + channel;
+        gather_channels([=, &plan](int pair) EGT_LAMBDA_INLINE { return qkv + target[pair] * plan.qkv_width; },
+                        tile.count, channels, to, plan.key_stride);
+    };
+    gather(d, d, work.keys);
+    clear_beyond(work.keys, d, plan, tile);
+    if (plan.attends) {
+        gather(2 * d, d, work.values);
+        clear_beyond(work.values, d, plan, tile);
+    }
+    if (plan.outer_sum()) gather(plan.ends_at + d_e, d_e, work.ends);
+    for (int pair = 0; pair < tile.count; pair += kLanes) {
+        BitLanes columns = {};
+        for (int lane = 0; lane < kLanes && pair + lane < tile.count; ++lane)
+            columns[lane] = static_cast<uint32_t>(target[pair + lane] - tile.first_node);
+        store_bits(work.columns + pair, columns);
+    }
+}
+
+// The columns j of eight pairs of a row, from its pair k on.
+EGT_INLINE BitLanes columns_of(const Workspace &work, const TileRow &row, int k) {
+    if (work.plan.listed) return load_bits(work.columns + row.start + k);
+    const BitLanes iota = {0, 1, 2, 3, 4, 5, 6, 7};
+    return iota + static_cast<uint32_t>(k);
+}
+
+// Where eight pairs of a row of the tile lead to the node itself.
+EGT_INLINE IntLanes own_pair(const Workspace &work, const Tile &tile, int row, int k) {
+    return (IntLanes)(columns_of(work, tile.rows[row], k) == static_cast<uint32_t>(tile.first_row + row));
 }
 
 // Calls body(first pair in the tile, pairs, pairs in whole vectors) for the chunks of a tile.
@@ -142,11 +201,6 @@ inline void for_each_chunk(const Plan &plan, const Tile &tile, Body body) {
         const int count = std::min(plan.chunk_pairs, tile.count - start);
         body(start, count, round_up(count, kLanes));
     }
-}
-
-// Zeroes the lanes behind the pairs of a tile, as far as a vector of the last row can reach.
-inline void clear_beyond(float *x, int rows, const Plan &plan, const Tile &tile) {
-    for (int row = 0; row < rows; ++row) store(x + row * plan.tile_stride + tile.count, Lanes{});
 }
 
 }  // namespace egt::EGT_TARGET

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ class Sdf(Format):
     @staticmethod
     def read(data: Any) -> RawData:
         """Return the molecules as SMILES (three-dimensional coordinates are not used), properties as columns."""
-        return molecules_of(read_sdf(data), str(data), digest_of_files([data]))
+        raw = molecules_of(read_sdf(data), str(data), digest_of_files([data]))
+        return replace(raw, keeps_order=False)
 
 
 def read_sdf(path: Path) -> Table:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
+import json
 import logging
 import math
 import re
@@ -16,7 +17,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import IO, Any
 
@@ -82,17 +83,19 @@ class Tables(Format):
             return data.is_file() and data.name.lower().endswith(TABLE_SUFFIXES)
         if is_frame(data):
             return True
-        return data is not None and not isinstance(data, str) and bool(one_or_many(data, _is_molecule))
+        return data is not None and not isinstance(data, str) and bool(one_or_many(data, _is_molecule) or _rows(data))
 
     @staticmethod
     def read(data: Any) -> RawData:
         """Return the rows; which column holds the SMILES is decided later."""
         if isinstance(data, Path):
-            return molecules_of(read_table(data), str(data), digest_of_files([data]))
+            return molecules_of(read_table(data, ragged=True), str(data), digest_of_files([data]))
         if is_frame(data):
-            return molecules_of(table_of_frame(data), "frame")
-        texts = [_smiles_of(molecule) for molecule in one_or_many(data, _is_molecule)]
-        return molecules_of(Table({"smiles": objects(texts)}, len(texts), {}), "SMILES")
+            return molecules_of(table_of_frame(data, ragged=True), "frame")
+        molecules = one_or_many(data, _is_molecule)
+        parts = {"smiles": molecules} if molecules else _columns_of_rows(_rows(data))
+        columns = {name: objects([_smiles_of(molecule) for molecule in part]) for name, part in parts.items()}
+        return molecules_of(Table(columns, len(next(iter(columns.values()))), {}), "SMILES")
 
 
 @contextmanager
@@ -130,9 +133,9 @@ def encoding_of(file: IO[bytes] | gzip.GzipFile) -> str:
     return "utf-8-sig"
 
 
-def read_table(path: Path) -> Table:
-    """Read a CSV, TSV or Parquet file; it may have no rows."""
-    return _read_parquet(path) if path.suffix.lower() == ".parquet" else read_delimited(path)
+def read_table(path: Path, *, ragged: bool = False) -> Table:
+    """Read a CSV, TSV or Parquet file; it may have no rows. With `ragged` lists of any lengths are texts."""
+    return _read_parquet(path, ragged) if path.suffix.lower() == ".parquet" else read_delimited(path)
 
 
 def is_frame(data: object) -> bool:
@@ -140,14 +143,14 @@ def is_frame(data: object) -> bool:
     return hasattr(data, "__arrow_c_stream__") and hasattr(data, "columns")
 
 
-def table_of_frame(frame: Any) -> Table:
-    """Return the columns of a data frame; the index of a pandas frame is none of them."""
+def table_of_frame(frame: Any, *, ragged: bool = False) -> Table:
+    """Return the columns of a data frame; the index of a pandas frame is none of them. `ragged` as in `read_table`."""
     is_pandas = type(frame).__module__.split(".")[0] == "pandas"
     if is_pandas:  # the others have no name twice
         _check_header([str(name) for name in frame.columns], "frame")
     try:
         return _table_of_arrow(
-            pa.Table.from_pandas(frame, preserve_index=False) if is_pandas else pa.table(frame), "frame"
+            pa.Table.from_pandas(frame, preserve_index=False) if is_pandas else pa.table(frame), "frame", ragged
         )
     except (pa.ArrowException, TypeError) as error:
         reason = " ".join(str(error).split())
@@ -185,6 +188,15 @@ def _is_molecule(data: object) -> bool:
 def _is_missing(data: object) -> bool:
     """Whether this stands for a missing value, in Python (None) or pandas (NaN, NA; found without importing it)."""
     return data is None or (isinstance(data, float) and math.isnan(data)) or type(data).__name__ == "NAType"
+
+
+def _rows(data: Any) -> list[Any]:
+    """Return rows of several molecules, as [("CCO", "O"), ("CCN", "O")]; none for anything else."""
+    return one_or_many(data, lambda row: isinstance(row, list | tuple) and bool(row) and all(map(_is_molecule, row)))
+
+
+def _columns_of_rows(rows: Sequence[Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    return {f"smiles.{k}": part for k, part in enumerate(zip_longest(*rows))}
 
 
 def _smiles_of(molecule: Any) -> str | None:
@@ -273,34 +285,34 @@ def _check_header(header: list[str], where: str) -> None:
         raise DataError(f"{where}: column names {twice} appear more than once; name each column differently")
 
 
-def _read_parquet(path: Path) -> Table:
+def _read_parquet(path: Path, ragged: bool) -> Table:
     try:
         table = pq.read_table(path)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path}: not a Parquet file that can be read: {error}") from error
-    return _table_of_arrow(table, str(path))
+    return _table_of_arrow(table, str(path), ragged)
 
 
-def _table_of_arrow(table: pa.Table, where: str) -> Table:
+def _table_of_arrow(table: pa.Table, where: str, ragged: bool) -> Table:
     _check_header(table.column_names, where)
-    columns = {name: _arrow_column(table[name], f"{where}: column {name!r}") for name in table.column_names}
+    columns = {name: _arrow_column(table[name], f"{where}: column {name!r}", ragged) for name in table.column_names}
     return Table({name: column for name, column in columns.items() if column is not None}, table.num_rows, {})
 
 
-def _arrow_column(array: pa.ChunkedArray, where: str) -> Column | None:
+def _arrow_column(array: pa.ChunkedArray, where: str, ragged: bool) -> Column | None:
     """Return a column, or None for a type that cannot be one (images, nested records): such columns are left out."""
     kind, is_a = array.type, pa.types
     if is_a.is_dictionary(kind):
-        return _arrow_column(array.cast(kind.value_type), where)
+        return _arrow_column(array.cast(kind.value_type), where, ragged)
     if is_a.is_null(kind):
         return np.full(len(array), np.nan)
     if is_a.is_integer(kind) and _has_long_numbers(array):
-        return _arrow_column(array.cast(pa.string()), where)  # names of many digits
+        return _arrow_column(array.cast(pa.string()), where, ragged)  # names of many digits
     if is_a.is_boolean(kind) or is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind):
         return column_of_numbers(array.cast(pa.float64(), safe=False))
     if is_a.is_temporal(kind):
         try:
-            return _arrow_column(array.cast(pa.string()), where)
+            return _arrow_column(array.cast(pa.string()), where, ragged)
         except pa.ArrowException:  # durations and intervals are not spelled out
             logger.warning("%s holds %s, which cannot be used; the column is left out", where, kind)
             return None
@@ -312,6 +324,10 @@ def _arrow_column(array: pa.ChunkedArray, where: str) -> Column | None:
         try:
             return column_of_values(array.to_pylist(), where)
         except DataError as error:
+            if ragged and not is_a.is_nested(kind.value_type) and not is_a.is_binary(kind.value_type):
+                return objects(
+                    [None if value is None else json.dumps(value, default=str) for value in array.to_pylist()]
+                )
             logger.warning("%s; the column is left out", error)
             return None
     logger.warning("%s holds %s, which cannot be used; the column is left out", where, kind)
