@@ -92,8 +92,6 @@ def test_wrong_questions() -> None:
         explain(trained(), [tree(0)], row=3)
     with pytest.raises(DataError, match=r"--of 2: the prediction has rows 0\.\.0, one per graph"):
         explain(trained(), [tree(0)], of=2)
-    with pytest.raises(DataError, match="--draws 0: random parts must be masked at least once"):
-        explain(trained(), [tree(0)], draws=0)
     with pytest.raises(DataError, match="--target color: the model predicts marks"):
         explain(trained(), [tree(0)], target="color")
     with pytest.raises(ConfigError, match="--draws 0: at least one random mask"):

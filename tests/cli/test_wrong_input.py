@@ -91,7 +91,7 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["predict", "nothing"], "give either inputs"),
         (["predict", "nothing", "two.csv", "-o", "./two.csv"], "two.csv: is an input, which would be lost"),
         (["embed", "nothing", "two.csv", "-o", "two.csv"], "two.csv: is an input, which would be lost"),
-        (["analyze", "nothing", "--limit", "-1"], "--limit -1: give how many graphs"),
+        (["analyze", "nothing", "--limit", "-1"], "--limit -1: give a number of graphs"),
         (["train", "error.csv", "--target", "error", "--out", "run"], "predictions have another column 'error'"),
         (["train", "run.d"], "this is the folder of a run (continue it with `egt train run.d --resume`)"),
         (["plan", "zink-100k"], "did you mean zinc-100k"),

@@ -151,7 +151,7 @@ def test_an_entry_is_added_to_a_list_and_replaces_its_kind() -> None:
     twice = override(once, ["model.pair_inputs+={kind: random_walk, num_steps: 4}"])
     assert twice.model.pair_inputs == (*once.model.pair_inputs[:2], RandomWalk(num_steps=4))
     assert override(once, ["model.pair_inputs+=distance"]).model.pair_inputs[-1] == Distance(max_hops=16)
-    with pytest.raises(ConfigError, match="no list"):
+    with pytest.raises(ConfigError, match="not a list"):
         override(once, ["model.readout+=mean"])
 
 
