@@ -129,11 +129,11 @@ def signs_of_u_and_v_drawn_apart(patch: Patch) -> None:
 def virtual_edges_not_averaged(patch: Patch) -> None:
     plain = VirtualNodeReadout.virtual_edges
 
-    def virtual_edges(self: VirtualNodeReadout, layout: Layout, count: int) -> tuple[Tensor, Tensor]:
-        rows, e = plain(self, layout, count)
-        i, j = (at.expand(layout.pair_shape).flatten()[rows] for at in (layout.pair_indices.i, layout.pair_indices.j))
-        between = ((i < self.num_virtual) & (j < self.num_virtual) & (i != j)).unsqueeze(-1)
-        return rows, torch.where(between, 2 * e, e)
+    def virtual_edges(self: VirtualNodeReadout, layout: Layout) -> Tensor:
+        e = plain(self, layout)
+        pair = layout.pair_indices
+        between = ((pair.i < self.num_virtual) & (pair.j < self.num_virtual) & (pair.i != pair.j)).unsqueeze(-1)
+        return torch.where(between, 2 * e, e)
 
     patch.setattr(VirtualNodeReadout, "virtual_edges", virtual_edges)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from egt.batching.layout import Layout, rows_where
+from egt.batching.layout import Layout
 from egt.errors import ConfigError
 from egt.nn.channels import Channels
 
@@ -70,9 +70,7 @@ class VirtualNodeReadout(Readout):
         _, i = torch.broadcast_tensors(layout.node_indices.graph, layout.node_indices.i)  # (nodes...)
         h = functional.embedding(i.clamp(max=self.num_virtual - 1), self.nodes)
         h = h.flatten(0, -2).index_copy(0, node_rows, x.h.flatten(0, -2)).view(*i.shape, -1)
-        e = x.e.new_empty(layout.num_pairs, x.e.shape[-1])
-        e.index_copy_(0, pair_rows, x.e.flatten(0, -2))
-        e.index_copy_(0, *self.virtual_edges(layout, layout.num_pairs - len(pair_rows)))
+        e = self.virtual_edges(layout).flatten(0, -2).index_copy(0, pair_rows, x.e.flatten(0, -2))
         allowed, degree = self.allowed(x.context.allowed, layout, pair_rows), x.context.degree
         if degree is not None:
             wide = degree.new_zeros(i.numel(), 1).index_copy(0, node_rows, degree.flatten(0, -2))
@@ -80,16 +78,14 @@ class VirtualNodeReadout(Readout):
         context = replace(x.context, layout=layout, allowed=allowed, degree=degree)
         return Channels(h, e.unflatten(0, layout.pair_shape), context, pair_rows[x.queries], pair_rows[x.edges])
 
-    def virtual_edges(self, layout: Layout, count: int) -> tuple[Tensor, Tensor]:
-        """Return the flat rows of the `count` pairs with a virtual node, and their embeddings (count, d_e)."""
-        q = self.num_virtual
-        i, j = (at.expand(layout.pair_shape).flatten() for at in (layout.pair_indices.i, layout.pair_indices.j))
-        rows = rows_where((i < q) | (j < q), count)
-        i, j = i[rows], j[rows]
+    def virtual_edges(self, layout: Layout) -> Tensor:
+        """Return the embeddings of all pairs with a virtual node, zeros elsewhere. Returns (pairs..., d_e)."""
+        q, pair = self.num_virtual, layout.pair_indices
         between = (self.edges.unsqueeze(0) + self.edges.unsqueeze(1)).flatten(0, 1) / 2
-        table = torch.cat([self.edges, between])  # (q + q^2, d_e)
-        embedding = torch.where((i < q) & (j < q), q + i * q + j, torch.minimum(i, j))
-        return rows, functional.embedding(embedding, table)
+        table = torch.cat([torch.zeros_like(self.edges[:1]), self.edges, between])  # (1 + q + q^2, d_e)
+        with_real = torch.where(pair.i < q, 1 + pair.i, torch.where(pair.j < q, 1 + pair.j, 0))
+        row = torch.where((pair.i < q) & (pair.j < q), 1 + q + pair.i * q + pair.j, with_real)
+        return functional.embedding(row.expand(layout.pair_shape), table)
 
     def allowed(self, allowed: Tensor | None, layout: Layout, pair_rows: Tensor) -> Tensor | None:
         """Extend the mask by virtual nodes, which attend and are attended by every real node. (pairs..., 1) boolean."""
