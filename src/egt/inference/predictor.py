@@ -382,8 +382,8 @@ class Predictor:
     def _calibration(self) -> Calibration:
         if self.artifact.calibration is None:
             raise ArtifactError(
-                f"{self.config.name}: the model has no calibration, which training leaves since egt 0.2 where there is "
-                "a validation split; train it again, or predict without intervals and calibrated probabilities"
+                f"{self.config.name}: the model has no calibration (training leaves one where there is a validation "
+                "split, egt 0.1.0 did not); train it again, or predict without intervals and calibrated probabilities"
             )
         return self.artifact.calibration
 
