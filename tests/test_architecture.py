@@ -48,6 +48,17 @@ ORDER = [
 ]
 
 
+SHARED = {
+    # a command and what it calls
+    "embed", "export", "plan", "presets", "report", "tune",
+    # a setting and what it sets; one thing at several stations
+    "ensemble", "layer", "model", "pieces", "readout", "run",
+    # parts that are named alike in slots of their own
+    "attention", "constant", "distance",
+}  # fmt: skip
+"""Names of files that stand in several folders, which make the difference plain."""
+
+
 def station(module: str) -> str:
     return module.split(".")[1] if "." in module else "egt"
 
@@ -84,6 +95,11 @@ def test_a_folder_imports_only_from_folders_above_it() -> None:
             if there in ORDER and ORDER.index(there) > ORDER.index(here):
                 wrong.append(f"{name} imports {used}")
     assert not wrong, wrong
+
+
+def test_a_name_stands_in_two_folders_only_where_they_make_the_difference_plain() -> None:
+    names = [path.stem for path in files().values() if not path.stem.startswith("__")]
+    assert {name for name in names if names.count(name) > 1} == SHARED
 
 
 def test_no_circles_inside_a_folder() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from egt.graph import Graph
-from egt.inference.attention import Attention
+from egt.inference.attention_capture import Attention
 
 
 def chain(size: int, **fields: object) -> Graph:

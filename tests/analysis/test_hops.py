@@ -7,7 +7,7 @@ import pytest
 
 from egt.analysis.hops import HopProfile, pair_hops
 from egt.graph import Graph
-from egt.inference.attention import Attention
+from egt.inference.attention_capture import Attention
 from tests.analysis.by_hand import attention, chain
 
 

@@ -17,9 +17,9 @@ from egt.encodings.encoding import Sample
 from egt.errors import ArtifactError, ConfigError, RunError
 from egt.export import export as exporting
 from egt.export.export import TOLERANCE, answers, deviation, export, portable, without_padding
+from egt.export.exported_schema import describe
 from egt.export.portable import portable_preparation, tensor_inputs, tensors_of
 from egt.export.probes import probe
-from egt.export.schema import describe
 from egt.graph import Graph
 from egt.inputs.distance import Distance
 from egt.inputs.features import EdgeCategories, EdgeValues, NodeCategories

@@ -9,7 +9,7 @@ from egt.analysis.edge_channel import EdgeEvolution
 from egt.analysis.heads import HeadStatistics
 from egt.analysis.hops import HopProfile, pair_hops
 from egt.errors import DataError
-from egt.inference.attention import Attention
+from egt.inference.attention_capture import Attention
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from egt.analysis.analysis import Analysis
 from egt.analysis.hops import FROM_VIRTUAL
 from egt.analysis.words import summary
-from egt.inference.attention import Attention
+from egt.inference.attention_capture import Attention
 from egt.reporting.page import page
 
 MOST_NODES = 48

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from egt.analysis.hops import TO_VIRTUAL
 from egt.analysis.numbers import Columns
 from egt.graph import IntArray
-from egt.inference.attention import Attention
+from egt.inference.attention_capture import Attention
 
 KINDS = ("self", "edge", "other")
 """A node with itself, an edge, and any other pair of nodes; virtual nodes count nowhere."""

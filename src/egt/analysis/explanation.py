@@ -19,7 +19,7 @@ from egt.errors import ConfigError, DataError
 from egt.execution.execution import execution
 from egt.execution.memory import too_large
 from egt.graph import IntArray
-from egt.inference.attention import attentions
+from egt.inference.attention_capture import attentions
 from egt.inference.forward import rows_per_graph
 from egt.inference.predictor import Predictor
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.analysis.numbers import Columns
-from egt.inference.attention import Attention
+from egt.inference.attention_capture import Attention
 
 _FAINT = 0.1
 """A weight below this part of an even share counts as none."""

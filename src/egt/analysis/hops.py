@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from egt.analysis.numbers import Columns
 from egt.encodings.distances import LARGEST_MAX_HOPS, ShortestPaths
 from egt.graph import IntArray
-from egt.inference.attention import Attention
+from egt.inference.attention_capture import Attention
 
 UNREACHABLE = LARGEST_MAX_HOPS + 1
 TO_VIRTUAL, FROM_VIRTUAL = UNREACHABLE + 1, UNREACHABLE + 2

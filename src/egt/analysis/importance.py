@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from egt.analysis.copies import Question
 from egt.graph import Graph, IntArray
-from egt.inference.attention import Attention
+from egt.inference.attention_capture import Attention
 
 Floats = NDArray[np.float64]
 STEPS = (32, 128, 512)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from egt.encodings.distances import LARGEST_MAX_HOPS, ShortestPaths
 from egt.errors import ConfigError
 from egt.graph import Graph
-from egt.inference.attention import Attention
+from egt.inference.attention_capture import Attention
 
 Matrix = NDArray[np.float64]
 MOST_NODES = 500

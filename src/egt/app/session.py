@@ -15,13 +15,13 @@ from pydantic import Field
 
 from egt.analysis.drawing import MOST_NODES
 from egt.analysis.explanation import explain
-from egt.app.drawing import draw
-from egt.app.rows import Json, Rows, finite, predict_rows, table, without
-from egt.app.views import attention_view, explanation_view
+from egt.app.node_positions import draw
+from egt.app.opened_rows import Json, Rows, finite, predict_rows, table, without
+from egt.app.page_views import attention_view, explanation_view
 from egt.artifact.artifact import find_artifact
 from egt.errors import DataError, EgtError
 from egt.graph import Graph
-from egt.inference.attention import Attention
+from egt.inference.attention_capture import Attention
 from egt.inference.predictor import Predictor
 from egt.inference.run_data import open_new, open_source, reading_schema
 from egt.nn.attention import attending

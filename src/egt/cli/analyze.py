@@ -42,7 +42,7 @@ def analyze(
         json: Print one JSON object as the last line.
     """
     from egt.analysis.analysis import analyze as look
-    from egt.analysis.files import write_analysis
+    from egt.analysis.output_folder import write_analysis
     from egt.analysis.views import choose
     from egt.analysis.words import summary
     from egt.artifact.artifact import find_artifact

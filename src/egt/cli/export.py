@@ -39,7 +39,7 @@ def export(
         raise ConfigError("--license is for the model card of --hub")
     model = load_artifact(find_artifact(artifact))
     if hub:
-        from egt.export.hub import write_repository
+        from egt.export.hub_repository import write_repository
 
         write_repository(model, out, license)
         print_json({"output": str(out)}) if json else say(f"artifact and model card: {out}")

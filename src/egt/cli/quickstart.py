@@ -82,7 +82,7 @@ def main(folder: Path = FOLDER, settings: Sequence[str] = (), epochs: int | None
 def _analyze(model: Predictor, graphs: Sequence[Graph], folder: Path) -> None:
     """Write what the model looks at in some graphs, as `egt analyze` does."""
     from egt.analysis.analysis import analyze
-    from egt.analysis.files import write_analysis
+    from egt.analysis.output_folder import write_analysis
     from egt.analysis.views import choose
     from egt.reporting.report import ANALYSIS
 

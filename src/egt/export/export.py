@@ -24,9 +24,9 @@ from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.errors import ArtifactError, ConfigError, RunError
 from egt.execution.execution import PLAIN, on_backend
+from egt.export.exported_schema import SCHEMA, describe
 from egt.export.portable import Portable, TensorInput, portable_preparation, tensor_inputs, tensors_of
 from egt.export.probes import probe
-from egt.export.schema import SCHEMA, describe
 from egt.files import exists
 from egt.graph import Graph
 from egt.inference.forward import evaluating, forward, rows_per_graph, split_rows

@@ -22,7 +22,7 @@ from egt.execution.memory import too_large
 from egt.execution.processes import ALONE, Processes, device_of
 from egt.graph import Graph, IntArray, Level
 from egt.inference.answers import Answer, pooled
-from egt.inference.attention import Attention, attentions
+from egt.inference.attention_capture import Attention, attentions
 from egt.inference.calibrating import bounds_of
 from egt.inference.embedding import Embedding, embeddings
 from egt.inference.evaluation import Evaluation, evaluate
@@ -303,7 +303,7 @@ class Predictor:
         """For each graph its values and pairs, and deviations over draws of dropout; or why there are none."""
         if not dropout_samples:
             return self._computed(samples, progress)
-        from egt.inference.dropout import draw, dropping, part_of
+        from egt.inference.dropout_draws import draw, dropping, part_of
 
         return pooled(
             self._computed(
@@ -359,7 +359,7 @@ class Predictor:
         return {"values": values, "pairs": pairs, "std": std, "bounds": bounds}
 
     def _check_dropout(self, samples: int, interval: float | None) -> None:
-        from egt.inference.dropout import check_dropout
+        from egt.inference.dropout_draws import check_dropout
 
         if interval is not None or self.temperatures is not None:
             what = "calibrated probabilities" if interval is None else "intervals and sets"

@@ -100,7 +100,7 @@ class RandomWalks:
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """Return the probabilities (N, N, K): [i, j, k] is that of standing on j after k steps from i."""
-        from egt.encodings.walks import walk_powers  # imports numba
+        from egt.encodings.walk_probabilities import walk_powers  # imports numba
 
         edges = graph.edge_index.copy()  # numba takes longer to recognize a read-only array than to work on it
         powers = np.asarray(walk_powers(graph.num_nodes, edges, self.weights(graph), self.num_steps))
@@ -108,7 +108,7 @@ class RandomWalks:
 
     def at(self, graph: Graph, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
         """See `Listable.at`; the probabilities (P, K), in at most N E K operations."""
-        from egt.encodings.walks import walk_powers, walk_powers_at  # imports numba
+        from egt.encodings.walk_probabilities import walk_powers, walk_powers_at  # imports numba
 
         edges = graph.edge_index.copy()
         if graph.num_nodes**2 * self.num_steps <= _SMALL:

@@ -203,7 +203,7 @@ def _curve_figures(result: Result) -> str:
 
 
 def _prediction_sections(record: RunRecord, watch: Progress | None) -> list[tuple[str, str]]:
-    from egt.reporting.answers import plots, read_answers, worst
+    from egt.reporting.prediction_page import plots, read_answers, worst
 
     try:
         answers = read_answers(Path(record.folder), watch=watch)

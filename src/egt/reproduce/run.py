@@ -14,7 +14,7 @@ from egt.errors import ArtifactError, EgtError, RunStopped
 from egt.reporting.record import RunRecord, machine, read_run, write_record
 from egt.reproduce.claims import Claim, claimed, holder
 from egt.reproduce.rows import Order, RowRun, ordered_runs, row_config
-from egt.reproduce.rules import run_rule
+from egt.reproduce.rule_baselines import run_rule
 from egt.sources.source import Progress
 from egt.training.plan import Plan, plan
 

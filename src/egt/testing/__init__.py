@@ -5,7 +5,7 @@ Each takes a model and prepared samples, and raises `CheckFailed` with the devia
 
 from __future__ import annotations
 
-from egt.testing.checks import (
+from egt.testing.properties import (
     CheckFailed,
     check_batch_independence,
     check_finite_gradients,

@@ -19,7 +19,7 @@ from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.schema import CustomSchema
 from egt.sources.source import Progress, Source
 from egt.training.run_folder import run_folder, try_folder
-from egt.tuning.processes import more_workers
+from egt.tuning.extra_workers import more_workers
 from egt.tuning.result import Tuning, leave_best
 from egt.tuning.space import Knob, defaults, search_space
 from egt.tuning.study import STUDY, Search, import_optuna, kept_search, open_study, tried

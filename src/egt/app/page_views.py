@@ -6,8 +6,8 @@ from egt.analysis.explanation import Explanation
 from egt.analysis.explanation_page import TITLES
 from egt.analysis.faithfulness import Faithfulness
 from egt.analysis.hops import HopProfile, pair_hops
-from egt.app.rows import Json
-from egt.inference.attention import Attention
+from egt.app.opened_rows import Json
+from egt.inference.attention_capture import Attention
 
 
 def attention_view(found: Attention) -> Json:

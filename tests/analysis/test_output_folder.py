@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from egt.analysis import files
+from egt.analysis import output_folder as files
 from egt.analysis.analysis import analyze
 from egt.analysis.analysis_page import analysis_page
-from egt.analysis.files import write_analysis
+from egt.analysis.output_folder import write_analysis
 from egt.analysis.views import choose
 from egt.errors import RunError
 from tests.analysis.by_hand import attention, chain

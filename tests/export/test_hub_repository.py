@@ -10,7 +10,7 @@ import yaml
 
 import egt
 from egt.artifact.artifact import load_artifact
-from egt.export.hub import write_repository
+from egt.export.hub_repository import write_repository
 from tests.cli.runs import egt as command
 
 TRAINED = Path(__file__).parents[1] / "fixtures/v0_1/molecules/artifact"

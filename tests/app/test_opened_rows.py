@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow
 import pytest
 
-from egt.app.rows import AT_ONCE, Rows, finite, predict_rows, table
+from egt.app.opened_rows import AT_ONCE, Rows, finite, predict_rows, table
 from egt.app.session import Session
 from egt.inference.run_data import open_new, open_source
 from egt.sources.molecule_features import OGB_SCHEMA

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from egt.app.drawing import Drawing, draw
+from egt.app.node_positions import Drawing, draw
 from egt.graph import Graph
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from egt.config.run import RunConfig
-from egt.reporting.answers import Answers, plots, worst
+from egt.reporting.prediction_page import Answers, plots, worst
 from tests.training.tiny import tiny_config
 
 

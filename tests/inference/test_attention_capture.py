@@ -15,8 +15,8 @@ from egt.config.presets import preset
 from egt.errors import ConfigError
 from egt.execution.execution import on_backend
 from egt.graph import Graph
-from egt.inference import attention as module
-from egt.inference.attention import Attention, attentions
+from egt.inference import attention_capture as module
+from egt.inference.attention_capture import Attention, attentions
 from egt.inference.predictor import Predictor
 from egt.nn.pair_pass import PairPass
 from tests.graphs import KINDS, backend_named, lively, random_graph, tiny_config
