@@ -32,6 +32,7 @@ from egt.encodings.encoding import Preparation, Sample
 from egt.encodings.store.chunks import Chunk, make_chunk, samples_of
 from egt.encodings.store.store_files import writing_in
 from egt.errors import RunError
+from egt.processors import num_processors
 from egt.sources.source import Progress, Reading, Source
 
 _Part = tuple[int, list[Any]]
@@ -58,7 +59,7 @@ class Workers:
 
     def __init__(self, source: Source, preparation: Preparation, num_workers: int | None, ahead: int = 0) -> None:
         self.source, self.preparation, self.ahead = source, preparation, ahead
-        self.num_workers = _num_processors() if num_workers is None else num_workers
+        self.num_workers = num_processors() if num_workers is None else num_workers
         self._pool: ProcessPoolExecutor | None = None
         self._pool_size = 0
 
@@ -207,11 +208,6 @@ def _blas_libraries() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")
-
-
-def _num_processors() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
 _WORTH_KEEPING = 1.0
