@@ -17,6 +17,7 @@ from egt.execution.execution import execution
 from egt.execution.interruption import Interruption
 from egt.execution.memory import recompute_hint
 from egt.execution.processes import device_of
+from egt.execution.threads import stop_spinning
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
 from egt.training.callbacks import told
@@ -32,6 +33,7 @@ def loop(job: Job) -> None:
         RunError: a signal has stopped it, or it has diverged. Its last checkpoint is kept.
     """
     keep_freed_memory()
+    stop_spinning()
     with (
         _told_lack_of_memory(job.config),
         Interruption() as interruption,
