@@ -270,3 +270,12 @@ def count_parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(module, "parse_smiles", counting)
     return parsed
+
+
+@pytest.mark.parametrize("ensemble", [None, 2])
+def test_the_run_folder_is_tried_once(table: Path, monkeypatch: pytest.MonkeyPatch, ensemble: int | None) -> None:
+    tried: list[Path] = []
+    for module in ("egt.api", "egt.training.run", "egt.training.ensemble"):
+        monkeypatch.setattr(f"{module}.try_folder", tried.append)
+    egt.train(table, set={**QUICK, "trainer.max_epochs": 1}, out="tried", ensemble=ensemble, progress=False)
+    assert tried == [Path("tried")]

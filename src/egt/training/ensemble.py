@@ -134,8 +134,9 @@ def train_members(
         check_unused(folder)
         check_columns(config, spread=True)
     check_not_foreign(folder, resume)
-    try_folder(folder)
-    source = source or open_source(config)
+    if source is None:
+        try_folder(folder)  # before data is opened, which can take long
+        source = open_source(config)
     sources = [_divided(source, own) for own in configs]
     if members.kind == "folds" and not all(each.card.split_sizes.get("test") for each in sources):
         raise ConfigError(f"{members}: {config.data.source} has too few rows for so many parts; ask for fewer")
