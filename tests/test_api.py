@@ -192,7 +192,7 @@ def test_a_preset_and_a_config() -> None:
     by_file = egt.train("run.yaml", out="file", progress=False)
     assert by_file.artifact.metrics == by_name.artifact.metrics
     assert load_artifact(by_name.path).config.data.custom is None
-    with pytest.raises(ConfigError, match="are for own data"):
+    with pytest.raises(ConfigError, match="are for custom data"):
         egt.train("pattern-100k", "y")
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from egt.cli.output import Bars, print_table, say
 from egt.config.load import override
 from egt.config.presets import preset
+from egt.errors import counted
 from egt.processors import num_processors
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def _write_report(
         ("parameters", f"{outcome.artifact.model.num_parameters():,}"),
         ("graphs", ", ".join(f"{split} {size}" for split, size in sizes.items())),
         ("epochs", f"{len(history)}, the weights of epoch {outcome.epoch + 1} were best on validation"),
-        ("time", f"{seconds:.0f} s in all, on {num_processors()} processors"),
+        ("time", f"{seconds:.0f} s in all, on {counted(num_processors(), 'processor')}"),
         ("versions", ", ".join(f"{name} {number}" for name, number in versions().items())),
     ]
     sections = [

@@ -50,7 +50,7 @@ def forward(
         model: on the device that computes.
         config: of its run: layout, pair budget, and a batch size that is taken if it is larger than usual here.
         samples: prepared graphs.
-        progress: is told how far it is.
+        progress: receives how far it is.
         processes: that share the work.
         stage: what `progress` calls the work.
         layout: of the batches; by default what suits the device.

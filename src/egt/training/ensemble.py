@@ -1,8 +1,8 @@
 """Several runs as one: an ensemble of seeds, or cross-validation. Its members are ordinary runs in sub-folders.
 
-A member that is done is only evaluated again when the whole is resumed, one that was stopped goes on. Members of other
-seeds share the splits and the prepared graphs. Of K folds, member k is tested on part k of the data and validated on
-the part before it, so that every row is tested once, by the model that has not seen it.
+A member that is done is only evaluated again when the whole is resumed; one that was stopped continues. Members of
+other seeds share the splits and the prepared graphs. Of K folds, member k is tested on part k of the data and validated
+on the part before it, so that every row is tested once, by the model that has not seen it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Members:
         if schema is None or schema.split.kind == "column":
             raise ConfigError(
                 f"{self}: {config.data.source} has splits of its own; "
-                + ("use --ensemble" if schema is None else "divide it anew with --set split=random, or use --ensemble")
+                + ("use --ensemble" if schema is None else "split it again with --set split=random, or use --ensemble")
             )
         plan = schema.split.model_copy(update={"fold": Fold(number=number, of=self.count)})
         data = config.data.model_copy(update={"custom": schema.model_copy(update={"split": plan})})

@@ -83,7 +83,7 @@ def _told_lack_of_memory(config: RunConfig) -> Iterator[None]:
         hint = recompute_hint(config, how.backend.name)
         raise RunError(
             f"out of memory; compute a batch in smaller parts (data.pair_budget), {hint and f'{hint}, '}"
-            "or lower data.batch_size (`egt plan` tells what a run needs)"
+            "or lower data.batch_size (`egt plan` estimates what a run needs)"
         ) from error
 
 

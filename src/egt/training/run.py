@@ -102,8 +102,8 @@ def train(
         source: the data, if it is open already.
         resume: continue the run in `out`.
         show_progress: show a progress bar while training.
-        watch: is told about the preparation of graphs.
-        callbacks: are told about each step and epoch.
+        watch: receives the progress of the preparation of graphs.
+        callbacks: receive each step and epoch.
     """
     folder = run_folder(config.name) if out is None else Path(out)
     if not resume:
@@ -167,7 +167,7 @@ def train_on(
         resume: continue the run in `folder` where it stopped, or start if there is nothing to continue.
         start: weights of another model to start with.
         show_progress: show a progress bar.
-        callbacks: are told about each step and epoch.
+        callbacks: receive each step and epoch.
 
     Raises:
         ConfigError: settings that make no sense here, or a folder that cannot be written.

@@ -1,7 +1,7 @@
 """Chunks of a source in order, prepared by this process or by several.
 
 `prepare_in_memory` gives them as samples, for what is read once. On the way to a store, chunks that took long to make
-are kept until it is complete: a killed build goes on where it was.
+are kept until it is complete: a killed build continues where it was.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def prepare_in_memory(
 ) -> Iterator[Prepared]:
     """Yield the prepared graphs of a split, about two thousand at a time; no file is written.
 
-    Arguments as in `prepare`; the stage of which `progress` is told is "preparing".
+    Arguments as in `prepare`; the stage that `progress` receives is "preparing".
     """
     records = source.records(split)
     num_done = 0

@@ -196,7 +196,7 @@ def library() -> ctypes.CDLL | None:
         return None if path is None else open_library(path)
     except OSError as error:
         assert path is not None
-        log.warning("the fused kernel cannot be loaded (%s): going on in plain PyTorch, which is slower", error)
+        log.warning("the fused kernel cannot be loaded (%s): using plain PyTorch, which is slower", error)
         forget(path)
         return None
 
