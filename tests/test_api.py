@@ -192,7 +192,7 @@ def test_a_preset_and_a_config() -> None:
     by_file = egt.train("run.yaml", out="file", progress=False)
     assert by_file.artifact.metrics == by_name.artifact.metrics
     assert load_artifact(by_name.path).config.data.custom is None
-    with pytest.raises(ConfigError, match="are for own data"):
+    with pytest.raises(ConfigError, match="are for custom data"):
         egt.train("pattern-100k", "y")
 
 
@@ -251,7 +251,7 @@ def test_predicting_molecules_writes_no_file_and_reads_each_once(
 
 
 def test_training_reads_each_molecule_once(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("egt.encodings.store.workers._num_processors", lambda: 1)
+    monkeypatch.setattr("egt.encodings.store.workers.num_processors", lambda: 1)
     parsed = count_parsed(monkeypatch)
     egt.train(table, set=QUICK, out="run", progress=False)
     assert sorted(parsed) == sorted(SMILES)
@@ -270,3 +270,12 @@ def count_parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(module, "parse_smiles", counting)
     return parsed
+
+
+@pytest.mark.parametrize("ensemble", [None, 2])
+def test_the_run_folder_is_tried_once(table: Path, monkeypatch: pytest.MonkeyPatch, ensemble: int | None) -> None:
+    tried: list[Path] = []
+    for module in ("egt.api", "egt.training.run", "egt.training.ensemble"):
+        monkeypatch.setattr(f"{module}.try_folder", tried.append)
+    egt.train(table, set={**QUICK, "trainer.max_epochs": 1}, out="tried", ensemble=ensemble, progress=False)
+    assert tried == [Path("tried")]

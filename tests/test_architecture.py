@@ -14,6 +14,7 @@ ROOT = Path(egt.__file__).parent
 ORDER = [
     "errors",
     "files",
+    "processors",
     "jit",
     "parts",
     "graph",

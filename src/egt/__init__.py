@@ -9,11 +9,15 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from egt.processors import limit_threads
+
 __version__ = "0.1.0"
 
 # OpenMP reads this when torch is loaded: threads that wait for work then sleep instead of spinning, which costs nothing
-# on idle cores and keeps two trainings on the same cores from slowing each other down twenty times.
+# on idle cores and keeps two trainings on the same cores from slowing each other down twenty times. Where torch is
+# loaded already, `egt.execution.threads` has the same effect.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+limit_threads()
 
 if TYPE_CHECKING:
     from egt.api import Run, train

@@ -98,10 +98,10 @@ def train(
         ensemble: train this many models with different seeds, whose answers are averaged.
         folds: cross-validation: train this many models, each of which leaves out a different part of your own data.
         resume: continue the run in the run folder.
-        callbacks: are told about each step and epoch.
+        callbacks: receive each step and epoch.
         progress: show a progress bar while training.
-        watch: is told about the preparation of graphs.
-        show: is told what was inferred about your own data, before training begins.
+        watch: receives the progress of the preparation of graphs.
+        show: receives what was inferred about your data, before training begins.
     """
     if start is None and (keep_head or freeze_below or tune != "all"):
         raise ConfigError("--keep-head, --freeze-below and --tune need a model to start from; name it with --from")
@@ -196,7 +196,7 @@ class _Asked:
     def given(self) -> RunConfig:
         """Return the configuration that is given, or that of a preset."""
         if self.target or self.task is not None:
-            raise ConfigError("--target and --task are for own data; a preset or run.yaml says what it predicts")
+            raise ConfigError("--target and --task are for custom data; a preset or run.yaml says what it predicts")
         return self.data if isinstance(self.data, RunConfig) else find_config(str(self.data))
 
     def inferred(self, source: CustomSource) -> RunConfig:
@@ -260,7 +260,7 @@ class _Asked:
     def _check_same(self, folder: Path, config: RunConfig) -> None:
         schema = config.data.custom
         if schema is None and (self.target or self.task is not None):
-            raise ConfigError(f"--target and --task are for own data; {folder} holds a run of {config.name}")
+            raise ConfigError(f"--target and --task are for custom data; {folder} holds a run of {config.name}")
         pairs: list[tuple[str, str]] = []  # what is asked for, and what the run has
         if self.path is not None and self.path.resolve() != folder.resolve():  # else the run itself is named
             if self.is_custom:

@@ -266,7 +266,7 @@ def _edge_values(model: ModelConfig) -> EdgeValues | None:
 
 
 def _outer(model: ModelConfig) -> nn.Linear | None:
-    if model.edges.kind != "outer_sum":
+    if not model.edges.reads_nodes:
         return None
     return nn.Linear(model.node_width, 2 * model.edge_width, bias=False)
 

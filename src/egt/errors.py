@@ -29,3 +29,8 @@ class RunError(EgtError):
 
 class RunStopped(RunError):
     """Someone stopped the run; it can be continued."""
+
+
+def counted(number: float, noun: str) -> str:
+    """Return a number with its noun for a message: "1 row", "2,000 rows"."""
+    return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"

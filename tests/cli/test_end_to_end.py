@@ -344,7 +344,7 @@ def test_an_ensemble_is_trained_shown_and_predicts_its_spread(tmp_path: Path, ca
     assert shown.code == 0, shown.err
     assert "2 models of" in shown.out
     assert "±" in shown.out
-    assert "kind: sets of 90% held" in shown.err
+    assert "kind: 90% sets covered" in shown.err
     done = egt(capsys, "train", tmp_path / "run", "--resume", "--json")
     assert done.code == 0, done.err
     assert done.json["members"] == 2

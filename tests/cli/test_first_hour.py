@@ -53,7 +53,7 @@ def test_the_smiles_column_is_named_in_every_command(place: Path, capsys: Captur
     missing = egt(capsys, "predict", run, new, "--smiles", "c")
     assert missing.code == 2
     assert "there is no column 'c'; the columns are a, b, y" in missing.err
-    assert "the model is trained" in egt(capsys, "predict", run, new, "--set", "optimizer.lr=1").err
+    assert "the model is already trained" in egt(capsys, "predict", run, new, "--set", "optimizer.lr=1").err
 
 
 def test_a_split_comes_with_its_molecules_and_labels(place: Path, capsys: Capture) -> None:
@@ -133,7 +133,7 @@ def test_repeated_molecules_are_told_before_training(place: Path, capsys: Captur
     rows = [{"smiles": text, "y": k, "split": "train"} for k, text in enumerate(SMILES)]
     data = write_csv(place / "data.csv", [*rows, {"smiles": "OCC", "y": 90, "split": "test"}])
     done = egt(capsys, "data", "info", data, "--json")
-    assert any("1 molecules are in several splits (CCO: train and test)" in text for text in done.json["warnings"])
+    assert any("1 molecule in several splits (CCO: train and test)" in text for text in done.json["warnings"])
     assert any("differ by more than the standard deviation" in text for text in done.json["warnings"])
 
 

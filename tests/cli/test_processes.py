@@ -31,7 +31,7 @@ def test_training_and_predicting(tmp_path: Path) -> None:
     run(tmp_path, "egt", "predict", "run", "sizes.csv", "-o", "one.csv")
     launcher = ("torch.distributed.run", "--nproc-per-node", "2", "-m", "egt")
     said = run(tmp_path, *launcher, "train", "sizes.csv", "--set", *TINY, *together, "--out", "launched")
-    assert said.count("what was understood") == 1
+    assert said.count("inferred schema") == 1
     assert said.count("train_loss") == 2
     run(tmp_path, *launcher, "predict", "run", "sizes.csv", "-o", "two.csv")
     one, two = read_csv(tmp_path / "one.csv"), read_csv(tmp_path / "two.csv")

@@ -38,7 +38,7 @@ def stopped(folder: Path, sign: str, number: signal.Signals, *settings: str, tim
     return [line for line in rest.splitlines() if not line.startswith("import time")][-1]
 
 
-@pytest.mark.parametrize("sign", ["cyclopts.", "torch._linalg_utils", "what was understood"])
+@pytest.mark.parametrize("sign", ["cyclopts.", "torch._linalg_utils", "inferred schema"])
 def test_before_training(tmp_path: Path, sign: str) -> None:
     assert stopped(tmp_path, sign, signal.SIGTERM) == "stopped by SIGTERM"
 

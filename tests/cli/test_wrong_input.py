@@ -37,7 +37,7 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["train", "missing.csv"], "missing.csv: there is no such file"),
         (["train", "zink-100k"], "did you mean zinc-100k"),
         (["train", "zinc-100k"], "EGT_DATA_DIR"),
-        (["train", "zinc-100k", "--target", "y"], "--target and --task are for own data"),
+        (["train", "zinc-100k", "--target", "y"], "--target and --task are for custom data"),
         (["train", "two.csv"], "--target"),
         (["train", "two.csv", "--target", "c"], "c"),
         (["train", "two.csv", "--target", "a", "--set", "optimizer.rate=1"], "there is no setting 'optimizer.rate'"),

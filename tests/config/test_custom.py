@@ -1,4 +1,4 @@
-"""The run of own data follows from its schema."""
+"""The run of custom data follows from its schema."""
 
 from __future__ import annotations
 

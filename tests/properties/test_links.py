@@ -35,4 +35,4 @@ def test_links_of_a_large_graph_beat_common_neighbors(tmp_path: Path, monkeypatc
     assert scores[0] > scores[1] + 0.03
 
     [answer] = run.predict(write_folder(tmp_path / "edges", NODES, shown, np.concatenate([shown[:, :2], held], axis=1)))
-    assert answer.warning == "2 of the pairs asked about are edges of the graph, which shows them"
+    assert answer.warning == "2 query pairs among the edges of the graph: the model sees the answer"

@@ -14,11 +14,11 @@ from safetensors.torch import save_file
 
 from egt.errors import ArtifactError, ConfigError, RunError
 from egt.training import checkpoint, run_folder
-from egt.training.checkpoint import Best, Checkpoints, Progress, read_tensors, write_tensors
+from egt.training.checkpoint import Best, Checkpoints, RunProgress, read_tensors, write_tensors
 
 STATE: dict[str, Any] = {
     **dict.fromkeys(("config", "data", "scale", "schedule", "precision", "trained")),
-    "progress": Progress().as_json(),
+    "progress": RunProgress().as_json(),
 }
 TENSORS = {"b": torch.arange(6.0).view(2, 3), "a": torch.tensor(3), "c": torch.ones(2, dtype=torch.bfloat16)}
 
@@ -118,7 +118,7 @@ def test_a_checkpoint_without_the_state_of_a_run_names_what_is_missing(tmp_path:
 
 @pytest.mark.parametrize("missing", ["progress.step", "progress.best.file"])
 def test_a_checkpoint_with_half_a_progress_names_what_is_missing(tmp_path: Path, missing: str) -> None:
-    progress = Progress(best=Best(0.5, 1, "best-1.safetensors")).as_json()
+    progress = RunProgress(best=Best(0.5, 1, "best-1.safetensors")).as_json()
     *sections, name = missing.split(".")
     del (progress["best"] if sections[1:] else progress)[name]
     path = written(tmp_path, **{**STATE, "progress": progress})

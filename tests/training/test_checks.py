@@ -151,7 +151,7 @@ def test_another_number_of_threads_is_told(caplog: pytest.LogCaptureFixture) -> 
         check_threads(kept, {"threads": 4})
     assert not caplog.text
     check_threads({"threads": 2}, {"threads": 4})
-    assert "started with 2 threads and goes on with 4" in caplog.text
+    assert "started with 2 threads and continues with 4" in caplog.text
 
 
 def test_a_model_worse_than_the_mean_is_said_to_be(caplog: pytest.LogCaptureFixture) -> None:

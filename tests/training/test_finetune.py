@@ -1,4 +1,4 @@
-"""Fine-tuning on own data: features and categories keep their weights by name, wherever they stand."""
+"""Fine-tuning on custom data: features and categories keep their weights by name, wherever they stand."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TABLE, COLUMNS = "categories.table.weight", "W.weight"
 
 
 def own(nodes: tuple[Feature, ...] = (), edges: tuple[Feature, ...] = (), **changes: Any) -> RunConfig:
-    """A tiny run of own data with these features."""
+    """A tiny run of custom data with these features."""
     schema = CustomSchema(
         format="jsonl", level="graph", kind="regression", targets=("a",), node_features=nodes, edge_features=edges
     )
@@ -208,7 +208,7 @@ def test_pretrained_weights_go_wherever_the_task_reads(level: str, caplog: pytes
     with caplog.at_level(logging.WARNING):
         given, fresh, after = tuned(old, new)
     assert not caplog.records
-    anew = ("head.", "readout.norm", *(["layers.1."] if level == "edge" else []))
+    untrained = ("head.", "readout.norm", *(["layers.1."] if level == "edge" else []))
     for name, weight in after.items():
-        assert torch.equal(weight, (fresh if name.startswith(anew) else given)[name]), name
+        assert torch.equal(weight, (fresh if name.startswith(untrained) else given)[name]), name
     assert ("readout.nodes" in after) == (level == "graph")

@@ -1,4 +1,4 @@
-"""Fine-tuning: what is taken over, what starts anew, what trains."""
+"""Fine-tuning: what is taken over, what is re-initialized, what trains."""
 
 from __future__ import annotations
 

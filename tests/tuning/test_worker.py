@@ -135,7 +135,7 @@ def test_a_search_that_is_stopped_leaves_the_best_so_far(copy: Path, monkeypatch
 
     monkeypatch.setattr(worker, "train", stopped)
     (copy / "run.yaml").unlink()
-    with pytest.raises(RunStopped, match=r"`egt tune .*search` goes on with it"):
+    with pytest.raises(RunStopped, match=r"`egt tune .*search` continues it"):
         go_on(copy)
     assert (copy / "run.yaml").exists()
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from egt.analysis.analysis import Analysis
 from egt.analysis.hops import FROM_VIRTUAL
 from egt.analysis.words import summary
+from egt.errors import counted
 from egt.inference.attention_capture import Attention
 from egt.reporting.page import page
 
@@ -42,7 +43,7 @@ def analysis_page(analysis: Analysis, name: str, data: str, command: str) -> str
         ("A graph, layer by layer and head by head", '<div id="graph"></div>' + _GRAPH_TEXT),
         ("Made with", f"<pre>{escape(command)}</pre>"),
     ]
-    body = page(f"What {name} looks at", f"{analysis.graphs:,} graphs of {data}.", sections)
+    body = page(f"What {name} looks at", f"{counted(analysis.graphs, 'graph')} of {data}.", sections)
     tail = f'<style>{_STYLE}</style><script type="application/json" id="content">{content}</script>'
     return body.replace("</body>", f"{tail}<script>{script}</script></body>")
 

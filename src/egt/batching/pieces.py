@@ -20,7 +20,8 @@ from egt.batching.sampling import permutation
 from egt.encodings.encoding import Array, Sample
 from egt.graph import Graph, IntArray
 
-Level = Literal["node", "edge"]
+RootLevel = Literal["node", "edge"]
+"""What the roots of a piece are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ class Pieces(Sequence[Sample]):
     def __init__(
         self,
         whole: Sequence[Sample],
-        level: Level,
+        level: RootLevel,
         roots: int,
         neighbors: Sequence[int | None],
         *,
@@ -135,7 +136,7 @@ class _Whole:
         level: of the targets.
     """
 
-    def __init__(self, sample: Sample, level: Level) -> None:
+    def __init__(self, sample: Sample, level: RootLevel) -> None:
         self.sample, self.level = sample, level
         self.num_nodes = sample.graph.num_nodes
 

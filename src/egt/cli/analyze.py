@@ -10,6 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from egt.cli.output import Bars, print_json, say
+from egt.errors import counted
 
 Many = Parameter(consume_multiple=True, negative="")
 
@@ -70,8 +71,8 @@ def analyze(
         content = {"graphs": found.graphs, "unread": found.unread, "summary": words}
         print_json({**content, "output": str(folder), "files": [file.name for file in files]})
         return
-    unread = f", {found.unread} rows could not be read" if found.unread else ""
-    say(f"{model.config.name} on {found.graphs} graphs of {where}{unread}:")
+    unread = f", {counted(found.unread, 'row')} could not be read" if found.unread else ""
+    say(f"{model.config.name} on {counted(found.graphs, 'graph')} of {where}{unread}:")
     for sentence in words:
         say(f"- {sentence}")
     say(f"wrote {files[0]} and {len(files) - 1} more files")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from egt.cli.output import Bars, print_json, print_table, say
-from egt.errors import DataError
+from egt.errors import DataError, counted
 from egt.files import exists
 
 if TYPE_CHECKING:
@@ -137,8 +137,8 @@ def _custom_info(name: str, target: Sequence[str], task: Level | None, settings:
     if json:
         print_json(_custom_facts(source, found))
         return
-    print_table(f"{name}: what was understood", ("what", "decision"), _custom_rows(source, found))
-    say(f"`egt train {shlex.quote(name)}` learns from it; docs/data.md tells how each decision is changed")
+    print_table(f"{name}: inferred schema", ("what", "decision"), _custom_rows(source, found))
+    say(f"`egt train {shlex.quote(name)}` learns from it; docs/data.md shows how to change each decision")
 
 
 def _custom_facts(source: CustomSource, found: Survey) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _custom_rows(source: CustomSource, found: Survey) -> list[tuple[str, str]]:
         ("edges", f"mean {fmean(edges):.4g}{'' if source.schema.directed else ' (both directions)'}"),
         ("unreadable rows", _listed(found.errors)),
         ("warnings", _listed(found.warnings)),
-        *(("look at", warning) for warning in source.warnings()),
+        *(("warning", warning) for warning in source.warnings()),
     ]
     if found.num_read < found.num_rows:
         read = f"{found.num_read:,} of {found.num_rows:,} rows, evenly chosen: the lines nodes to warnings"
@@ -226,10 +226,13 @@ def _prepare(name: str, fetch: bool, json: bool) -> None:
     graphs = sum(map(len, stores))
     bad = [problem.error for store in stores for problem in store.problems if problem.error]
     if bad and not graphs:
-        raise DataError(f"{name}: none of its {len(bad)} rows can be read; the first: {bad[0]}")
+        raise DataError(f"{name}: none of its {counted(len(bad), 'row')} can be read; the first: {bad[0]}")
     seconds = time.monotonic() - started
     rate = graphs / max(seconds, 1e-9)
     if json:
         print_json({"graphs": graphs, "unreadable": len(bad), "seconds": seconds, "graphs_per_second": rate})
         return
-    say(f"{name}: {graphs:,} graphs in {seconds:.1f} s ({rate:,.0f} graphs/s), {len(bad)} rows could not be read")
+    say(
+        f"{name}: {counted(graphs, 'graph')} in {seconds:.1f} s ({rate:,.0f} graphs/s), "
+        f"{counted(len(bad), 'row')} could not be read"
+    )

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from egt.cli.output import print_json, print_table
 from egt.errors import RunError
+from egt.processors import cpu_quota, num_processors, num_visible
 
 _NEEDED = ("torch", "numpy", "scipy", "numba", "pyarrow", "pydantic")
 _EXTRAS = {
@@ -40,6 +41,7 @@ def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
     machine = {
         "python": platform.python_version(),
         "system": platform.platform(),
+        "processors": _processors(),
         "threads": str(torch.get_num_threads()),
         "gpus": str(torch.cuda.device_count()),
         "backend": _backend(),
@@ -68,6 +70,13 @@ def _version(name: str) -> str:
         return version(_DISTRIBUTIONS.get(name, name))
     except PackageNotFoundError:
         return "unknown"
+
+
+def _processors() -> str:
+    """Say how many processors may be used, and what limits them."""
+    quota = cpu_quota()
+    limit = "no CPU quota" if quota is None else f"CPU quota {quota:g}"
+    return f"{num_processors()} used ({num_visible()} visible, {limit})"
 
 
 def _backend() -> str:

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from egt.cli.output import Bars, print_json, say, with_smiles
 from egt.cli.predict import check_writable, grouped
-from egt.errors import DataError
+from egt.errors import DataError, counted
 
 
 def embed(
@@ -53,4 +53,4 @@ def embed(
     if json:
         print_json({"rows": written.rows, "errors": written.errors, "warnings": written.warnings, "output": str(out)})
     else:
-        say(f"{written.rows} rows, {written.errors} with an error, {written.warnings} with a warning: {out}")
+        say(f"{counted(written.rows, 'row')}, {written.errors} with an error, {written.warnings} with a warning: {out}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Stopped(BaseException):
-    """A signal asked the command to end; like `KeyboardInterrupt` no error that anyone should handle on its way."""
+    """A signal asked the command to end. Like `KeyboardInterrupt`, it is not an error for `except Exception`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

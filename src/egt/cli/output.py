@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 from rich.text import Text
 
+from egt.errors import counted
+
 _SIZES = {"interval": "wide", "set": "classes"}
 
 
@@ -48,7 +50,7 @@ def say(message: str) -> None:
 
 def metric_rows(metrics: Mapping[str, float]) -> list[tuple[str, str, str]]:
     """Metrics as rows of a table: name, value, and what it stands on."""
-    basis = f"{metrics['num_labels']:.0f} labels of {metrics['num_graphs']:.0f} graphs"
+    basis = f"{counted(metrics['num_labels'], 'label')} of {counted(metrics['num_graphs'], 'graph')}"
     return [(name, f"{value:.5g}", basis) for name, value in metrics.items() if not name.startswith("num_")]
 
 
@@ -83,8 +85,8 @@ def print_coverage(coverage: Mapping[str, Any] | None) -> None:
         size = "" if found["size"] is None else f", {found['size']:.3g} {_SIZES[coverage['kind']]} on average"
         where = " (of the same graph: transductive)" if coverage["transductive"] else ""
         say(
-            f"{name}: {coverage['kind']}s of {coverage['asked']:.0%} held {found['coverage']:.1%} of "
-            f"{found['num_labels']} test labels{size}{where}"
+            f"{name}: {coverage['asked']:.0%} {coverage['kind']}s covered {found['coverage']:.1%} of "
+            f"{counted(found['num_labels'], 'test label')}{size}{where}"
         )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from egt.cli.output import print_json, print_table, say
+from egt.errors import counted
 
 
 def plan(
@@ -63,4 +64,4 @@ def plan(
 
 def _epochs(count: float, patience: int | None) -> str:
     early = "" if patience is None else f" at most, fewer after {patience} without a better validation"
-    return f"{count:,.0f} epochs{early}"
+    return f"{counted(count, 'epoch')}{early}"

@@ -58,8 +58,8 @@ def predict(
         interval: Also write intervals (NAME_low, NAME_high) or sets of classes (NAME_set) that hold the truth with this
             chance, such as 0.9; calibrated on the validation split.
         calibrated: Write probabilities at the temperature that fits the validation split.
-        dropout_samples: Write the mean and the deviation (NAME_std) of so many answers, as 20, with the dropout of
-            training, drawn anew for each; 0 answers once, without dropout.
+        dropout_samples: Write the mean and the deviation (NAME_std) of this many answers, e.g. 20, with the dropout of
+            training, drawn again for each; 0 answers once, without dropout.
         unlike: Warn of graphs that are unlike the training data, which must be in its place: they are farther from it
             than almost all validation graphs.
         resume: Continue after the rows that the output file already has.

@@ -5,7 +5,6 @@ Run with `python -m egt.cli.quickstart`; it takes about three minutes on two cor
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
@@ -19,6 +18,8 @@ from numpy.typing import NDArray
 from egt.cli.output import Bars, print_table, say
 from egt.config.load import override
 from egt.config.presets import preset
+from egt.errors import counted
+from egt.processors import num_processors
 
 if TYPE_CHECKING:
     from egt.config.run import RunConfig
@@ -179,7 +180,7 @@ def _write_report(
         ("parameters", f"{outcome.artifact.model.num_parameters():,}"),
         ("graphs", ", ".join(f"{split} {size}" for split, size in sizes.items())),
         ("epochs", f"{len(history)}, the weights of epoch {outcome.epoch + 1} were best on validation"),
-        ("time", f"{seconds:.0f} s in all, on {os.cpu_count()} processors"),
+        ("time", f"{seconds:.0f} s in all, on {counted(num_processors(), 'processor')}"),
         ("versions", ", ".join(f"{name} {number}" for name, number in versions().items())),
     ]
     sections = [

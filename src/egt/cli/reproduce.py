@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from egt.cli.output import Bars, print_json, print_table, say
+from egt.errors import counted
 
 if TYPE_CHECKING:
     from egt.reproduce.rows import Order, RowRun
@@ -31,7 +32,7 @@ def reproduce(
     dry_run: Annotated[bool, Flag] = False,
     json: Annotated[bool, Flag] = False,
 ) -> None:
-    """Run the rows of a table of the paper, a few seeds each; what is done is skipped, what was stopped goes on.
+    """Run the rows of a table of the paper, a few seeds each; what is done is skipped, what was stopped continues.
 
     Several machines with a common folder (--out) share the runs without doing one twice. `egt report OUT` makes the
     tables.
@@ -115,7 +116,7 @@ def _show_summary(order: Order, summary: Summary, json: bool) -> None:
         print_json({"out": str(order.out), **counts})
     else:
         say(
-            f"{counts['done']} runs done, {counts['skipped']} were done before, {counts['claimed']} are in other "
+            f"{counted(counts['done'], 'run')} done, {counts['skipped']} done before, {counts['claimed']} are in other "
             f"hands, {counts['waiting']} wait for a model to start from, {counts['failed']} failed\n"
             f"next: egt report {order.out}"
         )

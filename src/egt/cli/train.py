@@ -20,6 +20,7 @@ from egt.cli.output import (
     print_targets,
     say,
 )
+from egt.errors import counted
 
 if TYPE_CHECKING:
     from egt.api import Run
@@ -115,7 +116,7 @@ def show_schema(what: str, schema: CustomSchema) -> None:
     """Print what was inferred about custom data, and how to change it."""
     options = {"": "", "level": "--task", "target": "--target", "overrides.graph_features": "--features"}
     rows = [(name, decision, options.get(key, f"--set {key}=...")) for name, decision, key in schema.rows()]
-    print_table(f"{what}: what was understood", ("what", "decision", "change it with"), rows, to_error=True)
+    print_table(f"{what}: inferred schema", ("what", "decision", "change it with"), rows, to_error=True)
 
 
 def _report(run: Run, json: bool) -> None:
@@ -148,12 +149,12 @@ def _report(run: Run, json: bool) -> None:
     trainer = run.artifact.config.trainer
     if not run.members and trainer.patience is not None and len(run.history) - 1 - run.epoch >= trainer.patience:
         say(
-            f"ended after {len(run.history)} epochs: {trainer.patience} without a better validation "
+            f"stopped after {counted(len(run.history), 'epoch')}: {trainer.patience} without a better validation loss "
             "(--set trainer.patience=null trains to the end)"
         )
     bad = sum(run.problems.values())
     if bad:
-        say(f"{bad} rows could not be read and were left out")
+        say(f"left out {counted(bad, 'row')} that could not be read")
     path = shlex.quote(str(run.path))
     following = f"egt evaluate {path}   or   egt predict {path} NEW_DATA -o out.csv"
     if not run.artifact.config.task.answers:

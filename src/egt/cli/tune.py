@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from egt.cli.output import Bars, print_json, print_table, say, with_smiles
+from egt.errors import counted
 
 if TYPE_CHECKING:
     from egt.tuning.result import Tuning
@@ -79,7 +80,8 @@ def _tell(trial: Tried) -> None:
     score = "" if trial.score is None else f" {trial.score:.4g}"
     ending = f"failed: {trial.error}" if trial.error else f"{trial.state}{score}"
     name = "default" if trial.number == 0 else "trial"
-    say(f"{name} {trial.number}: {described(trial)} -> {ending} ({trial.epochs} epochs, {trial.seconds:.0f} s)")
+    cost = f"{counted(trial.epochs, 'epoch')}, {trial.seconds:.0f} s"
+    say(f"{name} {trial.number}: {described(trial)} -> {ending} ({cost})")
 
 
 def _report(found: Tuning, json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The run of a user's own data: a small EGT whose inputs and task follow from the schema.
+"""The run of custom data: a small EGT whose inputs and task follow from the schema.
 
 Defaults, each of which `--set` changes:
 

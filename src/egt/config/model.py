@@ -23,6 +23,7 @@ class ResidualEdgesConfig(Section):
 
     kind: Literal["residual"] = "residual"
     normalize: ClassVar[bool] = True
+    reads_nodes: ClassVar[bool] = False
 
 
 class OuterSumEdgesConfig(Section):
@@ -30,6 +31,7 @@ class OuterSumEdgesConfig(Section):
 
     kind: Literal["outer_sum"] = "outer_sum"
     normalize: ClassVar[bool] = True
+    reads_nodes: ClassVar[bool] = True
 
 
 class FrozenEdgesConfig(Section):
@@ -37,6 +39,7 @@ class FrozenEdgesConfig(Section):
 
     kind: Literal["frozen"] = "frozen"
     normalize: bool = False
+    reads_nodes: ClassVar[bool] = False
 
 
 class RandomMaskingConfig(Section):

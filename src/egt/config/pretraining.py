@@ -1,4 +1,4 @@
-"""The run that pre-trains on a user's own graphs: the model that their features ask for, without a target."""
+"""The run that pre-trains on custom data: the model that their features ask for, without a target."""
 
 from __future__ import annotations
 

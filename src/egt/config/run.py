@@ -42,7 +42,7 @@ class DataConfig(Section):
     """Where the graphs come from and how they are batched.
 
     Fields:
-        source: a benchmark (`egt data list`), or the path of the user's own data.
+        source: a benchmark (`egt data list`), or the path of custom data.
         batch_size: graphs in a training step, over all processes.
         num_workers: processes that prepare batches beside the training.
         layout: how graphs lie in a tensor; "auto" is packed on a CPU, and padded on a GPU or with `trainer.compile`;
@@ -53,7 +53,7 @@ class DataConfig(Section):
         pieces: cut each graph into pieces, which are then what `batch_size` counts; null computes graphs whole.
         options: of the benchmark's source, such as the sizes of generated splits.
         train_share: take only this part of the training graphs of a benchmark.
-        custom: what the columns of the user's own data mean; `egt train` infers and writes it.
+        custom: what the columns of custom data mean; `egt train` infers and writes it.
     """
 
     source: str

@@ -143,7 +143,7 @@ class Preparation:
         return result
 
     def each(self, graphs: Sequence[Graph]) -> list[Sample | Exception]:
-        """Prepare many graphs; in the place of one that cannot be prepared is the reason.
+        """Prepare many graphs; one that cannot be prepared is replaced by the reason.
 
         One encoding is computed for all before the next: the processor's caches then hold its code and tables.
         """

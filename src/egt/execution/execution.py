@@ -91,7 +91,7 @@ class CpuKernel:
         """Count the channel, Q|K|V, what the heads gather (of edges too) and the next channel."""
         d_e, heads = model.edge_width, model.num_heads
         gathered = {"none": 0, "sliced": d_e + heads, "full": heads * (d_e + 1)}[model.edge_values]
-        ends = 4 * d_e if model.edges.kind == "outer_sum" else 0
+        ends = 4 * d_e if model.edges.reads_nodes else 0
         return 4.0 * (6 * model.node_width + gathered + ends)
 
 

@@ -1,4 +1,4 @@
-"""Dropout at prediction: a trained model runs several times with what it dropped in training, drawn anew each time.
+"""Dropout at prediction: a trained model runs several times with what it dropped in training, drawn again each time.
 
 A draw is a function of the seed of the run and its number alone, and the same for every graph: as if the draws were
 models of their own. So an answer depends neither on the other rows nor on their order, batches or processes.

@@ -69,7 +69,7 @@ def embed_to_file(
         layer: after how many layers, 0 for what enters the first; by default after the last one.
         neighbors: how many of the nearest training graphs to write beside each graph.
         of: the training data, where it was in memory.
-        watch: is told how far the work is.
+        watch: receives the progress of the work.
     """
     _check(output, level, neighbors)
     check_layer(layer, model.config)

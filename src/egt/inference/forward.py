@@ -16,6 +16,7 @@ from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.execution.execution import execution
 from egt.execution.processes import ALONE, Processes
+from egt.execution.threads import stop_spinning
 from egt.model import EGT
 from egt.sources.source import Progress
 
@@ -49,7 +50,7 @@ def forward(
         model: on the device that computes.
         config: of its run: layout, pair budget, and a batch size that is taken if it is larger than usual here.
         samples: prepared graphs.
-        progress: is told how far it is.
+        progress: receives how far it is.
         processes: that share the work.
         stage: what `progress` calls the work.
         layout: of the batches; by default what suits the device.
@@ -63,6 +64,7 @@ def forward(
         The numbers of the graphs of a batch, the batch on the host, and (rows, outputs) as and where the model gave
         them. Every sample occurs once, in one of the processes.
     """
+    stop_spinning()
     sizes = graph_sizes(samples)
     if not len(sizes):
         return

@@ -75,7 +75,8 @@ def _computing(settings: Sequence[str]) -> Sequence[str]:
     for each in settings:
         if not each.startswith(("data.", "trainer.")) or each.startswith(("data.custom", "data.source")):
             raise ConfigError(
-                f"--set {each}: the model is trained; what can be changed is how it is computed (data.batch_size, "
-                "data.pair_budget, trainer.backend, ...) and which columns are read (overrides.smiles, overrides.id)"
+                f"--set {each}: the model is already trained; only how it is computed (data.batch_size, "
+                "data.pair_budget, trainer.backend, ...) and which columns are read (overrides.smiles, "
+                "overrides.id) can be changed"
             )
     return settings

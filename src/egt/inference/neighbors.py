@@ -68,7 +68,7 @@ def training_rows(
         model: with the data of its run in place.
         layer: as for `egt.inference.embedding.embeddings`.
         of: the data itself, where the model was trained on objects in memory.
-        watch: is told how far the preparation is.
+        watch: receives the progress of the preparation.
     """
     source = open_source(model.config, of)
     store = prepare_split(model.config, source, "train", progress=watch)

@@ -57,7 +57,7 @@ def novelty_of(model: Predictor, of: Any = None, watch: Progress | None = None) 
     Args:
         model: of graph targets, with the data of its run in place.
         of: the data itself, where the model was trained on objects in memory.
-        watch: is told how far the preparation is.
+        watch: receives the progress of the preparation.
     """
     if model.config.model.level != "graph":
         raise DataError(

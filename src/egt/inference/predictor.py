@@ -16,7 +16,7 @@ from egt.artifact.artifact import Artifact
 from egt.assemble import build_task, preparation
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Prepared, prepare_in_memory
-from egt.errors import ArtifactError, DataError
+from egt.errors import ArtifactError, DataError, counted
 from egt.execution.execution import execution, on_backend
 from egt.execution.memory import too_large
 from egt.execution.processes import ALONE, Processes, device_of
@@ -107,8 +107,8 @@ class Predictor:
             interval: also give intervals (`NAME_low`, `NAME_high`) or sets of classes (`NAME_set`) that hold the truth
                 with this chance, such as 0.9.
             dropout_samples: give the mean and the deviation (`NAME_std`) of so many answers with the dropout of
-                training, drawn anew for each; not together with intervals or calibrated probabilities.
-            watch: is told how far the work is.
+                training, drawn again for each; not together with intervals or calibrated probabilities.
+            watch: receives the progress of the work.
         """
         with reading(watch):
             source = open_new(self.config, data, self.overrides)
@@ -131,7 +131,7 @@ class Predictor:
             path: of a .csv, .csv.gz, .tsv or .tsv.gz file.
             rows: of a part.
             skip: rows that are left out at the beginning.
-            watch: is told how far the work on a part is.
+            watch: receives the progress of the work on a part.
             asked: other arguments of `predict`.
         """
         for first_row, source in self.open_blocks(path, rows=rows, skip=skip):
@@ -163,7 +163,7 @@ class Predictor:
         Args:
             split: its name, e.g. "test".
             data: the data itself, where the model was trained on objects in memory.
-            watch: is told how far the work is.
+            watch: receives the progress of the work.
             asked: other arguments of `predict`.
         """
         with reading(watch):
@@ -176,7 +176,7 @@ class Predictor:
         Args:
             data: the name of a split ("train", "val", "test"), or whatever `predict` takes.
             of: the data that is split, where the model was trained on objects in memory.
-            watch: is told how far the work is.
+            watch: receives the progress of the work.
         """
         return self.evaluation(data, of=of, watch=watch).metrics
 
@@ -185,7 +185,7 @@ class Predictor:
         source, split = self.opened(data, of, watch)
         store = prepare_split(self.config, source, split, progress=watch)
         if not len(store) and (errors := [problem.error for problem in store.problems if problem.error]):
-            raise DataError(f"none of the {len(errors)} rows can be read; the first: {errors[0]}")
+            raise DataError(f"none of the {counted(len(errors), 'row')} can be read; the first: {errors[0]}")
         return evaluate(self.model, self.task, self.config, store, watch, self.processes)
 
     def opened(self, data: Any, of: Any, watch: Progress | None) -> tuple[Source, str]:
@@ -208,7 +208,7 @@ class Predictor:
 
         Args:
             of: the data that the model was trained on, where that was objects in memory.
-            watch: is told how far the work is.
+            watch: receives the progress of the work.
         """
         from egt.inference.novelty import novelty_of
 
@@ -220,7 +220,7 @@ class Predictor:
         Args:
             data: as for `predict`.
             layer: after how many layers, 0 for what enters the first; by default after the last one.
-            watch: is told how far the work is.
+            watch: receives the progress of the work.
 
         Returns:
             One embedding per row of the input, None where a row could not be read or does not fit into memory.
@@ -243,7 +243,7 @@ class Predictor:
         Args:
             data: as for `predict`, or the name of a split of the data that the model was trained on.
             limit: end after this many rows; None for all.
-            watch: is told how far the work is.
+            watch: receives the progress of the work.
 
         Yields:
             One per row of the input, in order, None where a row could not be read; a few are in memory at a time.
@@ -471,7 +471,7 @@ def rows_of(part: Prepared) -> list[int]:
     """Return the rows of some records in order; each has either a graph or an error."""
     rows = sorted({*part.rows, *(problem.row for problem in part.problems)})
     if len(rows) != part.num_records:
-        raise DataError(f"{part.num_records} rows were given, but {len(rows)} were read")
+        raise DataError(f"{counted(part.num_records, 'row')} given, but {len(rows)} read")
     return rows
 
 

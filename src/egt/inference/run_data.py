@@ -27,7 +27,7 @@ def open_source(
         config: the run.
         data: the data itself, where the run was trained on objects in memory; by default what `data.source` names.
         fetch: download the published files of a benchmark if there are none.
-        progress: is told about the bytes of a download.
+        progress: receives the bytes of a download.
     """
     schema = config.data.custom
     if schema is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from egt.errors import ConfigError, DataError
+from egt.errors import ConfigError, DataError, counted
 from egt.inference.predictions import Predictions
 
 log = logging.getLogger(__name__)
@@ -26,9 +26,9 @@ def save_submission(predictions: Predictions, path: Path) -> None:
     values = np.array([np.nan if p.values is None else p.values[0, 0] for p in predictions], dtype=np.float32)
     missing = np.isnan(values)
     if missing.all():
-        raise DataError(f"{path}: none of the {len(values)} molecules could be read")
+        raise DataError(f"{path}: none of the {counted(len(values), 'molecule')} could be read")
     if missing.any():
-        log.warning("%d molecules could not be read and get the mean of the others", int(missing.sum()))
+        log.warning("%s could not be read: the mean of the others is used", counted(missing.sum(), "molecule"))
         values[missing] = values[~missing].mean()
     try:
         np.savez_compressed(path, y_pred=values)

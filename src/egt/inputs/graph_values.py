@@ -1,4 +1,4 @@
-"""Numbers that describe a whole graph, such as the temperature of a measurement: each of its nodes is told."""
+"""Numbers that describe a whole graph, such as the temperature of a measurement; every node receives them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @register
 class GraphValues(NodeInput):
-    """Continuous features of whole graphs, `num_values` per graph; every node of a graph is told all of them."""
+    """Continuous features of whole graphs, `num_values` per graph; every node of a graph receives all of them."""
 
     kind: Literal["graph_values"] = "graph_values"
     num_values: PositiveInt

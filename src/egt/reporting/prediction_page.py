@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.config.run import RunConfig
+from egt.errors import counted
 from egt.inference.loading import load
 from egt.reporting.axes import curve_chart, matrix_chart, parity_chart, precision_recall, roc
 from egt.reporting.page import figure
@@ -123,9 +124,8 @@ def _parity(answers: Answers) -> list[str]:
             truth, said = answers.truth[known, k], answers.numbers[known, k]
             spread = np.square(truth - truth.mean()).sum()
             share = 1 - np.square(truth - said).sum() / spread if spread else float("nan")
-            caption = (
-                f"{name}: {known.sum():,} rows, mean absolute error {np.abs(truth - said).mean():.4g}, R² {share:.3f}"
-            )
+            error = np.abs(truth - said).mean()
+            caption = f"{name}: {counted(known.sum(), 'row')}, mean absolute error {error:.4g}, R² {share:.3f}"
             figures.append(figure(parity_chart(truth, said, name), caption))
     return figures
 

@@ -18,6 +18,7 @@ from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.errors import ConfigError, DataError
 from egt.files import exists
+from egt.processors import num_processors
 
 RESULT = "result.json"
 _CONFIG, _ARTIFACT, _CARD, _METRICS = "config.yaml", "artifact", "card.json", "metrics.csv"
@@ -80,7 +81,7 @@ class RunRecord:
 
 def machine() -> dict[str, Any]:
     """Return what is told about this machine."""
-    return {"processors": os.cpu_count(), "system": platform.platform(terse=True), "processor": _processor()}
+    return {"processors": num_processors(), "system": platform.platform(terse=True), "processor": _processor()}
 
 
 def read_records(paths: Iterable[Path]) -> tuple[list[RunRecord], list[Path]]:

@@ -46,7 +46,7 @@ def write_report(
         unfinished: runs without a result; they are named.
         folder: gets report.html, report.md, results.csv, runs.csv and a page for each run.
         predictions: plot the predictions of every run whose model and data are there; of custom data always.
-        watch: is told about predictions.
+        watch: receives the progress of predictions.
 
     Returns:
         The files.

@@ -9,6 +9,7 @@ from functools import cached_property
 from statistics import fmean, stdev
 from textwrap import shorten
 
+from egt.errors import counted
 from egt.reporting.marks import marks, recipe, short_mark
 from egt.reporting.paper import TABLES, Measure, PaperRow, Score, Table, find_row
 from egt.reporting.record import RunRecord, config_of
@@ -204,7 +205,7 @@ def _row(result: Result, reasons: Sequence[str]) -> tuple[str, ...]:
 
 
 def _length(record: RunRecord) -> str:
-    return f"{len(record.history):,} epochs" if record.history else "-"
+    return counted(len(record.history), "epoch") if record.history else "-"
 
 
 def _clock(seconds: float) -> str:

@@ -49,8 +49,8 @@ def reproduce(
 
     Args:
         order: what is to be reproduced.
-        tell: is told about each run that begins.
-        watch: is told about the preparation of graphs.
+        tell: receives each run that begins.
+        watch: receives the progress of the preparation of graphs.
         progress: show a bar while training.
     """
     summary = Summary()

@@ -1,4 +1,4 @@
-"""What all schedules share. Each knows its rate at a step, is told every validation loss, and can be put back."""
+"""What all schedules share: the rate at a step, a reaction to each validation loss, and a state to resume from."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def download(
         url: address of the file.
         path: where the file shall be.
         checksum: "sha256:..." or "md5:..."; empty if none is known.
-        progress: is told about the bytes so far; their number may be unknown.
+        progress: receives the bytes so far; their number may be unknown.
         attempts: how often to try before giving up.
         timeout: seconds without a byte after which an attempt counts as failed.
         pause: seconds before the second attempt; doubled for each further one.

@@ -1,4 +1,4 @@
-"""How well hidden features and distances are told."""
+"""How well hidden features and distances are predicted."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Column(NamedTuple):
 
 @register
 class Pretrain(TaskPart):
-    """Tell what is hidden of each graph, anew in each step; validation always hides the same.
+    """Predict the hidden part of each graph, drawn afresh in each step; validation always hides the same.
 
     `share` of the nodes, of the edges, and of the pairs that are no edges is hidden (`egt.nn.hiding.hide`): categories
     and distances are learned by cross-entropy, values by squared error. Edges stay, so no encoding of the structure

@@ -1,4 +1,4 @@
-"""Who is told how a run goes: `Callback`, and the two that every run has, metrics.csv and a line in the log."""
+"""What watches a run: `Callback`, and the two that every run has, metrics.csv and a line in the log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Callback:
     """
 
     def on_start(self, state: State) -> None:
-        """Training begins, or goes on from a checkpoint."""
+        """Training begins, or continues from a checkpoint."""
 
     def on_step(self, state: State, step: StepSums) -> None:
         """Take note that an optimizer step was taken. step: its losses and counts over all processes."""

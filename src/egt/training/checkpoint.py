@@ -47,7 +47,7 @@ class Best:
 
 
 @dataclass
-class Progress:
+class RunProgress:
     """Counters and results of a run; plain data, so that JSON keeps it.
 
     Fields:
@@ -83,7 +83,7 @@ class Progress:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> Progress:
+    def from_json(cls, state: Mapping[str, Any]) -> RunProgress:
         """Return the progress that was kept."""
         best = state["best"]
         return cls(**{**state, "best": None if best is None else Best(**best)})
@@ -234,7 +234,7 @@ def read_tensors(path: Path) -> Kept:
 
 def _missing_progress(progress: Any) -> list[str]:
     """Return what a kept progress lacks to be one."""
-    missing = _missing(progress, [each.name for each in fields(Progress)], "progress.")
+    missing = _missing(progress, [each.name for each in fields(RunProgress)], "progress.")
     if missing or progress["best"] is None:
         return missing
     return _missing(progress["best"], [each.name for each in fields(Best)], "progress.best.")
@@ -278,7 +278,7 @@ def read_trained(config: RunConfig, folder: Path) -> Trained:
     if latest is None:
         raise ArtifactError(f"{folder} holds no checkpoint of a run")
     state, tensors = latest
-    progress = Progress.from_json(state["progress"])
+    progress = RunProgress.from_json(state["progress"])
     epoch = len(progress.history) - 1
     weights = named(tensors, "model") | named(tensors, "average")
     if config.trainer.select == "best" and progress.best is not None:

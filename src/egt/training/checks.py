@@ -16,7 +16,7 @@ from egt.assemble import build_task
 from egt.config.load import parse_config
 from egt.config.run import RunConfig, TrainerConfig
 from egt.encodings.encoding import Sample
-from egt.errors import ConfigError, DataError
+from egt.errors import ConfigError, DataError, counted
 from egt.execution.processes import has_cuda, launched
 from egt.files import exists
 from egt.tasks.task import TargetScale, Task, fixed_columns
@@ -143,12 +143,12 @@ def check_same_run(kept: Mapping[str, Any], facts: Mapping[str, Any], folder: Pa
 
 
 def check_threads(kept: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
-    """Warn where a run goes on with another number of threads. Arguments as in `check_same_run`."""
+    """Warn where a run continues with a different number of threads. Arguments as in `check_same_run`."""
     before, now = kept.get("threads", facts["threads"]), facts["threads"]
     if before != now:
         log.warning(
-            "the run was started with %d threads and goes on with %d: sums are taken in another order, so its last "
-            "digits will differ from those of a run that was never stopped (OMP_NUM_THREADS=%d keeps them)",
+            "the run was started with %d threads and continues with %d: sums are added up in a different order, so the "
+            "last digits will differ from those of an uninterrupted run (OMP_NUM_THREADS=%d avoids this)",
             before,
             now,
             before,
@@ -178,15 +178,16 @@ def check_labels(config: RunConfig, training: Sequence[Sample], validation: Sequ
     for name, samples in splits.items():
         if len(samples) and all(np.isnan(_targets(config, sample)).all() for sample in samples):
             raise DataError(
-                f"none of the {len(samples)} graphs of the {name} split has a label ({', '.join(config.task.names)}); "
-                f"give some of them labels, or divide the data in another way (own data: {_DIVISION_HINT})"
+                f"none of the {counted(len(samples), 'graph')} of the {name} split has a label "
+                f"({', '.join(config.task.names)}); give some of them labels, or split the data differently "
+                f"(your data: {_DIVISION_HINT})"
             )
     _check_classes(config, training)
     task = build_task(config)
     if validation and not _computable(task, config, validation):
         log.warning(
-            "%s cannot be computed on the validation split: it lacks labels, as of the other class. The run goes on "
-            "and selects its weights by the loss; to see the metric, divide the data in another way (own data: %s)",
+            "%s cannot be computed on the validation split, which lacks labels (e.g. of the other class). Training "
+            "continues and selects weights by the loss; to see the metric, split the data differently (your data: %s)",
             task.metric,
             _DIVISION_HINT,
         )
@@ -206,7 +207,7 @@ def _check_classes(config: RunConfig, training: Sequence[Sample]) -> None:
     labels = ", ".join(f"{config.task.names[column]} = {label:g}" for column, label in sorted(seen)[:5])
     raise DataError(
         f"all labels of the training split are of one class ({labels}): there is nothing to learn; "
-        f"divide the data in another way (own data: {_DIVISION_HINT})"
+        f"split the data differently (your data: {_DIVISION_HINT})"
     )
 
 
@@ -285,7 +286,7 @@ def check_learned(
         simple, reached = scores.compute()[task.deciding_metric], found[task.deciding_metric]
         if (reached < simple) if task.higher_is_better else (reached > simple):
             log.warning(
-                "%s: %s is %.4g, and %.4g if %s is predicted for every %s: the model has learned nothing of use here; "
+                "%s: %s is %.4g, but %.4g if %s is predicted for every %s: the model has learned nothing useful; "
                 "try a lower optimizer.lr, more epochs or other features",
                 split,
                 task.deciding_metric,

@@ -1,8 +1,8 @@
 """Several runs as one: an ensemble of seeds, or cross-validation. Its members are ordinary runs in sub-folders.
 
-A member that is done is only evaluated again when the whole is resumed, one that was stopped goes on. Members of other
-seeds share the splits and the prepared graphs. Of K folds, member k is tested on part k of the data and validated on
-the part before it, so that every row is tested once, by the model that has not seen it.
+A member that is done is only evaluated again when the whole is resumed; one that was stopped continues. Members of
+other seeds share the splits and the prepared graphs. Of K folds, member k is tested on part k of the data and validated
+on the part before it, so that every row is tested once, by the model that has not seen it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Members:
         if schema is None or schema.split.kind == "column":
             raise ConfigError(
                 f"{self}: {config.data.source} has splits of its own; "
-                + ("use --ensemble" if schema is None else "divide it anew with --set split=random, or use --ensemble")
+                + ("use --ensemble" if schema is None else "split it again with --set split=random, or use --ensemble")
             )
         plan = schema.split.model_copy(update={"fold": Fold(number=number, of=self.count)})
         data = config.data.model_copy(update={"custom": schema.model_copy(update={"split": plan})})
@@ -134,8 +134,9 @@ def train_members(
         check_unused(folder)
         check_columns(config, spread=True)
     check_not_foreign(folder, resume)
-    try_folder(folder)
-    source = source or open_source(config)
+    if source is None:
+        try_folder(folder)  # before data is opened, which can take long
+        source = open_source(config)
     sources = [_divided(source, own) for own in configs]
     if members.kind == "folds" and not all(each.card.split_sizes.get("test") for each in sources):
         raise ConfigError(f"{members}: {config.data.source} has too few rows for so many parts; ask for fewer")

@@ -70,7 +70,7 @@ def load_start(config: RunConfig) -> Start | None:
 
 
 def with_model_of(config: RunConfig, trained: RunConfig, settings: Sequence[str] = ()) -> RunConfig:
-    """Return a run of own data with the sizes and parts of a trained model, and then with some settings replaced.
+    """Return a run of custom data with the sizes and parts of a trained model, and then with some settings replaced.
 
     Molecules of the same vocabulary keep its inputs, except those of whole graphs, and of atoms where rows have another
     number of molecules; other data brings all its own features, in the places of the trained model's. The readout is
@@ -130,9 +130,9 @@ def start_of(
             log.warning("%s features that the start does not know are re-initialized: %s", level, ", ".join(unknown))
     weights = _in_place(artifact.model.state_dict(), trained, config)
     if not trained.task.answers:
-        anew = _not_pretrained(config)
-        weights = {name: weight for name, weight in weights.items() if not name.startswith(anew)}
-        fresh += anew
+        untrained = _not_pretrained(config)
+        weights = {name: weight for name, weight in weights.items() if not name.startswith(untrained)}
+        fresh += untrained
     return Start(weights, keep_head, moves, freeze_below, tuned, tuple(fresh))
 
 
@@ -142,14 +142,14 @@ def _not_pretrained(config: RunConfig) -> tuple[str, ...]:
     The last layer is among them where its edges alone are read, which makes it another one.
     """
     model, last = config.model, f"layers.{config.model.num_layers - 1}."
-    anew = ["head.", "auxiliary.", "readout.norm", "readout.W."]
+    untrained = ["head.", "auxiliary.", "readout.norm", "readout.W."]
     if not model.readout.added_nodes():
-        anew += ["readout."]
+        untrained += ["readout."]
     if model.readout.reads(model) == "pairs":
-        anew += [last]
+        untrained += [last]
     elif not config.task.auxiliary:
-        anew += [f"{last}pairs.edges.", f"{last}outer."]
-    return tuple(anew)
+        untrained += [f"{last}pairs.edges.", f"{last}outer."]
+    return tuple(untrained)
 
 
 def _check_head(trained: RunConfig, config: RunConfig) -> None:
@@ -201,7 +201,7 @@ def _in_place(weights: Mapping[str, Tensor], trained: RunConfig, config: RunConf
 
 
 def _features(config: RunConfig, level: Level) -> list[Feature] | None:
-    """Return the features of own data in the order in which a model reads them; None where features have no names."""
+    """Return the features of custom data in the order in which a model reads them; None if features have no names."""
     schema = config.data.custom
     if schema is not None and level == "graph":
         return list(schema.graph_features)

@@ -26,6 +26,11 @@ class LiveBytes(TorchDispatchMode):
         pool_peak: the most of outputs of the kernel.
     """
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Decline torch's wrapper around `__torch_dispatch__`: it loads the compiler, which takes seconds."""
+        return False
+
     def __init__(self, known: Iterable[Tensor] = ()) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.peak = self.heap_peak = self.pool_peak = 0

@@ -17,6 +17,7 @@ from egt.execution.execution import execution
 from egt.execution.interruption import Interruption
 from egt.execution.memory import recompute_hint
 from egt.execution.processes import device_of
+from egt.execution.threads import stop_spinning
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
 from egt.training.callbacks import told
@@ -32,6 +33,7 @@ def loop(job: Job) -> None:
         RunError: a signal has stopped it, or it has diverged. Its last checkpoint is kept.
     """
     keep_freed_memory()
+    stop_spinning()
     with (
         _told_lack_of_memory(job.config),
         Interruption() as interruption,
@@ -81,7 +83,7 @@ def _told_lack_of_memory(config: RunConfig) -> Iterator[None]:
         hint = recompute_hint(config, how.backend.name)
         raise RunError(
             f"out of memory; compute a batch in smaller parts (data.pair_budget), {hint and f'{hint}, '}"
-            "or lower data.batch_size (`egt plan` tells what a run needs)"
+            "or lower data.batch_size (`egt plan` estimates what a run needs)"
         ) from error
 
 

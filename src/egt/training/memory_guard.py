@@ -11,7 +11,7 @@ import torch
 from egt.batching.loader import graph_sizes
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
-from egt.errors import ConfigError
+from egt.errors import ConfigError, counted
 from egt.execution.execution import Execution, execution
 from egt.execution.memory import available_memory, prediction_bytes, recompute_hint
 from egt.execution.processes import device_of, num_devices, share_of_batch
@@ -56,8 +56,9 @@ def fit_into_memory(config: RunConfig, stores: Mapping[str, Sequence[Sample]]) -
         return config
     if how.layout == "edge_list":
         raise ConfigError(
-            f"a batch of {config.data.batch_size} graphs needs about {needed / 1e9:.1f} GB on its lists of edges, and "
-            f"{free / 1e9:.1f} GB are free; lower data.batch_size (trainer.accumulate keeps the step the same)"
+            f"a batch of {counted(config.data.batch_size, 'graph')} needs about {needed / 1e9:.1f} GB on its lists of "
+            f"edges, and {free / 1e9:.1f} GB are free; lower data.batch_size (trainer.accumulate keeps the step the "
+            "same)"
         )
     budget = max(int((free - footprint.fixed) / max(rates)), int(worst[0]) ** 2)
     hint = recompute_hint(config, how.backend.name)

@@ -23,8 +23,7 @@ from egt.errors import ConfigError, DataError
 from egt.execution.execution import execution
 from egt.execution.processes import is_first, launched, num_devices
 from egt.inference.run_data import in_pieces, keep_schema, open_source, prepare_split
-from egt.sources.source import SPLITS, Source
-from egt.sources.source import Progress as Telling
+from egt.sources.source import SPLITS, Progress, Source
 from egt.tasks.task import TargetScale
 from egt.training.callbacks import Callback
 from egt.training.checkpoint import Trained, checkpoints_of, read_trained
@@ -92,7 +91,7 @@ def train(
     source: Source | None = None,
     resume: bool = False,
     show_progress: bool = True,
-    watch: Telling | None = None,
+    watch: Progress | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Outcome:
     """Train and evaluate a run, and save its artifact.
@@ -103,16 +102,17 @@ def train(
         source: the data, if it is open already.
         resume: continue the run in `out`.
         show_progress: show a progress bar while training.
-        watch: is told about the preparation of graphs.
-        callbacks: are told about each step and epoch.
+        watch: receives the progress of the preparation of graphs.
+        callbacks: receive each step and epoch.
     """
     folder = run_folder(config.name) if out is None else Path(out)
     if not resume:
         check_unused(folder)
     check_not_foreign(folder, resume)
     check_machine(config.trainer)
-    try_folder(folder)
-    source = source or open_source(config)
+    if source is None:
+        try_folder(folder)  # before data is opened, which can take long
+        source = open_source(config)
     config = keep_schema(with_names(config, source), source)
     with _held(folder, resume):
         begun = bool(checkpoints_of(folder).generations())
@@ -167,7 +167,7 @@ def train_on(
         resume: continue the run in `folder` where it stopped, or start if there is nothing to continue.
         start: weights of another model to start with.
         show_progress: show a progress bar.
-        callbacks: are told about each step and epoch.
+        callbacks: receive each step and epoch.
 
     Raises:
         ConfigError: settings that make no sense here, or a folder that cannot be written.
@@ -226,7 +226,7 @@ def _held(folder: Path, resume: bool) -> Iterator[None]:
             yield
 
 
-def _prepare(config: RunConfig, source: Source, watch: Telling | None) -> dict[str, Store]:
+def _prepare(config: RunConfig, source: Source, watch: Progress | None) -> dict[str, Store]:
     """Return the splits that have graphs."""
     stores = {}
     for split in SPLITS:

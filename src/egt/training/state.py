@@ -18,7 +18,7 @@ from egt.errors import ArtifactError
 from egt.execution.execution import execution
 from egt.model import EGT
 from egt.schedules.schedule import Schedule
-from egt.training.checkpoint import Best, Kept, Progress, StepSums, checkpoints_of, named, write_tensors
+from egt.training.checkpoint import Best, Kept, RunProgress, StepSums, checkpoints_of, named, write_tensors
 from egt.training.engine import AdamW, Engine, part_like, undecayed, whole
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class State:
         self.config, self.model, self.engine, self.facts, self.folder = config, model, engine, facts, folder
         self.steps_per_epoch = steps_per_epoch
         self.checkpoints = checkpoints_of(folder)
-        self.progress = Progress()
+        self.progress = RunProgress()
         self.schedule: Schedule = config.schedule.of_length(self.num_steps).build(config.optimizer.lr)
         self.optimizer = AdamW(
             self.trained, config.optimizer, undecayed(model) if config.optimizer.decays == "matrices" else ()
@@ -196,7 +196,7 @@ class State:
         if self.average is not None:
             values = named(tensors, "average")
             self.average.values = {name: part_like(values[name], own) for name, own in self.average.values.items()}
-        self.progress = Progress.from_json(state["progress"])
+        self.progress = RunProgress.from_json(state["progress"])
         self.schedule.restore(state["schedule"])
         if state["precision"]:
             self.engine.scaler.load_state_dict(state["precision"])

@@ -95,7 +95,7 @@ class Work:
         task: loss and metrics.
         state: model, optimizer, progress; as in the last checkpoint, if there is one.
         losses: `Losses`, with gradients over all processes.
-        callbacks: everyone who is told how the run goes; in the first process only.
+        callbacks: receive each step and epoch; in the first process only.
     """
 
     def __init__(self, job: Job, engine: Engine, interruption: Interruption) -> None:

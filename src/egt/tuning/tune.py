@@ -45,22 +45,22 @@ def tune(
 ) -> Tuning:
     """Search for settings that are better on validation than the default, and keep the best model.
 
-    The first trial is the default. A search that was stopped goes on when it is started again, and one that has ended
-    goes on for as long again.
+    The first trial is the default. A search that was stopped continues when it is started again, and one that has ended
+    continues for as long again.
 
     Args:
         data: what `egt.train` takes, or the folder of a search to continue.
         target: column(s) of your own data to predict, or patterns such as `NR-*`.
         task: level of your own data to predict, if it does not follow from the target.
         set: settings of all trials, as in `egt.train`; what is set here is not varied.
-        minutes: the budget. The first trial is finished all the same, another one goes on with the next search.
+        minutes: the budget. The first trial is finished all the same, a later one is continued by the next search.
         trials: end once there are this many, including those of earlier searches in the folder.
         workers: processes that share the search; more of them, also on other machines, join with `egt tune FOLDER`.
         out: the folder of the search; runs/NAME-tuned by default.
         progress: show a progress bar while training, with one worker.
-        watch: is told about the preparation of graphs.
-        show: is told what was inferred about your own data, before the search begins.
-        tell: is told about each trial that has ended.
+        watch: receives the progress of the preparation of graphs.
+        show: receives what was inferred about your data, before the search begins.
+        tell: receives each trial that has ended.
     """
     deadline = time.monotonic() + 60 * minutes
     _check_budget(minutes, trials, workers)
@@ -81,7 +81,7 @@ def tune(
     except RunStopped as error:
         if any(each.state == "done" for each in tried(study)):
             leave_best(study, space, folder)
-        raise RunStopped(f"the search was stopped; `egt tune {folder}` goes on with it") from error
+        raise RunStopped(f"the search was stopped; `egt tune {folder}` continues it") from error
     return leave_best(study, space, folder)
 
 

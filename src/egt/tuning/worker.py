@@ -77,8 +77,8 @@ class Worker:
         source: the data, open.
         deadline: by the monotonic clock.
         trials: end once the study has as many; None for any number.
-        tell: is told about each trial that has ended.
-        watch: is told about the preparation of graphs.
+        tell: receives each trial that has ended.
+        watch: receives the progress of the preparation of graphs.
         progress: show a bar while training.
     """
 
@@ -95,7 +95,7 @@ class Worker:
     _failures: int = field(default=0, init=False)
 
     def work(self) -> None:
-        """Do trials: first those that nobody goes on with, then new ones."""
+        """Do trials: first those that nobody continues, then new ones."""
         while (number := self._next()) is not None:
             with claimed(trial_folder(self.folder, number)) as claim:
                 trial = self.study.get_trials(deepcopy=False)[number]

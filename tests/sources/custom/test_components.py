@@ -108,7 +108,7 @@ def test_the_same_molecules_in_other_roles_are_no_repetition(tmp_path: Path) -> 
     rows = "solute,solvent,split,y\n" + "CCO,O,train,0.5\nO,CCO,val,9.5\nCCO,N,test,0.5\n"
     assert opened(tmp_path, rows, overrides=BOTH).warnings() == []
     [warning] = opened(tmp_path, rows + "OCC,O,test,0.5\n", overrides=BOTH).warnings()
-    assert "1 molecules are in several splits (CCO + O: train and test)" in warning
+    assert "1 molecule in several splits (CCO + O: train and test)" in warning
 
 
 def test_one_column_stays_what_it_was(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ NONE = np.full((6, 1), np.nan)
 
 def test_a_molecule_in_two_splits_is_found_in_another_spelling() -> None:
     [warning] = repeats([SMILES], NONE, CODES, classes=False)
-    assert warning.startswith("1 molecules are in several splits (CCO: train and test)")
+    assert warning.startswith("1 molecule in several splits (CCO: train and test)")
     assert "--set split=scaffold" in warning
     assert repeats([SMILES], NONE, np.zeros(6, np.int8), classes=False) == []
 
@@ -28,11 +28,11 @@ def test_a_molecule_in_two_splits_is_found_in_another_spelling() -> None:
 def test_different_classes_conflict_and_numbers_may_scatter() -> None:
     labels = np.array([[1.0], [0.0], [0.0], [0.0], [1.0], [np.nan]])
     [warning] = repeats([SMILES], labels, None, classes=True)
-    assert warning == "1 molecules occur more than once with different labels (as CCO)"
+    assert warning == "1 molecule more than once with different labels (e.g. CCO)"
     close = np.array([[1.0], [1.1], [3.0], [9.0], [5.0], [np.nan]])
     [warning] = repeats([SMILES], close, None, classes=False)
-    assert "1 molecules occur more than once with labels that differ by more than" in warning
-    assert warning.endswith("(as CCN)")
+    assert "1 molecule more than once with labels that differ by more than" in warning
+    assert warning.endswith("(e.g. CCN)")
 
 
 def test_many_rows_are_compared_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def test_the_same_graph_in_two_splits(tmp_path: Path) -> None:
     (tmp_path / "g.jsonl").write_text("\n".join(line(*row) for row in rows))
     overrides = {"node_features": {"title": "ignored"}}
     shared, torn = open_custom(tmp_path / "g.jsonl", overrides=overrides).warnings()
-    assert shared.startswith("1 graphs are in several splits (a: train and test), which flatters the scores; remove")
-    assert torn.startswith("1 graphs occur more than once with labels that differ")
-    assert torn.endswith("(as a)")
+    assert shared.startswith("1 graph in several splits (a: train and test), which flatters the scores; remove")
+    assert torn.startswith("1 graph more than once with labels that differ")
+    assert torn.endswith("(e.g. a)")
     assert open_custom(tmp_path / "g.jsonl").warnings() == [], "titles that the model reads tell the graphs apart"

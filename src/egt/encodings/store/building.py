@@ -51,7 +51,7 @@ def prepare(
         cache_dir: the folder of all stores; default `EGT_CACHE_DIR`, else `~/.cache/egt`.
         num_workers: number of processes; default one per processor, 0 or 1 for none besides this one. The files are
             the same, bit for bit.
-        progress: is told about "preparing SPLIT" after each chunk of records.
+        progress: receives "preparing SPLIT" after each chunk of records.
     """
     splits = prepare_splits(
         source, [split], preparation, cache_dir=cache_dir, num_workers=num_workers, progress=progress
@@ -211,7 +211,7 @@ def _lock(handle: int, path: Path) -> bool:
         log.info("%s: another process is preparing these graphs, waiting for it", path)
         fcntl.flock(handle, fcntl.LOCK_EX)
     except OSError as error:
-        log.info("%s: cannot be locked (%s), going on without", path, error.strerror)
+        log.info("%s: cannot be locked (%s), continuing without a lock", path, error.strerror)
         return False
     return True
 

@@ -1,7 +1,7 @@
 """Chunks of a source in order, prepared by this process or by several.
 
 `prepare_in_memory` gives them as samples, for what is read once. On the way to a store, chunks that took long to make
-are kept until it is complete: a killed build goes on where it was.
+are kept until it is complete: a killed build continues where it was.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from egt.encodings.encoding import Preparation, Sample
 from egt.encodings.store.chunks import Chunk, make_chunk, samples_of
 from egt.encodings.store.store_files import writing_in
 from egt.errors import RunError
+from egt.processors import num_processors
 from egt.sources.source import Progress, Reading, Source
 
 _Part = tuple[int, list[Any]]
@@ -58,7 +59,7 @@ class Workers:
 
     def __init__(self, source: Source, preparation: Preparation, num_workers: int | None, ahead: int = 0) -> None:
         self.source, self.preparation, self.ahead = source, preparation, ahead
-        self.num_workers = _num_processors() if num_workers is None else num_workers
+        self.num_workers = num_processors() if num_workers is None else num_workers
         self._pool: ProcessPoolExecutor | None = None
         self._pool_size = 0
 
@@ -145,7 +146,7 @@ def prepare_in_memory(
 ) -> Iterator[Prepared]:
     """Yield the prepared graphs of a split, about two thousand at a time; no file is written.
 
-    Arguments as in `prepare`; the stage of which `progress` is told is "preparing".
+    Arguments as in `prepare`; the stage that `progress` receives is "preparing".
     """
     records = source.records(split)
     num_done = 0
@@ -207,11 +208,6 @@ def _blas_libraries() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")
-
-
-def _num_processors() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
 _WORTH_KEEPING = 1.0

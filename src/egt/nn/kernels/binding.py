@@ -196,22 +196,29 @@ def library() -> ctypes.CDLL | None:
         return None if path is None else open_library(path)
     except OSError as error:
         assert path is not None
-        log.warning("the fused kernel cannot be loaded (%s): going on in plain PyTorch, which is slower", error)
+        log.warning("the fused kernel cannot be loaded (%s): using plain PyTorch, which is slower", error)
         forget(path)
         return None
 
 
 @functools.cache
-def run_parallel() -> int | None:
-    """Find GOMP_parallel of the OpenMP runtime that torch itself uses: its threads do our work too.
-
-    A second runtime, or threads of our own, would compete with torch's workers, which spin for a while after each of
-    its operations. None if torch was built without OpenMP; the kernel then starts threads for each call.
-    """
+def openmp() -> ctypes.CDLL | None:
+    """Find the OpenMP runtime that torch itself uses; None if torch was built without one that has GNU's functions."""
     for name in ("libtorch_cpu.so", "libtorch_cpu.dylib"):
         path = Path(torch.__file__).parent / "lib" / name
         if path.exists():
             runtime = ctypes.CDLL(str(path))  # already loaded: the search covers what it is linked with
             if hasattr(runtime, "GOMP_parallel"):
-                return ctypes.cast(runtime.GOMP_parallel, ctypes.c_void_p).value
+                return runtime
     return None
+
+
+@functools.cache
+def run_parallel() -> int | None:
+    """Return the address of GOMP_parallel of torch's OpenMP runtime: its threads do our work too.
+
+    A second runtime, or threads of our own, would compete with torch's workers, which spin for a while after each of
+    its operations. None without such a runtime; the kernel then starts threads for each call.
+    """
+    runtime = openmp()
+    return None if runtime is None else ctypes.cast(runtime.GOMP_parallel, ctypes.c_void_p).value

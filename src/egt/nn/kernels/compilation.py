@@ -180,7 +180,7 @@ def _sole_compiler(folder: Path) -> Iterator[None]:
                 for leftover in folder.glob(f"{_UNFINISHED}*"):
                     shutil.rmtree(leftover, ignore_errors=True)
         except OSError as error:
-            log.info("%s cannot be locked (%s): going on without", folder, error)
+            log.info("%s cannot be locked (%s): continuing without a lock", folder, error)
         yield
 
 

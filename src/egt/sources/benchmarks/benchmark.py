@@ -66,7 +66,7 @@ def open_benchmark(
         options: for generated sets `seed` (the data set) and `split_sizes` (numbers of graphs). With options the graphs
             are generated even if there are files.
         fetch: download the published files if there are none.
-        progress: is told about the bytes of a download.
+        progress: receives the bytes of a download.
 
     Raises:
         DataError: if the name or an option is unknown, or the files are missing; it says which to place where.

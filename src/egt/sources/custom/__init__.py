@@ -1,4 +1,4 @@
-"""The user's own data: from a path (or Python objects) to a `Source`, with an inferred schema.
+"""Custom data: from a path (or Python objects) to a `Source`, with an inferred schema.
 
 The way of the data, in `opening`: a format (`formats`) parses a file into columns (`raw`); `infer` decides what each
 column means (`schema`); `division` splits the rows; vocabularies and scales are learned from the training rows;

@@ -1,4 +1,4 @@
-"""`CustomSource`: the user's own data as a `Source`."""
+"""`CustomSource`: custom data as a `Source`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.errors import DataError, EgtError
+from egt.errors import DataError, EgtError, counted
 from egt.graph import Graph
 from egt.sources.custom.division import Division, divide, target_matrix
 from egt.sources.custom.link import asked_edges, count_links, hide_links, link_graph
@@ -307,7 +307,7 @@ class CustomSource:
         known = asked_edges(graph)
         warnings = [
             warning,
-            f"{known} of the pairs asked about are edges of the graph, which shows them" if known else "",
+            f"{counted(known, 'query pair')} among the edges of the graph: the model sees the answer" if known else "",
         ]
         return graph, "; ".join(filter(None, warnings))
 

@@ -43,7 +43,7 @@ def open_custom(
     schema: CustomSchema | None = None,
     labeled: bool = True,
 ) -> CustomSource:
-    """Open the user's own data.
+    """Open custom data.
 
     Args:
         data: the path of a file or folder (formats in docs/data.md), a pandas or Polars frame, `Graph`s, NetworkX

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from egt.errors import counted
 from egt.sources.custom.division import Codes
 from egt.sources.custom.raw import Columns, RawGraph
 from egt.sources.molecules import require_rdkit
@@ -37,7 +38,7 @@ def repeats(
     columns = [_keys(column) for column in smiles]
     keys = [" + ".join(filter(None, row)) for row in zip(*columns, strict=True)]
     advice = "remove repetitions, or divide with --set split=scaffold"
-    return _told(keys, keys, targets, codes, classes=classes, what="molecules", advice=advice)
+    return _told(keys, keys, targets, codes, classes=classes, what="molecule", advice=advice)
 
 
 def graph_repeats(
@@ -62,7 +63,7 @@ def graph_repeats(
     if len(graphs) > MOST_GRAPHS:
         return []
     keys = ["" if graph is None else _digest(graph, features) for graph in graphs]
-    return _told(keys, names, targets, codes, classes=classes, what="graphs", advice="remove repetitions")
+    return _told(keys, names, targets, codes, classes=classes, what="graph", advice="remove repetitions")
 
 
 def _digest(graph: RawGraph, features: Mapping[str, Collection[str]]) -> str:
@@ -106,16 +107,15 @@ def _told(
         if len(shared):
             first = names[rows[starts[shared[0]]]]
             where = " and ".join(name for code, name in enumerate(SPLITS) if splits[shared[0]] & _BITS[code])
-            found.append(
-                f"{len(shared)} {what} are in several splits ({first}: {where}), which flatters the scores; {advice}"
-            )
+            several = f"{counted(len(shared), what)} in several splits ({first}: {where})"
+            found.append(f"{several}, which flatters the scores; {advice}")
     if targets is not None:
         spread = np.zeros(targets.shape[1]) if classes else _deviations(targets)
         torn = np.flatnonzero((_ranges(targets[rows], starts) > spread).any(axis=1))
         if len(torn):
             how = "different labels" if classes else "labels that differ by more than the standard deviation of all"
             first = names[rows[starts[torn[0]]]]
-            found.append(f"{len(torn)} {what} occur more than once with {how} (as {first})")
+            found.append(f"{counted(len(torn), what)} more than once with {how} (e.g. {first})")
     return found
 
 

@@ -237,7 +237,7 @@ def _unfit(columns: Mapping[str, Columns]) -> str:
         if _is_listed(column):
             return f" {name!r} holds lists; if they are of atoms or bonds, name it (--target {name})."
         if _is_name_like(column):
-            return f" {name!r} is a text that differs in every row (as {present[0]!r}), not a number or a class."
+            return f" {name!r} is a text that differs in every row (e.g. {present[0]!r}), not a number or a class."
     return ""
 
 
