@@ -15,6 +15,7 @@ from egt.artifact.artifact import (
     CALIBRATION,
     CARD,
     ENSEMBLE,
+    MEMBER,
     Artifact,
     content_sha256,
     file_sha256,
@@ -55,7 +56,7 @@ class EnsembleArtifact:
 
 def member_name(number: int) -> str:
     """Return the name of the folder of a member."""
-    return f"member{number}"
+    return f"{MEMBER}{number}"
 
 
 def save_ensemble(ensemble: EnsembleArtifact, members: Sequence[Path], path: Path) -> None:

@@ -27,7 +27,8 @@ def embed(
     """Write embeddings for files or SMILES: rows in the order of the input, bad rows in place with the reason.
 
     Args:
-        artifact: The folder that `egt train` wrote.
+        artifact: The folder that `egt train` wrote; of an ensemble the first model embeds, and another one by its own
+            folder (ARTIFACT/member1).
         inputs: Files or folders in the format of the training data, or SMILES.
         out: The file to write: .parquet (names, places, embeddings, errors) or .npy (the embeddings alone).
         split: Embed this split of the data that the model was trained on, instead of inputs.
@@ -40,12 +41,12 @@ def embed(
         json: Print one JSON object as the last line.
     """
     from egt.inference.embedding_file import embed_to_file
-    from egt.inference.loading import load_single
+    from egt.inference.loading import load_first
 
     if bool(inputs) == (split is not None):
         raise DataError("give either inputs (files or SMILES) or --split")
     check_writable(out, inputs)
-    model = load_single(artifact, set=with_smiles(settings, smiles))
+    model = load_first(artifact, set=with_smiles(settings, smiles))
     with Bars(shown=not json) as bars:
         written = embed_to_file(
             model, grouped(inputs), out, split=split, level=level, layer=layer, neighbors=neighbors, watch=bars
