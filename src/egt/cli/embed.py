@@ -1,4 +1,4 @@
-"""`egt embed`: embeddings of graphs, nodes or pairs of any layer, and the nearest training graphs."""
+"""`egt embed`: embeddings of graphs, nodes or pairs of any layer, and the nearest ones of training."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def embed(
         split: Embed this split of the data that the model was trained on, instead of inputs.
         level: What gets an embedding: each graph, each node, or each pair of nodes.
         layer: After how many layers, 0 for what enters the first one; by default after the last one.
-        neighbors: Find this many of the nearest training graphs of each graph (by Euclidean distance).
+        neighbors: Find this many of the nearest training graphs, nodes or pairs of each one (by Euclidean distance); of
+            more than 20,000 training nodes or pairs, so many are drawn.
         smiles: Column of the inputs that holds the SMILES, if its name does not say so; for a model of several as many,
             in the order of the training.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
