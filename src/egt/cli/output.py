@@ -80,12 +80,14 @@ def print_coverage(coverage: Mapping[str, Any] | None) -> None:
     if not coverage:
         return
     for name, found in coverage["targets"].items():
-        size = "" if found["size"] is None else f", {found['size']:.3g} {_SIZES[coverage['kind']]} on average"
+        size = "infinitely" if found["size"] is None else f"{found['size']:.3g}"
         where = " (of the same graph: transductive)" if coverage["transductive"] else ""
         say(
             f"{name}: {coverage['kind']}s of {coverage['asked']:.0%} held {found['coverage']:.1%} of "
-            f"{found['num_labels']} test labels{size}{where}"
+            f"{found['num_labels']} test labels, {size} {_SIZES[coverage['kind']]} on average{where}"
         )
+    for doubt in coverage.get("doubts", ()):
+        say(doubt)
 
 
 def with_smiles(settings: Sequence[str], smiles: Sequence[str]) -> list[str]:

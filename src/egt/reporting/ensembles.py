@@ -81,8 +81,8 @@ def coverage_sheet(coverage: Mapping[str, Any], title: str = "") -> Sheet:
         (name, f"{found['coverage']:.1%}", _size(found["size"]), str(found["num_labels"]))
         for name, found in coverage["targets"].items()
     ]
-    notes = ("of nodes or edges of the training graph (transductive)",) if coverage["transductive"] else ()
-    return Sheet(title, columns, rows, notes)
+    where = ["of nodes or edges of the training graph (transductive)"] if coverage["transductive"] else []
+    return Sheet(title, columns, rows, [*where, *coverage.get("doubts", ())])
 
 
 def _coverage_of(record: EnsembleRecord) -> Sheet:
@@ -110,4 +110,4 @@ def _spread(value: Mapping[str, float | None] | None) -> str:
 
 
 def _size(size: float | None) -> str:
-    return "-" if size is None else f"{size:.4g}"
+    return "infinite" if size is None else f"{size:.4g}"
