@@ -143,6 +143,7 @@ def train_members(
     check_not_foreign(folder, resume)
     try_folder(folder)
     source = source or open_source(config)
+    _check_rows(members, source, config)
     sources = [_divided(source, own) for own in configs]
     if members.kind == "folds" and not all(each.card.split_sizes.get("test") for each in sources):
         raise ConfigError(f"{members}: {config.data.source} has too few rows for so many parts; ask for fewer")
@@ -177,6 +178,16 @@ def _held(folder: Path, config: RunConfig, members: Members) -> Iterator[None]:
         keep_config(config, folder)
         (folder / MEMBERS).write_text(json.dumps(asdict(members)) + "\n", encoding="utf-8")
         yield
+
+
+def _check_rows(members: Members, source: Source, config: RunConfig) -> None:
+    """Refuse folds of data with fewer rows than parts; nodes or edges of one graph are counted where it is divided."""
+    num_rows = sum(source.card.split_sizes.values())
+    if members.kind == "folds" and num_rows < members.count and not is_transductive(source):
+        raise ConfigError(
+            f"{members}: {config.data.source} has {num_rows} row{'s' if num_rows != 1 else ''}, and each of the "
+            f"{members.count} folds needs one; give more rows, or ask for fewer folds (at least {_LEAST['folds']})"
+        )
 
 
 def _divided(source: Source, config: RunConfig) -> Source:
