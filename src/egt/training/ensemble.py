@@ -184,9 +184,10 @@ def _check_rows(members: Members, source: Source, config: RunConfig) -> None:
     """Refuse folds of data with fewer rows than parts; nodes or edges of one graph are counted where it is divided."""
     num_rows = sum(source.card.split_sizes.values())
     if members.kind == "folds" and num_rows < members.count and not is_transductive(source):
+        fewer = ", or ask for fewer folds" if members.count > _LEAST["folds"] else ""
         raise ConfigError(
             f"{members}: {config.data.source} has {num_rows} row{'s' if num_rows != 1 else ''}, and each of the "
-            f"{members.count} folds needs one; give more rows, or ask for fewer folds (at least {_LEAST['folds']})"
+            f"{members.count} folds needs one; give more rows{fewer}"
         )
 
 
