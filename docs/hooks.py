@@ -31,7 +31,14 @@ COPIES = TemporaryDirectory(prefix="egt-notebooks-")
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Take the files that are reached from the README and the navigation, under their paths in the repository."""
     theme = [file for file in files if file.src_dir != config.docs_dir]
-    paths = reached([START, *config.extra["polyfills"], *(path for path in pages(config.nav) if path != PYTHON)])
+    paths = reached(
+        [
+            START,
+            *config.extra["polyfills"],
+            *config.extra_css,
+            *(path for path in pages(config.nav) if path != PYTHON),
+        ]
+    )
     python = File.generated(config, PYTHON, content=python_page())
     return Files([*theme, python, *(_file(path, config) for path in paths)])
 

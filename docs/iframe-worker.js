@@ -17,7 +17,7 @@ class IFrameWorker extends EventTarget {
   }
 
   postMessage(data) {
-    this.ready.then(() => this.frame.contentWindow.dispatchEvent(new MessageEvent("message", { data })));
+    this.ready.then(() => this.frame.contentWindow.dispatchEvent(new MessageEvent("message", { data: plain(data) })));
   }
 
   terminate() {
@@ -35,6 +35,18 @@ function load(inside, url) {
   });
 }
 
+// Options are looked up as they are typed, with their dashes, which the search takes for "without this word" (and two of
+// them for a mistake). Of its messages, those of type 2 are queries.
+function plain(message) {
+  if (message?.type !== 2 || typeof message.data !== "string") return message;
+  return { ...message, data: message.data.replace(/(^|\s)[-+]+(?=\S)/g, "$1") };
+}
+
 if (location.protocol === "file:") {
   window.IFrameWorker = window.Worker = IFrameWorker;
+} else {
+  const send = Worker.prototype.postMessage;
+  Worker.prototype.postMessage = function (message, ...more) {
+    return send.call(this, plain(message), ...more);
+  };
 }

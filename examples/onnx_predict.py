@@ -34,27 +34,27 @@ def svd(mol: Chem.Mol, rank: int, weighted: bool) -> np.ndarray:
     return found
 
 
-def predict(folder: str, smiles: list[str]) -> np.ndarray:
-    """Return the answers of the model in a folder: (molecules, outputs)."""
-    schema = json.loads((Path(folder) / "schema.json").read_text())
-    mols, edges, bonds = [Chem.MolFromSmiles(text) for text in smiles], [], []
-    sizes = {"graphs": len(mols), "nodes": max(mol.GetNumAtoms() for mol in mols), "edges": 0}
+def predict(folder: str, smiles: list[str]) -> dict[str, np.ndarray]:
+    """Return the answers of the model in a folder, (outputs,) for each molecule that RDKit can read."""
+    schema, edges, bonds = json.loads((Path(folder) / "schema.json").read_text()), [], []
+    mols = {text: mol for text in smiles if (mol := Chem.MolFromSmiles(text)) and mol.GetNumAtoms()}
+    sizes = {"graphs": len(mols), "nodes": max([mol.GetNumAtoms() for mol in mols.values()], default=1), "edges": 0}
     feeds = {x["name"]: np.zeros([sizes.get(n, n) for n in x["shape"]], x["dtype"]) for x in schema["inputs"]}
-    for g, mol in enumerate(mols):
-        n = mol.GetNumAtoms()
-        feeds["mask"][g, :n] = True
+    for g, mol in enumerate(mols.values()):
+        feeds["mask"][g, : (n := mol.GetNumAtoms())] = True
         feeds["node_categories"][g, :n] = categories(list(mol.GetAtoms()), schema["features"]["atoms"])
-        for bond in mol.GetBonds():
-            i, j = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
-            edges += [(g, i, j), (g, j, i)]
-            bonds += [bond, bond]
+        ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
+        edges += [(g, *pair) for i, j in ends for pair in ((i, j), (j, i))]
+        bonds += [bond for bond in mol.GetBonds() for _ in range(2)]
         for encoding in schema["encodings"]:
             made = {"svd": svd, "distance": distance}[encoding["name"]](mol, **encoding["settings"])
             feeds[encoding["name"]][g, :n][:, : made.shape[1]] = made
     feeds["edges"] = np.array(edges, np.int64).reshape(-1, 3).T
     feeds["edge_categories"] = categories(bonds, schema["features"]["bonds"])
-    return np.array(onnxruntime.InferenceSession(Path(folder) / "model.onnx").run(None, feeds)[0])
+    answers = onnxruntime.InferenceSession(Path(folder) / "model.onnx").run(None, feeds)[0] if mols else []
+    return dict(zip(mols, answers, strict=True))
 
 
 if __name__ == "__main__":
-    print(predict(sys.argv[1], sys.argv[2:]))
+    found = predict(sys.argv[1], sys.argv[2:])
+    print(*(f"{text}: {found.get(text, 'error, RDKit cannot read this molecule')}" for text in sys.argv[2:]), sep="\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ torch.set_num_threads(1)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+WANTING = {"browser": ("no browser", "no playwright"), "docs": ("no MkDocs",)}
+"""How the reasons of skipped tests begin that `EGT_REQUIRE=browser,docs` does not accept."""
 SLOW = pytest.StashKey[int]()
 """How many slow tests were left out."""
 
@@ -42,6 +44,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Say at the end what was left out, and how to run it."""
     if slow := config.stash.get(SLOW, 0):
         terminalreporter.write_line(f"slow tests left out: {slow} (`make test-full` runs them)")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """Let a test fail that skips for want of something in `EGT_REQUIRE`, which `make test-full` sets."""
+    outcome: Any = yield
+    report = outcome.get_result()
+    wanted = tuple(start for name in os.environ.get("EGT_REQUIRE", "").split(",") for start in WANTING.get(name, ()))
+    if report.outcome == "skipped" and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if wanted and reason.startswith(wanted):
+            report.outcome = "failed"
+            report.longrepr = f"{reason} (EGT_REQUIRE asks for it; `make test` skips this test)"
 
 
 @pytest.fixture(scope="session")

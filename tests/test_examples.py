@@ -68,8 +68,12 @@ def test_the_example_of_onnx_predicts_as_egt_does(tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     export(load_artifact(TRAINED / "artifact"), tmp_path / "exported", ["onnx"])
     smiles = ["CCO", "c1ccccc1C(=O)[O-]", "C", "C[C@H](N)C(=O)O.Cl", "F/C=C/F", "N#Cc1ccc2[nH]ccc2c1"]
-    done = run(str(ONNX), "exported", *smiles, where=tmp_path)
+    done = run(str(ONNX), "exported", "C1CC", *smiles, "nonsense", where=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == ["C1CC", *smiles, "nonsense"]
+    assert done.stdout.count(": error, RDKit cannot read this molecule") == 2
+    alone = run(str(ONNX), "exported", "nonsense", where=tmp_path)
+    assert (alone.returncode, alone.stdout.count("error")) == (0, 1)
     found = np.array(re.findall(r"-?\d+\.\d*(?:e[+-]\d+)?", done.stdout), dtype=float).reshape(len(smiles), -1)
     expected = np.concatenate([answer.values for answer in egt.load(TRAINED).predict(smiles)])
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

@@ -9,10 +9,16 @@ from pathlib import Path
 import pytest
 
 import egt
+from egt.artifact.artifact import load_artifact
+from egt.artifact.ensemble import EnsembleArtifact
 from egt.errors import ArtifactError
+from egt.export.hub_repository import write_ensemble_repository
+from egt.inference.ensemble import Ensemble
 
 pytest.importorskip("huggingface_hub")
+import huggingface_hub
 from huggingface_hub import constants
+from huggingface_hub.utils import filter_repo_objects
 
 TRAINED = Path(__file__).parents[1] / "fixtures/v0_1/molecules/artifact"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -56,6 +62,28 @@ def test_what_is_not_there_is_one_message(address: str, message: str, cache: Pat
     with pytest.raises(ArtifactError, match=message) as raised:
         egt.load(address)
     assert "\n" not in str(raised.value)
+
+
+def test_an_ensemble_is_fetched_whole_and_nothing_else(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_artifact(TRAINED)
+    folder = cache / "snapshots" / COMMIT
+    shutil.rmtree(folder)
+    write_ensemble_repository(EnsembleArtifact("seeds", (model, model)), folder)
+    assert isinstance(egt.load(f"hf://chemists/solubility@{COMMIT}"), Ensemble)
+    asked: list[str] = []
+
+    def keep(repository: str, *, revision: str, allow_patterns: list[str]) -> str:
+        asked.extend(allow_patterns)
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", keep)
+    egt.load(f"hf://chemists/solubility@{COMMIT}")
+    files = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    fetched = set(filter_repo_objects([*files, "member0/model.pkl", "code.py"], allow_patterns=asked))
+    assert fetched == {*files} - {"README.md"}
+    assert {"ensemble.json", "member1/weights.safetensors"} <= fetched
 
 
 def test_a_damaged_model_is_refused(cache: Path) -> None:

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from egt.artifact.artifact import load_artifact
+from egt.artifact.ensemble import EnsembleArtifact, save_ensemble
 from egt.inference import predictor
 from tests.cli.runs import SMILES, TINY, egt, molecules
 
@@ -70,3 +72,15 @@ def test_neighbors_need_the_training_data(run: Path, tmp_path: Path, capsys: Cap
 def test_either_inputs_or_a_split(run: Path, tmp_path: Path, capsys: Capture) -> None:
     done = egt(capsys, "embed", run, "-o", tmp_path / "x.parquet")
     assert (done.code, "either inputs" in done.err) == (2, True)
+
+
+def test_of_an_ensemble_the_first_model_embeds(
+    run: Path, tmp_path: Path, capsys: Capture, caplog: pytest.LogCaptureFixture
+) -> None:
+    artifact = load_artifact(run / "artifact")
+    save_ensemble(EnsembleArtifact("seeds", (artifact,) * 2), [run / "artifact"] * 2, tmp_path / "two")
+    done = egt(capsys, "embed", tmp_path / "two", "CCO", "-o", tmp_path / "x.npy")
+    assert done.code == 0, done.err
+    assert f"the first one embeds, {tmp_path / 'two/member0'}" in caplog.text
+    egt(capsys, "embed", run, "CCO", "-o", tmp_path / "y.npy")
+    assert (tmp_path / "x.npy").read_bytes() == (tmp_path / "y.npy").read_bytes()

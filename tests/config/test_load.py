@@ -80,6 +80,8 @@ def test_a_close_name_is_suggested() -> None:
     ("setting", "message"),
     [
         ("optimizer.learning_rate=1", "no setting 'optimizer.learning_rate'"),
+        ("model.nope=1", "no setting 'model.nope'; there are: .*num_heads"),
+        ("model.heads=8", "no setting 'model.heads'; did you mean num_heads"),
         ("optimiser.lr=1", "no section 'optimiser'; did you mean optimizer"),
         ("model.num_layers=0", "model.num_layers: Input should be greater than 0"),
         ("model.num_layers=two", "model.num_layers: Input should be a valid integer"),

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 import egt
-from egt.artifact.artifact import load_artifact
+from egt.artifact.artifact import load_artifact, save_artifact
+from egt.artifact.ensemble import EnsembleArtifact, save_ensemble
 from egt.export.hub_repository import write_repository
 from tests.cli.runs import egt as command
 
@@ -43,3 +44,22 @@ def test_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "license" not in yaml.safe_load((tmp_path / "hub/README.md").read_text().split("---\n")[1])
     done = command(capsys, "export", TRAINED, "--out", tmp_path / "other", "--license", "mit")
     assert (done.code, "--hub" in done.err) == (2, True)
+
+
+def test_an_ensemble_is_one_repository(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    artifact = load_artifact(TRAINED)
+    secret = artifact.config.data.model_copy(update={"source": "/home/someone/molecules.csv"})
+    member = replace(artifact, config=artifact.config.model_copy(update={"data": secret}))
+    save_artifact(member, tmp_path / "one")
+    kept = EnsembleArtifact("seeds", (member, member), {"test": {"mae": 0.125}})
+    save_ensemble(kept, [tmp_path / "one", tmp_path / "one"], tmp_path / "two")
+    done = command(capsys, "export", tmp_path / "two", "--out", tmp_path / "hub", "--hub", "--license", "mit")
+    assert done.code == 0, done.err
+    files = [path for path in (tmp_path / "hub").rglob("*") if path.is_file()]
+    assert not [path for path in files if b"/home/someone" in path.read_bytes()]
+    card = (tmp_path / "hub/README.md").read_text()
+    assert "2 models of one configuration" in card
+    assert "| test | mae | 0.125 |" in card
+    assert egt.load(tmp_path / "hub").predict(["CCO"]).table() == egt.load(tmp_path / "two").predict(["CCO"]).table()
+    done = command(capsys, "export", tmp_path / "two", "--out", tmp_path / "onnx")
+    assert (done.code, "member0" in done.err) == (2, True)

@@ -100,8 +100,7 @@ def test_a_graph_that_does_not_fit_keeps_its_place(level: Any, tmp_path: Path, m
     ("name", "more", "message"),
     [
         ("x.csv", {}, r"written to .parquet or .npy"),
-        ("x.npy", {"neighbors": 2}, "needs --level graph and a .parquet file"),
-        ("x.parquet", {"neighbors": 2, "level": "node"}, "needs --level graph"),
+        ("x.npy", {"neighbors": 2}, "needs a .parquet file"),
         ("x.parquet", {"neighbors": -1}, "at least 1"),
         ("x.parquet", {"layer": 3}, "layer 3 does not exist: the model has 2"),
     ],

@@ -122,5 +122,12 @@ def test_what_cannot_be_asked() -> None:
     ):
         with pytest.raises(DataError, match="each model of these folds has another test split"):
             ask()
-    with pytest.raises(DataError, match="load one of them"):
-        ensemble(TASKS[0]).encode(GRAPHS)
+
+
+def test_embeddings_are_those_of_the_first_model() -> None:
+    for found, first in zip(
+        ensemble(TASKS[0]).encode(GRAPHS), Predictor(members(TASKS[0])[0]).encode(GRAPHS), strict=True
+    ):
+        assert found is not None
+        assert first is not None
+        np.testing.assert_array_equal(found.readout, first.readout)

@@ -1,19 +1,26 @@
-"""Graphs that are farther from training than validation graphs are get a warning, the others none."""
+"""What is farther from training than validation is gets a warning, the rest none: graphs, nodes, edges."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import egt
+from egt.assemble import build_model
+from egt.config.load import override
 from egt.errors import DataError
+from egt.inference.embedding import answered_rows
+from egt.inference.embedding_file import embed_to_file
 from egt.inference.ensemble import Ensemble
 from egt.inference.neighbors import training_rows
 from egt.inference.novelty import novelty_of
 from egt.inference.predictor import Predictor
-from tests.cli.runs import TINY, blocks, write_csv
+from egt.inference.run_data import open_source, prepare_split
+from tests.cli.runs import TINY, blocks, read_csv, write_csv
 from tests.inference.test_ensemble import TASKS, ensemble
 
 FAMILIAR = ["C" * length + end for length in range(1, 11) for end in ("O", "N", "CO")]
@@ -50,11 +57,75 @@ def test_almost_all_validation_graphs_are_like_training(model: Predictor) -> Non
     assert novelty.limit == pytest.approx(float(distances.max()), rel=1e-3)
 
 
-def test_only_whole_graphs_and_one_training_split_can_be_compared(tmp_path: Path) -> None:
-    data = blocks(tmp_path / "blocks")
-    nodes = egt.train(data, "label", set=(*TINY, "trainer.max_epochs=1"), out=tmp_path / "run", progress=False).model
-    with pytest.raises(DataError, match="only whole graphs"):
-        nodes.warn_if_unlike()
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
+    place = tmp_path_factory.mktemp("nodes")
+    data = blocks(place / "blocks", num_nodes=60)
+    return egt.train(data, "label", set=TINY, out=place / "run", progress=False).model
+
+
+def far_nodes(folder: Path, *strange: int) -> Path:
+    """The graph of `nodes` with strange features of some nodes."""
+    path = blocks(folder / "strange", num_nodes=60)
+    rows = read_csv(path / "nodes.csv")
+    for number in strange:
+        rows[number]["x"] = "1000"
+    write_csv(path / "nodes.csv", rows)
+    return path
+
+
+def test_a_strange_node_is_named_and_those_of_validation_are_not(nodes: Predictor, tmp_path: Path) -> None:
+    nodes.warn_if_unlike()
+    assert nodes.novelty is not None
+    assert len(nodes.novelty.known.rows) == 32  # the labeled nodes of the training split, none of the others
+    [answer] = nodes.predict_split("val")
+    named = {int(k) for k in re.findall(r"\d+", answer.warning.partition(" of 60")[0])}
+    split = [row["split"] for row in read_csv(Path(nodes.config.data.source) / "nodes.csv")]
+    assert not {split[k] for k in named} & {"train", "val"}
+    [answer] = nodes.predict(far_nodes(tmp_path, 5))
+    assert re.search(
+        r"unlike training: nodes [\d, ]*\b5\b[\d, ]* of 60; of 5 the nearest training node \(", answer.warning
+    )
+
+
+def test_nodes_in_pieces_are_embedded_as_whole_ones(nodes: Predictor) -> None:
+    whole = override(nodes.config, ["data.layout=edge_list", "model.scope=neighbors"])
+    pieces = override(whole, ["data.pieces={roots: 7, evaluation_roots: 7, neighbors: [all, all, all, all]}"])
+    model, source = build_model(whole).eval(), open_source(whole)
+    samples = [*prepare_split(whole, source, "train")]
+    [(one, places)], [(other, _)] = (answered_rows(model, config, samples) for config in (whole, pieces))
+    assert places.tolist() == [[*range(60)]]
+    np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
+
+
+def test_the_neighbors_of_a_training_node_begin_with_itself(nodes: Predictor, tmp_path: Path) -> None:
+    embed_to_file(nodes, [nodes.config.data.source], tmp_path / "x.parquet", level="node", neighbors=2)
+    rows = pq.read_table(tmp_path / "x.parquet").to_pylist()
+    first = rows[0]  # a training node
+    assert (first["neighbor_nodes"][0], first["neighbor_distances"][0]) == (0, 0)
+    assert first["neighbors"][0] == first["graph"]
+    split = [row["split"] for row in read_csv(Path(nodes.config.data.source) / "nodes.csv")]
+    assert {split[k] for row in rows for k in row["neighbor_nodes"]} == {"train"}
+
+
+def test_edges_are_compared_with_edges(tmp_path: Path) -> None:
+    rows = [
+        {"smiles": text, "y": str([0.5 + k for k in range(len(text) - 1)])}
+        for text in ("CCCO", "CCO", "CCCCO", "CN", "CCN") * 4
+    ]
+    settings = (*TINY, "split.fractions=[0.6, 0.2, 0.2]")
+    model = egt.train(
+        write_csv(tmp_path / "t.csv", rows), "y", set=settings, out=tmp_path / "run", progress=False
+    ).model
+    model.warn_if_unlike()
+    known, strange = model.predict(["CCCO", STRANGE])
+    assert known.warning == ""
+    assert re.search(
+        r"unlike training: edges .*\d+-\d+.*; of \d+-\d+ the nearest training edge \(\d+-\d+ of C", strange.warning
+    )
+
+
+def test_only_one_training_split_can_be_compared() -> None:
     folds: Ensemble = ensemble(TASKS[0], kind="folds")
     with pytest.raises(DataError, match="another train split"):
         folds.warn_if_unlike()

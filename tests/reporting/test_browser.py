@@ -13,9 +13,13 @@ import pytest
 
 from egt.api import train
 from egt.cli.quickstart import main
+from egt.reporting.page import page
 from egt.reporting.record import read_records
 from egt.reporting.report import write_report
 from egt.reporting.results import collect
+from egt.reporting.sheet import Sheet
+from egt.tuning.study import Tried
+from egt.tuning.trial_rows import trial_rows
 from tests.caches import fresh_cache
 from tests.cli.runs import TINY, molecules
 
@@ -27,6 +31,7 @@ const all = (selector, look) => [...document.querySelectorAll(selector)].map(loo
 document.body.innerHTML = '<pre id="answer">' + JSON.stringify({
     width: innerWidth, page: document.documentElement.scrollWidth,
     charts: all('svg', size), captions: all('figcaption', element => element.textContent),
+    wide: all('.wide', element => [element.scrollWidth, element.clientWidth]),
     headings: all('h2', element => element.textContent), tables: all('table', element => element.rows.length),
 }) + '</pre>';
 </script>"""
@@ -35,10 +40,10 @@ document.body.innerHTML = '<pre id="answer">' + JSON.stringify({
 def ask(report: str, folder: Path, width: int) -> dict[str, Any]:
     """What the browser has laid out at a width of its window."""
     assert BROWSER is not None
-    page = folder / "asked.html"
-    page.write_text(report.replace("</body>", ASK + "</body>"))
+    asked = folder / "asked.html"
+    asked.write_text(report.replace("</body>", ASK + "</body>"))
     command = [BROWSER, *FLAGS, f"--user-data-dir={folder / 'profile'}", f"--window-size={width},900", "--dump-dom"]
-    done = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([*command, asked.as_uri()], capture_output=True, text=True, timeout=120, check=True)
     answer = re.search(r'<pre id="answer">(.*?)</pre>', done.stdout, re.DOTALL)
     assert answer is not None, done.stdout[:500]
     found: dict[str, Any] = json.loads(answer[1])
@@ -81,3 +86,16 @@ def test_the_pages_of_egt_report_fit_the_screen(tmp_path: Path, monkeypatch: pyt
             assert seen["page"] <= seen["width"], f"{name} is wider than a window of {width}"
             assert len(seen["charts"]) == charts
             assert all(chart_width > 80 and right <= seen["width"] for chart_width, _, right in seen["charts"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no browser: install chromium to look at the report")
+def test_a_wide_table_has_its_last_column_on_the_screen(tmp_path: Path) -> None:
+    trial = Tried(0, {f"some long knob {k}": 0.125 for k in range(7)}, "done", 0.5, 10, 1.0)
+    shown = page("Wide", "", [("Trials", Sheet("", *trial_rows([trial], 0)).html()), ("Text", "<p>below</p>")])
+    seen = ask(shown, tmp_path, 1200)
+    assert seen["page"] <= seen["width"]
+    [[content, visible]] = seen["wide"]
+    assert 960 < content <= visible  # wider than the text
+    narrow = ask(shown, tmp_path, 500)
+    assert narrow["page"] <= narrow["width"]

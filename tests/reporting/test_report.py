@@ -68,12 +68,33 @@ def test_the_page_of_a_run_says_how_often_the_truth_was_inside() -> None:
     assert "inside intervals" not in run_page(plain.records[0], plain)
 
 
-def test_the_runs_of_an_ensemble_are_read_once(tmp_path: Path) -> None:
+def test_an_ensemble_is_reported_as_one_beside_its_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = molecules(tmp_path / "t.csv", y=range(20))
-    train(data, "y", set=(*TINY, "trainer.max_epochs=1"), out=tmp_path / "run", ensemble=2, progress=False)
+    words = (*TINY, "trainer.max_epochs=1", "split.fractions=[0.5, 0.25, 0.25]")
+    run = train(data, "y", set=words, out=tmp_path / "run", ensemble=2, progress=False)
     records, unfinished = read_records([tmp_path])
-    assert [each.seed for each in records] == [0, 1]
+    assert [each.seed for each in records] == [0, 1]  # and not their copies in the artifact
     assert not unfinished
+    joint, alone = run.artifact.metrics["test"]["mae"], run.artifact.data["member_metrics"]["test"]["mae"]
+    for place in (tmp_path / "run", tmp_path / "run/artifact"):
+        done = egt(capsys, "report", place, "-o", tmp_path / f"report-{place.name}", "--json")
+        assert done.code == 0, done.err
+        [ensemble] = done.json["ensembles"]
+        assert (ensemble["kind"], ensemble["count"]) == ("seeds", 2)
+        assert ensemble["coverage"] == run.artifact.data["coverage"]
+        assert done.json["results"][0]["mean"] == pytest.approx(alone["mean"])
+        page = (tmp_path / f"report-{place.name}/report.html").read_text()
+        for text in (
+            f"<td>{joint:.5g}</td>",
+            f"<td>{alone['mean']:.5g} ± {alone['std']:.2g}</td>",
+            "the truth was inside",
+        ):
+            assert text in page
+    [record] = read_records([tmp_path / "run/artifact/member1"])[0]
+    assert record.seed == 1
+    shown = egt(capsys, "report", tmp_path / "run/artifact")
+    assert "together" in shown.out
+    assert "no finished run" not in shown.err
 
 
 def test_seeds_are_averaged_beside_the_paper_and_its_other_models() -> None:

@@ -167,8 +167,15 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
             egt.train(data, "y", set=QUICK, out=tmp_path / "run", progress=False, **options)
     with pytest.raises(ConfigError, match="use --ensemble"):
         egt.train("zinc-100k", out=tmp_path / "run", folds=3)
-    with pytest.raises(ConfigError, match="too few rows"):
+    with pytest.raises(
+        ConfigError, match=r"--folds 30: .* has 20 rows, and each of the 30 folds needs one; .* fewer folds"
+    ):
         egt.train(data, "y", set=[*QUICK, "split=random"], out=tmp_path / "run", folds=30, progress=False)
+    single = write_csv(tmp_path / "single.csv", [{"smiles": "CCO", "y": 1}])
+    with pytest.raises(
+        ConfigError, match=r"--folds 3: .* has 1 row, and each of the 3 folds needs one; give more rows$"
+    ):
+        egt.train(single, "y", set=QUICK, out=tmp_path / "run", folds=3, progress=False)
     with pytest.raises(ConfigError, match="no graph of the training split"):
         egt.train(unreadable(tmp_path), "y", set=QUICK, out=tmp_path / "run", ensemble=2, progress=False)
     assert not (tmp_path / "run").exists()

@@ -38,6 +38,8 @@ CALIBRATION = "calibration.json"
 """Only where the model was calibrated."""
 ENSEMBLE = "ensemble.json"
 """Stands for the card in the artifact of an ensemble."""
+MEMBER = "member"
+"""How the folders of an ensemble's models begin; a number follows."""
 HUB = "hf://"
 """How the address of an artifact on a hub begins."""
 
@@ -141,7 +143,8 @@ def find_artifact(path: str | Path) -> Path:
     if str(path).startswith(HUB):
         from egt.artifact.hub import fetch
 
-        return fetch(str(path), (WEIGHTS, CONFIG, CARD, CALIBRATION))
+        files = (WEIGHTS, CONFIG, CARD, CALIBRATION)
+        return fetch(str(path), (*files, ENSEMBLE, *(f"{MEMBER}*/{name}" for name in files)))
     given = Path(path)
     for place in (given, given / "artifact"):
         if exists(place / CARD) or exists(place / ENSEMBLE):
@@ -266,7 +269,7 @@ def _read_card(path: Path) -> dict[str, Any]:
         card = json.loads((path / CARD).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         if exists(path / ENSEMBLE):
-            raise ArtifactError(f"{path}: is an ensemble; name one of its models, as {path / 'member0'}") from error
+            raise ArtifactError(f"{path}: is an ensemble; name one of its models, as {path / MEMBER}0") from error
         raise ArtifactError(f"{path}: has no {CARD}; this folder is not an artifact") from error
     except (OSError, ValueError) as error:
         raise ArtifactError(f"{path}: {CARD} cannot be read ({error})") from error

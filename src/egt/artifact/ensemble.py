@@ -15,6 +15,7 @@ from egt.artifact.artifact import (
     CALIBRATION,
     CARD,
     ENSEMBLE,
+    MEMBER,
     Artifact,
     content_sha256,
     file_sha256,
@@ -55,7 +56,7 @@ class EnsembleArtifact:
 
 def member_name(number: int) -> str:
     """Return the name of the folder of a member."""
-    return f"member{number}"
+    return f"{MEMBER}{number}"
 
 
 def save_ensemble(ensemble: EnsembleArtifact, members: Sequence[Path], path: Path) -> None:
@@ -71,7 +72,7 @@ def save_ensemble(ensemble: EnsembleArtifact, members: Sequence[Path], path: Pat
 
 def load_ensemble(path: Path, device: torch.device | str = "cpu") -> EnsembleArtifact:
     """Read an ensemble, after checking that it is whole. Arguments as in `load_artifact`."""
-    content = _read(path)
+    content = read_ensemble(path)
     checksums: Mapping[str, str] = content["sha256"]
     for name, expected in checksums.items():
         if not (path / name).is_file():
@@ -81,6 +82,22 @@ def load_ensemble(path: Path, device: torch.device | str = "cpu") -> EnsembleArt
     calibration = read_calibration(path / CALIBRATION) if CALIBRATION in checksums else None
     members = tuple(load_artifact(path / member_name(k), device) for k in range(content["members"]))
     return EnsembleArtifact(content["kind"], members, with_nans(content["metrics"]), content["data"], calibration)
+
+
+def read_ensemble(path: Path) -> dict[str, Any]:
+    """Read what is written about all members, without the models; it is known to be unchanged."""
+    try:
+        content = json.loads((path / ENSEMBLE).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"{path}: {ENSEMBLE} cannot be read ({error})") from error
+    kinds = {"format": int, "kind": str, "members": int, "metrics": dict, "data": dict, "sha256": dict}
+    if not isinstance(content, dict) or not all(isinstance(content.get(key), kind) for key, kind in kinds.items()):
+        raise ArtifactError(f"{path}: {ENSEMBLE} does not describe an ensemble")
+    if content["format"] != FORMAT:
+        raise ArtifactError(f"{path}: has format {content['format']}, this version of egt reads {FORMAT}; update egt")
+    if content["sha256"].pop(ENSEMBLE, None) != content_sha256(content):
+        raise ArtifactError(f"{path}: {ENSEMBLE} does not match its checksum; the file is damaged or was edited")
+    return content
 
 
 def _write(ensemble: EnsembleArtifact, members: Sequence[Path], folder: Path) -> None:
@@ -102,18 +119,3 @@ def _write(ensemble: EnsembleArtifact, members: Sequence[Path], folder: Path) ->
     content = json.loads(json.dumps(content))  # as it will be read
     content["sha256"][ENSEMBLE] = content_sha256(content)
     (folder / ENSEMBLE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads((path / ENSEMBLE).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ArtifactError(f"{path}: {ENSEMBLE} cannot be read ({error})") from error
-    kinds = {"format": int, "kind": str, "members": int, "metrics": dict, "data": dict, "sha256": dict}
-    if not isinstance(content, dict) or not all(isinstance(content.get(key), kind) for key, kind in kinds.items()):
-        raise ArtifactError(f"{path}: {ENSEMBLE} does not describe an ensemble")
-    if content["format"] != FORMAT:
-        raise ArtifactError(f"{path}: has format {content['format']}, this version of egt reads {FORMAT}; update egt")
-    if content["sha256"].pop(ENSEMBLE, None) != content_sha256(content):
-        raise ArtifactError(f"{path}: {ENSEMBLE} does not match its checksum; the file is damaged or was edited")
-    return content

@@ -24,7 +24,7 @@ def fetch(address: str, files: Sequence[str]) -> Path:
 
     Args:
         address: of the artifact.
-        files: all that is fetched: no pickles, no code.
+        files: all that is fetched, names or patterns: no pickles, no code.
 
     Raises:
         ArtifactError: the address is wrong, there is no such artifact, or the hub cannot be reached.

@@ -1,4 +1,4 @@
-"""`egt embed`: embeddings of graphs, nodes or pairs of any layer, and the nearest training graphs."""
+"""`egt embed`: embeddings of graphs, nodes or pairs of any layer, and the nearest ones of training."""
 
 from __future__ import annotations
 
@@ -27,25 +27,27 @@ def embed(
     """Write embeddings for files or SMILES: rows in the order of the input, bad rows in place with the reason.
 
     Args:
-        artifact: The folder that `egt train` wrote.
+        artifact: The folder that `egt train` wrote; of an ensemble the first model embeds, and another one by its own
+            folder (ARTIFACT/member1).
         inputs: Files or folders in the format of the training data, or SMILES.
         out: The file to write: .parquet (names, places, embeddings, errors) or .npy (the embeddings alone).
         split: Embed this split of the data that the model was trained on, instead of inputs.
         level: What gets an embedding: each graph, each node, or each pair of nodes.
         layer: After how many layers, 0 for what enters the first one; by default after the last one.
-        neighbors: Find this many of the nearest training graphs of each graph (by Euclidean distance).
+        neighbors: Find this many of the nearest training graphs, nodes or pairs of each one (by Euclidean distance); of
+            more than 20,000 training nodes or pairs, so many are drawn.
         smiles: Column of the inputs that holds the SMILES, if its name does not say so; for a model of several as many,
             in the order of the training.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
         json: Print one JSON object as the last line.
     """
     from egt.inference.embedding_file import embed_to_file
-    from egt.inference.loading import load_single
+    from egt.inference.loading import load_first
 
     if bool(inputs) == (split is not None):
         raise DataError("give either inputs (files or SMILES) or --split")
     check_writable(out, inputs)
-    model = load_single(artifact, set=with_smiles(settings, smiles))
+    model = load_first(artifact, set=with_smiles(settings, smiles))
     with Bars(shown=not json) as bars:
         written = embed_to_file(
             model, grouped(inputs), out, split=split, level=level, layer=layer, neighbors=neighbors, watch=bars

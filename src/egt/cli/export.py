@@ -26,7 +26,8 @@ def export(
     """Write a model as ONNX and `torch.export`, compared with the model; or, with --hub, for a model hub.
 
     Args:
-        artifact: The folder that `egt train` wrote.
+        artifact: The folder that `egt train` wrote; of an ensemble, whose models are exported one by one, a member
+            (ARTIFACT/member0), except with --hub.
         out: The folder to write: model.onnx, model.pt2 and schema.json, which says what they read.
         forms: Which of them to write: onnx, torch.
         hub: Write a repository for a model hub instead: the artifact and its model card (README.md).
@@ -37,20 +38,29 @@ def export(
 
     if license and not hub:
         raise ConfigError("--license is for the model card of --hub")
-    model = load_artifact(find_artifact(artifact))
+    folder = find_artifact(artifact)
     if hub:
-        from egt.export.hub_repository import write_repository
-
-        write_repository(model, out, license)
+        _write_repository(folder, out, license)
         print_json({"output": str(out)}) if json else say(f"artifact and model card: {out}")
         return
     from egt.export.export import FILES
     from egt.export.export import export as write
 
-    found = write(model, out, forms)
+    found = write(load_artifact(folder), out, forms)
     if json:
         print_json({"output": str(out), "deviations": {FILES[form]: far for form, far in found.deviations.items()}})
         return
     rows = [(FILES[form], f"{far:.2g}") for form, far in found.deviations.items()]
     print_table(f"Exported to {out}", ("file", "farthest answer from the model's"), rows, to_error=True)
     say(f"what it reads and answers: {out / 'schema.json'}")
+
+
+def _write_repository(folder: Path, out: Path, license: str) -> None:
+    from egt.artifact.artifact import ENSEMBLE, load_artifact
+    from egt.artifact.ensemble import load_ensemble
+    from egt.export.hub_repository import write_ensemble_repository, write_repository
+
+    if (folder / ENSEMBLE).is_file():
+        write_ensemble_repository(load_ensemble(folder), out, license)
+    else:
+        write_repository(load_artifact(folder), out, license)

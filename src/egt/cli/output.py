@@ -82,12 +82,14 @@ def print_coverage(coverage: Mapping[str, Any] | None) -> None:
     if not coverage:
         return
     for name, found in coverage["targets"].items():
-        size = "" if found["size"] is None else f", {found['size']:.3g} {_SIZES[coverage['kind']]} on average"
+        size = "infinitely" if found["size"] is None else f"{found['size']:.3g}"
         where = " (of the same graph: transductive)" if coverage["transductive"] else ""
         say(
             f"{name}: {coverage['asked']:.0%} {coverage['kind']}s covered {found['coverage']:.1%} of "
-            f"{counted(found['num_labels'], 'test label')}{size}{where}"
+            f"{counted(found['num_labels'], 'test label')}, {size} {_SIZES[coverage['kind']]} on average{where}"
         )
+    for doubt in coverage.get("doubts", ()):
+        say(doubt)
 
 
 def with_smiles(settings: Sequence[str], smiles: Sequence[str]) -> list[str]:

@@ -60,8 +60,8 @@ def predict(
         calibrated: Write probabilities at the temperature that fits the validation split.
         dropout_samples: Write the mean and the deviation (NAME_std) of this many answers, e.g. 20, with the dropout of
             training, drawn again for each; 0 answers once, without dropout.
-        unlike: Warn of graphs that are unlike the training data, which must be in its place: they are farther from it
-            than almost all validation graphs.
+        unlike: Warn of graphs, nodes or edges that are unlike the training data, which must be in its place: they are
+            farther from it than almost all of validation.
         resume: Continue after the rows that the output file already has.
         json: Print one JSON object as the last line.
     """

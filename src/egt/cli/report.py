@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,7 +29,7 @@ def report(
     """Report finished runs: tables beside the paper's, learning curves, and plots of predictions.
 
     Args:
-        runs: Run folders, folders of them, or result files.
+        runs: Run folders, folders of them, artifacts of ensembles, or result files.
         output: The folder to write to: report.html, report.md, results.csv, runs.csv and a page for each run.
         predictions: Plot the predictions of benchmark runs as well; of your own data they always are.
         readme: The README whose table of results is updated.
@@ -36,6 +37,7 @@ def report(
         json: Print one JSON object as the last line.
     """
     from egt.errors import DataError
+    from egt.reporting.ensembles import ensemble_sheets, read_ensembles
     from egt.reporting.record import keep_record, read_records
     from egt.reporting.report import as_json, write_report
     from egt.reporting.results import collect, sheets
@@ -43,7 +45,7 @@ def report(
     if not runs:
         raise DataError("give the folder of a run, or of several: egt report runs/paper")
     records, unfinished = read_records(runs)
-    results = collect(records)
+    results, ensembles = collect(records), read_ensembles(runs)
     if keep is not None:
         for record in records:
             say(f"kept {keep_record(record, keep)}")
@@ -51,12 +53,18 @@ def report(
         _write_readme(readme, results)
     if output is not None:
         with Bars(shown=not json) as bars:
-            files = write_report(results, unfinished, output, predictions=predictions, watch=bars)
+            files = write_report(results, unfinished, output, ensembles=ensembles, predictions=predictions, watch=bars)
         say(f"wrote {output / 'report.html'} and {len(files) - 1} more files")
     if json:
-        print_json({"results": as_json(results), "unfinished": [str(path) for path in unfinished]})
+        print_json(
+            {
+                "results": as_json(results),
+                "ensembles": [asdict(each) for each in ensembles],
+                "unfinished": [str(path) for path in unfinished],
+            }
+        )
         return
-    for sheet in (sheet.plain().only(_SHOWN) for sheet in sheets(results)):
+    for sheet in (*ensemble_sheets(ensembles), *(sheet.plain().only(_SHOWN) for sheet in sheets(results))):
         print_table(sheet.title, sheet.columns, sheet.rows)
         for note in sheet.notes:
             say(f"- {note}")

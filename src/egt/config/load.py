@@ -157,8 +157,12 @@ def _index(text: str, target: list[Any], path: str, setting: str) -> int:
     return int(text)
 
 
+_CLOSE = 0.7
+"""How alike two names are before one is suggested for the other: heads and num_heads are, nope and scope are not."""
+
+
 def _did_you_mean(word: str, names: Sequence[str]) -> str:
-    close = difflib.get_close_matches(word, names, n=2)
+    close = difflib.get_close_matches(word, names, n=2, cutoff=_CLOSE)
     if close:
         return f"; did you mean {' or '.join(close)}?"
     return f"; there are: {', '.join(names)}" if names else ""

@@ -1,8 +1,9 @@
-"""An artifact as a repository of a model hub: its three files and a model card, `README.md` with a YAML head."""
+"""An artifact or ensemble as a repository of a model hub: its files and a model card, `README.md` with a YAML head."""
 
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import yaml
 
 from egt.artifact.artifact import Artifact, save_artifact, versions
+from egt.artifact.ensemble import EnsembleArtifact, member_name, save_ensemble
 from egt.config.run import RunConfig
 
 README = "README.md"
@@ -34,20 +36,38 @@ def write_repository(artifact: Artifact, folder: Path, license: str = "") -> Non
         folder: new, or one that holds an artifact.
         license: of the model, as the hub spells it ("mit"); left out of the card if it is not said.
     """
-    public = replace(artifact, config=_without_paths(artifact.config))
+    public = _public(artifact)
     save_artifact(public, folder)
     (folder / README).write_text(model_card(public, license), encoding="utf-8")
 
 
-def model_card(artifact: Artifact, license: str = "") -> str:
-    """Return the text of the model card."""
+def write_ensemble_repository(ensemble: EnsembleArtifact, folder: Path, license: str = "") -> None:
+    """Write an ensemble and the model card of all its models. Arguments as in `write_repository`."""
+    public = replace(ensemble, members=tuple(_public(member) for member in ensemble.members))
+    with tempfile.TemporaryDirectory() as draft:
+        paths = [Path(draft, member_name(number)) for number in range(len(public.members))]
+        for member, path in zip(public.members, paths, strict=True):
+            save_artifact(member, path)
+        save_ensemble(public, paths, folder)
+    first = replace(public.members[0], metrics=public.metrics)
+    (folder / README).write_text(model_card(first, license, _members_line(public)), encoding="utf-8")
+
+
+def model_card(artifact: Artifact, license: str = "", about: str = "") -> str:
+    """Return the text of the model card.
+
+    Args:
+        artifact: the model.
+        license: as in `write_repository`.
+        about: a sentence more about what it is.
+    """
     config, task = artifact.config, artifact.config.task
     targets, level = ", ".join(task.names), _LEVELS[config.model.level]
     return "\n".join(
         [
             f"---\n{yaml.safe_dump(_head(artifact, license), sort_keys=False, allow_unicode=True)}---\n",
             f"# {config.name}\n",
-            f"An Edge-augmented Graph Transformer that predicts {targets} ({task.kind}) of {level}.\n",
+            f"An Edge-augmented Graph Transformer that predicts {targets} ({task.kind}) of {level}.{about}\n",
             "## Use\n",
             _USE.format(name=config.name, reads=_reads(config)),
             "## Metrics\n",
@@ -59,6 +79,19 @@ def model_card(artifact: Artifact, license: str = "") -> str:
             "Answers far from the training data are extrapolations; the metrics above say nothing about them.\n",
         ]
     )
+
+
+def _members_line(ensemble: EnsembleArtifact) -> str:
+    differ = "with other seeds" if ensemble.kind == "seeds" else "each trained without another part of the data"
+    how = "" if ensemble.kind == "seeds" else ", each on the part that it left out"
+    return (
+        f" It is an ensemble: {len(ensemble.members)} models of one configuration, {differ}, whose answers are "
+        f"averaged. The metrics are those of all together{how}."
+    )
+
+
+def _public(artifact: Artifact) -> Artifact:
+    return replace(artifact, config=_without_paths(artifact.config))
 
 
 def _head(artifact: Artifact, license: str) -> dict[str, Any]:

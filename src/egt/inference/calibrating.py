@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from egt.config.run import RunConfig
 from egt.sources.custom.custom_source import CustomSource
 from egt.sources.source import Source
 from egt.tasks.task import Task, TaskPart
 from egt.uncertainty.calibration import Bounds, Calibration
-from egt.uncertainty.conformal import Floats, holds, sizes
+from egt.uncertainty.conformal import Floats, Scores, holds, labels_needed, sizes
 
 COVERAGE = 0.9
 """Of the intervals and sets that a report tells about."""
+_FEW_GRAPHS = 30
+"""Of fewer graphs, the labels of nodes or edges say little about other graphs."""
 
 
 class Seen:
@@ -45,6 +49,11 @@ class Seen:
 def is_transductive(source: Source) -> bool:
     """Return whether validation and test are nodes or edges of graphs that are trained on as well."""
     return isinstance(source, CustomSource) and source.is_divided_within
+
+
+def labeled_graphs(config: RunConfig, metrics: Mapping[str, float]) -> int:
+    """Return how many graphs have the labels of a split, where these are of nodes or edges; 0 for targets of graphs."""
+    return 0 if config.model.level == "graph" else int(metrics["num_graphs"])
 
 
 def calibrate(part: TaskPart, values: Floats, truth: Floats, **about: Any) -> Calibration | None:
@@ -93,4 +102,37 @@ def describe_bounds(part: TaskPart, bounds: Bounds, truth: Floats, calibration: 
                 "size": mean if np.isfinite(mean) else None,
                 "num_labels": int(known.sum()),
             }
-    return {"asked": COVERAGE, "kind": calibration.kind, "transductive": calibration.transductive, "targets": targets}
+    about = {"asked": COVERAGE, "kind": calibration.kind, "transductive": calibration.transductive}
+    return {**about, "targets": targets, "doubts": doubts(part, calibration, COVERAGE)}
+
+
+def doubts(part: TaskPart, calibration: Calibration, coverage: float) -> list[str]:
+    """Return what a calibration cannot promise at a coverage, each in a sentence; empty where nothing is missing."""
+    found = [
+        text
+        for name, groups in zip(part.names, calibration.scores, strict=True)
+        if (text := _too_few(part, calibration, name, groups, coverage))
+    ]
+    graphs = calibration.num_graphs
+    if 0 < graphs < _FEW_GRAPHS and not calibration.transductive:
+        found.append(
+            f"{calibration.kind}s rest on the nodes or edges of {graphs} graph{'s' if graphs > 1 else ''}, which err "
+            "together within a graph: the promise is rougher than so many labels suggest"
+        )
+    return found
+
+
+def _too_few(part: TaskPart, calibration: Calibration, name: str, groups: list[Scores], coverage: float) -> str:
+    """Return why intervals of a target are infinite, or its sets hold some classes always; "" if they are not."""
+    needed = labels_needed(coverage)
+    few = [k for k, each in enumerate(groups) if each.count < needed]
+    if not few:
+        return ""
+    least = min(groups[k].count for k in few)
+    which = "all classes" if len(groups) == 1 else ", ".join(str(part.label(k)) for k in few)
+    how = "are infinite" if calibration.kind == "interval" else f"always hold {which}"
+    each = " of each class" if len(groups) > 1 else ""
+    return (
+        f"{name}: {calibration.kind}s of {100 * coverage:.6g}% {how}: they need {needed} held-out labels{each} to "
+        f"calibrate on, and there are {least}"
+    )

@@ -13,13 +13,15 @@ from torch import Tensor
 
 from egt.batching.batch import collate
 from egt.batching.loader import graph_sizes
+from egt.batching.pieces import Asked, Pieces
 from egt.batching.sampling import evaluation_batches
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.errors import ConfigError
 from egt.execution.execution import execution
-from egt.graph import IntArray
+from egt.graph import Graph, IntArray
 from egt.inference.forward import evaluating, evaluation_budget, graphs_at_once, rows_per_graph, split_rows
+from egt.inference.run_data import in_pieces
 from egt.model import EGT
 from egt.nn.channels import Channels
 
@@ -80,6 +82,43 @@ def embedding_rows(
         rows = _rows_of(level, model, config, channels)
         found |= dict(zip(numbers.tolist(), rows, strict=True))
     return [found[number] for number in range(len(samples))]
+
+
+def answered_rows(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> list[Rows]:
+    """Return what the head reads for each answer of each graph: a row for the graph, its nodes, edges or query pairs.
+
+    Args:
+        model: that reads them.
+        config: of its run, which says whether graphs are computed in pieces.
+        samples: whole graphs.
+    """
+    level = config.model.level
+    counts = rows_per_graph(samples, np.arange(len(samples)), level)
+    found = [np.empty((count, config.model.readout.width(config.model)), np.float32) for count in counts]
+    pieces = in_pieces(config, samples, every=True)
+    for numbers, channels in _encoded(model, config, pieces, None):
+        asked = [_asked(pieces, number, counts) for number in numbers.tolist()]
+        num_rows = [each.num_rows for each in asked]
+        for each, rows in zip(asked, split_rows(model.readout(channels)[: sum(num_rows)], num_rows), strict=True):
+            found[each.graph][each.rows] = rows[each.places]
+    return [(rows, _places(level, sample.graph)) for rows, sample in zip(found, samples, strict=True)]
+
+
+def _asked(samples: Sequence[Sample], number: int, counts: Sequence[int]) -> Asked:
+    """Return which answers a whole graph or a piece gives."""
+    if isinstance(samples, Pieces):
+        return samples.asked(number)
+    every = np.arange(counts[number])
+    return Asked(number, every, every, counts[number])
+
+
+def _places(level: str, graph: Graph) -> IntArray:
+    """(0, 1 or 2, rows) the nodes that each answer is about."""
+    if level == "graph":
+        return np.zeros((0, 1), np.int64)
+    if level == "node":
+        return np.arange(graph.num_nodes)[None]
+    return np.array(graph.edge_index if graph.query_index is None else graph.query_index)
 
 
 def check_layer(layer: int | None, config: RunConfig) -> None:

@@ -21,7 +21,7 @@ from egt.config.run import RunConfig
 from egt.encodings.store import Prepared, prepare_in_memory
 from egt.errors import DataError, RunError
 from egt.inference.embedding import EmbeddingLevel, FloatRows, Rows, check_layer, embedding_rows
-from egt.inference.neighbors import TrainingRows, training_rows
+from egt.inference.neighbors import KnownRows, training_rows
 from egt.inference.predictor import Beside, reading, rows_of
 from egt.inference.run_data import open_new, open_source
 from egt.inference.stream import Written
@@ -67,13 +67,13 @@ def embed_to_file(
         split: embed this split of the training data instead of inputs.
         level: "graph", "node" or "pair".
         layer: after how many layers, 0 for what enters the first; by default after the last one.
-        neighbors: how many of the nearest training graphs to write beside each graph.
+        neighbors: how many of the nearest training graphs, nodes or pairs to write beside each row.
         of: the training data, where it was in memory.
         watch: receives the progress of the work.
     """
-    _check(output, level, neighbors)
+    _check(output, neighbors)
     check_layer(layer, model.config)
-    known = training_rows(model, layer=layer, of=of, watch=watch) if neighbors else None
+    known = training_rows(model, level=level, layer=layer, of=of, watch=watch) if neighbors else None
     written = Written(before=0)
     draft = output.with_name(f".{output.name}.part")
     try:
@@ -91,13 +91,13 @@ def embed_to_file(
     return written
 
 
-def _check(output: Path, level: EmbeddingLevel, neighbors: int) -> None:
+def _check(output: Path, neighbors: int) -> None:
     if output.suffix not in SUFFIXES:
         raise DataError(f"{output}: embeddings are written to {' or '.join(SUFFIXES)}; choose such a name (--out)")
     if neighbors < 0:
         raise DataError(f"--neighbors {neighbors}: give how many, at least 1")
-    if neighbors and (level != "graph" or output.suffix != ".parquet"):
-        raise DataError("--neighbors finds graphs and writes their names: it needs --level graph and a .parquet file")
+    if neighbors and output.suffix != ".parquet":
+        raise DataError("--neighbors writes names beside the embeddings: it needs a .parquet file")
 
 
 def _width(config: RunConfig, level: EmbeddingLevel) -> int:
@@ -156,7 +156,7 @@ def _embedded(model: Predictor, part: Prepared, beside: Beside, level: Embedding
 
 
 def _columns(
-    part: Sequence[_Row], level: EmbeddingLevel, width: int, known: TrainingRows | None, neighbors: int
+    part: Sequence[_Row], level: EmbeddingLevel, width: int, known: KnownRows | None, neighbors: int
 ) -> dict[str, pa.Array]:
     """Return the columns of the file for some rows of the input."""
     counts = [1 if row.found is None else len(row.found[0]) for row in part]
@@ -175,7 +175,7 @@ def _columns(
     flat = pa.array(np.ascontiguousarray(rows, dtype=np.float32).ravel())
     columns["embedding"] = pa.FixedSizeListArray.from_arrays(flat, width, mask=pa.array(~present))
     if known is not None:
-        columns |= _neighbor_columns(known, rows, present, neighbors)
+        columns |= _neighbor_columns(known, level, rows, present, neighbors)
     columns["warning"] = repeated(row.warning for row in part)
     columns["error"] = repeated(row.error for row in part)
     return columns
@@ -185,17 +185,20 @@ def _missing(width: int) -> FloatRows:
     return np.full((1, width), np.nan, np.float32)
 
 
-def _neighbor_columns(known: TrainingRows, rows: FloatRows, present: Any, count: int) -> dict[str, pa.Array]:
+def _neighbor_columns(
+    known: KnownRows, level: EmbeddingLevel, rows: FloatRows, present: Any, count: int
+) -> dict[str, pa.Array]:
     found = iter(list(zip(*known.nearest(rows[present], count), strict=True)) if present.any() else [])
     numbers, distances = zip(*(next(found) if there else (None, None) for there in present), strict=True)
 
-    def named(texts: Sequence[str]) -> pa.Array:
-        lists = [None if each is None else [texts[k] for k in each] for each in numbers]
-        return pa.array(lists, pa.list_(pa.string()))
+    def listed(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+        return pa.array([None if each is None else [values[k] for k in each] for each in numbers], pa.list_(kind))
 
-    columns = {"neighbors": named(known.names)}
+    columns = {"neighbors": listed(known.names, pa.string())}
+    for name, nodes in zip(_PLACES[level], known.places, strict=True):
+        columns[f"neighbor_{name}s"] = listed(nodes.tolist(), pa.int64())
     if known.smiles is not None:
-        columns["neighbor_smiles"] = named(known.smiles)
+        columns["neighbor_smiles"] = listed(known.smiles, pa.string())
     return columns | {"neighbor_distances": pa.array(distances, pa.list_(pa.float32()))}
 
 

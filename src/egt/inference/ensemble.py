@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from egt.encodings.encoding import Sample
 from egt.errors import DataError
 from egt.execution.processes import ALONE, Processes
 from egt.inference.answers import Answer, pooled
+from egt.inference.embedding import Embedding
 from egt.inference.evaluation import Evaluation
 from egt.inference.predictions import Predictions
 from egt.inference.predictor import Predictor
@@ -77,9 +78,9 @@ class Ensemble(Predictor):
         self._check_split("train")
         super().warn_if_unlike(of, watch=watch)
 
-    def encode(self, data: Any, *, layer: int | None = None, watch: Progress | None = None) -> NoReturn:
-        """Refuse to embed: every member has a space of its own."""
-        raise DataError("an ensemble has an embedding for each of its models; load one of them (ARTIFACT/member0)")
+    def encode(self, data: Any, *, layer: int | None = None, watch: Progress | None = None) -> list[Embedding | None]:
+        """See `Predictor.encode`; every member has a space of its own, and the embeddings are those of the first."""
+        return super().encode(data, layer=layer, watch=watch)
 
     def _check_split(self, split: str) -> None:
         if self.ensemble.kind == "folds":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 
 from egt.artifact.artifact import ENSEMBLE, find_artifact, load_artifact
-from egt.artifact.ensemble import load_ensemble
+from egt.artifact.ensemble import load_ensemble, member_name
 from egt.config.load import override
 from egt.config.reading import as_words, reading, reads
 from egt.errors import ConfigError
@@ -18,6 +19,8 @@ from egt.execution.processes import ALONE, Processes, device_of
 from egt.files import exists
 from egt.inference.ensemble import Ensemble
 from egt.inference.predictor import Predictor
+
+log = logging.getLogger(__name__)
 
 
 def load(
@@ -62,6 +65,15 @@ def load_single(
     artifact = load_artifact(find_artifact(path), place)
     changed = replace(artifact, config=override(artifact.config, computing))
     return Predictor(changed, place, processes, overrides, calibrated=calibrated)
+
+
+def load_first(path: str | Path, *, set: Sequence[str] | Mapping[str, Any] = ()) -> Predictor:
+    """Return a trained model, of an ensemble the first one, with a warning. Arguments as in `load`."""
+    folder = find_artifact(path)
+    if exists(folder / ENSEMBLE):
+        folder = folder / member_name(0)
+        log.warning("%s: each model of an ensemble has a space of its own; the first one embeds, %s", path, folder)
+    return load_single(folder, set=set)
 
 
 def _settings(given: Sequence[str] | Mapping[str, Any]) -> tuple[Sequence[str], Mapping[str, Any] | None]:

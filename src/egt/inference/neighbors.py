@@ -1,8 +1,9 @@
-"""The training graphs nearest to a new one, by their embeddings."""
+"""The training graphs, nodes or pairs nearest to new ones, by their embeddings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,35 +11,44 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from egt.encodings.encoding import Sample
+from egt.encodings.store import Store
 from egt.errors import DataError
-from egt.graph import IntArray
-from egt.inference.embedding import FloatRows, embedding_rows
+from egt.graph import Graph, IntArray
+from egt.inference.embedding import EmbeddingLevel, FloatRows, Rows, embedding_rows
 from egt.inference.run_data import open_source, prepare_split
 from egt.sources.custom.custom_source import CustomSource
-from egt.sources.source import Progress
+from egt.sources.source import Progress, Source
 
 if TYPE_CHECKING:
     from egt.inference.predictor import Predictor
 
+MOST_ROWS = 20_000
+"""Nodes or pairs that are kept of a split, drawn at random where it has more; graphs all are."""
 _ROWS_AT_ONCE = 256
+_GRAPHS_AT_ONCE = 256
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingRows:
-    """The embeddings of the graphs that a model was trained on.
+class KnownRows:
+    """The embeddings of the graphs of a split, or of their nodes or pairs.
 
     Fields:
-        rows: (n, width) one for each graph.
-        names: of the graphs.
-        smiles: of the molecules; None for other graphs.
+        rows: (n, width) embeddings.
+        names: (n) of the graph of each.
+        places: (0, 1 or 2, n) the nodes of each in its graph.
+        smiles: (n) of the molecule of each; None for other graphs.
     """
 
     rows: FloatRows
     names: Sequence[str]
+    places: IntArray
     smiles: Sequence[str] | None = None
 
     def nearest(self, rows: FloatRows, count: int) -> tuple[IntArray, NDArray[np.float32]]:
-        """Return the numbers of the nearest training graphs, nearest first, and their Euclidean distances.
+        """Return the numbers of the nearest rows, nearest first, and their Euclidean distances.
 
         Args:
             rows: (m, width) embeddings.
@@ -58,24 +68,122 @@ class TrainingRows:
             np.concatenate([part.values.numpy() for part in parts]),
         )
 
+    def name(self, number: int) -> str:
+        """Return what a row is called: its graph or molecule, and the nodes in it."""
+        graph = (self.names if self.smiles is None else self.smiles)[number]
+        nodes = self.places[:, number].tolist()
+        return f"{'-'.join(map(str, nodes))} of {graph}" if nodes else graph
+
 
 def training_rows(
-    model: Predictor, *, layer: int | None = None, of: Any = None, watch: Progress | None = None
-) -> TrainingRows:
-    """Embed the graphs that a model was trained on.
+    model: Predictor,
+    *,
+    level: EmbeddingLevel = "graph",
+    layer: int | None = None,
+    of: Any = None,
+    watch: Progress | None = None,
+) -> KnownRows:
+    """Embed the graphs that a model was trained on, or nodes or pairs of them; of node targets, those with a label.
 
     Args:
         model: with the data of its run in place.
+        level: what gets an embedding.
         layer: as for `egt.inference.embedding.embeddings`.
         of: the data itself, where the model was trained on objects in memory.
         watch: receives the progress of the preparation.
     """
+
+    def embed(samples: Sequence[Sample]) -> list[Rows]:
+        return embedding_rows(model.model, model.config, samples, level, layer)
+
+    labeled = level if level == model.config.model.level == "node" else None
+    return rows_of_split(model, "train", embed, level, labeled, of, watch)
+
+
+def rows_of_split(
+    model: Predictor,
+    split: str,
+    embed: Callable[[Sequence[Sample]], list[Rows]],
+    level: str,
+    labeled: str | None,
+    of: Any = None,
+    watch: Progress | None = None,
+) -> KnownRows:
+    """Embed a split of the data of a run.
+
+    Args:
+        model: with that data in place.
+        split: its name.
+        embed: gives the embeddings of some graphs.
+        level: of the embeddings: "graph", "node", or another word for pairs.
+        labeled: "node" or "edge": keep only rows with a label of this level; None keeps all.
+        of: as for `training_rows`.
+        watch: as for `training_rows`.
+    """
     source = open_source(model.config, of)
-    store = prepare_split(model.config, source, "train", progress=watch)
-    if not len(store):
-        raise DataError("none of the training graphs can be read, so there are no neighbors to find")
-    rows = np.concatenate([rows for rows, _ in embedding_rows(model.model, model.config, store, "graph", layer)])
-    smiles = source.smiles() if isinstance(source, CustomSource) else None
+    store = prepare_split(model.config, source, split, progress=watch)
+    draw = _Draw(len(store) if level == "graph" else MOST_ROWS)
+    for first in range(0, len(store), _GRAPHS_AT_ONCE):
+        numbers = range(first, min(first + _GRAPHS_AT_ONCE, len(store)))
+        samples = [store[k] for k in numbers]
+        for found, k, sample in zip(embed(samples), numbers, samples, strict=True):
+            draw.add(*_kept(found, k, sample.graph, labeled))
+    if not draw.seen:
+        what = level if labeled is None else f"labeled {level}"
+        raise DataError(f"{model.config.name}: the {split} split has no {what} to compare with")
+    if draw.seen > MOST_ROWS and level != "graph":
+        log.warning("%d of %d %ss of the %s split, drawn at random, stand for all", MOST_ROWS, draw.seen, level, split)
+    return _named(draw, store, source)
+
+
+def _named(draw: _Draw, store: Store, source: Source) -> KnownRows:
+    """Return the rows that were drawn, with the names of their graphs."""
+    rows, graphs, places = draw.kept()
     numbers = store.rows.tolist()
-    names = [sample.graph.id or str(row) for sample, row in zip(store, numbers, strict=True)]
-    return TrainingRows(rows, names, None if smiles is None else [smiles[row] for row in numbers])
+    names = {k: store[k].graph.id or str(numbers[k]) for k in set(graphs.tolist())}
+    smiles = source.smiles() if isinstance(source, CustomSource) else None
+    molecules = None if smiles is None else [smiles[numbers[k]] for k in graphs.tolist()]
+    return KnownRows(rows, [names[k] for k in graphs.tolist()], places.T, molecules)
+
+
+def _kept(found: Rows, number: int, graph: Graph, labeled: str | None) -> tuple[FloatRows, IntArray, IntArray]:
+    """Return the rows of a graph that are kept, the number of the graph for each, and (rows, 0, 1 or 2) their nodes."""
+    rows, places = found
+    if labeled is not None:
+        known = np.flatnonzero(~np.isnan(getattr(graph, f"{labeled}_targets")).all(1))
+        rows, places = rows[known], places[:, known]
+    return rows, np.full(len(rows), number), places.T
+
+
+class _Draw:
+    """Rows drawn at random from any number of them, which come part by part: those with the smallest random keys.
+
+    Args:
+        most: how many are kept.
+
+    Attributes:
+        seen: how many there were.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most, self.seen = most, 0
+        self._random = np.random.default_rng(0)
+        self._parts: list[list[NDArray[Any]]] = []
+        self._num_kept = 0
+
+    def add(self, *columns: NDArray[Any]) -> None:
+        """Draw from more rows. columns: (rows, ...) what is known of each."""
+        count = len(columns[0])
+        self.seen, self._num_kept = self.seen + count, self._num_kept + count
+        self._parts.append([self._random.random(count), *columns])
+        if self._num_kept > 2 * self.most:
+            self.kept()
+
+    def kept(self) -> list[NDArray[Any]]:
+        """Return the columns of what was drawn, in the order in which it came."""
+        joined = [np.concatenate(column) for column in zip(*self._parts, strict=True)]
+        if len(joined[0]) > self.most:
+            chosen = np.sort(np.argpartition(joined[0], self.most)[: self.most])
+            joined = [column[chosen] for column in joined]
+        self._parts, self._num_kept = [joined], len(joined[0])
+        return joined[1:]

@@ -23,7 +23,7 @@ from egt.execution.processes import ALONE, Processes, device_of
 from egt.graph import Graph, IntArray, Level
 from egt.inference.answers import Answer, pooled
 from egt.inference.attention_capture import Attention, attentions
-from egt.inference.calibrating import bounds_of
+from egt.inference.calibrating import bounds_of, doubts
 from egt.inference.embedding import Embedding, embeddings
 from egt.inference.evaluation import Evaluation, evaluate
 from egt.inference.forward import forward, rows_per_graph, split_rows
@@ -87,6 +87,7 @@ class Predictor:
         self.task = build_task(self.config, TargetScale.from_json(artifact.data.get("scale")))
         self.temperatures = self._temperatures() if calibrated else None
         self.novelty: Novelty | None = None
+        self._doubted: set[float] = set()
 
     def predict(
         self,
@@ -277,6 +278,7 @@ class Predictor:
         if dropout_samples:
             self._check_dropout(dropout_samples, interval)
         more = self._more_columns(interval, has_spread=self.has_spread or bool(dropout_samples))
+        self._warn_of_doubts(interval)
         total, done = len(source.records(split)), 0
         beside = Beside(source, keep, self.task.level if with_truth else None)
         predictions: list[Prediction] = []
@@ -378,6 +380,14 @@ class Predictor:
                 "predict without them"
             )
         return columns
+
+    def _warn_of_doubts(self, interval: float | None) -> None:
+        """Say once, and not for each part of a file, what intervals or sets cannot promise."""
+        if interval is None or interval in self._doubted:
+            return
+        self._doubted.add(interval)
+        for doubt in doubts(self.task.part, self._calibration(), interval):
+            log.warning("%s: %s", self.config.name, doubt)
 
     def _calibration(self) -> Calibration:
         if self.artifact.calibration is None:

@@ -16,7 +16,10 @@ body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var
 h1 { font-size: 1.7rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 p.lead { color: var(--soft); margin-top: 0; } .row { display: flex; flex-wrap: wrap; gap: 1.5rem; }
 figure { margin: 0; } figcaption { color: var(--soft); font-size: .9rem; max-width: 24rem; }
-table { border-collapse: collapse; } .wide { overflow-x: auto; }
+table { border-collapse: collapse; }
+/* A wide table grows to both sides of the text, up to the window, and only then scrolls. */
+.wide { overflow-x: auto; position: relative; left: 50%; transform: translateX(-50%); width: max-content;
+        min-width: 100%; max-width: calc(100vw - 2.4rem); }
 td, th { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line); }
 pre { background: color-mix(in srgb, var(--line) 40%, transparent); padding: .8rem 1rem; border-radius: 6px;
       overflow-x: auto; }

@@ -166,14 +166,15 @@ def _results(path: Path) -> list[Path]:
         return [path]
     results = sorted(path.rglob(RESULT))
     known = {file.parent for file in results}
-    cards = [file.parent for file in sorted(path.rglob(_CARD)) if not _is_copy(file.parent)]
+    cards = [file.parent for file in sorted(path.rglob(_CARD)) if not _is_copy(file.parent, path)]
     runs = [card.parent if card.name == _ARTIFACT else card for card in cards]
     return [*results, *(run for run in dict.fromkeys(runs) if run not in known)]
 
 
-def _is_copy(artifact: Path) -> bool:
-    """Return whether an artifact is that of a run beside it, copied into the one of its ensemble."""
-    return (artifact.parent.parent / _MEMBERS).is_file() and artifact.parent.name == _ARTIFACT
+def _is_copy(artifact: Path, path: Path) -> bool:
+    """Return whether an artifact is that of a run below the path as well, copied into the one of its ensemble."""
+    ensemble = artifact.parent.parent
+    return ensemble.is_relative_to(path) and (ensemble / _MEMBERS).is_file() and artifact.parent.name == _ARTIFACT
 
 
 def _read(place: Path) -> RunRecord:

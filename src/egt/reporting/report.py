@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from egt.config.load import write_config
 from egt.errors import DataError, EgtError
 from egt.files import exists, result_folder
 from egt.reporting.charts import line_chart
+from egt.reporting.ensembles import EnsembleRecord, coverage_sheet, ensemble_sheets
 from egt.reporting.page import figure, page, table, write_page
 from egt.reporting.record import RunRecord, config_of
 from egt.reporting.results import Result, curves, results_sheet, runs_sheet, sheets
@@ -36,6 +36,7 @@ def write_report(
     unfinished: Sequence[Path],
     folder: Path,
     *,
+    ensembles: Sequence[EnsembleRecord] = (),
     predictions: bool = False,
     watch: Progress | None = None,
 ) -> list[Path]:
@@ -45,6 +46,7 @@ def write_report(
         results: what to report.
         unfinished: runs without a result; they are named.
         folder: gets report.html, report.md, results.csv, runs.csv and a page for each run.
+        ensembles: what is known of several of the runs as one.
         predictions: plot the predictions of every run whose model and data are there; of custom data always.
         watch: receives the progress of predictions.
 
@@ -53,7 +55,8 @@ def write_report(
     """
     result_folder(folder, _PAGE)
     shown, every = sheets(results), runs_sheet(results)
-    files = {folder / "report.md": markdown(shown, every, unfinished), folder / "runs.csv": every.csv()}
+    tables = [*ensemble_sheets(ensembles), *shown]
+    files = {folder / "report.md": markdown(tables, every, unfinished), folder / "runs.csv": every.csv()}
     main = [sheet for sheet in shown if "paper" in sheet.columns]
     rows = [(sheet.title, *row) for sheet in main for row in sheet.rows]
     files[folder / "results.csv"] = Sheet("", ("table", *main[0].columns), rows).csv() if main else ""
@@ -65,7 +68,7 @@ def write_report(
             name += f"-{taken[name]}" if taken[name] > 1 else ""
             files[folder / f"{name}.html"] = run_page(record, result, predictions=predictions, watch=watch)
             links.append((f"{record.name}, seed {record.seed}", f"{name}.html"))
-    files[folder / _PAGE] = report_page(results, shown, every, unfinished, links)
+    files[folder / _PAGE] = report_page(results, tables, every, unfinished, links)
     for file, content in files.items():
         write_page(file, content)
     return list(files)
@@ -109,7 +112,7 @@ def run_page(record: RunRecord, result: Result, *, predictions: bool = False, wa
     single = Result(record.name, (record,), result.marks)
     sections = [("Metrics", Sheet("", ("split", "metric", "value"), splits).html())]
     if record.coverage:
-        sections.append(("How often the truth was inside", _coverage(record.coverage).html()))
+        sections.append(("How often the truth was inside", coverage_sheet(record.coverage).html()))
     if result.marks:
         heading = "Not the paper's run" if record.preset else "What sets it apart from other runs of its name"
         sections.append((heading, "<ul>" + "".join(f"<li>{escape(mark)}</li>" for mark in result.marks) + "</ul>"))
@@ -148,22 +151,6 @@ def readme_table(results: Sequence[Result]) -> str:
         return "No run has been finished yet; [docs/reproducing.md](docs/reproducing.md) says how to make them.\n"
     whole = results_sheet("", sorted(results, key=lambda result: (result.data, result.name)))
     return whole.only(_README_COLUMNS).markdown(level=0)
-
-
-def _coverage(coverage: Mapping[str, Any]) -> Sheet:
-    """Return how often intervals or sets have held the test labels."""
-    columns = ("target", f"inside {coverage['kind']}s of {coverage['asked']:.0%}", "mean size", "labels")
-    rows = [
-        (
-            name,
-            f"{found['coverage']:.1%}",
-            "-" if found["size"] is None else f"{found['size']:.4g}",
-            str(found["num_labels"]),
-        )
-        for name, found in coverage["targets"].items()
-    ]
-    notes = ("of nodes or edges of the training graph (transductive)",) if coverage["transductive"] else ()
-    return Sheet("", columns, rows, notes)
 
 
 def with_readme_table(text: str, results: Sequence[Result], where: str) -> str:

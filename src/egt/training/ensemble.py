@@ -23,7 +23,14 @@ from egt.config.run import RunConfig
 from egt.errors import ConfigError, RunError
 from egt.execution.processes import is_first
 from egt.files import exists
-from egt.inference.calibrating import bounds_of, calibrate, describe_bounds, is_transductive, measure_coverage
+from egt.inference.calibrating import (
+    bounds_of,
+    calibrate,
+    describe_bounds,
+    is_transductive,
+    labeled_graphs,
+    measure_coverage,
+)
 from egt.inference.ensemble import Ensemble, evaluate_answers
 from egt.inference.predictor import Predictor
 from egt.inference.run_data import open_source, prepare_split
@@ -137,6 +144,7 @@ def train_members(
     if source is None:
         try_folder(folder)  # before data is opened, which can take long
         source = open_source(config)
+    _check_rows(members, source, config)
     sources = [_divided(source, own) for own in configs]
     if members.kind == "folds" and not all(each.card.split_sizes.get("test") for each in sources):
         raise ConfigError(f"{members}: {config.data.source} has too few rows for so many parts; ask for fewer")
@@ -173,6 +181,17 @@ def _held(folder: Path, config: RunConfig, members: Members) -> Iterator[None]:
         yield
 
 
+def _check_rows(members: Members, source: Source, config: RunConfig) -> None:
+    """Refuse folds of data with fewer rows than parts; nodes or edges of one graph are counted where it is divided."""
+    num_rows = sum(source.card.split_sizes.values())
+    if members.kind == "folds" and num_rows < members.count and not is_transductive(source):
+        fewer = ", or ask for fewer folds" if members.count > _LEAST["folds"] else ""
+        raise ConfigError(
+            f"{members}: {config.data.source} has {num_rows} row{'s' if num_rows != 1 else ''}, and each of the "
+            f"{members.count} folds needs one; give more rows{fewer}"
+        )
+
+
 def _divided(source: Source, config: RunConfig) -> Source:
     """Return the data of a member."""
     schema = config.data.custom
@@ -191,7 +210,8 @@ def _joined(members: Members, done: Sequence[Outcome], sources: Sequence[Source]
         return _calibrated(plain, sources[0], about)
     held_out = [_held_out(Predictor(model), source, "test") for model, source in zip(models, sources, strict=True)]
     metrics = {"test": _mean_metrics([model.metrics["test"] for model in models])}
-    part, about = models[0].config.task, {**about, "folds": members.count}
+    num_graphs = labeled_graphs(models[0].config, metrics["test"])
+    part, about = models[0].config.task, {**about, "folds": members.count, "num_graphs": num_graphs}
     calibration = calibrate(part, *_together(held_out), **about)
     if calibration is not None:
         data["coverage"] = _cross_coverage(part, calibration, held_out)
@@ -207,7 +227,9 @@ def _calibrated(plain: EnsembleArtifact, source: Source, about: Mapping[str, Any
         split: evaluate_answers(model.task, *each, num_graphs=int(known[split]["num_graphs"])).metrics
         for split, each in seen.items()
     }
-    calibration = calibrate(part, *seen["val"], **about) if "val" in seen else None
+    calibration = None
+    if "val" in seen:
+        calibration = calibrate(part, *seen["val"], **about, num_graphs=labeled_graphs(model.config, known["val"]))
     data = dict(plain.data)
     if calibration is not None and "test" in seen:
         data["coverage"] = measure_coverage(part, calibration, *seen["test"])

@@ -314,7 +314,7 @@ def _artifact(
 ) -> Artifact:
     """Evaluate the trained model and save it; in the other processes of a run, an untrained one stands for it."""
     from egt.artifact.artifact import Artifact, save_artifact
-    from egt.inference.calibrating import Seen, calibrate, is_transductive, measure_coverage
+    from egt.inference.calibrating import Seen, calibrate, is_transductive, labeled_graphs, measure_coverage
     from egt.inference.evaluation import evaluate
 
     if not is_first():
@@ -339,7 +339,12 @@ def _artifact(
     }
     calibration = None
     if "val" in seen:
-        calibration = calibrate(config.task, *seen["val"].arrays(), transductive=is_transductive(source))
+        calibration = calibrate(
+            config.task,
+            *seen["val"].arrays(),
+            transductive=is_transductive(source),
+            num_graphs=labeled_graphs(config, metrics["val"]),
+        )
     if calibration is not None and "test" in seen:
         data["coverage"] = measure_coverage(config.task, calibration, *seen["test"].arrays())
     artifact = Artifact(config, model, metrics, data, calibration=calibration)

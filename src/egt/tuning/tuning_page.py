@@ -19,6 +19,12 @@ from egt.tuning.trial_rows import text, trial_rows
 if TYPE_CHECKING:
     from egt.tuning.result import Tuning
 
+_STATES = {
+    "pruned": "pruned: ended because it was worse than the median at the same epoch",
+    "open": "open: stopped before its end, at its best validation so far; the same command continues it",
+}
+"""What is said below the table about trials that did not run to their end."""
+
 
 def tuning_page(found: Tuning, space: Sequence[Knob]) -> str:
     """Return an HTML page that stands alone.
@@ -80,5 +86,5 @@ def _curves(runs: dict[str, RunRecord], measure: str) -> str:
 
 def _notes(trials: Sequence[Tried]) -> list[str]:
     failed = [f"trial {trial.number} failed: {trial.error}" for trial in trials if trial.error]
-    pruned = any(trial.state == "pruned" for trial in trials)
-    return failed + (["pruned: ended because it was worse than the median at the same epoch"] if pruned else [])
+    states = {trial.state for trial in trials}
+    return failed + [note for state, note in _STATES.items() if state in states]

@@ -29,6 +29,7 @@ class Calibration:
         transductive: the labels are of nodes or edges of the graph that the model was trained on, so that it promises
             something about the other nodes or edges of that graph, and nothing about other graphs.
         folds: how many models the scores come from, each on rows that it was not trained on; 0 for validation labels.
+        num_graphs: how many graphs have the labels, where these are of nodes or edges; 0 where a label is a graph's.
     """
 
     kind: Literal["interval", "set"]
@@ -36,6 +37,7 @@ class Calibration:
     temperatures: tuple[float, ...] = ()
     transductive: bool = False
     folds: int = 0
+    num_graphs: int = 0
 
     @classmethod
     def of_numbers(cls, values: Floats, truth: Floats, unit: Floats | float = 1.0, **about: Any) -> Calibration:
@@ -80,7 +82,7 @@ class Calibration:
         for target, temperature in zip(targets, self.temperatures, strict=bool(self.temperatures)):
             target["temperature"] = temperature
         about = {"format": FORMAT, "kind": self.kind, "transductive": self.transductive, "folds": self.folds}
-        return {**about, "targets": targets}
+        return {**about, "num_graphs": self.num_graphs, "targets": targets}
 
     @classmethod
     def from_json(cls, content: Any, where: str) -> Calibration:
@@ -94,7 +96,8 @@ class Calibration:
                 raise ValueError(f"format {content['format']} and kind {content['kind']} are unknown")
             scores = [[_scores(group) for group in target["groups"]] for target in content["targets"]]
             warm = tuple(float(target["temperature"]) for target in content["targets"] if "temperature" in target)
-            return cls(content["kind"], scores, warm, bool(content["transductive"]), int(content["folds"]))
+            about = bool(content["transductive"]), int(content["folds"]), int(content.get("num_graphs", 0))
+            return cls(content["kind"], scores, warm, *about)
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(f"{where}: is not a calibration ({error}); make the artifact again") from error
 

@@ -54,6 +54,11 @@ class Scores:
         return self.ranked[-(-rank * len(self.ranked) // self.count) - 1]  # the first one kept from this rank on
 
 
+def labels_needed(coverage: float) -> int:
+    """Return the least n with a finite quantile: ceil((n + 1) coverage) <= n."""
+    return math.ceil(round(coverage / (1 - coverage), 6))
+
+
 def number_scores(values: Floats, truth: Floats, unit: Floats | float = 1.0) -> list[list[Scores]]:
     """Return the scores |y - prediction| / unit, one group for each target.
 
