@@ -22,9 +22,9 @@ SCORE_COLUMNS = ("method", "masked", "moves by", "at random", "farther by", "unt
 _SHOWN = 12
 _TEXT = (
     "<p>The parts that a method calls most important (of signed values: those that push most in one direction) are "
-    "masked, their embeddings set to zero, and as many random ones, many times. A faithful ranking moves the "
-    "prediction farther than 95% of the random draws, and twice as far as such masks move models that were never "
-    "trained. It says what the model rests on, not what is true.</p>"
+    "masked, their embeddings set to zero, and as many random ones of the others, many times. A faithful ranking moves "
+    "the prediction farther than 95% of the random draws, and twice as far as such masks move models that were never "
+    "trained. Of classes the log-odds are explained. It says what the model rests on, not what is true.</p>"
 )
 _STYLE = (
     "<style>svg { background: #fff; border-radius: 6px; } .verdict { font-weight: 600; font-size: 1.1rem; }</style>"
@@ -64,7 +64,7 @@ def explanation_page(explanation: Explanation, drawings: dict[str, str], command
         ("The most important parts", _tables(explanation)),
         ("Made with", f"<pre>{escape(command)}</pre>"),
     ]
-    lead = f"{explanation.target}: {explanation.value:.5g} (without any input: {explanation.without:.5g})"
+    lead = f"{explanation.said}; without any input {explanation.without:.4g}."
     return page(f"Why: {name}", lead, sections)
 
 

@@ -55,13 +55,17 @@ def explain(
             }
             for method, both in found.scores.items()
         }
-        content = {"target": found.target, "value": found.value, "believed": found.believed, "verdict": found.verdict}
+        content = {
+            "target": found.target,
+            "value": found.value,
+            "probability": found.probability,
+            "believed": found.believed,
+            "verdict": found.verdict,
+        }
         print_json({**content, "scores": scores, "output": str(output)})
         return
     for method in found.importance:
-        print_table(
-            f"{found.target} {found.value:.4g}, {method}", ("part", "name", "importance"), top_rows(found, method)
-        )
+        print_table(f"{found.said}, {method}", ("part", "name", "importance"), top_rows(found, method))
     print_table("faithfulness", SCORE_COLUMNS, score_rows(found))
     for doubt in doubt_lines(found):
         say(f"- {doubt}")
