@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from egt.analysis.explanation import Explanation, explain
-from egt.analysis.explanation_page import top_rows, write_explanation
+from egt.analysis.explanation_page import score_table, top_rows, write_explanation
+from egt.cli.output import print_table
 from egt.errors import ConfigError, DataError
 from tests.analysis import colors
 from tests.analysis.synthetic import marked, trained, tree, untrained
@@ -112,6 +113,20 @@ def test_tables_and_page(explanations: list[Explanation], tmp_path: Path) -> Non
     assert kind == "node"
     assert int(name) in marked(found.subject.graph)
     assert len((tmp_path / "out" / "pairs.csv").read_text().splitlines()) == 1 + 12 * 11
+
+
+def test_scores_fit_a_terminal_of_80_columns(
+    explanations: list[Explanation], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    columns, rows = score_table(explanations[2])
+    assert columns[1:3] == ["gradients, nodes", "gradients, edges"]
+    assert rows[0][1] == "3 of 12"
+    assert [rows[-1][k] for k in (1, 3)] == ["yes", "yes"]
+    print_table("faithfulness", columns, rows)
+    printed = capsys.readouterr().out
+    for word in ("gradients", "rollout", "untrained", "random", *(cell for row in rows for cell in row[1:])):
+        assert word in printed  # in one piece
 
 
 def test_gradients_that_do_not_add_up_are_not_believed(explanations: list[Explanation]) -> None:

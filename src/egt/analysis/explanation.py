@@ -23,8 +23,8 @@ from egt.inference.attention_capture import attentions
 from egt.inference.forward import rows_per_graph
 from egt.inference.predictor import Predictor
 
-DRAWS = 100
-"""How often random parts are masked, unless told otherwise."""
+DRAWS = 50
+"""How often random parts are masked for each method, unless told otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
