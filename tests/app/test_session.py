@@ -15,6 +15,7 @@ from egt.app import session as module
 from egt.app.session import Recent, Session
 from egt.errors import DataError
 from egt.inference.ensemble import Ensemble
+from egt.inference.loading import load
 from egt.reporting.record import read_run
 from tests.app.conftest import ASPIRIN, FIXTURES
 
@@ -33,6 +34,13 @@ def test_what_the_page_is_about(session: Session) -> None:
 def test_an_artifact_without_its_run_has_no_curves(session: Session) -> None:
     record = read_run(Path(session.record.folder) / "artifact")
     assert Session(session.model, record).about()["curves"] == {}
+
+
+def test_the_model_of_the_package_has_its_curves() -> None:
+    about = Session.of("zinc-100k", load("zinc-100k")).about()
+    assert len(about["curves"]["loss"]["training"]) == 600
+    [metric] = about["curves"]["mae"].values()
+    assert metric[about["best_epoch"] - 1] == pytest.approx(about["metrics"]["val"]["mae"], rel=1e-4)
 
 
 def test_smiles_without_any(session: Session) -> None:
