@@ -63,7 +63,11 @@ function chart(parent, lines, names, joined, title, width = 620) {
 /* A name for each line in its color. */
 function legend(parent, lines) {
   const caption = make(parent, "figcaption", { class: "names" });
-  lines.forEach(line => make(caption, "span", { style: `color:${line.color}` }, `${line.dashed ? "\u2504" : "\u2501"} ${line.name}`));
+  lines.forEach(line => {
+    const name = make(caption, "span");
+    make(name, "b", { style: `color:${line.color}` }, line.dashed ? "\u2504" : "\u2501");
+    name.append(` ${line.name}`);
+  });
 }
 
 function drawHops() {
@@ -74,7 +78,8 @@ function drawHops() {
   const draw = () => {
     place.replaceChildren();
     const rows = kind.value === "0" ? content.hops.product : content.hops.softmax;
-    const lines = rows.map((values, k) => ({ name: `layer ${content.layers[k]}`, values, color: color(0.92 * k / Math.max(1, rows.length - 1)) }));
+    const first = matchMedia("(prefers-color-scheme: dark)").matches ? 0.35 : 0; // the darkest colors are for white paper
+    const lines = rows.map((values, k) => ({ name: `layer ${content.layers[k]}`, values, color: color(first + (0.92 - first) * k / Math.max(1, rows.length - 1)) }));
     lines.push({ name: "even", values: even, color: "#889", dashed: true });
     const groups = chart(place, lines, names, numbers, "hops");
     legend(place, lines);

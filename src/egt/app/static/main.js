@@ -34,17 +34,18 @@ function describe() {
   byId("features").replaceChildren(...about.features.map((name) => element("label", {}, name, element("input", { type: "number", step: "any", placeholder: "mean", "data-feature": name }))));
   byId("member-label").hidden = !many;
   byId("member").replaceChildren(...[...Array(about.members).keys()].map((k) => element("option", { value: k }, `${k + 1} of ${about.members}`)));
-  byId("table-meaning").textContent = uncertainty().join(" ");
+  byId("table-meaning").textContent = uncertainty("_set", "_low to _high", "_std").join(" ");
   byId("meaning").textContent = [...uncertainty(), ...(about.meaning ? [`${about.targets[0]} is ${about.meaning}.`] : [])].join(" ");
   byId("split").replaceChildren(...Object.entries(about.splits).reverse().map(([name, size]) => element("option", { value: name }, `${name} (${size.toLocaleString("en")})`)));
   train();
 }
 
-/** What intervals, sets and deviations mean, in sentences. */
-function uncertainty() {
+/** What intervals, sets and deviations mean, in sentences; with the ends of their columns, where there are any. */
+function uncertainty(set, interval, std) {
   const [percent, said] = [`${Math.round(100 * about.interval)}%`, []];
-  if (about.interval) said.push(`The ${about.classes ? "sets (_set) hold the true class" : "intervals (_low to _high) hold the true value"} of ${percent} of rows like those of validation.`);
-  if (about.members > 1) said.push(`Deviations (_std) are between the ${about.members} models.`);
+  const columns = (ends) => (ends ? ` (${ends})` : "");
+  if (about.interval) said.push(`${about.classes ? `Sets${columns(set)} hold the true class` : `Intervals${columns(interval)} hold the true value`} of ${percent} of rows like those of validation.`);
+  if (about.members > 1) said.push(`Deviations${columns(std)} are between the ${about.members} models.`);
   return said;
 }
 
