@@ -69,6 +69,22 @@ def pair_session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 
 @pytest.fixture(scope="session")
+def class_session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """A model of two classes, with a calibration."""
+    folder = tmp_path_factory.mktemp("classes")
+    lines = [f"{'C' * (k % 12 + 1)}{'ON'[k % 2]},{('yes', 'no')[k % 2]}" for k in range(60)]
+    (folder / "data.csv").write_text("\n".join(["smiles,kind", *lines]))
+    settings = {**TINY, "split.fractions": [0.5, 0.4, 0.1]}
+    egt.train(folder / "data.csv", "kind", set=settings, out=folder / "run", progress=False)
+    return Session.of(folder / "run", load(folder / "run"))
+
+
+@pytest.fixture(scope="session")
+def class_server(class_session: Session) -> Iterator[Server]:
+    yield from serving(class_session)
+
+
+@pytest.fixture(scope="session")
 def server(session: Session) -> Iterator[Server]:
     yield from serving(session)
 

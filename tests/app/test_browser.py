@@ -44,6 +44,12 @@ def pair_page(browser: Browser, pair_server: Server) -> Iterator[Page]:
     yield from looking(browser, pair_server)
 
 
+@pytest.fixture
+def class_page(browser: Browser, class_server: Server) -> Iterator[Page]:
+    """The page of a model of classes."""
+    yield from looking(browser, class_server)
+
+
 def looking(browser: Browser, server: Server) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     opened = context.new_page()
@@ -53,6 +59,7 @@ def looking(browser: Browser, server: Server) -> Iterator[Page]:
     opened.on("pageerror", lambda error: printed.append(str(error)))
     opened.on("request", lambda request: printed.append(request.url) if server.url not in request.url else None)
     opened.goto(server.url)
+    opened.wait_for_selector("#form:enabled")  # `check(force=True)` does not wait
     yield opened
     context.close()
     assert [line for line in printed if not line.startswith("blob:")] == []
@@ -127,6 +134,19 @@ def test_an_ensemble_shows_how_certain_it_is_and_one_model_at_a_time(pair_page: 
     predict(pair_page, "CCO\nCO")
     assert "solubility_low" in pair_page.inner_text("#table thead")
     assert "solubility_low" in pair_server.session.smiles(["CCO", "CO"])["csv"]
+
+
+def test_a_class_has_its_set_and_is_explained_by_its_log_odds(class_page: Page, class_server: Server) -> None:
+    predict(class_page, "CCCO")
+    opened = class_server.session.smiles(["CCCO"])
+    answer = dict(zip(opened["columns"], opened["rows"][0], strict=True))
+    shown = class_page.inner_text("#values dd >> nth=0").splitlines()
+    assert shown[0] == answer["kind"]
+    assert shown[1] == f"90% set: {answer['kind_set'].replace('|', ', ') or 'empty, unlike all classes'}"
+    assert "hold the true class of 90% of rows" in class_page.inner_text("#meaning")
+    class_page.click("#explain")
+    class_page.wait_for_selector("#explanation:visible")
+    assert re.match(r"log-odds of kind .*\(probability 0\.\d+\)", class_page.inner_text("#why-title-of"))
 
 
 def test_sliders_change_what_is_shown(page: Page) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from copy import copy
 from dataclasses import replace
@@ -193,6 +194,21 @@ def test_an_ensemble_answers_with_mean_deviation_and_interval(pair_session: Sess
     assert answer["solubility_std"] > 0
     assert "solubility_low" in opened["csv"].splitlines()[0]
     assert opened["answers"] == ["solubility", "solubility_std", "solubility_low", "solubility_high"]
+
+
+def test_the_artifact_of_an_ensemble_needs_no_run(pair_session: Session, tmp_path: Path) -> None:
+    shutil.copytree(Path(pair_session.record.folder).parent / "artifact", tmp_path / "artifact")
+    found = Session.of(tmp_path, load(tmp_path)).about()
+    assert (found["members"], found["curves"]) == (2, {})
+    assert found["metrics"] == pair_session.about()["metrics"]
+
+
+def test_classes_have_sets(class_session: Session) -> None:
+    assert class_session.about()["classes"]
+    opened = class_session.smiles(["CCO"])
+    answer = dict(zip(opened["columns"], opened["rows"][0], strict=True))
+    assert {*answer["kind_set"].split("|")} <= {"yes", "no", ""}
+    assert "kind_set" in opened["answers"]
 
 
 def test_one_member_is_looked_into_and_explained(pair_session: Session) -> None:

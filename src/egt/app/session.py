@@ -101,8 +101,9 @@ class Session:
         run = place.parent if place.name == "artifact" else place
         if not isinstance(model, Ensemble):
             return cls(model, read_run(run))
-        first = run / member_name(0)
-        return cls(model, replace(read_run(first), metrics=model.ensemble.metrics))
+        first, copied = run / member_name(0), place / member_name(0)  # the run has curves, its copy has none
+        record = read_run(first if first.is_dir() else copied)
+        return cls(model, replace(record, metrics=model.ensemble.metrics))
 
     def warm_up(self) -> None:
         """Load what the first answer needs, so that it does not have to wait for it."""
