@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from egt.analysis.explanation import Explanation, explain
-from egt.analysis.explanation_page import top_rows, write_explanation
+from egt.analysis.explanation_page import score_table, top_rows, write_explanation
+from egt.cli.output import print_table
 from egt.errors import ConfigError, DataError
+from tests.analysis import colors
 from tests.analysis.synthetic import marked, trained, tree, untrained
 
 SEEDS = range(1000, 1006)
@@ -54,6 +56,41 @@ def test_an_untrained_model_is_not_believed() -> None:
         assert all(score.doubts for both in found.scores.values() for score in both)
 
 
+@pytest.mark.parametrize("method", ["gradients", "rollout"])
+def test_the_one_node_that_decides_a_class_is_found_and_believed(method: str) -> None:
+    """The answer is the color of the node itself, and its probability near 1, where nothing would move it."""
+    right = believed = total = 0
+    for seed in range(1000, 1004):
+        graph = colors.colored(seed)
+        for node in range(0, graph.num_nodes, 3):
+            found = explain(colors.trained(), [graph], of=node, draws=50)
+            right += int(np.abs(found.importance[method].nodes).argmax() == node)
+            believed += method in found.believed
+            total += 1
+    assert right >= 0.95 * total
+    assert believed >= 0.9 * total
+
+
+def test_the_class_of_an_untrained_model_is_not_believed() -> None:
+    for seed in range(1000, 1003):
+        for node in (0, 5):
+            assert explain(colors.untrained(), [colors.colored(seed)], of=node, draws=50).believed == []
+
+
+def test_a_class_is_explained_by_its_log_odds() -> None:
+    graph = colors.colored(1000)
+    found = explain(colors.trained(), [graph], of=2, draws=5)
+    [prediction] = colors.trained().predict([graph])
+    assert prediction.values is not None
+    color = int(prediction.values[2].argmax())
+    assert found.target == f"log-odds of {color}"
+    assert found.probability == pytest.approx(prediction.values[2].max(), rel=1e-4)
+    assert found.said.endswith(f"(probability {found.probability:.4g})")
+    gradients = found.importance["gradients"]
+    total = gradients.nodes.sum() + gradients.pairs.sum()
+    assert total == pytest.approx(found.value - found.without, rel=0.05)
+
+
 def test_the_numbers_add_up(explanations: list[Explanation]) -> None:
     for each in explanations:
         assert each.value == pytest.approx(each.subject.graph.graph_targets[0], abs=0.5)
@@ -76,6 +113,20 @@ def test_tables_and_page(explanations: list[Explanation], tmp_path: Path) -> Non
     assert kind == "node"
     assert int(name) in marked(found.subject.graph)
     assert len((tmp_path / "out" / "pairs.csv").read_text().splitlines()) == 1 + 12 * 11
+
+
+def test_scores_fit_a_terminal_of_80_columns(
+    explanations: list[Explanation], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    columns, rows = score_table(explanations[2])
+    assert columns[1:3] == ["gradients, nodes", "gradients, edges"]
+    assert rows[0][1] == "3 of 12"
+    assert [rows[-1][k] for k in (1, 3)] == ["yes", "yes"]
+    print_table("faithfulness", columns, rows)
+    printed = capsys.readouterr().out
+    for word in ("gradients", "rollout", "untrained", "random", *(cell for row in rows for cell in row[1:])):
+        assert word in printed  # in one piece
 
 
 def test_gradients_that_do_not_add_up_are_not_believed(explanations: list[Explanation]) -> None:

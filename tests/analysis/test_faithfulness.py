@@ -21,7 +21,9 @@ def test_score_and_interval() -> None:
 
 def test_random_parts_that_do_as_well_are_a_doubt() -> None:
     [doubt] = score(1.0, [0.5, 1.5]).doubts
-    assert doubt == "masking 2 random nodes moves the prediction as much as masking the top 2 in 50% of the draws"
+    assert (
+        doubt == "masking 2 other nodes at random moves the prediction as much as masking the top 2 in 50% of the draws"
+    )
 
 
 def test_an_untrained_model_that_moves_as_much_is_a_doubt() -> None:

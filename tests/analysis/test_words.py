@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from egt.analysis.analysis import analyze
@@ -20,6 +22,16 @@ def test_layers_are_grouped_by_how_far_they_look() -> None:
     assert "even attention would have 4.0" in said[1]
     assert "The model has no gates." in said
     assert said[-1] == "The edge channel is the same after every layer."
+
+
+def test_a_large_change_is_told_in_times() -> None:
+    found = attention(chain(3), [[np.eye(3)]])
+    for factor, said in ((23.05, "22 times"), (3.5, "2.5 times"), (1.25, "25% of")):
+        grown = replace(found, edges=np.stack([found.edges[0], factor * found.edges[0]]))
+        assert (
+            summary(analyze([grown]))[-1]
+            == f"The edge channel changes most in layer 1, by {said} its length before it."
+        )
 
 
 def test_weight_to_virtual_nodes_is_told_apart() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import egt
 from egt.app.server import Server
 from egt.app.session import Session
 from egt.inference.loading import load
@@ -46,8 +47,55 @@ def node_session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     return session_of("nodes", "graphs.jsonl", tmp_path_factory.mktemp("nodes"))
 
 
+TINY = {
+    "model.num_layers": 1,
+    "model.node_width": 16,
+    "model.edge_width": 8,
+    "model.num_heads": 2,
+    "trainer.max_epochs": 1,
+}
+
+
+@pytest.fixture(scope="session")
+def pair_session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """Two models that read a temperature beside the molecule, with a calibration."""
+    folder = tmp_path_factory.mktemp("pair")
+    lines = [f"{'C' * (k % 12 + 1)}O,{k},{k / 3}" for k in range(60)]
+    (folder / "data.csv").write_text("\n".join(["smiles,temperature,solubility", *lines]))
+    settings = {**TINY, "split.fractions": [0.5, 0.4, 0.1]}
+    options: dict[str, Any] = {"features": ["temperature"], "ensemble": 2, "progress": False}
+    egt.train(folder / "data.csv", "solubility", set=settings, out=folder / "run", **options)
+    return Session.of(folder / "run", load(folder / "run"))
+
+
+@pytest.fixture(scope="session")
+def class_session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """A model of two classes, with a calibration."""
+    folder = tmp_path_factory.mktemp("classes")
+    lines = [f"{'C' * (k % 12 + 1)}{'ON'[k % 2]},{('yes', 'no')[k % 2]}" for k in range(60)]
+    (folder / "data.csv").write_text("\n".join(["smiles,kind", *lines]))
+    settings = {**TINY, "split.fractions": [0.5, 0.4, 0.1]}
+    egt.train(folder / "data.csv", "kind", set=settings, out=folder / "run", progress=False)
+    return Session.of(folder / "run", load(folder / "run"))
+
+
+@pytest.fixture(scope="session")
+def class_server(class_session: Session) -> Iterator[Server]:
+    yield from serving(class_session)
+
+
 @pytest.fixture(scope="session")
 def server(session: Session) -> Iterator[Server]:
+    yield from serving(session)
+
+
+@pytest.fixture(scope="session")
+def pair_server(pair_session: Session) -> Iterator[Server]:
+    yield from serving(pair_session)
+
+
+def serving(session: Session) -> Iterator[Server]:
+    """The page of a session, while it is looked at."""
     with Server(session, 0) as running:
         thread = Thread(target=running.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,7 +15,7 @@ from egt.app.server import Server
 from tests.app.conftest import ASPIRIN
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser: install chromium to try the page of `egt app`")
@@ -34,6 +35,22 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def page(browser: Browser, server: Server) -> Iterator[Page]:
     """The page of the model; at the end its console must be empty."""
+    yield from looking(browser, server)
+
+
+@pytest.fixture
+def pair_page(browser: Browser, pair_server: Server) -> Iterator[Page]:
+    """The page of two models that read a temperature too."""
+    yield from looking(browser, pair_server)
+
+
+@pytest.fixture
+def class_page(browser: Browser, class_server: Server) -> Iterator[Page]:
+    """The page of a model of classes."""
+    yield from looking(browser, class_server)
+
+
+def looking(browser: Browser, server: Server) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     opened = context.new_page()
     opened.set_default_timeout(SOON)
@@ -42,6 +59,7 @@ def page(browser: Browser, server: Server) -> Iterator[Page]:
     opened.on("pageerror", lambda error: printed.append(str(error)))
     opened.on("request", lambda request: printed.append(request.url) if server.url not in request.url else None)
     opened.goto(server.url)
+    opened.wait_for_selector("#form:enabled")  # `check(force=True)` does not wait
     yield opened
     context.close()
     assert [line for line in printed if not line.startswith("blob:")] == []
@@ -71,6 +89,64 @@ def test_a_molecule_is_predicted_and_looked_at(page: Page, server: Server) -> No
     assert page.locator("#drawing .node[aria-pressed=true]").get_attribute("aria-label").startswith("O2: ")
     page.keyboard.press("Escape")
     assert "on average" in page.inner_text("#said")
+
+
+def test_atoms_carry_the_numbers_that_the_tables_say(page: Page) -> None:
+    predict(page, ASPIRIN)
+    numbers = page.locator("#drawing .node .number").all_text_contents()
+    assert numbers == [str(k) for k in range(13)]
+
+
+def test_what_is_typed_before_the_page_is_ready_is_not_lost(browser: Browser, server: Server) -> None:
+    page = browser.new_page()
+    page.set_default_timeout(SOON)
+    held: list[Route] = []
+    page.route("**/api/about", lambda route: held.append(route))
+    page.goto(server.url, wait_until="commit")
+    page.wait_for_selector("#smiles")
+    assert page.locator("#smiles").is_disabled()
+    while not held:
+        page.wait_for_timeout(20)
+    held[0].continue_()
+    predict(page, "CCO")
+    wait_for(page, "#answer-of", "CCO")
+    page.close()
+
+
+def test_an_ensemble_shows_how_certain_it_is_and_one_model_at_a_time(pair_page: Page, pair_server: Server) -> None:
+    pair_page.fill("[data-feature=temperature]", "20")
+    predict(pair_page, "CCCO")
+    opened = pair_server.session.smiles(["CCCO"], {"temperature": 20.0})
+    answer = dict(zip(opened["columns"], opened["rows"][0], strict=True))
+    shown = pair_page.inner_text("#values dd")
+    value, low, high = (float(text) for text in re.findall(r"-?\d+\.?\d*", shown)[:3])
+    for number, name in ((value, ""), (low, "_low"), (high, "_high")):
+        assert number == pytest.approx(answer[f"solubility{name}"], abs=0.5)
+    assert "90% interval" in shown
+    assert "between the models" in shown
+    assert "90% of rows" in pair_page.inner_text("#meaning")
+    before = pair_page.evaluate("document.getElementById('matrix').toDataURL()")
+    with pair_page.expect_response("**/api/weights"):
+        pair_page.select_option("#member", "1")
+    wait_for(pair_page, "#working", "Answered in")
+    assert pair_page.evaluate("document.getElementById('matrix').toDataURL()") != before
+    assert "mean of 2 models" in pair_page.inner_text("#facts")
+    predict(pair_page, "CCO\nCO")
+    assert "solubility_low" in pair_page.inner_text("#table thead")
+    assert "solubility_low" in pair_server.session.smiles(["CCO", "CO"])["csv"]
+
+
+def test_a_class_has_its_set_and_is_explained_by_its_log_odds(class_page: Page, class_server: Server) -> None:
+    predict(class_page, "CCCO")
+    opened = class_server.session.smiles(["CCCO"])
+    answer = dict(zip(opened["columns"], opened["rows"][0], strict=True))
+    shown = class_page.inner_text("#values dd >> nth=0").splitlines()
+    assert shown[0] == answer["kind"]
+    assert shown[1] == f"90% set: {answer['kind_set'].replace('|', ', ') or 'empty, unlike all classes'}"
+    assert "hold the true class of 90% of rows" in class_page.inner_text("#meaning")
+    class_page.click("#explain")
+    class_page.wait_for_selector("#explanation:visible")
+    assert re.match(r"log-odds of kind .*\(probability 0\.\d+\)", class_page.inner_text("#why-title-of"))
 
 
 def test_sliders_change_what_is_shown(page: Page) -> None:

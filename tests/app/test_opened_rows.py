@@ -6,14 +6,17 @@ import csv
 import io
 import math
 import multiprocessing
+from copy import copy
 
 import numpy as np
 import pyarrow
 import pytest
 
-from egt.app.opened_rows import AT_ONCE, Rows, finite, predict_rows, table
+from egt.app import opened_rows
+from egt.app.opened_rows import AT_ONCE, Rows, finite, interval_of, predict_rows, table
 from egt.app.session import Session
-from egt.inference.run_data import open_new, open_source
+from egt.app.typed_molecules import typed_molecules
+from egt.inference.run_data import open_new, open_source, reading_schema
 from egt.sources.molecule_features import OGB_SCHEMA
 from egt.sources.molecule_source import MoleculeSource, MoleculeTable
 from egt.sources.share import TrainShare
@@ -37,6 +40,28 @@ def test_a_part_of_a_split_stands_beside_its_labels(session: Session) -> None:
     assert len(rows) == len(whole)
     assert predict_rows(session.model, rows, 2, 3).table() == whole[2:5]
     assert "solubility_true" in whole[0]
+
+
+def test_intervals_are_those_of_predict_also_behind_rows_without_any(
+    pair_session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = pair_session.model
+    schema = reading_schema(model.config)
+    monkeypatch.setattr(opened_rows, "AT_ONCE", 1)
+    rows = Rows(open_new(model.config, typed_molecules(schema, ["C1CC", "CCO"], {"temperature": 20.0})))
+    found = predict_rows(model, rows, 0, 2)
+    [reading] = rows.read(1, 1)
+    [expected] = model.predict([reading.graph], interval=0.9)
+    assert found.columns[-4:-2] == ["solubility_low", "solubility_high"]
+    np.testing.assert_array_equal(found[1].bounds, expected.bounds)
+
+
+def test_a_target_that_is_called_like_a_bound_has_no_interval(pair_session: Session) -> None:
+    model = copy(pair_session.model)
+    assert interval_of(model) == 0.9
+    task = model.config.task.model_copy(update={"names": ("y", "y_low")})
+    model.config = model.config.model_copy(update={"task": task})
+    assert interval_of(model) is None
 
 
 def test_many_rows_need_no_other_process(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

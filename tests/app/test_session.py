@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,8 @@ import pytest
 from egt.app import session as module
 from egt.app.session import Recent, Session
 from egt.errors import DataError
+from egt.inference.ensemble import Ensemble
+from egt.inference.loading import load
 from egt.reporting.record import read_run
 from tests.app.conftest import ASPIRIN, FIXTURES
 
@@ -30,6 +35,13 @@ def test_what_the_page_is_about(session: Session) -> None:
 def test_an_artifact_without_its_run_has_no_curves(session: Session) -> None:
     record = read_run(Path(session.record.folder) / "artifact")
     assert Session(session.model, record).about()["curves"] == {}
+
+
+def test_the_model_of_the_package_has_its_curves() -> None:
+    about = Session.of("zinc-100k", load("zinc-100k")).about()
+    assert len(about["curves"]["loss"]["training"]) == 600
+    [metric] = about["curves"]["mae"].values()
+    assert metric[about["best_epoch"] - 1] == pytest.approx(about["metrics"]["val"]["mae"], rel=1e-4)
 
 
 def test_smiles_without_any(session: Session) -> None:
@@ -89,6 +101,7 @@ def test_bad_smiles_have_their_reason(session: Session) -> None:
     ("name", "content", "reason"),
     [
         ("x.csv", b"", "x.csv: the file is empty"),
+        ("x.csv", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\x9d", "looks like a picture or a program"),
         ("x.exe", b"hello", "this kind of file is not known"),
         ("../../etc/x.csv", b"a,b\n1,2\n", "x.csv"),
         (".hidden", b"x", "hidden"),
@@ -154,9 +167,74 @@ def test_the_nodes_of_an_uploaded_graph(node_session: Session) -> None:
     assert found["drawing"]["edges"] == [(0, 1, 1.0), (1, 2, 1.0), (1, 3, 1.0), (3, 4, 1.0)]
     said = node_session.explain(found["look"], of=3)
     likely = max(expected.table()[6 + 3].items(), key=lambda item: isinstance(item[1], float) and item[1])
-    assert said["value"] == pytest.approx(likely[1], rel=1e-4)
+    assert said["probability"] == pytest.approx(likely[1], rel=1e-4)
 
 
-def test_the_first_answer_finds_everything_loaded(session: Session) -> None:
-    session.warm_up()
-    assert not session.lock.locked()
+@pytest.mark.parametrize("name", ["session", "node_session", "pair_session"])
+def test_the_first_answer_finds_everything_loaded(
+    name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmed: Session = request.getfixturevalue(name)
+    looks: list[Any] = []
+    look = warmed.look
+    monkeypatch.setattr(warmed, "look", lambda *given: looks.append(look(*given)))
+    warmed.warm_up()
+    assert "look" in looks[0]
+    assert not warmed.lock.locked()
+
+
+def test_an_ensemble_answers_with_mean_deviation_and_interval(pair_session: Session) -> None:
+    about = pair_session.about()
+    assert (about["members"], about["interval"], about["features"]) == (2, 0.9, ["temperature"])
+    assert about["metrics"]["test"] == pair_session.model.artifact.metrics["test"]
+    assert about["curves"]["loss"]["training"]
+    opened = pair_session.smiles(["CCO"], {"temperature": 20.0})
+    answer = dict(zip(opened["columns"], opened["rows"][0], strict=True))
+    assert answer["solubility_low"] < answer["solubility"] < answer["solubility_high"]
+    assert answer["solubility_std"] > 0
+    assert "solubility_low" in opened["csv"].splitlines()[0]
+    assert opened["answers"] == ["solubility", "solubility_std", "solubility_low", "solubility_high"]
+
+
+def test_the_artifact_of_an_ensemble_needs_no_run(pair_session: Session, tmp_path: Path) -> None:
+    shutil.copytree(Path(pair_session.record.folder).parent / "artifact", tmp_path / "artifact")
+    found = Session.of(tmp_path, load(tmp_path)).about()
+    assert (found["members"], found["curves"]) == (2, {})
+    assert found["metrics"] == pair_session.about()["metrics"]
+
+
+def test_classes_have_sets(class_session: Session) -> None:
+    assert class_session.about()["classes"]
+    opened = class_session.smiles(["CCO"])
+    answer = dict(zip(opened["columns"], opened["rows"][0], strict=True))
+    assert {*answer["kind_set"].split("|")} <= {"yes", "no", ""}
+    assert "kind_set" in opened["answers"]
+
+
+def test_one_member_is_looked_into_and_explained(pair_session: Session) -> None:
+    data = pair_session.smiles(["CCCO"], {"temperature": 20.0})["data"]
+    first, second = (pair_session.look(data, 0, member) for member in (0, 1))
+    assert first["prediction"] == second["prediction"]
+    assert first["attention"]["product"] != second["attention"]["product"]
+    mean = first["prediction"]["rows"][0][first["prediction"]["columns"].index("solubility")]
+    values = [pair_session.explain(found["look"])["value"] for found in (first, second)]
+    assert sum(values) / 2 == pytest.approx(mean, rel=1e-4)
+    with pytest.raises(DataError, match=r"the models of this page are 0\.\.1"):
+        pair_session.look(data, 0, 2)
+
+
+def test_features_are_those_that_were_typed(pair_session: Session) -> None:
+    cold, hot = (pair_session.smiles(["CCO"], {"temperature": each})["rows"] for each in (0.0, 500.0))
+    assert cold != hot
+    found = pair_session.smiles(["CCO"])
+    assert "the training mean is taken" in found["rows"][0][found["columns"].index("warning")]
+
+
+def test_splits_of_folds_are_not_offered(pair_session: Session) -> None:
+    assert isinstance(pair_session.model, Ensemble)
+    folds = copy(pair_session.model)
+    folds.ensemble = replace(folds.ensemble, kind="folds")
+    session = Session(folds, pair_session.record)
+    assert session.about()["splits"] == {}
+    with pytest.raises(DataError, match="each model of these folds has other splits"):
+        session.split("test")

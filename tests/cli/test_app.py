@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from egt.app.session import Session
+from egt.artifact.artifact import load_artifact
+from egt.artifact.ensemble import EnsembleArtifact, save_ensemble
 from tests.cli.runs import egt
 
 ARTIFACT = Path(__file__).resolve().parents[1] / "fixtures/v0_1/molecules/artifact"
@@ -30,6 +32,15 @@ def test_the_address_is_printed_and_opened(capsys: pytest.CaptureFixture[str], o
     [url] = opened
     assert url.startswith("http://127.0.0.1:")
     assert f"is at {url} (Ctrl-C ends it)" in done.err
+
+
+def test_an_ensemble_has_a_page(capsys: pytest.CaptureFixture[str], opened: list[str], tmp_path: Path) -> None:
+    member = load_artifact(ARTIFACT)
+    ensemble = EnsembleArtifact("seeds", (member, member), member.metrics)
+    save_ensemble(ensemble, [ARTIFACT, ARTIFACT], tmp_path / "artifact")
+    done = egt(capsys, "app", tmp_path, "--port", "0")
+    assert done.code == 0, done.err
+    assert len(opened) == 1
 
 
 def test_no_browser(capsys: pytest.CaptureFixture[str], opened: list[str]) -> None:

@@ -60,6 +60,16 @@ function chart(parent, lines, names, joined, title, width = 620) {
   });
 }
 
+/* A name for each line in its color. */
+function legend(parent, lines) {
+  const caption = make(parent, "figcaption", { class: "names" });
+  lines.forEach(line => {
+    const name = make(caption, "span");
+    make(name, "b", { style: `color:${line.color}` }, line.dashed ? "\u2504" : "\u2501");
+    name.append(` ${line.name}`);
+  });
+}
+
 function drawHops() {
   const parent = document.getElementById("hops"), { names, numbers, even } = content.hops;
   const controls = make(parent, "div", { class: "controls" }), place = make(parent, "div");
@@ -68,9 +78,11 @@ function drawHops() {
   const draw = () => {
     place.replaceChildren();
     const rows = kind.value === "0" ? content.hops.product : content.hops.softmax;
-    const lines = rows.map((values, k) => ({ name: `layer ${content.layers[k]}`, values, color: color(0.92 * k / Math.max(1, rows.length - 1)) }));
+    const first = matchMedia("(prefers-color-scheme: dark)").matches ? 0.35 : 0; // the darkest colors are for white paper
+    const lines = rows.map((values, k) => ({ name: `layer ${content.layers[k]}`, values, color: color(first + (0.92 - first) * k / Math.max(1, rows.length - 1)) }));
     lines.push({ name: "even", values: even, color: "#889", dashed: true });
     const groups = chart(place, lines, names, numbers, "hops");
+    legend(place, lines);
     groups.forEach((group, k) => { if (layer.value !== "0" && k !== layer.value - 1 && k < rows.length) group.classList.add("faded"); });
   };
   kind.onchange = layer.onchange = draw;
@@ -82,8 +94,11 @@ function drawHeads() {
   for (const [title, matrix] of Object.entries(content.heads)) {
     const figure = make(row, "figure"), table = make(figure, "table", { class: "heat" });
     const all = matrix.flat(), low = Math.min(...all), high = Math.max(...all);
+    const top = make(make(table, "thead"), "tr"), body = make(table, "tbody");
+    make(top, "th", { scope: "col" }, "layer \\ head");
+    matrix[0].forEach((_, head) => make(top, "th", { scope: "col" }, `${head + 1}`));
     matrix.forEach((values, k) => {
-      const line = make(table, "tr");
+      const line = make(body, "tr");
       make(line, "th", {}, `${content.layers[k]}`);
       values.forEach((value, head) => {
         const shade = color(high > low ? (value - low) / (high - low) : 0.5);
@@ -101,8 +116,7 @@ function drawEdges() {
     const lines = content.edges[key].map((values, k) => ({ name: kinds[k], values, color: ["#3266ad", "#d1662f", "#4d9a4d"][k] }));
     const figure = make(row, "figure");
     chart(figure, lines, names, names.length, title, 420);
-    const caption = make(figure, "figcaption");
-    lines.forEach(line => make(caption, "span", { style: `color:${line.color}` }, `${line.name}  `));
+    legend(figure, lines);
   }
 }
 
@@ -113,12 +127,20 @@ function drawGraph() {
   const layer = slide(controls, "layer", content.layers.length - 1), head = slide(controls, "head", content.graphs[0].heads);
   const told = make(parent, "p", { class: "told", "aria-live": "polite" });
   const canvas = make(parent, "canvas", { tabindex: 0, role: "img" });
+  const scale = make(parent, "div", { class: "scale" }), from = make(scale, "span"), bar = make(scale, "canvas", { width: 100, height: 1 }), to = make(scale, "span");
+  for (let k = 0; k < 100; k++) {
+    bar.getContext("2d").fillStyle = color(k / 99);
+    bar.getContext("2d").fillRect(k, 0, 1, 1);
+  }
+  const axes = make(parent, "p", { class: "told" });
   let place = [0, 0];
   const shown = () => {
     const graph = content.graphs[which.value], pack = graph[["product", "softmax", "gates"][kind.value]];
     const n = graph.size, at = (+layer.value * (graph.heads + 1) + +head.value) * n * n;
     pack.decoded ||= Uint8Array.from(atob(pack.bytes), letter => letter.charCodeAt(0));
     const low = pack.low[layer.value][head.value], high = pack.high[layer.value][head.value];
+    from.textContent = low.toPrecision(2);
+    to.textContent = high.toPrecision(2);
     return { graph, n, steps: pack.decoded.subarray(at, at + n * n), value: step => low + (high - low) * step / 255 };
   };
   const name = (graph, k) => k < graph.virtual ? `virtual node ${k + 1}` : `node ${k - graph.virtual}`;
@@ -134,6 +156,8 @@ function drawGraph() {
     const mean = +head.value === graph.heads ? "mean of all heads" : `head ${+head.value + 1}`;
     const cut = graph.size < graph.nodes + graph.virtual ? `, the first ${graph.size} of ${graph.nodes + graph.virtual} nodes` : "";
     told.textContent = `layer ${content.layers[layer.value]}, ${mean}${cut}`;
+    const real = `nodes 0 to ${n - graph.virtual - 1}`;
+    axes.textContent = `Rows from the top: who looks; columns from the left: who is looked at; ${graph.virtual ? `${graph.virtual} virtual nodes, then ${real}` : real}.`;
     canvas.setAttribute("aria-label", `${told.textContent}; arrow keys read the entries`);
   };
   const tell = (...asked) => {

@@ -63,14 +63,17 @@ _EDGES_TEXT = (
 )
 _GRAPH_TEXT = (
     "<p>Row i, column j: how much node i looks at node j. Each matrix is shaded from its smallest to its largest "
-    "entry.</p>"
+    "entry, as its scale says.</p>"
 )
 _STYLE = """
 .controls { display: flex; flex-wrap: wrap; gap: .4rem 1.4rem; align-items: center; margin: .4rem 0; }
 .controls label { display: flex; gap: .5rem; align-items: center; }
+.scale { display: flex; gap: .6rem; align-items: center; max-width: 26rem; }
+.scale canvas { flex: 1; min-width: 0; height: .8rem; } .names span { display: inline-block; margin-right: .9rem; }
 canvas { image-rendering: pixelated; width: min(100%, 26rem); border: 1px solid var(--line); }
 .told { color: var(--soft); min-height: 1.5em; } .faded { opacity: .12; } .dashed { stroke-dasharray: 4 4; }
-table.heat td { padding: 0; border: 0; width: 1.5rem; height: 1.3rem; } table.heat th { border: 0; font-size: .75rem; }
+table.heat td { padding: 0; border: 0; width: 1.5rem; height: 1.3rem; } table.heat th { border: 0; font-size: .75rem;
+  padding: 0 .3rem; text-align: center; font-weight: 400; color: var(--soft); }
 """
 
 

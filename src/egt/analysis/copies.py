@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from egt.analysis.margins import margins
 from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.encodings.encoding import Sample
 from egt.graph import IntArray
@@ -27,7 +28,7 @@ PAIRS_AT_ONCE = 200_000
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """One number of a prediction, as a function of the embeddings of one graph.
+    """One number of a prediction (of a class: its log-odds), as a function of the embeddings of one graph.
 
     Fields:
         model: in evaluation mode.
@@ -103,7 +104,7 @@ class Question:
 
     def answers(self, batch: GraphBatch) -> Tensor:
         """Return the answer for each graph of a batch of copies, (C,)."""
-        rows = self.task.decode(self.model(batch))
+        rows = margins(self.task, self.model(batch))
         return rows.view(batch.num_graphs, -1, rows.shape[-1])[:, self.row, self.column]
 
     def _copies(self, count: int) -> GraphBatch:

@@ -23,8 +23,8 @@ from egt.inference.attention_capture import attentions
 from egt.inference.forward import rows_per_graph
 from egt.inference.predictor import Predictor
 
-DRAWS = 100
-"""How often random parts are masked, unless told otherwise."""
+DRAWS = 50
+"""How often random parts are masked for each method, unless told otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +34,14 @@ class Explanation:
     Fields:
         subject: the graph.
         target: what was predicted, in words.
-        value: the prediction.
-        without: the prediction for no input at all (every embedding zero).
+        value: the prediction; of a class its log-odds, which do not saturate as probabilities do.
+        without: the same for no input at all (every embedding zero).
         pair_index: (2, P) the nodes of each pair.
         edges: (2, E) the edges, without direction.
         importance: method -> what it says.
         of_edges: method -> (E,) the importance of the edges.
         scores: method -> whether to believe it, about nodes and about edges.
+        of_class: whether the prediction is a class.
     """
 
     subject: Subject
@@ -52,6 +53,19 @@ class Explanation:
     importance: Mapping[str, Importance]
     of_edges: Mapping[str, NDArray[np.float64]]
     scores: Mapping[str, tuple[Faithfulness, Faithfulness]]
+    of_class: bool = False
+
+    @property
+    def probability(self) -> float | None:
+        """The probability of the class that is explained; None where a number is predicted."""
+        return float(1 / (1 + np.exp(-self.value))) if self.of_class else None
+
+    @property
+    def said(self) -> str:
+        """What is explained, in words."""
+        if self.probability is None:
+            return f"{self.target} {self.value:.4g}"
+        return f"{self.target} {self.value:.4g} (probability {self.probability:.4g})"
 
     @property
     def believed(self) -> list[str]:
@@ -130,7 +144,8 @@ def explain(
     of_nodes = faithfulness(question, twins, "nodes", by_node, draws)
     and_edges = faithfulness(question, twins, "edges", of_edges, draws, members)
     scores = {method: (of_nodes[method], and_edges[method]) for method in found}
-    return Explanation(subject, name, *question.ends(), pair_index, edges, found, of_edges, scores)
+    of_class = model.config.task.has_classes
+    return Explanation(subject, name, *question.ends(), pair_index, edges, found, of_edges, scores, of_class)
 
 
 def _asked(model: Predictor, question: Question, target: str | None) -> tuple[int, str]:
@@ -148,7 +163,7 @@ def _asked(model: Predictor, question: Question, target: str | None) -> tuple[in
         column = names.index(target)
     else:
         column = _most_likely(question, classes) if classes else 0
-    return column, f"probability of {names[column]}" if task.has_classes else names[column]
+    return column, f"log-odds of {names[column]}" if task.has_classes else names[column]
 
 
 def _most_likely(question: Question, classes: int) -> int:

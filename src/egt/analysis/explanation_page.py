@@ -18,16 +18,27 @@ TITLES = {
     "gradients": "Integrated gradients: orange raises the prediction, blue lowers it.",
     "rollout": "Attention rollout: the more orange, the more of what is read at the end came from there.",
 }
-SCORE_COLUMNS = ("method", "masked", "moves by", "at random", "farther by", "untrained", "believe it?")
+_SCORES = (
+    "how many",
+    "moves by",
+    "others, at random",
+    "farther by",
+    "from (5% of draws)",
+    "to (95%)",
+    "untrained, at most",
+    "believe it?",
+)
 _SHOWN = 12
 _TEXT = (
     "<p>The parts that a method calls most important (of signed values: those that push most in one direction) are "
-    "masked, their embeddings set to zero, and as many random ones, many times. A faithful ranking moves the "
-    "prediction farther than 95% of the random draws, and twice as far as such masks move models that were never "
-    "trained. It says what the model rests on, not what is true.</p>"
+    "masked, their embeddings set to zero, and as many random ones of the others, many times. A faithful ranking moves "
+    "the prediction farther than 95% of the random draws, and twice as far as such masks move models that were never "
+    "trained. Of classes the log-odds are explained. It says what the model rests on, not what is true.</p>"
 )
 _STYLE = (
-    "<style>svg { background: #fff; border-radius: 6px; } .verdict { font-weight: 600; font-size: 1.1rem; }</style>"
+    "<style>svg { background: #fff; border-radius: 6px; } .verdict { font-weight: 600; font-size: 1.1rem; } "
+    "h1 { overflow-wrap: anywhere; } .wide th { vertical-align: bottom; } "
+    "@media (max-width: 30rem) { .wide { font-size: .78rem; } .wide td, .wide th { padding-right: .4rem; } }</style>"
 )
 
 
@@ -56,7 +67,7 @@ def explanation_page(explanation: Explanation, drawings: dict[str, str], command
     name = explanation.subject.smiles or explanation.subject.graph.id or "graph"
     rings = "" if explanation.subject.smiles else " Rings mark the nodes that were masked for the score."
     figures = "".join(figure(text, TITLES[method] + rings) for method, text in drawings.items())
-    score = table(SCORE_COLUMNS, score_rows(explanation))
+    score = table(*score_table(explanation))
     verdict = f'<p class="verdict">{escape(explanation.verdict)}</p>'
     sections = [
         ("Can this be believed?", f'{_STYLE}{verdict}<div class="wide">{score}</div>{_doubts(explanation)}{_TEXT}'),
@@ -64,28 +75,22 @@ def explanation_page(explanation: Explanation, drawings: dict[str, str], command
         ("The most important parts", _tables(explanation)),
         ("Made with", f"<pre>{escape(command)}</pre>"),
     ]
-    lead = f"{explanation.target}: {explanation.value:.5g} (without any input: {explanation.without:.5g})"
+    lead = f"{explanation.said}; without any input {explanation.without:.4g}."
     return page(f"Why: {name}", lead, sections)
 
 
-def score_rows(explanation: Explanation) -> list[tuple[str, ...]]:
-    """Return the scores as texts: a row for each method and kind of part."""
-    rows: list[tuple[str, ...]] = []
+def score_table(explanation: Explanation) -> tuple[list[str], list[list[str]]]:
+    """Return the scores as texts: a column for each method and kind of part, which fits a phone and a terminal."""
+    columns, cells = ["masked parts"], []
     for method, scores in explanation.scores.items():
         for score in scores:
-            low, high = score.interval
-            rows.append(
-                (
-                    method,
-                    f"{score.size} of {score.of} {score.parts}",
-                    f"{score.top:.3g}",
-                    f"{score.random.mean():.3g}",
-                    f"{score.score:.3g} ({low:.3g} to {high:.3g})",
-                    f"up to {score.untrained:.3g}",
-                    "no" if any(parts == score.parts for parts, _ in explanation.doubts(method)) else "yes",
-                )
+            doubted = any(parts == score.parts for parts, _ in explanation.doubts(method))
+            columns.append(f"{method}, {score.parts}")
+            moves = (score.top, float(score.random.mean()), score.score, *score.interval, score.untrained)
+            cells.append(
+                [f"{score.size} of {score.of}", *(f"{value:.3g}" for value in moves), "no" if doubted else "yes"]
             )
-    return rows
+    return columns, [[name, *row] for name, row in zip(_SCORES, zip(*cells, strict=True), strict=True)]
 
 
 def top_rows(explanation: Explanation, method: str, count: int = _SHOWN) -> list[tuple[str, ...]]:

@@ -18,7 +18,7 @@ from egt.model import EGT
 
 Floats = NDArray[np.float64]
 SHARE = 0.25
-"""Of the parts that are masked, at least two."""
+"""Of the parts that are masked, at least two where there are four."""
 UNTRAINED = 3
 """Models with fresh random weights to compare with."""
 UNTRAINED_DRAWS = 20
@@ -36,7 +36,7 @@ class Faithfulness:
         size: how many.
         of: of how many.
         top: how far the prediction moves without the parts that are called the most important.
-        random: (draws) how far without as many parts drawn at random.
+        random: (draws) how far without as many parts drawn at random from all others.
         untrained: the farthest that models with random weights move under all these masks.
     """
 
@@ -67,7 +67,7 @@ class Faithfulness:
         if not self.interval[0] > 0:  # nor is NaN a proof
             share = np.mean(self.random >= self.top)
             found.append(
-                f"masking {self.size} random {self.parts} moves the prediction as much as masking the top "
+                f"masking {self.size} other {self.parts} at random moves the prediction as much as masking the top "
                 f"{self.size} in {100 * share:.0f}% of the draws"
             )
         if not self.top > FACTOR * self.untrained:
@@ -86,7 +86,9 @@ def faithfulness(
     draws: int,
     members: IntArray | None = None,
 ) -> dict[str, Faithfulness]:
-    """Mask the parts that each method calls the most important, and as many random ones, several times.
+    """Mask the parts that each method calls the most important, and as many random ones of the others, several times.
+
+    The others alone: where the prediction rests on a single part, many of all random choices would have it too.
 
     Args:
         question: whose answer is explained.
@@ -99,21 +101,27 @@ def faithfulness(
     count = len(next(iter(importance.values())))
     if count < 2:
         return {method: Faithfulness(parts, count, count, 0.0, np.zeros(1), 0.0) for method in importance}
-    size = min(max(2, round(SHARE * count)), count - 1)
+    size = min(max(2, round(SHARE * count)), count // 2)
+    tops = [most_important(values, size) for values in importance.values()]
     random = np.random.default_rng(0)
-    chosen = [most_important(values, size) for values in importance.values()]
-    chosen += [random.permutation(count)[:size] for _ in range(draws)]
+    chosen = [*tops, *(others for top in tops for others in _others(top, count, draws, random))]
     masks = np.zeros((len(chosen) + 1, count), dtype=bool)  # the last one masks nothing
     for mask, numbers in zip(masks, chosen, strict=False):
         mask[numbers] = True
     moved = _moved(question, masks, members)
-    tops, drawn = moved[: len(importance)], moved[len(importance) :]
-    few = np.concatenate([masks[: len(importance) + UNTRAINED_DRAWS], masks[-1:]])
+    drawn = moved[len(tops) :].reshape(len(tops), draws)
+    few = np.concatenate([masks[: len(tops) + UNTRAINED_DRAWS], masks[-1:]])
     untrained = max((float(_moved(question.asked_of(twin), few, members).max()) for twin in twins), default=0.0)
     return {
-        method: Faithfulness(parts, size, count, float(top), drawn, untrained)
-        for method, top in zip(importance, tops, strict=True)
+        method: Faithfulness(parts, size, count, float(top), others, untrained)
+        for method, top, others in zip(importance, moved, drawn, strict=False)
     }
+
+
+def _others(top: IntArray, count: int, draws: int, random: np.random.Generator) -> list[IntArray]:
+    """Return random choices of as many parts, none of them in `top`."""
+    left = np.setdiff1d(np.arange(count), top)
+    return [random.permutation(left)[: len(top)] for _ in range(draws)]
 
 
 def most_important(values: Floats, size: int) -> IntArray:

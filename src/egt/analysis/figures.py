@@ -66,13 +66,17 @@ def _new(width: float, height: float) -> Any:
 def _graph_figure(analysis: Analysis, row: int, choice: Choice) -> Any:
     """Draw the five matrices of a graph and, on the right, the weights by hop of all graphs."""
     found = panels(analysis.shown[row], choice)
-    figure = _new(10.5, 1.9)
+    figure = _new(11.5, 1.9)
     *left, right = figure.subplots(1, 6, width_ratios=[1, 1, 1, 1, 1, 1.5])
     for axes, (title, matrix) in zip(left, _titled(found, analysis, choice).items(), strict=True):
-        axes.imshow(matrix, cmap="viridis", interpolation="nearest")
+        image = axes.imshow(matrix, cmap="viridis", interpolation="nearest")
         axes.set_title(title)
-        axes.set_xticks([])
-        axes.set_yticks([])
+        ends = [0, len(matrix) - 1]
+        axes.set_xticks(ends, ends, fontsize=5)
+        axes.set_yticks(ends, ends, fontsize=5)
+        axes.set_xlabel("node j", fontsize=5, labelpad=-4)
+        axes.set_ylabel("node i", fontsize=5, labelpad=-4)
+        figure.colorbar(image, ax=axes, shrink=0.7, pad=0.03).ax.tick_params(labelsize=5)
     _draw_hops(right, analysis, analysis.hops.product)
     right.set_title("weights by hop, all graphs")
     return figure

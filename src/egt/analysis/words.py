@@ -89,13 +89,20 @@ def _edges(analysis: Analysis) -> list[str]:
     if not change.any():
         return ["The edge channel is the same after every layer."]
     most = int(change.argmax())
-    return [f"The edge channel changes most in layer {most + 1} (by {_percent(change[most])} of its length)."]
+    return [f"The edge channel changes most in layer {most + 1}, by {_times(change[most])} its length before it."]
 
 
 def _named(layers: Sequence[int]) -> str:
     """Return "Layer 3" or "Layers 1-3" for numbers from 0."""
     first, last = layers[0] + 1, layers[-1] + 1
     return f"Layer {first}" if first == last else f"Layers {first}-{last}"
+
+
+def _times(share: float) -> str:
+    """Return "45% of" or, of more than the whole, "22 times"."""
+    if share < 1:
+        return f"{_percent(share)} of"
+    return f"{share:.1f} times" if share < 10 else f"{share:.0f} times"
 
 
 def _percent(share: float) -> str:

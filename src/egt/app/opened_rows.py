@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import math
 from collections.abc import Sequence
@@ -12,13 +13,16 @@ from typing import Any
 import numpy as np
 
 from egt.analysis.subject import components_of, names_of, smiles_column
-from egt.inference.predictions import Prediction, Predictions, join
+from egt.inference.predictions import Prediction, Predictions
 from egt.inference.predictor import Predictor
 from egt.sources.source import ALL, Reading, Source, read_all
 
 Json = dict[str, Any]
+_BINARY = (".gz", ".parquet", ".zip", ".xlsx", ".npz", ".pt")
 AT_ONCE = 64
 """Graphs that are predicted together. More of them would be prepared by forked processes, which threads forbid."""
+INTERVAL = 0.9
+"""The chance that the intervals and sets on the page hold the truth."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +68,24 @@ class Rows:
         return smiles_column(self.source)
 
 
+def interval_of(model: Predictor) -> float | None:
+    """Return the chance of the intervals or sets that a model can give; None without a calibration.
+
+    Nor has a model any where a target is called like a column of them.
+    """
+    names = model.config.task.names
+    taken = {f"{name}_{end}" for name in names for end in ("low", "high", "set")} & {*names}
+    return None if model.artifact.calibration is None or taken else INTERVAL
+
+
 def predict_rows(model: Predictor, rows: Rows, start: int, count: int) -> Predictions:
     """Predict some rows: what `Predictor.predict` says about them, beside the labels if they are of a split."""
     parts = [
         _predict(model, rows, rows.read(first, min(AT_ONCE, start + count - first)))
         for first in range(start, start + count, AT_ONCE)
     ]
-    return join(parts) if parts else Predictions(model.config, [])
+    more = max((part.more for part in parts), key=len, default=())  # rows that cannot be read have none
+    return Predictions(model.config, [answer for part in parts for answer in part], more)
 
 
 def table(found: Predictions, start: int) -> Json:
@@ -89,7 +104,7 @@ def table(found: Predictions, start: int) -> Json:
             of.append(start + number)
     text = io.StringIO()
     found.to_csv(text)
-    own = Predictions(found.config, []).columns[1:-2]  # without name, warning and error
+    own = Predictions(found.config, [], found.more).columns[1:-2]  # without name, warning and error
     answers = [name for name in columns if name in own or name.removesuffix("_true") in found.config.task.names]
     return {"columns": columns, "answers": answers, "rows": rows, "of": of, "csv": text.getvalue()}
 
@@ -99,6 +114,12 @@ def without(folder: str, message: str) -> str:
     return message.replace(f"{folder}/", "") if folder else message
 
 
+def is_no_text(name: str, content: bytes) -> bool:
+    """Return whether a file that is called a text is none, such as a picture with the name of a table."""
+    wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return not name.lower().endswith(_BINARY) and not wide and b"\0" in content
+
+
 def finite(value: Any) -> Any:
     """Return a value that JSON can hold: None in the place of a number that is not finite."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -106,12 +127,12 @@ def finite(value: Any) -> Any:
 
 def _predict(model: Predictor, rows: Rows, readings: list[Reading]) -> Predictions:
     graphs = [reading.graph for reading in readings if reading.graph is not None]
-    answers = iter(model.predict(graphs) if graphs else ())
-    found = []
+    computed = model.predict(graphs, interval=interval_of(model)) if graphs else Predictions(model.config, [])
+    answers, found = iter(computed), []
     for reading in readings:
         answer = Prediction(reading.row, reading.id) if reading.graph is None else next(answers)
         found.append(_beside(model, rows, reading, answer))
-    return Predictions(model.config, found)
+    return Predictions(model.config, found, computed.more)
 
 
 def _beside(model: Predictor, rows: Rows, reading: Reading, answer: Prediction) -> Prediction:

@@ -28,9 +28,9 @@ def attention_view(found: Attention) -> Json:
 
 def explanation_view(found: Explanation) -> Json:
     """Return an explanation: what each method says about nodes and edges, and whether to believe it."""
-    said = {"target": found.target, "value": found.value, "without": found.without}
+    said = {"target": found.target, "value": found.value, "probability": found.probability}
     methods = [_method(found, name) for name in found.importance]
-    return {**said, "verdict": found.verdict, "believed": found.believed, "methods": methods}
+    return {**said, "without": found.without, "verdict": found.verdict, "believed": found.believed, "methods": methods}
 
 
 def _method(found: Explanation, name: str) -> Json:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,12 +17,15 @@ from pydantic import Field
 from egt.analysis.drawing import MOST_NODES
 from egt.analysis.explanation import explain
 from egt.app.node_positions import draw
-from egt.app.opened_rows import Json, Rows, finite, predict_rows, table, without
+from egt.app.opened_rows import Json, Rows, finite, interval_of, is_no_text, predict_rows, table, without
 from egt.app.page_views import attention_view, explanation_view
+from egt.app.typed_molecules import typed_features, typed_molecules
 from egt.artifact.artifact import find_artifact
+from egt.artifact.ensemble import member_name
 from egt.errors import DataError, EgtError
 from egt.graph import Graph
 from egt.inference.attention_capture import Attention
+from egt.inference.ensemble import Ensemble
 from egt.inference.predictor import Predictor
 from egt.inference.run_data import open_new, open_source, reading_schema
 from egt.nn.attention import attending
@@ -70,9 +74,10 @@ class Recent(Generic[Thing]):
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """A graph on the page, and its attention."""
+    """A graph on the page, the model that looks at it, and its attention."""
 
     graph: Graph
+    model: Predictor
     attention: Attention
 
 
@@ -80,40 +85,53 @@ class Session:
     """A model and what its page has open. One request at a time: whoever calls holds `lock`.
 
     Args:
-        model: the model.
-        record: of its run.
+        model: the model, or an ensemble: all of it predicts, one member at a time is looked into.
+        record: of its run; of an ensemble that of the first member, with the metrics of all.
     """
 
     def __init__(self, model: Predictor, record: RunRecord) -> None:
         self.model, self.record, self.lock = model, record, Lock()
+        self.members = model.members if isinstance(model, Ensemble) else [model]
         self._recent, self._looks = Recent[Rows]("data", 8), Recent[Look]("graph", 4)
 
     @classmethod
     def of(cls, artifact: str | Path, model: Predictor) -> Session:
         """Return the session of a model that was loaded from an artifact or a run folder."""
         place = find_artifact(artifact)
-        return cls(model, read_run(place.parent if place.name == "artifact" else place))
+        run = place.parent if place.name == "artifact" else place
+        if not isinstance(model, Ensemble):
+            return cls(model, read_run(run))
+        first, copied = run / member_name(0), place / member_name(0)  # the run has curves, its copy has none
+        record = read_run(first if first.is_dir() else copied)
+        return cls(model, replace(record, metrics=model.ensemble.metrics))
 
     def warm_up(self) -> None:
         """Load what the first answer needs, so that it does not have to wait for it."""
-        with self.lock:
-            schema = reading_schema(self.model.config)
-            if schema.format == "molecules" and not schema.graph_features and not schema.more_smiles:
-                self.look(self.smiles(["CC"])["data"], 0)
+        with self.lock, suppress(EgtError):  # whoever asks is told
+            schema, splits = reading_schema(self.model.config), self.about()["splits"]
+            if schema.format == "molecules":
+                self.look(self.smiles([",".join("C" for _ in schema.smiles_columns)])["data"], 0)
+            elif splits and self.model.config.data.pieces is None:  # one large graph would take too long
+                self.look(next(reversed(splits)), 0)
 
     def about(self) -> Json:
         """Return what the page shows before anything is asked."""
-        config, record = self.model.config, self.record
+        config, record, schema = self.model.config, self.record, reading_schema(self.model.config)
         single = Result(record.name, (record,), ())
         return {
             "name": config.name,
             "level": config.model.level,
             "targets": list(config.task.names),
-            "molecules": reading_schema(config).format == "molecules",
+            "meaning": self.model.artifact.data.get("card", {}).get("target_meaning", ""),
+            "molecules": schema.format == "molecules",
+            "features": typed_features(schema),
+            "members": len(self.members),
+            "interval": interval_of(self.model),
+            "classes": config.task.has_classes,
             "parameters": record.parameters,
             "layers": config.model.num_layers,
             "heads": config.model.num_heads,
-            "splits": dict(record.split_sizes),
+            "splits": {} if self._divided_apart else dict(record.split_sizes),
             "metric": config.task.deciding_metric,
             "metrics": {
                 split: {name: finite(value) for name, value in values.items()}
@@ -127,18 +145,25 @@ class Session:
             "limits": {"bytes": MOST_BYTES, "rows": MOST_ROWS, "page": PAGE_ROWS},
         }
 
-    def smiles(self, smiles: list[str]) -> Json:
-        """Open SMILES."""
+    def smiles(self, smiles: list[str], features: dict[str, float | None] | None = None) -> Json:
+        """Open SMILES; features: column -> number, of a model that reads such columns beside the molecule."""
         given = [text.strip() for text in smiles if text.strip()]
         if not given:
             raise DataError("there is no SMILES yet; type one, such as CCO")
-        return self._opened(Rows(open_new(self.model.config, given, self.model.overrides)))
+        config, schema = self.model.config, reading_schema(self.model.config)
+        if schema.graph_features:
+            return self._opened(Rows(open_new(config, typed_molecules(schema, given, features or {}))))
+        return self._opened(Rows(open_new(config, given, self.model.overrides)))
 
     def upload(self, name: str, content: bytes) -> Json:
         """Open a file that was uploaded; nothing of it stays on the disk."""
         safe = re.sub(r"[^\w.-]+", "_", Path(name).name)[-60:].lstrip(".") or "file"
         with TemporaryDirectory(prefix="egt-app-") as folder:
             path = Path(folder, safe)
+            if is_no_text(safe, content):
+                raise DataError(
+                    f"{safe}: this looks like a picture or a program, not like a table of molecules or graphs"
+                )
             path.write_bytes(content)
             try:
                 return self._opened(Rows(open_new(self.model.config, path, self.model.overrides), folder=folder))
@@ -152,14 +177,17 @@ class Session:
         found = predict_rows(self.model, rows, first, min(PAGE_ROWS, len(rows) - first))
         return {"data": split, "start": first, "total": len(rows), **table(found, first)}
 
-    def look(self, data: str, row: Number) -> Json:
+    def look(self, data: str, row: Number, member: Number = 0) -> Json:
         """Look at one row: prediction, drawing, and where the model looks.
 
         Args:
             data: the name that it got when it was opened, or that of a split.
             row: its position there.
+            member: of an ensemble, which of its models is looked into.
         """
         rows = self._rows(data)
+        if member >= len(self.members):
+            raise DataError(f"member {member}: the models of this page are 0..{len(self.members) - 1}")
         if row >= len(rows):
             raise DataError(f"row {row}: the rows of this data are 0..{len(rows) - 1}")
         predictions = predict_rows(self.model, rows, row, 1)
@@ -176,11 +204,12 @@ class Session:
         }
         if unseen := self._unseen(graph):
             return {**found, "unseen": unseen}
-        [attention] = self.model.attention([graph])
+        model = self.members[member]
+        [attention] = model.attention([graph])
         assert attention is not None  # the graph was read
         words = next(iter(rows.source.card.vocabulary.values()), ())
         drawing = draw(graph, prediction.smiles, prediction.names, words)
-        look = self._looks.keep(Look(graph, attention))
+        look = self._looks.keep(Look(graph, model, attention))
         return {**found, "look": look, "drawing": asdict(drawing), "attention": attention_view(attention)}
 
     def weights(
@@ -195,14 +224,24 @@ class Session:
         return {"matrix": found.matrix(chosen).astype(float).round(5).tolist()}
 
     def explain(self, look: str, of: Number = 0, target: str | None = None) -> Json:
-        """Explain the prediction for a graph."""
-        return explanation_view(explain(self.model, [self._looks[look].graph], of=of, target=target))
+        """Explain the prediction for a graph, of the model that looks at it."""
+        found = self._looks[look]
+        return explanation_view(explain(found.model, [found.graph], of=of, target=target))
 
     def _rows(self, data: str) -> Rows:
         return self._splits[data] if data in SPLITS else self._recent[data]
 
+    @property
+    def _divided_apart(self) -> bool:
+        """Whether each model has splits of its own, whose rows others were trained on."""
+        return isinstance(self.model, Ensemble) and self.model.ensemble.kind == "folds"
+
     @cached_property
     def _splits(self) -> dict[str, Rows]:
+        if self._divided_apart:
+            raise DataError(
+                "each model of these folds has other splits; open new data, or one member (egt app RUN/member0)"
+            )
         source = open_source(self.model.config)
         return {split: Rows(source, split) for split in SPLITS}
 

@@ -21,7 +21,7 @@ def app(
     Only this machine can reach it, and it needs no network. Ctrl-C ends it.
 
     Args:
-        artifact: The folder that `egt train` wrote.
+        artifact: The folder that `egt train` wrote; of an ensemble too.
         port: The port to listen on; 0 takes any that is free.
         browser: Open the page in the browser; otherwise only its address is printed.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id.
@@ -31,9 +31,9 @@ def app(
 
     from egt.app.server import Server
     from egt.app.session import Session
-    from egt.inference.loading import load_single
+    from egt.inference.loading import load
 
-    session = Session.of(artifact, load_single(artifact, set=settings))
+    session = Session.of(artifact, load(artifact, set=settings))
     with Server(session, port) as server:
         Thread(target=session.warm_up, daemon=True).start()
         say(f"the page of {artifact} is at {server.url} (Ctrl-C ends it)")

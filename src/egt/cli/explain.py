@@ -19,7 +19,7 @@ def explain(
     row: int = 0,
     of: int = 0,
     target: str | None = None,
-    draws: int = 100,
+    draws: int = 50,
     output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("explanation"),
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -32,13 +32,13 @@ def explain(
         row: The row of the data, from 0.
         of: The node, edge or query pair whose prediction is explained, from 0; not for models of whole graphs.
         target: The target or class to explain; by default the first target, or the class that is predicted.
-        draws: How often random parts are masked for the score of faithfulness.
+        draws: How often random parts are masked for the score of faithfulness of each method.
         output: The folder to write to.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id.
         json: Print one JSON object as the last line.
     """
     from egt.analysis.explanation import explain as why
-    from egt.analysis.explanation_page import SCORE_COLUMNS, doubt_lines, score_rows, top_rows, write_explanation
+    from egt.analysis.explanation_page import doubt_lines, score_table, top_rows, write_explanation
     from egt.inference.loading import load_single
     from egt.sources.source import SPLITS
 
@@ -55,14 +55,18 @@ def explain(
             }
             for method, both in found.scores.items()
         }
-        content = {"target": found.target, "value": found.value, "believed": found.believed, "verdict": found.verdict}
+        content = {
+            "target": found.target,
+            "value": found.value,
+            "probability": found.probability,
+            "believed": found.believed,
+            "verdict": found.verdict,
+        }
         print_json({**content, "scores": scores, "output": str(output)})
         return
     for method in found.importance:
-        print_table(
-            f"{found.target} {found.value:.4g}, {method}", ("part", "name", "importance"), top_rows(found, method)
-        )
-    print_table("faithfulness", SCORE_COLUMNS, score_rows(found))
+        print_table(f"{found.said}, {method}", ("part", "name", "importance"), top_rows(found, method))
+    print_table("faithfulness", *score_table(found))
     for doubt in doubt_lines(found):
         say(f"- {doubt}")
     say(found.verdict)

@@ -13,7 +13,7 @@ export class AttentionView {
     const matrix = byId("matrix");
     matrix.addEventListener("click", (event) => this.matrix && this.#choose(this.#cell(event)[0]));
     matrix.addEventListener("pointermove", (event) => this.matrix && this.#point(...this.#cell(event)));
-    matrix.addEventListener("pointerleave", () => this.#point());
+    matrix.addEventListener("pointerleave", () => this.matrix && this.#point());
     byId("attention").addEventListener("keydown", (event) => { if (event.key === "Escape") this.#choose(null); });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.matrix && this.#paint());
   }
@@ -123,7 +123,7 @@ export class AttentionView {
 
   #point(i, j) {
     byId("cell").textContent = i === undefined
-      ? "Each row is a node that looks, each column a node that is looked at" + (this.found.attention.virtual ? "; virtual nodes come first." : ".")
+      ? `Each row is a node that looks, each column a node that is looked at${this.found.attention.virtual ? "; virtual nodes come first" : ""}. From 0 (blank) to ${readable(Math.max(...this.matrix.map((row) => Math.max(...row))), 2)} (full color).`
       : `${this.names[i]} looks at ${this.names[j]}: ${readable(this.matrix[i][j], 3)}`;
   }
 }

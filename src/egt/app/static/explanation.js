@@ -69,7 +69,7 @@ export class ExplanationView {
       edges: method.edges.map(([i, j, value]) => [i, j, (0.8 * value) / edge]),
       texts: method.nodes.map((value) => readable(value, 3)),
     });
-    byId("why-title-of").textContent = `${said.target} ${readable(said.value)}; without any input ${readable(said.without)}. ${method.title} Nodes and edges are each scaled to their largest value.`;
+    byId("why-title-of").textContent = `${said.target} ${readable(said.value)}${said.probability === null ? "" : ` (probability ${readable(said.probability, 3)})`}; without any input ${readable(said.without)}. ${method.title} Nodes and edges are each scaled to their largest value.`;
     byId("scores").replaceChildren(...method.scores.map((score) => this.#score(score)));
     const parts = method.nodes.map((value, k) => [names[k], value]).concat(method.edges.map(([i, j, value]) => [`${names[i]} – ${names[j]}`, value]));
     parts.sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
@@ -78,7 +78,7 @@ export class ExplanationView {
 
   #score({ parts, size, of, top, random, score, interval, doubts }) {
     const numbers = element("p", { class: "small" },
-      `Masking the top ${size} of ${of} ${parts} moves the prediction by ${readable(top, 3)}, ${size} random ones by ${readable(random, 3)} on average: `,
+      `Masking the top ${size} of ${of} ${parts} moves the prediction by ${readable(top, 3)}, ${size} random others by ${readable(random, 3)} on average: `,
       element("strong", {}, `score ${readable(score, 2)}`),
       ` (${readable(interval[0], 2)} to ${readable(interval[1], 2)} for 90% of the draws). `,
       element("strong", {}, doubts.length ? "Do not believe it." : "Faithful."));

@@ -43,6 +43,7 @@ export class GraphDrawing {
     const node = drawn("g", { class: "node", role: "button", tabindex: k ? -1 : 0, "aria-pressed": false, "aria-label": names[k] },
       drawn("circle", { cx: x[k], cy: y[k], r: labels[k] ? RADIUS : RADIUS * 0.8 }),
       drawn("text", { x: x[k], y: y[k], "font-size": size }, labels[k]),
+      drawn("text", { class: "number", x: x[k] + 0.32, y: y[k] + 0.44 }, labels[k] === names[k] ? "" : (names[k].match(/\d+$/)?.[0] ?? "")),
       drawn("title", {}, names[k]));
     node.addEventListener("click", () => this.#chosen(k));
     node.addEventListener("keydown", (event) => this.#pressed(event, k));

@@ -1,5 +1,5 @@
 // The page: asks for a molecule, a file or a graph of the data set, and shows what the model makes of it.
-import { ask, byId, element, readable } from "./page.js";
+import { around, ask, byId, element, readable } from "./page.js";
 import { AttentionView } from "./attention.js";
 import { ExplanationView } from "./explanation.js";
 import { SortedTable, plainTable } from "./table.js";
@@ -7,11 +7,12 @@ import { lines } from "./charts.js";
 
 const MOST_PARTS = 500; // nodes or edges of one graph whose answers are listed
 
-const about = await ask("about");
+const about = await ask("about").catch((error) => { fail(error); throw error; });
 const explanation = new ExplanationView(about, fail);
 const attention = new AttentionView((node) => explanation.choose(node));
 const results = new SortedTable(byId("table").querySelector("table"), (of) => look(opened.data, of));
 let opened = null;
+let shown = null; // data and row of the answer
 
 describe();
 choose(about.molecules ? "smiles" : Object.keys(about.splits).length ? "split" : "file");
@@ -22,14 +23,30 @@ function describe() {
   document.title = `${about.name} · egt`;
   byId("name").textContent = about.name;
   const metric = about.metrics.test?.[about.metric];
-  const facts = [`predicts ${about.targets.slice(0, 4).join(", ")}${about.targets.length > 4 ? ", …" : ""}`, `${readable(about.parameters)} parameters`, `${about.layers} layers, ${about.heads} heads`];
+  const many = about.members > 1;
+  const facts = [`predicts ${about.targets.slice(0, 4).join(", ")}${about.targets.length > 4 ? ", …" : ""}`, ...(many ? [`mean of ${about.members} models`] : []), `${readable(about.parameters)} parameters${many ? " each" : ""}`, `${about.layers} layers, ${about.heads} heads`];
   if (typeof metric === "number") facts.push(`test ${spelled(about.metric)} ${readable(metric, 3)}`);
   byId("facts").textContent = facts.join(" · ");
   byId("by-smiles").hidden = !about.molecules;
   byId("by-split").hidden = !Object.keys(about.splits).length;
   byId("file-hint").textContent = `${about.molecules ? "A .csv, .smi or .sdf file of molecules" : "A .jsonl, .graphml or other graph file"}: at most ${about.limits.rows.toLocaleString("en")} rows and ${about.limits.bytes / 1e6} MB.`;
+  byId("features").hidden = !about.features.length;
+  byId("features").replaceChildren(...about.features.map((name) => element("label", {}, name, element("input", { type: "number", step: "any", placeholder: "mean", "data-feature": name }))));
+  byId("member-label").hidden = !many;
+  byId("member").replaceChildren(...[...Array(about.members).keys()].map((k) => element("option", { value: k }, `${k + 1} of ${about.members}`)));
+  byId("table-meaning").textContent = uncertainty("_set", "_low to _high", "_std").join(" ");
+  byId("meaning").textContent = [...uncertainty(), ...(about.meaning ? [`${about.targets[0]} is ${about.meaning}.`] : [])].join(" ");
   byId("split").replaceChildren(...Object.entries(about.splits).reverse().map(([name, size]) => element("option", { value: name }, `${name} (${size.toLocaleString("en")})`)));
   train();
+}
+
+/** What intervals, sets and deviations mean, in sentences; with the ends of their columns, where there are any. */
+function uncertainty(set, interval, std) {
+  const [percent, said] = [`${Math.round(100 * about.interval)}%`, []];
+  const columns = (ends) => (ends ? ` (${ends})` : "");
+  if (about.interval) said.push(`${about.classes ? `Sets${columns(set)} hold the true class` : `Intervals${columns(interval)} hold the true value`} of ${percent} of rows like those of validation.`);
+  if (about.members > 1) said.push(`Deviations${columns(std)} are between the ${about.members} models.`);
+  return said;
 }
 
 /** Abbreviations as people write them, words as they are. */
@@ -39,6 +56,7 @@ function spelled(metric) {
 
 function train() {
   byId("training").hidden = false;
+  if (about.members > 1) byId("training-title").append(` (curves of the first of ${about.members} models)`);
   const charts = Object.entries(about.curves).map(([name, series]) => element("figure", {}, lines(series, about.best_epoch, `${name} over epochs`), element("figcaption", { class: "soft" }, Object.keys(series).length > 1 ? name : `validation ${spelled(name)}`)));
   if (charts.length) charts.at(-1).lastChild.append(`; dashed: epoch ${about.best_epoch}, whose weights were kept`);
   byId("curves").replaceChildren(...(charts.length ? charts : [element("p", { class: "soft" }, "The run folder with the curves is not beside this artifact.")]));
@@ -70,6 +88,8 @@ on("another", "click", () => { byId("row").value = Math.floor(Math.random() * ab
 on("before", "click", () => openSplit(opened.start - about.limits.page, true));
 on("after", "click", () => openSplit(opened.start + about.limits.page, true));
 on("csv", "click", download);
+on("member", "change", () => look(shown.data, shown.row));
+byId("form").disabled = false; // everything that is typed or clicked from now on is heard
 
 function on(id, what, act) {
   byId(id).addEventListener(what, (event) => { event.preventDefault(); act(); });
@@ -78,7 +98,8 @@ function on(id, what, act) {
 function predictSmiles() {
   return work(async () => {
     const smiles = byId("smiles").value.split("\n").filter((line) => line.trim());
-    await open(await ask("smiles", { smiles }));
+    const features = Object.fromEntries([...document.querySelectorAll("[data-feature]")].map((field) => [field.dataset.feature, field.value === "" ? null : Number(field.value)]));
+    await open(await ask("smiles", { smiles, features }));
   });
 }
 
@@ -169,7 +190,8 @@ function hide() {
 }
 
 async function show(data, row) {
-  const found = await ask("look", { data, row });
+  const found = await ask("look", { data, row, member: Number(byId("member").value) });
+  shown = { data, row };
   results.choose(row);
   hide();
   byId("answer").hidden = false;
@@ -184,9 +206,33 @@ async function show(data, row) {
   await attention.show(found);
 }
 
+/** The columns about how certain a target is; they stand beside its value. */
+function besides(name) {
+  return [...(about.interval ? [`${name}_low`, `${name}_high`, `${name}_set`] : []), ...(about.members > 1 ? [`${name}_std`] : [])];
+}
+
+/** The value of a target as it is shown, and what stands beside it: its interval or set, its deviation. */
+function valued(name, at) {
+  const value = at(name) === "" ? null : at(name);
+  const [low, high, set, std] = ["low", "high", "set", "std"].map((end) => (besides(name).includes(`${name}_${end}`) ? at(`${name}_${end}`) : undefined));
+  const percent = `${Math.round(100 * about.interval)}%`;
+  const spread = std === undefined ? [] : [`± ${readable(std, 2)} between the models`];
+  if (low !== undefined && typeof value === "number") {
+    const [text, bounds] = around(value, low, high);
+    return [text, [`(${bounds}: ${percent} interval)`, ...spread]];
+  }
+  return [readable(value), [...(set === undefined ? [] : [`${percent} set: ${set.replaceAll("|", ", ") || "empty, unlike all classes"}`]), ...spread]];
+}
+
 function values({ columns, answers, rows: [row] }) {
-  return element("dl", { class: "values" }, ...answers.map((name) => {
-    const value = row[columns.indexOf(name)];
+  const at = (name) => row[columns.indexOf(name)];
+  const aside = new Set(about.targets.flatMap(besides));
+  return element("dl", { class: "values" }, ...answers.filter((name) => !aside.has(name)).map((name) => {
+    const value = at(name);
+    if (about.targets.includes(name)) {
+      const [text, beside] = valued(name, at);
+      return element("div", {}, element("dt", {}, name), element("dd", {}, text, ...beside.map((line) => element("span", { class: "beside" }, line))));
+    }
     const isShare = name.endsWith("_probability") && typeof value === "number";
     const shown = isShare ? `${(100 * value).toFixed(1)}%` : readable(value === "" ? null : value);
     const label = name.endsWith("_true") ? `${name.slice(0, -5)}, true value` : isShare ? `${name.slice(0, -12)}, probability` : name;

@@ -24,6 +24,16 @@ export function readable(value, digits = 4) {
   return String(Number(value.toPrecision(digits)));
 }
 
+/** A number and the interval around it, to two digits of half its width: "0.56" and "0.20 to 0.93". */
+export function around(value, low, high) {
+  if (low === null || high === null) return [readable(value), "any number"]; // too few labels for a bound
+  const half = (high - low) / 2;
+  if (!(half > 0)) return [readable(value), `${readable(low)} to ${readable(high)}`];
+  const digits = Math.min(Math.max(1 - Math.floor(Math.log10(half)), 0), 12);
+  const [shown, from, to] = [value, low, high].map((x) => x.toFixed(digits));
+  return [shown, `${from} to ${to}`];
+}
+
 /** Ask the server; an answer that is an error becomes an Error with its sentence. */
 export async function ask(what, body, options = {}) {
   const isFile = body instanceof File;
