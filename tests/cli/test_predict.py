@@ -12,7 +12,7 @@ from egt.artifact.artifact import load_artifact, save_artifact
 from egt.cli.predict import grouped
 from egt.uncertainty.calibration import Calibration
 from tests.cli.runs import egt, read_csv, write_csv, write_jsonl
-from tests.inference.test_dropout import dropping
+from tests.inference.test_dropout_draws import dropping
 from tests.inference.test_predictor import make
 
 
