@@ -62,7 +62,9 @@ def predict(
             training, drawn anew for each; 0 answers once, without dropout.
         unlike: Warn of graphs that are unlike the training data, which must be in its place: they are farther from it
             than almost all validation graphs.
-        resume: Continue after the rows that the output file already has.
+        resume: Continue after the rows that the output file already has, which must come from the same model, input
+            and options; OUTPUT.resume, a small file beside it, tells. It stays there, so that the same command can be
+            given again, however often it is stopped.
         json: Print one JSON object as the last line.
     """
     from egt.execution.processes import join_processes, leave_processes
@@ -99,7 +101,7 @@ def _large_table(inputs: Sequence[str], output: Path | None, resume: bool) -> Pa
 
     path = Path(inputs[0]) if len(inputs) == 1 else None
     fits = path is not None and exists(path) and path.is_file() and path.name.lower().endswith(TEXT_SUFFIXES)
-    fits = fits and output is not None and output.suffix != ".npz"
+    fits = fits and output is not None and output.suffix != ".npz" and (output.is_file() or not output.exists())
     if resume and not fits:
         tables = ", ".join(TEXT_SUFFIXES)
         raise DataError(f"--resume needs one table ({tables}) as input and a .csv file as output (-o)")
