@@ -28,7 +28,7 @@ from egt.inference.embedding import Embedding, embeddings
 from egt.inference.evaluation import Evaluation, evaluate
 from egt.inference.forward import forward, rows_per_graph, split_rows
 from egt.inference.predictions import Prediction, Predictions
-from egt.inference.run_data import open_new, open_source, prepare_split, reading_schema
+from egt.inference.run_data import open_new, open_source, prepare_split, reading_schema, warn_of_labels
 from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.formats.tables import molecule_blocks
 from egt.sources.custom.opening import open_custom, with_columns
@@ -197,6 +197,7 @@ class Predictor:
             else:
                 source, split = open_new(self.config, data, self.overrides), ALL
                 _check_targets(source)
+        warn_of_labels(source)
         if not len(source.records(split)):
             raise DataError(f"the split {split!r} is empty; the data has {_split_sizes(source)}")
         if why := too_large(self.config, int(source.card.num_nodes[2]), self.device):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ from egt.encodings.store import Store, prepare
 from egt.errors import DataError
 from egt.files import exists
 from egt.graph import Graph
+from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.opening import open_custom
 from egt.sources.custom.schema import CustomSchema, card_schema
 from egt.sources.source import ALL, Progress, Source
+
+log = logging.getLogger(__name__)
 
 
 def open_source(
@@ -45,6 +49,19 @@ def open_source(
             "or, if it was in memory, hand it over again (data=...)"
         )
     return open_custom(config.data.source if data is None else data, schema=schema, split=schema.split)
+
+
+def open_labeled(config: RunConfig) -> Source:
+    """Return the data of a run that is to be trained, after a warning of labels that are not understood."""
+    source = open_source(config)
+    warn_of_labels(source)
+    return source
+
+
+def warn_of_labels(source: Source) -> None:
+    """Warn of labels that the schema of custom data does not know: they count as missing."""
+    for warning in source.unknown_labels() if isinstance(source, CustomSource) else ():
+        log.warning("%s", warning)
 
 
 def open_new(config: RunConfig, data: Any, overrides: Mapping[str, Any] | None = None) -> Source:

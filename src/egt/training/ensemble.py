@@ -26,7 +26,7 @@ from egt.files import exists
 from egt.inference.calibrating import bounds_of, calibrate, describe_bounds, is_transductive, measure_coverage
 from egt.inference.ensemble import Ensemble, evaluate_answers
 from egt.inference.predictor import Predictor
-from egt.inference.run_data import open_source, prepare_split
+from egt.inference.run_data import open_labeled, prepare_split
 from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.schema import Fold
 from egt.sources.source import Progress, Source
@@ -135,7 +135,7 @@ def train_members(
         check_columns(config, spread=True)
     check_not_foreign(folder, resume)
     try_folder(folder)
-    source = source or open_source(config)
+    source = source or open_labeled(config)
     sources = [_divided(source, own) for own in configs]
     if members.kind == "folds" and not all(each.card.split_sizes.get("test") for each in sources):
         raise ConfigError(f"{members}: {config.data.source} has too few rows for so many parts; ask for fewer")

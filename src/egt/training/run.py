@@ -22,7 +22,7 @@ from egt.encodings.store import Store
 from egt.errors import ConfigError, DataError
 from egt.execution.execution import execution
 from egt.execution.processes import is_first, launched, num_devices
-from egt.inference.run_data import in_pieces, keep_schema, open_source, prepare_split
+from egt.inference.run_data import in_pieces, keep_schema, open_labeled, prepare_split
 from egt.sources.source import SPLITS, Source
 from egt.sources.source import Progress as Telling
 from egt.tasks.task import TargetScale
@@ -112,7 +112,7 @@ def train(
     check_not_foreign(folder, resume)
     check_machine(config.trainer)
     try_folder(folder)
-    source = source or open_source(config)
+    source = source or open_labeled(config)
     config = keep_schema(with_names(config, source), source)
     with _held(folder, resume):
         begun = bool(checkpoints_of(folder).generations())

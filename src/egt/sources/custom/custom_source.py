@@ -228,7 +228,19 @@ class CustomSource:
         return [[_text(cell) for cell in self._raw.table[name]] for name in self._smiles]
 
     def warnings(self) -> list[str]:
-        """Return what to look at before training: molecules or graphs in several splits, or with different labels."""
+        """Return what to look at before training.
+
+        Labels that are not understood; molecules or graphs in several splits, or with different labels.
+        """
+        return [*self.unknown_labels(), *self._repeats()]
+
+    def unknown_labels(self) -> list[str]:
+        """Return a warning for each target with labels that are not understood, in whatever split."""
+        from egt.sources.custom.unknown_labels import unknown_labels
+
+        return unknown_labels(self._raw, self.schema)
+
+    def _repeats(self) -> list[str]:
         from egt.sources.custom.repeats import graph_repeats, repeats
 
         codes = None if self._division is None else self._division.rows
