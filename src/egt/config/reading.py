@@ -89,4 +89,6 @@ def _split(given: Mapping[str, Any]) -> SplitPlan | str | None:
     try:
         return SplitPlan.model_validate(given)
     except ValidationError as error:
-        raise ConfigError("split has the settings kind, seed (a number) and fractions (three numbers)") from error
+        raise ConfigError(
+            "split has the settings kind or column, seed (a number) and fractions (three numbers)"
+        ) from error

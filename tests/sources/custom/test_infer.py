@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from egt.config.reading import open_data
 from egt.errors import DataError
 from egt.sources.custom import CustomSchema, CustomSource, open_custom
 from egt.sources.custom.infer import choose_features, guess_direction, guess_feature, guess_target, other_labels
 from egt.sources.custom.raw import Column, column_of_values
+from egt.sources.custom.schema import SplitPlan
 
 pytest.importorskip("rdkit")
 MOLECULES = """mol_id,smiles,split,solubility,toxic,family
@@ -77,6 +79,15 @@ def test_overrides_of_a_table(tmp_path: Path) -> None:
     assert source.card.schema.node_categories == (28,)
 
 
+def test_a_split_column_by_any_name_needs_no_kind(tmp_path: Path) -> None:
+    where = {"train": 3, "val": 1, "test": 1}
+    text = MOLECULES.replace("split", "part")
+    source = table(tmp_path, text, target="toxic", split=SplitPlan(column="part"))
+    assert (source.schema.split.kind, source.schema.split.column) == ("column", "part")
+    assert source.card.split_sizes == where
+    assert open_data(tmp_path / "data.csv", ["toxic"], None, ["split.column=part"]).card.split_sizes == where
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -86,6 +97,8 @@ def test_overrides_of_a_table(tmp_path: Path) -> None:
         ({"overrides": {"smiles": "toxic"}}, "holds numbers, not SMILES"),
         ({"overrides": {"node_features": "x"}}, "give a mapping"),
         ({"split": "fold"}, "no split column 'fold'"),
+        ({"split": SplitPlan(column="fold")}, "no split column 'fold'; the columns are mol_id, smiles, split"),
+        ({"split": SplitPlan(kind="random", column="split")}, "by column 'split' and random; leave one"),
         ({"level": "atom"}, "level is 'atom'"),
         ({"level": "node"}, "target 'solubility' holds single numbers; --task node needs a list in each cell"),
         ({"level": "link"}, "has no target column"),

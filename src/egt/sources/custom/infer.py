@@ -282,15 +282,20 @@ def _resolved(
 ) -> SplitPlan:
     """Return the plan with its column found and checked, and `auto` decided."""
     places = [level, "graph"] if level in ("node", "edge") else ["graph"]
-    if plan.kind == "auto":
+    if plan.column and plan.kind not in ("auto", "column"):
+        raise DataError(
+            f"{raw.where}: the data is to be divided by column {plan.column!r} and {plan.kind}; leave one of "
+            "split.column and split.kind out"
+        )
+    if plan.kind == "auto" and not plan.column:
         column = next((split_columns[place] for place in places if split_columns[place]), "")
         return plan.model_copy(update={"kind": "column" if column else "random", "column": column})
-    if plan.kind == "column" and not any(plan.column in columns[place] for place in places):
+    if plan.column and not any(plan.column in columns[place] for place in places):
         names = [name for place in places for name in columns[place]]
         raise DataError(f"{raw.where}: there is no split column {plan.column!r}; the columns are {', '.join(names)}")
     if plan.kind == "scaffold" and not raw.is_molecules:
         raise DataError(f"{raw.where}: a scaffold split needs molecules; choose random, stratified or a column")
-    return plan
+    return plan.model_copy(update={"kind": "column"}) if plan.column else plan
 
 
 def _continuous(name: str, column: Column) -> Feature:

@@ -61,7 +61,7 @@ class SplitPlan(Section):
 
     Fields:
         kind: `auto` takes a split column if there is one, else a random split; a schema holds what it came to.
-        column: the one that names the split of each row.
+        column: the one that names the split of each row; given alone it decides the kind.
         fractions: shares of train, val and test.
         seed: of the division.
         fold: divide into equal parts instead of `fractions`; `egt train --folds` sets it.
