@@ -15,6 +15,7 @@ import numpy as np
 from egt.errors import DataError
 from egt.graph import IntArray, Level
 from egt.sources.custom.division import is_split_column
+from egt.sources.custom.label_copies import label_copies
 from egt.sources.custom.raw import (
     Column,
     Columns,
@@ -97,9 +98,13 @@ def infer(
     for place in ("node", "edge"):
         if labeled and place != level:
             continue
-        labels = other_labels(roles.free[place], targets, said[f"{place}_features"])
-        said[f"{place}_features"] = {**dict.fromkeys(labels, "ignored"), **said[f"{place}_features"]}
-        notes |= {f"{place}_features.{name}": "left out, it looks like another label" for name in labels}
+        left_out = _giving_away(roles.free[place], targets, said[f"{place}_features"], classes)
+        said[f"{place}_features"] = {**dict.fromkeys(left_out, "ignored"), **said[f"{place}_features"]}
+        notes |= {f"{place}_features.{name}": why for name, why in left_out.items()}
+    inputs = {name: roles.columns["graph"][name] for name in roles.inputs}
+    if level == "graph" and classes and "graph_features" not in given:
+        copies = label_copies({**inputs, **roles.free["graph"]}, targets, {})
+        notes |= {f"graph_features.{name}": _why_copy(copies[name]) for name in inputs if name in copies}
     nodes = _features(roles.free["node"], raw, "node", targets if level == "node" else ())
     edge_columns = {**_only(roles.columns["edge"], roles.weight), **roles.free["edge"]}
     edges = _features(edge_columns, raw, "edge", targets if level == "edge" else ())
@@ -118,7 +123,7 @@ def infer(
         split=_resolved(plan, roles.columns, roles.splits, level, raw),
         node_features=choose_features(nodes, "", said["node_features"], f"{raw.where}: nodes"),
         edge_features=choose_features(edges, roles.weight, said["edge_features"], f"{raw.where}: edges"),
-        graph_features=tuple(_continuous(name, roles.columns["graph"][name]) for name in roles.inputs),
+        graph_features=tuple(_continuous(*each) for each in inputs.items() if f"graph_features.{each[0]}" not in notes),
         notes=notes,
     )
 
@@ -265,6 +270,21 @@ def _directed(raw: RawData, given: bool | None) -> tuple[bool | None, dict[str, 
     if raw.format == "graphs" or len(said) > 1:  # a `Graph` has all its edges
         return None, {}
     return (said.pop() if said else False), {}
+
+
+def _giving_away(
+    columns: Columns, targets: Sequence[str], given: Mapping[str, str], classes: Sequence[str]
+) -> dict[str, str]:
+    """Return columns that could give the answer away as features, each with the reason why it is left out."""
+    copies = label_copies(columns, targets, given) if classes else {}
+    return {
+        **dict.fromkeys(other_labels(columns, targets, given), "left out, it looks like another label"),
+        **{name: _why_copy(target) for name, target in copies.items()},
+    }
+
+
+def _why_copy(target: str) -> str:
+    return f"left out, each value of it is one class of {target!r}"
 
 
 def other_labels(columns: Columns, targets: Sequence[str], given: Mapping[str, str]) -> list[str]:

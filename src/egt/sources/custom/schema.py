@@ -177,7 +177,7 @@ class CustomSchema(Section):
             *([("kind", kind + classes, "overrides.kind")] if self.targets or self.level == "link" else []),
             ("id", self.id or "row number", "overrides.id"),
             ("split", self._split_text(), "split"),
-            *(("graph feature", _feature_text(each), "overrides.graph_features") for each in self.graph_features),
+            *(("graph feature", text, "overrides.graph_features") for text in self._graph_feature_texts()),
         ]
         if self.format == "molecules":
             return [
@@ -192,6 +192,12 @@ class CustomSchema(Section):
             texts = [_feature_text(each) + self._note(f"{key}.{each.name}") for each in features]
             table += [(f"{level} feature", text, f"overrides.{key}") for text in texts]
         return table
+
+    def _graph_feature_texts(self) -> list[str]:
+        """Return what is said about the features of whole graphs; those that were left out have only a note."""
+        key = "graph_features."
+        left_out = {name.removeprefix(key): why for name, why in self.notes.items() if name.startswith(key)}
+        return [*map(_feature_text, self.graph_features), *(f"{name}: {why}" for name, why in left_out.items())]
 
     def _smiles_text(self) -> str:
         count = len(self.smiles_columns)
