@@ -120,6 +120,7 @@ def show_schema(what: str, schema: CustomSchema) -> None:
 
 def _report(run: Run, json: bool) -> None:
     metrics, parameters = run.artifact.metrics, run.artifact.model.num_parameters()
+    positive = run.artifact.config.task.positive_class
     if json:
         content = {
             "artifact": str(run.path),
@@ -131,19 +132,21 @@ def _report(run: Run, json: bool) -> None:
             "unreadable_rows": dict(run.problems),
             "coverage": run.artifact.data.get("coverage"),
         }
+        if positive:
+            content["positive_class"] = positive
         if run.members:
             content |= {"members": len(run.members), "member_metrics": run.artifact.data["member_metrics"]}
         print_json(content)
         return
     by_target = run.artifact.data.get("metrics_by_target", {})
-    rows = [(split, *row) for split, values in metrics.items() for row in metric_rows(values)]
+    rows = [(split, *row) for split, values in metrics.items() for row in metric_rows(values, positive)]
     size = f"{parameters:,} parameters, weights of epoch {run.epoch + 1}"
     if run.members:
         size = f"{len(run.members)} models of {parameters:,} parameters"
     print_table(f"{run.artifact.config.name}: {size}", ("split", "metric", "value", "on"), rows)
     print_members(run.artifact.data.get("member_metrics", {}))
     for split, targets in by_target.items():
-        print_targets(f"{split}, each target", targets)
+        print_targets(f"{split}, each target", targets, positive)
     print_coverage(run.artifact.data.get("coverage"))
     trainer = run.artifact.config.trainer
     if not run.members and trainer.patience is not None and len(run.history) - 1 - run.epoch >= trainer.patience:

@@ -51,6 +51,11 @@ class Multiclass(TaskPart):
         return self.metric
 
     @property
+    def positive_class(self) -> str:
+        """See `TaskPart.positive_class`."""
+        return self.label(1) if self.num_classes == 2 else ""
+
+    @property
     def loss_weights(self) -> tuple[float, ...] | None:
         """The given weights, or w_c = (T - n_c) / sum_k (T - n_k) of counts, T the number of all; None for none."""
         if self.class_weights == "balanced":

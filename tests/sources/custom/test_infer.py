@@ -79,6 +79,13 @@ def test_overrides_of_a_table(tmp_path: Path) -> None:
     assert source.card.schema.node_categories == (28,)
 
 
+def test_the_positive_class_is_the_second_unless_another_is_named(tmp_path: Path) -> None:
+    assert table(tmp_path, target="toxic").schema.classes == ("0", "1")
+    schema = table(tmp_path, target="toxic", overrides={"positive": 0}).schema
+    assert schema.classes == ("1", "0")
+    assert ("positive class", "0: f1 and average_precision are about it", "overrides.positive") in schema.rows()
+
+
 def test_a_split_column_by_any_name_needs_no_kind(tmp_path: Path) -> None:
     where = {"train": 3, "val": 1, "test": 1}
     text = MOLECULES.replace("split", "part")
@@ -96,6 +103,8 @@ def test_a_split_column_by_any_name_needs_no_kind(tmp_path: Path) -> None:
         ({"overrides": {"id": "family"}}, "repeated or too few"),
         ({"overrides": {"smiles": "toxic"}}, "holds numbers, not SMILES"),
         ({"overrides": {"node_features": "x"}}, "give a mapping"),
+        ({"overrides": {"positive": "1"}}, "overrides.positive is '1', one of two classes; this target is regression"),
+        ({"overrides": {"positive": []}}, "give the name of a class"),
         ({"split": "fold"}, "no split column 'fold'"),
         ({"split": SplitPlan(column="fold")}, "no split column 'fold'; the columns are mol_id, smiles, split"),
         ({"split": SplitPlan(kind="random", column="split")}, "by column 'split' and random; leave one"),

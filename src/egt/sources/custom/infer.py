@@ -49,7 +49,7 @@ _LABEL = re.compile(
 )
 
 OVERRIDES = (
-    *("id", "smiles", "weight", "directed", "kind", "vocabulary"),
+    *("id", "smiles", "weight", "directed", "kind", "positive", "vocabulary"),
     *("node_features", "edge_features", "graph_features"),
 )
 
@@ -70,9 +70,10 @@ def infer(
         target: names or patterns of the target columns; None to guess.
         level: "graph", "node", "edge" or "link"; None to guess.
         overrides: decisions of the user, by the names in `OVERRIDES`: the columns `id`, `smiles` (one or several) and
-            `weight` ("" for none), `directed`, the `kind` of the target, the molecule `vocabulary`, and in
-            `node_features` and `edge_features` a mapping column -> "categorical", "continuous" or "ignored"; in
-            `graph_features` the numeric columns of whole graphs that are given to the model, names or patterns.
+            `weight` ("" for none), `directed`, the `kind` of the target, the `positive` one of its two classes, the
+            molecule `vocabulary`, and in `node_features` and `edge_features` a mapping column -> "categorical",
+            "continuous" or "ignored"; in `graph_features` the numeric columns of whole graphs that are given to the
+            model, names or patterns.
         split: how to divide the data.
         labeled: False for whole graphs without a target; columns of nodes and edges that look like labels are left out.
 
@@ -92,6 +93,8 @@ def infer(
     classes: tuple[str, ...] = ()
     if targets:
         kind, classes = guess_target({name: roles.free[level][name] for name in targets}, given.get("kind"), raw.where)
+    if "positive" in given:
+        classes = _with_positive(classes, kind, text_of(given["positive"]), raw.where)
     directed, reasons = _directed(raw, given.get("directed"))
     notes |= reasons
     said = {key: given.get(key, {}) for key in ("node_features", "edge_features")}
@@ -228,6 +231,8 @@ def _checked(overrides: Mapping[str, Any], level: str | None) -> Mapping[str, An
     for key in ("id", "weight"):
         if key in overrides and not isinstance(overrides[key], str):
             raise DataError(f"overrides.{key} is {overrides[key]!r}; give the name of a column")
+    if not isinstance(overrides.get("positive", ""), str | int | float):
+        raise DataError(f"overrides.positive is {overrides['positive']!r}; give the name of a class")
     for key in ("node_features", "edge_features"):
         if not isinstance(overrides.get(key, {}), Mapping) or not _are_texts(overrides.get(key, {})):
             raise DataError(f"overrides.{key} is {overrides[key]!r}; give a mapping from columns to kinds")
@@ -416,6 +421,14 @@ def _two(distinct: list[str], where: str) -> list[str]:
     if len(distinct) != 2:
         raise DataError(f"{where}: a binary target needs two values; found {len(distinct)}: {distinct[:10]}")
     return distinct
+
+
+def _with_positive(classes: tuple[str, ...], kind: TargetKind, positive: str, where: str) -> tuple[str, ...]:
+    """Return two classes with the one last that scores such as F1 are about."""
+    if kind != "binary" or positive not in classes:
+        there = f"the classes are {', '.join(classes)}" if kind == "binary" else f"this target is {kind}"
+        raise DataError(f"{where}: overrides.positive is {positive!r}, one of two classes; {there}")
+    return (*(name for name in classes if name != positive), positive)
 
 
 def _check_numbers(columns: Columns, where: str) -> None:

@@ -175,6 +175,7 @@ class CustomSchema(Section):
             ("level", self.level + self._note("level"), "level"),
             ("target", _few(self.targets) or nothing, "target"),
             *([("kind", kind + classes, "overrides.kind")] if self.targets or self.level == "link" else []),
+            *([("positive class", self._positive_text(), "overrides.positive")] if self._is_yes_or_no else []),
             ("id", self.id or "row number", "overrides.id"),
             ("split", self._split_text(), "split"),
             *(("graph feature", text, "overrides.graph_features") for text in self._graph_feature_texts()),
@@ -192,6 +193,13 @@ class CustomSchema(Section):
             texts = [_feature_text(each) + self._note(f"{key}.{each.name}") for each in features]
             table += [(f"{level} feature", text, f"overrides.{key}") for text in texts]
         return table
+
+    @property
+    def _is_yes_or_no(self) -> bool:
+        return self.kind == "binary" and len(self.classes) == 2 and bool(self.targets)
+
+    def _positive_text(self) -> str:
+        return f"{self.classes[1]}: f1 and average_precision are about it"
 
     def _graph_feature_texts(self) -> list[str]:
         """Return what is said about the features of whole graphs; those that were left out have only a note."""
