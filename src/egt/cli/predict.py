@@ -48,7 +48,7 @@ def predict(
         inputs: Files or folders in the format of the training data, or SMILES; for a model of several SMILES in a row
             with commas between them: CCO,O.
         split: Predict this split of the data that the model was trained on, instead of inputs; its labels are beside
-            the predictions (NAME_true).
+            the predictions (NAME_true). Of one graph that is divided, the nodes or edges of the split are written.
         output: The CSV file to write; standard output by default. A .npz file gets the array `y_pred`, as the
             evaluator of OGB's PCQM4Mv2 takes it (`--split test -o y_pred_pcqm4m-v2_test-dev.npz`).
         smiles: Column of the inputs that holds the SMILES, if its name does not say so; for a model of several as many,

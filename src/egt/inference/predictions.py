@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, overload
 
@@ -42,6 +42,7 @@ class Prediction:
             one answer of a single model.
         bounds: (rows, T, 2) the lowest and highest number, or (rows, T, C) whether a class is in the set, where an
             interval was asked for.
+        nodes: (rows,) the nodes that the rows are about, where they are some nodes of a graph; None for all of them.
     """
 
     row: int
@@ -56,6 +57,17 @@ class Prediction:
     kept: Mapping[str, str] = field(default_factory=dict)
     std: NDArray[np.float32] | None = None
     bounds: NDArray[Any] | None = None
+    nodes: IntArray | None = None
+
+    def only(self, chosen: NDArray[np.bool_]) -> Prediction:
+        """Return the answer for some nodes or edges of a graph. chosen: (rows,) which of them."""
+        if self.values is None:
+            return self
+        found = {name: getattr(self, name) for name in ("values", "truth", "std", "bounds")}
+        fields = {name: rows[chosen] for name, rows in found.items() if rows is not None}
+        if self.pairs is not None:
+            return replace(self, **fields, pairs=self.pairs[:, chosen])
+        return replace(self, **fields, nodes=np.flatnonzero(chosen))
 
 
 class Predictions(Sequence[Prediction]):
@@ -180,7 +192,7 @@ class Predictions(Sequence[Prediction]):
                 yield head
                 continue
             for k, values in enumerate(answer.values):
-                ends = {"node": k} if level == "node" else {}
+                ends = {"node": k if answer.nodes is None else int(answer.nodes[k])} if level == "node" else {}
                 if answer.pairs is not None:
                     ends = {"source": int(answer.pairs[0, k]), "target": int(answer.pairs[1, k])}
                 names = {f"{end}_name": answer.names[number] for end, number in ends.items()} if answer.names else {}

@@ -160,6 +160,8 @@ class Predictor:
     ) -> Predictions:
         """Predict a split of the data that the model was trained on, beside its labels (`NAME_true`).
 
+        Where the splits are nodes or edges of the same graph, those of the split are answered.
+
         Args:
             split: its name, e.g. "test".
             data: the data itself, where the model was trained on objects in memory.
@@ -296,7 +298,9 @@ class Predictor:
                     **beside(row, graphs.get(row)),
                     **self._fields(answer, interval),
                 }
-                predictions.append(Prediction(row, name, **fields))
+                found = Prediction(row, name, **fields)
+                chosen = source.rows_in(split, row) if with_truth and isinstance(source, CustomSource) else None
+                predictions.append(found if chosen is None else found.only(chosen))
             done += part.num_records
         return Predictions(self.config, predictions, more)
 

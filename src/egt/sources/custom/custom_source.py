@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from egt.sources.custom.schema import CustomSchema, SplitPlan
 from egt.sources.elements import elements_of
 from egt.sources.molecules import graphs_from_smiles
 from egt.sources.source import ALL, SPLITS, DataCard, Reading
+
+if TYPE_CHECKING:
+    from egt.sources.custom.raw_to_graph import MergedEdges
 
 VERSION = 3
 MAX_GRAPHS_MEASURED = 1000
@@ -183,6 +186,21 @@ class CustomSource:
             return self._link_records(split, self._division)
         parts = self._division.parts
         return [self._record(row, scored=parts[row] == code) for row in parts if (parts[row] == code).any()]
+
+    def rows_in(self, split: str, row: int) -> NDArray[np.bool_] | None:
+        """(N,) or (E,) the nodes or edges of a graph that a split is about; None where it is about whole graphs."""
+        if self._division is None or not self._division.within or self.schema.level == "link" or split == ALL:
+            return None
+        listed: NDArray[np.bool_] = self._division.parts[row] == SPLITS.index(split)
+        graph = self._raw.graphs[row]
+        return listed if self.schema.level == "node" or graph is None else listed[self._merged(graph).rows]
+
+    def _merged(self, graph: RawGraph) -> MergedEdges:
+        """Return the edges of a graph as it is read, those with ends that are no nodes left out."""
+        from egt.sources.custom.raw_to_graph import merge_edges  # here: molecules need none of it
+
+        edges = graph.edges[:, ((graph.edges >= 0) & (graph.edges < graph.num_nodes)).all(axis=0)]
+        return merge_edges(edges, None, graph.num_nodes, directed=self.schema.is_directed(graph.directed))
 
     def read(self, record: CustomRecord) -> Reading:
         """Return the graph of a record, with a warning about whatever had to be filled in."""
@@ -413,11 +431,7 @@ class CustomSource:
         graph = self._raw.graphs[row]
         if graph is None:
             return None
-        from egt.sources.custom.raw_to_graph import merge_edges
-
-        edges = graph.edges[:, ((graph.edges >= 0) & (graph.edges < graph.num_nodes)).all(axis=0)]
-        directed = self.schema.is_directed(graph.directed)
-        return graph.num_nodes, merge_edges(edges, None, graph.num_nodes, directed=directed).index.shape[1]
+        return graph.num_nodes, self._merged(graph).index.shape[1]
 
 
 def _molecule_size(smiles: str) -> tuple[int, int] | None:
