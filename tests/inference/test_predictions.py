@@ -99,7 +99,8 @@ def test_a_kept_column_never_stands_in_the_place_of_an_answer() -> None:
     assert found.columns == ["id", "note", "y", "warning", "error"]
     good, bad = found.table()
     assert (good["y"], good["note"], good["error"]) == (1.5, "n", "")
-    assert "y" not in bad, "the label of the input is no prediction"
+    assert bad["y"] is None, "the label of the input is no prediction"
+    assert {*bad} == {*good} == {*found.columns}
     assert (bad["note"], bad["error"]) == ("n", "broken")
 
 

@@ -23,6 +23,8 @@ from egt.sources.source import Progress
 if TYPE_CHECKING:
     from egt.inference.predictor import Asked, Predictor
 
+DELIMITERS = {"": ",", ".csv": ",", ".tsv": "\t"}
+"""Suffixes of outputs that grow, with what stands between two cells."""
 _BLOCK = 1 << 20
 _AGAIN = "predict without --resume to begin again, or choose another file (-o)"
 
@@ -81,7 +83,7 @@ def predict_to_file(
     Args:
         model: that predicts one row per molecule.
         path: the table.
-        output: the CSV file.
+        output: the .csv or .tsv file.
         resume: go on after the rows that the output has already, and leave its record, so that this can be asked for
             again.
         watch: is told how far the work is.
@@ -158,7 +160,7 @@ class _Growing:
         """Write a part behind the rows that are recorded, and record it."""
         record = self.record
         text = io.StringIO()
-        part.to_csv(text, header=not record.size)
+        part.to_csv(text, header=not record.size, delimiter=DELIMITERS[self.path.suffix])
         content = text.getvalue().encode()
         self._sha256.update(content)
         try:
