@@ -21,7 +21,7 @@ from egt.sources.custom.link import asked_edges, count_links, hide_links, link_g
 from egt.sources.custom.raw import RawData, RawGraph, encode_target, missing_in, strange_label, text_of
 from egt.sources.custom.roles import find_id, find_smiles_of
 from egt.sources.custom.schema import CustomSchema, SplitPlan
-from egt.sources.elements import elements_of
+from egt.sources.elements import elements_of, without_name
 from egt.sources.molecules import graphs_from_smiles
 from egt.sources.source import ALL, SPLITS, DataCard, Reading
 
@@ -427,7 +427,7 @@ class CustomSource:
         if row in self._raw.problems:
             return None
         if self._raw.is_molecules:
-            return _molecule_size(".".join(self._texts(row)))
+            return _molecule_size(".".join(map(without_name, self._texts(row))))
         graph = self._raw.graphs[row]
         if graph is None:
             return None
