@@ -79,6 +79,19 @@ def test_overrides_of_a_table(tmp_path: Path) -> None:
     assert source.card.schema.node_categories == (28,)
 
 
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("smiles", "column 'smiles' cannot be the target, it is the molecule; name another"),
+        ("mol_id", "column 'mol_id' cannot be the target, it is the name of each row; .*overrides.id"),
+        ("split", "column 'split' cannot be the target, it is the split of each row"),
+    ],
+)
+def test_a_target_with_another_role_is_said_to_have_it(tmp_path: Path, target: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        table(tmp_path, target=target)
+
+
 def test_the_positive_class_is_the_second_unless_another_is_named(tmp_path: Path) -> None:
     assert table(tmp_path, target="toxic").schema.classes == ("0", "1")
     schema = table(tmp_path, target="toxic", overrides={"positive": 0}).schema
@@ -281,7 +294,9 @@ def test_target_kinds(columns: list[list[Any]], kind: str, classes: tuple[str, .
         ([["on", "on"]], "all labels are 'on'"),
         ([["1", "2", "3", "<5"]], "holds numbers, but also '<5'"),
         ([["a", "b", "c", "d", "e"]], "looks like names"),
-        ([["a", "b", "c"], ["a", "b", "c"]], "not a number; choose targets of one kind"),
+        ([["a", "b", "c"], ["a", "b", "c"]], "'t0' holds classes, such as 'a'.* train a model for each .--target t0"),
+        ([["no", "yes"], ["low", "high"]], "'t0' holds classes, such as 'no'.* or write classes as 0 and 1"),
+        ([["1", "<5"], ["2", "3"]], "'<5', which is not a number; choose targets of one kind, or say --set overrides"),
         ([[[1, 2]]], "vectors"),
     ],
 )

@@ -205,6 +205,7 @@ def _targets(
         return level, ()
     if both := sorted({*(target or ())} & {*roles.inputs}):
         raise DataError(f"{raw.where}: column {both[0]!r} cannot be both target and feature (--target, --features)")
+    _check_roles(raw, roles, target or ())
     found, targets = find_targets(raw, roles.free, target, level)
     if absent := [name for name in targets if name not in roles.free[found]]:
         raise DataError(
@@ -212,6 +213,20 @@ def _targets(
             "well; name another target (--target) or another column (--set overrides.id=...)"
         )
     return found, targets
+
+
+def _check_roles(raw: RawData, roles: _Roles, target: Sequence[str]) -> None:
+    """Refuse a target that is a column with another role, and say with which."""
+    known = {
+        **dict.fromkeys(roles.splits.values(), "the split of each row; name another target (--target)"),
+        roles.weight: 'the weight of the edges; name another target (--target), or none (--set overrides.weight="")',
+        roles.id: 'the name of each row; name another target (--target), or no id (--set overrides.id="")',
+        **dict.fromkeys(roles.smiles, "the molecule; name another target (--target), or other SMILES (--smiles)"),
+    }
+    free = {name for columns in roles.free.values() for name in columns}
+    for name in target:
+        if name in known and name not in free:
+            raise DataError(f"{raw.where}: column {name!r} cannot be the target, it is {known[name]}")
 
 
 def _checked(overrides: Mapping[str, Any], level: str | None) -> Mapping[str, Any]:
@@ -434,6 +449,12 @@ def _with_positive(classes: tuple[str, ...], kind: TargetKind, positive: str, wh
 def _check_numbers(columns: Columns, where: str) -> None:
     for name, column in columns.items():
         strange = as_numbers(column)[1]
+        if len(strange) == (~missing_in(column)).sum() > 0:
+            raise DataError(
+                f"{where}: target {name!r} holds classes, such as {strange[0]!r}, and other targets hold something "
+                "else; several targets are all numbers, or have the same two classes: train a model for each "
+                f"(--target {name}), or write classes as 0 and 1"
+            )
         if strange:
             raise DataError(
                 f"{where}: target {name!r} holds {strange[0]!r}, which is not a number; choose targets of one kind, "
