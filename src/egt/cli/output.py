@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 from rich.text import Text
 
+from egt.errors import ConfigError
+
 _SIZES = {"interval": "wide", "set": "classes"}
 _OF_ONE_CLASS = ("average_precision", "f1")
 """Metrics that are about one of two classes."""
@@ -115,6 +117,16 @@ def print_coverage(coverage: Mapping[str, Any] | None) -> None:
 def with_smiles(settings: Sequence[str], smiles: Sequence[str]) -> list[str]:
     """Return the settings, and the option `--smiles COLUMN ...` as one of them."""
     return [*settings, *([f"overrides.smiles={json.dumps(list(smiles))}"] if smiles else [])]
+
+
+def with_epochs(settings: Sequence[str], epochs: int | None) -> list[str]:
+    """Return the settings, and the option `--epochs` as one of them."""
+    if epochs is None:
+        return [*settings]
+    wanted = f"trainer.max_epochs={epochs}"
+    if other := [each for each in settings if each.startswith("trainer.max_epochs=") and each != wanted]:
+        raise ConfigError(f"--epochs {epochs} and --set {other[0]} contradict each other; leave one of them out")
+    return [*settings, wanted]
 
 
 class Bars:

@@ -19,6 +19,7 @@ from egt.cli.output import (
     print_table,
     print_targets,
     say,
+    with_epochs,
 )
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def train(
             task=task,
             smiles=smiles,
             features=features,
-            set=[*settings, *([] if epochs is None else [f"trainer.max_epochs={epochs}"])],
+            set=with_epochs(settings, epochs),
             out=out,
             start=start,
             keep_head=keep_head,
