@@ -13,7 +13,7 @@ import pytest
 import egt
 from egt.artifact.artifact import load_artifact
 from egt.config.load import read_config
-from egt.errors import ConfigError, DataError
+from egt.errors import ArtifactError, ConfigError, DataError
 from egt.graph import Graph
 from egt.sources.custom import CustomSchema, GraphsSource
 from egt.sources.source import TargetSchema
@@ -270,3 +270,43 @@ def count_parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(module, "parse_smiles", counting)
     return parsed
+
+
+def test_one_molecule_is_a_text(table: Path) -> None:
+    model = egt.train(table, set=QUICK, out="run").model
+    (one,), (same,) = model.predict("CCO"), model.predict(["CCO"])
+    assert (one.smiles, one.error) == ("CCO", "")
+    np.testing.assert_allclose(one.values, same.values, rtol=1e-6)
+    for text in ("absent.csv", "no molecule", ""):
+        with pytest.raises(DataError):
+            model.predict(text)
+    with pytest.raises(DataError, match=r"absent.csv: there is no such file"):
+        model.predict("absent.csv")
+
+
+def test_one_row_of_several_molecules_is_a_text(tmp_path: Path) -> None:
+    rows = [{"solute": a, "solvent": b, "y": k} for k, (a, b) in enumerate(zip(SMILES, SMILES[::-1], strict=True))]
+    data = write_csv(tmp_path / "pairs.csv", rows)
+    model = egt.train(data, "y", smiles=["solute", "solvent"], set=QUICK, out="run").model
+    np.testing.assert_allclose(model.predict("CCO,C")[0].values, model.predict([("CCO", "C")])[0].values, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"set": 5}, r"set is 5; give settings, as"),
+        ({"set": [5]}, r"set is \[5\]; give settings, as"),
+        ({"target": 5}, "target is 5; give the name of a column, or a list of names"),
+        ({"target": [None]}, r"target is \[None\]; give the name"),
+        ({"smiles": 5}, "smiles is 5; give the name"),
+        ({"features": 5}, "features is 5; give the name"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_one_message(options: dict[str, Any], message: str, table: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        egt.train(table, **options)
+
+
+def test_what_is_no_path_of_a_model_is_said() -> None:
+    with pytest.raises(ArtifactError, match="a model of type NoneType is given; give the folder"):
+        egt.load(None)

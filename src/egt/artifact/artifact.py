@@ -141,6 +141,8 @@ def read_calibration(file: Path) -> Calibration:
 
 def find_artifact(path: str | Path) -> Path:
     """Find the folder of an artifact: a hub's, the given one, that in a run folder, or the package's of this name."""
+    if not isinstance(path, str | os.PathLike):
+        raise ArtifactError(f"a model of type {type(path).__name__} is given; give the folder that `egt train` wrote")
     if str(path).startswith(HUB):
         from egt.artifact.hub import fetch
 

@@ -100,9 +100,9 @@ class Predictor:
         """Return the predictions for new data, one per row, in the order of the input. No file is written.
 
         Args:
-            data: SMILES strings, RDKit molecules (None for a row without one), `Graph`s, the path of a file or folder,
-                a data frame, NetworkX graphs or PyG data; for a model of several SMILES in a row tuples of them, or
-                texts with commas between them.
+            data: SMILES strings, one or a list, RDKit molecules (None for a row without one), `Graph`s, the path of a
+                file or folder, a data frame, NetworkX graphs or PyG data; for a model of several SMILES in a row tuples
+                of them, or texts with commas between them.
             keep: columns of the input to keep beside the predictions: names, or patterns such as `*`.
             interval: also give intervals (`NAME_low`, `NAME_high`) or sets of classes (`NAME_set`) that hold the truth
                 with this chance, such as 0.9.

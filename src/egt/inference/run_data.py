@@ -11,7 +11,7 @@ from egt.assemble import feature_schema, preparation
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Store, prepare
-from egt.errors import DataError
+from egt.errors import DataError, EgtError
 from egt.files import exists
 from egt.graph import Graph
 from egt.sources.custom.custom_source import CustomSource
@@ -69,8 +69,8 @@ def open_new(config: RunConfig, data: Any, overrides: Mapping[str, Any] | None =
 
     Args:
         config: the run, which says how raw data becomes graphs.
-        data: SMILES strings, `Graph`s, the path of a file or folder, a data frame, NetworkX graphs or PyG data. For a
-            run with several SMILES in a row, texts have commas between them.
+        data: SMILES strings, one or a list, `Graph`s, the path of a file or folder, a data frame, NetworkX graphs or
+            PyG data. For a run with several SMILES in a row, texts have commas between them.
         overrides: the columns `smiles` and `id` of this data, where they are not called as in training.
     """
     if isinstance(data, Sequence) and not data:
@@ -82,9 +82,19 @@ def open_new(config: RunConfig, data: Any, overrides: Mapping[str, Any] | None =
 
         # Graphs for a model of other data have the categories and values that it reads.
         return GraphsSource({ALL: graphs}, schema.target(), feature_schema(config.model))
+    if isinstance(data, str) and schema.format == "molecules" and not exists(data) and _is_smiles(data, schema):
+        data = [data]
     if schema.more_smiles and isinstance(data, list | tuple) and all(isinstance(item, str) for item in data):
         data = [tuple(text.split(",")) for text in data]
     return open_custom(data, schema=schema, overrides=overrides)
+
+
+def _is_smiles(text: str, schema: CustomSchema) -> bool:
+    """Return whether a text is a molecule, or the molecules of a row with commas between them."""
+    from egt.sources.molecules import parse_smiles
+
+    parts = text.split(",") if schema.more_smiles else [text]
+    return bool(text.strip()) and all(not isinstance(each, EgtError) for each, _ in parse_smiles(parts))
 
 
 def reading_schema(config: RunConfig) -> CustomSchema:
