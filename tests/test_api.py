@@ -15,7 +15,7 @@ from egt.artifact.artifact import load_artifact
 from egt.config.load import read_config
 from egt.errors import ArtifactError, ConfigError, DataError
 from egt.graph import Graph
-from egt.sources.custom import CustomSchema, GraphsSource
+from egt.sources.custom import CustomSchema, GraphsSource, open_custom
 from egt.sources.source import TargetSchema
 from tests.caches import fresh_cache
 from tests.cli.runs import SMILES, TINY, molecules, write_csv
@@ -310,3 +310,18 @@ def test_arguments_of_a_wrong_type_are_one_message(options: dict[str, Any], mess
 def test_what_is_no_path_of_a_model_is_said() -> None:
     with pytest.raises(ArtifactError, match="a model of type NoneType is given; give the folder"):
         egt.load(None)
+
+
+def test_a_split_without_rows_is_warned_of_and_not_suggested(
+    tmp_path: Path, capsys: Capture, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = write_csv(tmp_path / "few.csv", [{"smiles": text, "y": k} for k, text in enumerate(SMILES[:4])])
+    expected = "no row is left for the test split: 4 rows are divided random 0.8/0.1/0.1; divide them otherwise"
+    for name, settings in (("found", ()), ("asked", ("split.fractions=[0.8, 0.2, 0.0]",))):
+        caplog.clear()
+        done = command(capsys, "train", data, "--out", name, "--set", *TINY, "overrides.kind=regression", *settings)
+        assert done.code == 0, done.err
+        assert (expected in caplog.text) == (name == "found")  # nobody misses a split that was not asked for
+        assert f"next: egt predict {name}" in done.err
+    scaffolds = open_custom(data, target="y", split="scaffold", overrides={"kind": "regression"}).warnings()
+    assert any("no row is left for the val split" in warning for warning in scaffolds)

@@ -159,7 +159,9 @@ def _report(run: Run, json: bool) -> None:
     if bad:
         say(f"{bad} rows could not be read and were left out")
     path = shlex.quote(str(run.path))
-    following = f"egt evaluate {path}   or   egt predict {path} NEW_DATA -o out.csv"
+    following = f"egt predict {path} NEW_DATA -o out.csv"
+    if "test" in metrics:
+        following = f"egt evaluate {path}   or   {following}"
     if not run.artifact.config.task.answers:
         following = f"egt train DATA --target NAME --from {path}"
     say(f"wrote {run.path}\nnext: {following}")

@@ -248,9 +248,24 @@ class CustomSource:
     def warnings(self) -> list[str]:
         """Return what to look at before training.
 
-        Labels that are not understood; molecules or graphs in several splits, or with different labels.
+        Splits without rows; labels that are not understood; molecules or graphs in several splits, or with different
+        labels.
         """
-        return [*self.unknown_labels(), *self._repeats()]
+        return [*self._empty_splits(), *self.unknown_labels(), *self._repeats()]
+
+    def _empty_splits(self) -> list[str]:
+        """Return a warning where a split that was asked for has got nothing."""
+        plan = self.schema.split
+        if self._division is None or plan.kind == "column" or plan.fold is not None:
+            return []
+        wanted = [split for split, share in zip(SPLITS, plan.fractions, strict=True) if share]
+        empty = [split for split in wanted if not self.card.split_sizes[split]]
+        shares = "/".join(f"{share:g}" for share in plan.fractions)
+        return [
+            f"no row is left for the {split} split: {self._raw.num_rows} rows are divided {plan.kind} {shares}; divide "
+            "them otherwise to have one (--set split=random, split.fractions=[0.6, 0.2, 0.2], or a split column)"
+            for split in empty
+        ]
 
     def unknown_labels(self) -> list[str]:
         """Return a warning for each target with labels that are not understood, in whatever split."""
