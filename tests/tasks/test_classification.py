@@ -128,6 +128,12 @@ def test_scores_of_classes_equal_scikit_learn(num_classes: int, count: int) -> N
         assert found["balanced_accuracy"] == pytest.approx(metrics.balanced_accuracy_score(label, answer))
 
 
+def test_labels_of_one_class_correlate_with_nothing() -> None:
+    scores = ClassScores(3)
+    scores.update(torch.eye(3), torch.zeros(3, 1))
+    assert scores.compute()["mcc"] == 0
+
+
 def test_any_score_of_classes_may_decide() -> None:
     for name in ("f1", "mcc", "balanced_accuracy"):
         task = Multiclass(num_classes=3, metric=name)

@@ -122,7 +122,7 @@ class ClassScores:
 
     `accuracy`; `weighted_accuracy`, also called `balanced_accuracy`: the mean recall of the classes that occur; `f1`:
     of two classes that of class 1, of more the mean over those that occur or are answered; `mcc` (Matthews), which
-    needs labels of two classes.
+    is 0 where all labels or all answers are of one class.
 
     Args:
         num_classes: C.
@@ -155,7 +155,7 @@ class ClassScores:
             "weighted_accuracy": recall,
             "balanced_accuracy": recall,
             "f1": float(f1[1]) if len(f1) == 2 else _mean(f1),
-            "mcc": _matthews(right.sum(), of_class, as_class) if occurs.sum() > 1 else float("nan"),
+            "mcc": _matthews(right.sum(), of_class, as_class) if labels else float("nan"),
             "num_labels": labels,
         }
 
@@ -197,11 +197,11 @@ class RankingScores:
 
 
 def _matthews(right: float, of_class: NDArray[Any], as_class: NDArray[Any]) -> float:
-    """Correlate labels and answers; 0 where all answers are the same.
+    """Correlate labels and answers; 0 where all of either are the same.
 
     Args:
         right: how many answers are.
-        of_class: (C,) labels of each class, of at least two of them.
+        of_class: (C,) labels of each class.
         as_class: (C,) answers.
     """
     total = of_class.sum()
