@@ -13,9 +13,9 @@ import pytest
 import egt
 from egt.artifact.artifact import load_artifact
 from egt.config.load import read_config
-from egt.errors import ConfigError, DataError
+from egt.errors import ArtifactError, ConfigError, DataError
 from egt.graph import Graph
-from egt.sources.custom import CustomSchema, GraphsSource
+from egt.sources.custom import CustomSchema, GraphsSource, open_custom
 from egt.sources.source import TargetSchema
 from tests.caches import fresh_cache
 from tests.cli.runs import SMILES, TINY, molecules, write_csv
@@ -279,3 +279,58 @@ def test_the_run_folder_is_tried_once(table: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(f"{module}.try_folder", tried.append)
     egt.train(table, set={**QUICK, "trainer.max_epochs": 1}, out="tried", ensemble=ensemble, progress=False)
     assert tried == [Path("tried")]
+
+
+def test_one_molecule_is_a_text(table: Path) -> None:
+    model = egt.train(table, set=QUICK, out="run").model
+    (one,), (same,) = model.predict("CCO"), model.predict(["CCO"])
+    assert (one.smiles, one.error) == ("CCO", "")
+    np.testing.assert_allclose(one.values, same.values, rtol=1e-6)
+    for text in ("absent.csv", "no molecule", ""):
+        with pytest.raises(DataError):
+            model.predict(text)
+    with pytest.raises(DataError, match=r"absent.csv: there is no such file"):
+        model.predict("absent.csv")
+
+
+def test_one_row_of_several_molecules_is_a_text(tmp_path: Path) -> None:
+    rows = [{"solute": a, "solvent": b, "y": k} for k, (a, b) in enumerate(zip(SMILES, SMILES[::-1], strict=True))]
+    data = write_csv(tmp_path / "pairs.csv", rows)
+    model = egt.train(data, "y", smiles=["solute", "solvent"], set=QUICK, out="run").model
+    np.testing.assert_allclose(model.predict("CCO,C")[0].values, model.predict([("CCO", "C")])[0].values, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"set": 5}, r"set is 5; give settings, as"),
+        ({"set": [5]}, r"set is \[5\]; give settings, as"),
+        ({"target": 5}, "target is 5; give the name of a column, or a list of names"),
+        ({"target": [None]}, r"target is \[None\]; give the name"),
+        ({"smiles": 5}, "smiles is 5; give the name"),
+        ({"features": 5}, "features is 5; give the name"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_one_message(options: dict[str, Any], message: str, table: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        egt.train(table, **options)
+
+
+def test_what_is_no_path_of_a_model_is_said() -> None:
+    with pytest.raises(ArtifactError, match="a model of type NoneType is given; give the folder"):
+        egt.load(None)
+
+
+def test_a_split_without_rows_is_warned_of_and_not_suggested(
+    tmp_path: Path, capsys: Capture, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = write_csv(tmp_path / "few.csv", [{"smiles": text, "y": k} for k, text in enumerate(SMILES[:4])])
+    expected = "no row is left for the test split: 4 rows are divided random 0.8/0.1/0.1; divide them otherwise"
+    for name, settings in (("found", ()), ("asked", ("split.fractions=[0.8, 0.2, 0.0]",))):
+        caplog.clear()
+        done = command(capsys, "train", data, "--out", name, "--set", *TINY, "overrides.kind=regression", *settings)
+        assert done.code == 0, done.err
+        assert (expected in caplog.text) == (name == "found")  # nobody misses a split that was not asked for
+        assert f"next: egt predict {name}" in done.err
+    scaffolds = open_custom(data, target="y", split="scaffold", overrides={"kind": "regression"}).warnings()
+    assert any("no row is left for the val split" in warning for warning in scaffolds)

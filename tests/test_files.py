@@ -43,5 +43,7 @@ def test_results_go_to_a_folder_of_their_own(tmp_path: Path) -> None:
         result_folder(folder, "page.html")
     (folder / "page.html").write_text("")
     assert result_folder(folder, "page.html") == folder
-    with pytest.raises(RunError, match="cannot be written"):
+    with pytest.raises(ConfigError, match=r"nodes.csv: is a file; results go to a folder, so choose another name .-o."):
         result_folder(folder / "nodes.csv", "page.html")
+    with pytest.raises(RunError, match="cannot be written"):
+        result_folder(folder / "nodes.csv" / "below", "page.html")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from egt.config.custom import infer_config
 from egt.config.load import find_config, override, read_config
-from egt.config.reading import Wanted, as_words, naming, open_data, reads
+from egt.config.reading import Wanted, as_words, naming, open_data, reads, texts_of
 from egt.config.run import RunConfig, StartConfig
 from egt.errors import ConfigError, DataError
 from egt.files import exists
@@ -281,7 +281,7 @@ class _Asked:
 
 
 def _names(target: str | Sequence[str] | None) -> list[str]:
-    return [target] if isinstance(target, str) else list(target or ())
+    return texts_of(target, "target", "the name of a column, or a list of names")
 
 
 def _same_columns(names: Sequence[str], patterns: Sequence[str]) -> bool:

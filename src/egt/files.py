@@ -17,6 +17,12 @@ def exists(path: Path | str) -> bool:
         return False
 
 
+def check_no_file(folder: Path, option: str) -> None:
+    """Raise a `ConfigError` if a folder to write to, which an option names, is a file."""
+    if exists(folder) and not folder.is_dir():
+        raise ConfigError(f"{folder}: is a file; results go to a folder, so choose another name ({option})")
+
+
 def result_folder(folder: Path, mark: str) -> Path:
     """Return a folder for results, which is made if there is none.
 
@@ -28,6 +34,7 @@ def result_folder(folder: Path, mark: str) -> Path:
         ConfigError: it has files, and not this one: what is written could take their place.
         RunError: it cannot be made.
     """
+    check_no_file(folder, "-o")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         is_foreign = not exists(folder / mark) and any(folder.iterdir())

@@ -108,3 +108,27 @@ def test_dropout_samples_are_asked_for_by_number(tmp_path: Path, capsys: pytest.
     save_artifact(make(), tmp_path / "plain")
     done = egt(capsys, "predict", tmp_path / "plain", new, "--dropout-samples", "5")
     assert (done.code, "this model has no dropout" in done.err) == (2, True), done.err
+
+
+def test_the_name_of_the_output_says_its_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    save_artifact(make(), tmp_path / "model")
+    bad: dict[str, object] = {"nodes": {"x": [1.0]}, "edges": [[0, 7]], "targets": {"y": 1}}
+    new = write_jsonl(tmp_path / "new.jsonl", [*rows(3), bad])
+    for name in ("out.csv", "out.tsv", "out.parquet"):
+        done = egt(capsys, "predict", tmp_path / "model", new, "-o", tmp_path / name)
+        assert done.code == 0, done.err
+    written = read_csv(tmp_path / "out.csv")
+    assert (tmp_path / "out.tsv").read_text().splitlines()[0].split("\t") == [*written[0]]
+    table = parquet.read_table(tmp_path / "out.parquet")
+    assert table.column_names == [*written[0]]
+    assert str(table.schema.field("y").type) == "double"
+    assert [row["y"] for row in table.to_pylist()] == [float(row["y"]) if row["y"] else None for row in written]
+    assert [row["error"] for row in table.to_pylist()] == [row["error"] for row in written]
+    for name in ("out.xlsx", "out.csv.gz"):
+        done = egt(capsys, "predict", tmp_path / "model", new, "-o", tmp_path / name)
+        assert done.code == 2
+        assert f"{name}: predictions are written to .csv, .tsv, .parquet, .npz; choose such a name (-o)" in done.err
+        assert not (tmp_path / name).exists()
+    done = egt(capsys, "predict", tmp_path / "model", new, "-o", tmp_path / "more.parquet", "--resume")
+    assert "a .csv or .tsv file as output (-o)" in done.err

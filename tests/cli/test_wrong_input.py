@@ -54,9 +54,18 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["train", "zinc-100k", "--set", "data.batch_size=99999999999999999999999"], "at most 63 are allowed"),
         (["train", "zinc-100k", "--set", "task.names.²=x"], "must name one of the entries 0..0"),
         (["train", "two.csv", "--target", "a", "--set", "split.seed=["], "--set split.seed=[: not valid YAML"),
-        (["train", "two.csv", "--target", "a", "--set", "split.seed=-1"], "split has the settings kind, seed"),
-        (["train", "two.csv", "--target", "a", "--set", "split.seed=abc"], "split has the settings kind, seed"),
-        (["train", "two.csv", "--target", "a", "--set", "split.kind.x=1"], "split has the settings kind, seed"),
+        (
+            ["train", "two.csv", "--target", "a", "--set", "split.seed=-1"],
+            "split has the settings kind or column, seed",
+        ),
+        (
+            ["train", "two.csv", "--target", "a", "--set", "split.seed=abc"],
+            "split has the settings kind or column, seed",
+        ),
+        (
+            ["train", "two.csv", "--target", "a", "--set", "split.kind.x=1"],
+            "split has the settings kind or column, seed",
+        ),
         (
             ["train", "two.csv", "--target", "a", "--set", "overrides.id=x", "overrides.id.q=y"],
             "id is a single value, not a section",
@@ -93,6 +102,11 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["embed", "nothing", "two.csv", "-o", "two.csv"], "two.csv: is an input, which would be lost"),
         (["analyze", "nothing", "--limit", "-1"], "--limit -1: give a number of graphs"),
         (["train", "error.csv", "--target", "error", "--out", "run"], "predictions have another column 'error'"),
+        (["train", "two.csv", "--target", "y", "--out", "two.csv"], "two.csv: is a file; results go to a folder"),
+        (
+            ["train", "two.csv", "--epochs", "2", "--set", "trainer.max_epochs=3"],
+            "--epochs 2 and --set trainer.max_epochs=3 contradict each other; leave one of them out",
+        ),
         (["train", "run.d"], "this is the folder of a run (continue it with `egt train run.d --resume`)"),
         (["plan", "zink-100k"], "did you mean zinc-100k"),
         (["data", "info"], "needs a name"),

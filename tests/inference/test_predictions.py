@@ -7,11 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import egt
 from egt.config.load import override
 from egt.config.presets import preset
 from egt.errors import RunError
 from egt.inference.predictions import Prediction, Predictions, join
+from egt.reporting.prediction_page import read_answers
 from egt.sources.custom.schema import CustomSchema
+from tests.cli.runs import TINY, blocks, read_csv, write_csv
 
 
 def test_numbers_are_the_shortest_that_are_the_same() -> None:
@@ -96,7 +99,8 @@ def test_a_kept_column_never_stands_in_the_place_of_an_answer() -> None:
     assert found.columns == ["id", "note", "y", "warning", "error"]
     good, bad = found.table()
     assert (good["y"], good["note"], good["error"]) == (1.5, "n", "")
-    assert "y" not in bad, "the label of the input is no prediction"
+    assert bad["y"] is None, "the label of the input is no prediction"
+    assert {*bad} == {*good} == {*found.columns}
     assert (bad["note"], bad["error"]) == ("n", "broken")
 
 
@@ -106,3 +110,35 @@ def test_molecules_that_are_named_by_their_smiles_have_one_such_column() -> None
     config = config.model_copy(update={"data": config.data.model_copy(update={"custom": schema})})
     found = Predictions(config, [Prediction(0, "CC", np.array([[1.5]], np.float32), smiles="CC")])
     assert found.columns == ["mol", "y", "warning", "error"]
+
+
+def test_a_split_of_nodes_has_the_rows_of_its_nodes(tmp_path: Path) -> None:
+    run = egt.train(blocks(tmp_path / "data"), "label", set=[*TINY, "trainer.max_epochs=1"], out=tmp_path / "run")
+    nodes = read_csv(tmp_path / "data/nodes.csv")
+    found = run.model.predict_split("test").table()
+    held_out = [(k, node) for k, node in enumerate(nodes) if node["split"] == "test"]
+    assert [(row["node"], row["node_name"], row["label_true"]) for row in found] == [
+        (k, node["node"], node["label"]) for k, node in held_out
+    ]
+    every = {row["node"]: row for row in run.predict(tmp_path / "data").table()}
+    assert len(every) == len(nodes)
+    for row in found:
+        assert row["label_a_probability"] == pytest.approx(every[row["node"]]["label_a_probability"], abs=1e-6)
+    assert read_answers(tmp_path / "run").names == [f"0, node {k}" for k, _ in held_out]
+
+
+def test_a_split_of_edges_has_the_rows_of_its_edges(tmp_path: Path) -> None:
+    blocks(tmp_path / "data", masks=False)
+    edges = [
+        {**edge, "kind": "ab"[k % 2], "split": ("train", "val", "test")[k % 3]}
+        for k, edge in enumerate(read_csv(tmp_path / "data/edges.csv"))
+    ]
+    edges[2]["kind"] = ""  # of the test split, and without a label
+    write_csv(tmp_path / "data/edges.csv", edges)
+    settings = [*TINY, "trainer.max_epochs=1", "overrides.directed=false"]
+    run = egt.train(tmp_path / "data", "kind", task="edge", set=settings, out=tmp_path / "run")
+    found = {
+        (row["source_name"], row["target_name"]): row["kind_true"] for row in run.model.predict_split("test").table()
+    }
+    listed = {(edge["source"], edge["target"]): edge["kind"] for edge in edges if edge["split"] == "test"}
+    assert found == {**listed, **{(j, i): kind for (i, j), kind in listed.items()}}

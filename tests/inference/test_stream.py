@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
 
 from egt.cli import predict as command
+from egt.inference import stream
 from egt.inference.loading import load
-from egt.inference.stream import complete_rows
+from egt.inference.predictions import Predictions
+from egt.inference.predictor import Predictor
 from tests.cli.runs import SMILES, TINY, egt, molecules, read_csv, write_csv
 
 Capture = pytest.CaptureFixture[str]
@@ -46,33 +50,97 @@ def test_parts_are_the_same_as_the_whole(run: Path, table: Path, tmp_path: Path)
         assert one == other
 
 
+def stopped(run: Path, table: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Predict into out.csv in parts of five rows, and be killed when two of them and a bit of the next are written."""
+    append = stream._Growing.append
+    count = iter(range(2))
+
+    def killed(self: stream._Growing, part: Predictions) -> None:
+        if next(count, None) is None:
+            with self.path.open("ab") as file:
+                file.write(b"10,CC")
+            raise KeyboardInterrupt
+        append(self, part)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(command, "_LARGE", 1)
+        patched.setattr(Predictor, "predict_blocks", partialmethod(Predictor.predict_blocks, rows=5))
+        patched.setattr(stream._Growing, "append", killed)
+        assert egt(capsys, "predict", run, table, "-o", "out.csv").code != 0
+
+
 def test_a_stopped_file_goes_on(
+    run: Path, table: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert egt(capsys, "predict", run, table, "-o", "whole.csv").code == 0
+    stopped(run, table, capsys, monkeypatch)
+    shutil.move(run, "moved")  # the same model in another place
+    done = egt(capsys, "predict", "moved", table, "-o", "out.csv", "--resume", "--json")
+    assert (done.json["rows"], done.json["rows_before"]) == (12, 10), done.err
+    found, whole = read_csv(tmp_path / "out.csv"), read_csv(tmp_path / "whole.csv")
+    assert [(row["id"], row["smiles"], row["error"]) for row in found] == [
+        (row["id"], row["smiles"], row["error"]) for row in whole
+    ]
+    again = egt(capsys, "predict", "moved", table, "-o", "out.csv", "--resume", "--json")
+    assert (again.json["rows"], again.json["rows_before"]) == (0, 22)
+
+
+def test_a_file_that_was_killed_before_its_first_part_begins_again(
+    run: Path, table: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*given: object, **fields: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stream, "replace", killed)  # the rows are there, their record is not
+        assert egt(capsys, "predict", run, table, "-o", "out.csv", "--resume").code != 0
+    assert len(read_csv(tmp_path / "out.csv")) == 22
+    done = egt(capsys, "predict", run, table, "-o", "out.csv", "--resume", "--json")
+    assert (done.json["rows"], done.json["rows_before"]) == (22, 0), done.err
+    assert len(read_csv(tmp_path / "out.csv")) == 22
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_only_the_same_model_input_and_options_go_on(
+    finished: bool, run: Path, table: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped(run, table, capsys, monkeypatch)
+    if finished:
+        assert egt(capsys, "predict", run, table, "-o", "out.csv", "--resume").code == 0
+    before = (tmp_path / "out.csv").read_bytes()
+    settings = (*TINY, "trainer.max_epochs=1", "model.num_layers=1", "seed=1")
+    assert egt(capsys, "train", "data.csv", "--out", "other", "--set", *settings).code == 0
+    reversed_table = write_csv(tmp_path / "reversed.csv", read_csv(table)[::-1])
+    for words, reason in (
+        (("other", table), "out.csv: holds predictions of another model;"),
+        ((run, reversed_table), "out.csv: holds predictions of another input (or it has changed since);"),
+        ((run, table, "--keep", "lot"), "out.csv: holds predictions of other options (keep);"),
+        (("other", reversed_table, "--interval", "0.5"), "of another model and another input"),
+    ):
+        done = egt(capsys, "predict", *words, "-o", "out.csv", "--resume")
+        assert (done.code, reason in done.err) == (2, True), done.err
+        assert "predict without --resume to begin again, or choose another file (-o)" in done.err
+    assert (tmp_path / "out.csv").read_bytes() == before
+    (tmp_path / "out.csv").write_bytes(before.replace(b"CCO", b"CCN", 1))
+    assert "has been changed since" in egt(capsys, "predict", run, table, "-o", "out.csv", "--resume").err
+
+
+def test_a_finished_file_leaves_nothing_beside_it_unless_it_may_go_on(
     run: Path, table: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "_LARGE", 1)
     assert egt(capsys, "predict", run, table, "-o", "out.csv").code == 0
-    whole = (tmp_path / "out.csv").read_bytes()
-    lines = whole.splitlines(keepends=True)
-    assert len(lines) == 1 + 22
-    (tmp_path / "out.csv").write_bytes(b"".join(lines[:8]) + lines[8][:5])  # killed within a row
-    done = egt(capsys, "predict", run, table, "-o", "out.csv", "--resume", "--json")
-    assert (done.json["rows"], done.json["rows_before"]) == (15, 7)
-    assert [row["id"] for row in read_csv(tmp_path / "out.csv")] == [str(k) for k in range(22)]
-    assert (tmp_path / "out.csv").read_bytes().splitlines()[:8] == whole.splitlines()[:8]
-    again = egt(capsys, "predict", run, table, "-o", "out.csv", "--resume", "--json")
-    assert (again.json["rows"], again.json["rows_before"]) == (0, 22)
+    assert [path.name for path in tmp_path.glob("*out.csv*")] == ["out.csv"]
+    assert egt(capsys, "predict", run, table, "-o", "again.csv", "--resume").code == 0
+    assert sorted(path.name for path in tmp_path.glob("*again.csv*")) == ["again.csv", "again.csv.resume"]
 
 
 def test_a_foreign_file_is_not_gone_on_with(run: Path, table: Path, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "out.csv").write_text("a,b\n1,2\n")
     done = egt(capsys, "predict", run, table, "-o", "out.csv", "--resume")
     assert done.code == 2
-    assert "out.csv: has the columns a, b, not id, smiles, y, warning, error" in done.err
+    assert "out.csv: nothing tells which model and input its rows come from" in done.err
     assert (tmp_path / "out.csv").read_text() == "a,b\n1,2\n"
+    (tmp_path / "out.csv.resume").write_text("[]")
+    assert "out.csv.resume: cannot be read" in egt(capsys, "predict", run, table, "-o", "out.csv", "--resume").err
     assert egt(capsys, "predict", run, "CCO", "--resume").code == 2
-
-
-def test_rows_with_line_breaks_are_counted_once(tmp_path: Path) -> None:
-    content = b'id,y\r\n"a\nb",1\r\nc,2\r\n"d'
-    (tmp_path / "a.csv").write_bytes(content)
-    assert complete_rows(tmp_path / "a.csv") == (len(content) - 2, 2, ["id", "y"])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from egt.sources.custom import open_custom
 from egt.sources.elements import elements_of
+from tests.cli.runs import molecules
 
 TEXTS = [
     "CCO", "c1ccccc1Cl", "[Fe+2]", "C[C@@H](N)C(=O)O", "[nH]1cccc1", "N[Pt](N)(Cl)Cl", "[13CH4]", "[se]1cccc1", "BrCI",
@@ -29,3 +33,15 @@ def test_elements_of_many_molecules_together() -> None:
 
 def test_an_open_bracket_hides_nothing_of_the_next_molecule() -> None:
     assert elements_of(["[C", "[Fe+2]CC"]) == {"C", "Fe"}
+
+
+@pytest.mark.parametrize("text", ["c1ccccc1 benzene", "CCO\tBrick", "CC |$R1;$|", " CC", " "])
+def test_a_name_behind_a_molecule_has_no_elements(text: str) -> None:
+    assert elements_of([text]) <= {"C", "O"}
+
+
+def test_a_name_behind_a_molecule_is_not_warned_of(tmp_path: Path) -> None:
+    pytest.importorskip("rdkit")
+    trained = open_custom(molecules(tmp_path / "data.csv", y=range(20)))
+    new = open_custom(["CCO benzene", "[Fe] iron"], schema=trained.schema)
+    assert [new.read(record).warning for record in new.records("all")] == ["", "not in the training molecules: Fe"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -102,9 +103,41 @@ def test_class_scores_are_pooled_over_the_split() -> None:
     assert scores.compute() == {
         "accuracy": pytest.approx(4 / 6),
         "weighted_accuracy": pytest.approx((3 / 4 + 1 / 2) / 2),
+        "balanced_accuracy": pytest.approx((3 / 4 + 1 / 2) / 2),
         "f1": pytest.approx(2 * 1 / (2 + 1 + 1)),
+        "mcc": pytest.approx((1 * 3 - 1 * 1) / math.sqrt(2 * 2 * 4 * 4)),
         "num_labels": 6,
     }
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 6])
+@pytest.mark.parametrize("count", [5, 200])
+def test_scores_of_classes_equal_scikit_learn(num_classes: int, count: int) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(count + num_classes)
+    logit = rng.normal(size=(count, num_classes))
+    label = np.where(rng.random(count) < 0.4, logit.argmax(1), rng.integers(0, num_classes, count) // 2 * 2)
+    scores = ClassScores(num_classes)
+    scores.update(torch.tensor(logit), torch.tensor(label[:, None], dtype=torch.float64))
+    found, answer = scores.compute(), logit.argmax(1)
+    average = "binary" if num_classes == 2 else "macro"
+    assert found["f1"] == pytest.approx(metrics.f1_score(label, answer, average=average))
+    assert found["mcc"] == pytest.approx(metrics.matthews_corrcoef(label, answer))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of classes that are answered and do not occur
+        assert found["balanced_accuracy"] == pytest.approx(metrics.balanced_accuracy_score(label, answer))
+
+
+def test_labels_of_one_class_correlate_with_nothing() -> None:
+    scores = ClassScores(3)
+    scores.update(torch.eye(3), torch.zeros(3, 1))
+    assert scores.compute()["mcc"] == 0
+
+
+def test_any_score_of_classes_may_decide() -> None:
+    for name in ("f1", "mcc", "balanced_accuracy"):
+        task = Multiclass(num_classes=3, metric=name)
+        assert task.deciding_metric in task.scores().compute()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -170,7 +203,7 @@ def test_a_split_without_labels_has_no_score() -> None:
     scores = ClassScores(2)
     scores.update(torch.zeros(1, 2), torch.tensor([[NAN]]))
     result = scores.compute()
-    assert math.isnan(result["accuracy"])
+    assert all(math.isnan(result[name]) for name in result if name != "num_labels")
     assert result["num_labels"] == 0
     assert math.isnan(RankingScores().compute()["roc_auc"])
 

@@ -55,6 +55,7 @@ class Artifact:
         data: facts about the training data (data card, target statistics); empty when unknown.
         notes: free text, e.g. where imported weights come from.
         calibration: of intervals, sets and probabilities; None where there was no validation.
+        checksum: of the card, which has those of the other files; "" where the artifact was not read from a folder.
     """
 
     config: RunConfig
@@ -63,6 +64,7 @@ class Artifact:
     data: Mapping[str, Any] = field(default_factory=dict)
     notes: str = ""
     calibration: Calibration | None = None
+    checksum: str = ""
 
 
 def save_artifact(artifact: Artifact, path: Path) -> None:
@@ -123,7 +125,8 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
         raise ArtifactError(f"{path}: {WEIGHTS} is not a safetensors file ({error})") from error
     load_weights(model, weights, str(path / WEIGHTS))
     calibration = read_calibration(path / CALIBRATION) if CALIBRATION in card["sha256"] else None
-    return Artifact(config, model.eval(), with_nans(card["metrics"]), card["data"], card["notes"], calibration)
+    metrics, checksum = with_nans(card["metrics"]), content_sha256(card)
+    return Artifact(config, model.eval(), metrics, card["data"], card["notes"], calibration, checksum)
 
 
 def write_calibration(calibration: Calibration, names: Sequence[str], file: Path) -> None:
@@ -140,6 +143,8 @@ def read_calibration(file: Path) -> Calibration:
 
 def find_artifact(path: str | Path) -> Path:
     """Find the folder of an artifact: a hub's, the given one, that in a run folder, or the package's of this name."""
+    if not isinstance(path, str | os.PathLike):
+        raise ArtifactError(f"a model of type {type(path).__name__} is given; give the folder that `egt train` wrote")
     if str(path).startswith(HUB):
         from egt.artifact.hub import fetch
 

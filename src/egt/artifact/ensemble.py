@@ -45,6 +45,7 @@ class EnsembleArtifact:
         metrics: split -> metric -> value, of the averaged answers; of folds, the mean of each model on its own test.
         data: facts about all of them, such as `member_metrics` (split -> metric -> mean and deviation) and `coverage`.
         calibration: of the averaged answers.
+        checksum: of the file about all of them, as for `Artifact`.
     """
 
     kind: Kind
@@ -52,6 +53,7 @@ class EnsembleArtifact:
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
     calibration: Calibration | None = None
+    checksum: str = ""
 
 
 def member_name(number: int) -> str:
@@ -81,7 +83,8 @@ def load_ensemble(path: Path, device: torch.device | str = "cpu") -> EnsembleArt
             raise ArtifactError(f"{path}: {name} does not match its checksum; the file is damaged or was edited")
     calibration = read_calibration(path / CALIBRATION) if CALIBRATION in checksums else None
     members = tuple(load_artifact(path / member_name(k), device) for k in range(content["members"]))
-    return EnsembleArtifact(content["kind"], members, with_nans(content["metrics"]), content["data"], calibration)
+    metrics, checksum = with_nans(content["metrics"]), content_sha256(content)
+    return EnsembleArtifact(content["kind"], members, metrics, content["data"], calibration, checksum)
 
 
 def read_ensemble(path: Path) -> dict[str, Any]:

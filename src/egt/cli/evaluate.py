@@ -44,11 +44,11 @@ def evaluate(
     leave_processes()
     if processes.rank:  # the first process tells what all have computed
         return
-    where = split if data is None else str(data)
+    where, positive = split if data is None else str(data), predictor.config.task.positive_class
     if json:
-        content = {"split": where, "metrics": found.metrics}
+        content = {"split": where, "metrics": found.metrics, **({"positive_class": positive} if positive else {})}
         print_json({**content, "by_target": found.by_target} if found.by_target else content)
         return
-    rows = metric_rows(found.metrics)
+    rows = metric_rows(found.metrics, positive)
     print_table(f"{predictor.config.name} on {where}", ("metric", "value", "on"), rows)
-    print_targets(f"{predictor.config.name} on {where}, each target", found.by_target)
+    print_targets(f"{predictor.config.name} on {where}, each target", found.by_target, positive)

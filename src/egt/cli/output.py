@@ -14,9 +14,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 from rich.text import Text
 
-from egt.errors import counted
+from egt.errors import ConfigError, counted
 
 _SIZES = {"interval": "wide", "set": "classes"}
+_OF_ONE_CLASS = ("average_precision", "f1")
+"""Metrics that are about one of two classes."""
 
 
 def print_json(content: Mapping[str, Any]) -> None:
@@ -48,28 +50,50 @@ def say(message: str) -> None:
     print(message, file=sys.stderr)
 
 
-def metric_rows(metrics: Mapping[str, float]) -> list[tuple[str, str, str]]:
-    """Metrics as rows of a table: name, value, and what it stands on."""
+def metric_rows(metrics: Mapping[str, float], positive: str = "") -> list[tuple[str, str, str]]:
+    """Metrics as rows of a table: name, value, and what it stands on.
+
+    Args:
+        metrics: name -> value, with the numbers of labels and graphs.
+        positive: the class that some of them are about, or "" (`TaskPart.positive_class`).
+    """
     basis = f"{counted(metrics['num_labels'], 'label')} of {counted(metrics['num_graphs'], 'graph')}"
-    return [(name, f"{value:.5g}", basis) for name, value in metrics.items() if not name.startswith("num_")]
+    return [
+        (shown_name(name, positive), shown(value, 5), basis + (", which do not define it" * math.isnan(value)))
+        for name, value in metrics.items()
+        if not name.startswith("num_")
+    ]
 
 
-def print_targets(title: str, by_target: Mapping[str, Mapping[str, float]]) -> None:
-    """Print a table with a row for each target and a column for each metric; nothing where there is only one target."""
+def shown_name(metric: str, positive: str) -> str:
+    """Return a metric with the class that it is about, if it is about one of two."""
+    return f"{metric} (class {positive})" if positive and metric in _OF_ONE_CLASS else metric
+
+
+def shown(value: float, digits: int) -> str:
+    """Return a metric as text; "-" where the labels do not define it."""
+    return "-" if math.isnan(value) else f"{value:.{digits}g}"
+
+
+def print_targets(title: str, by_target: Mapping[str, Mapping[str, float]], positive: str = "") -> None:
+    """Print a table with a row for each target and a column for each metric; nothing where there is only one target.
+
+    Arguments as for `metric_rows`.
+    """
     if not by_target:
         return
     names = [name for name in next(iter(by_target.values())) if name != "num_labels"]
     rows = [
-        (target, *(f"{scores[name]:.4g}" for name in names), f"{scores['num_labels']:.0f}")
+        (target, *(shown(scores[name], 4) for name in names), f"{scores['num_labels']:.0f}")
         for target, scores in by_target.items()
     ]
-    print_table(title, ("target", *names, "labels"), rows)
+    print_table(title, ("target", *(shown_name(name, positive) for name in names), "labels"), rows)
 
 
 def print_members(metrics: Mapping[str, Mapping[str, Mapping[str, float]]]) -> None:
     """Print the mean and the deviation of each metric over the models of an ensemble; nothing for a single model."""
     rows = [
-        (split, name, f"{value['mean']:.5g} ± {value['std']:.2g}")
+        (split, name, f"{shown(value['mean'], 5)} ± {shown(value['std'], 2)}")
         for split, values in metrics.items()
         for name, value in values.items()
     ]
@@ -95,6 +119,16 @@ def print_coverage(coverage: Mapping[str, Any] | None) -> None:
 def with_smiles(settings: Sequence[str], smiles: Sequence[str]) -> list[str]:
     """Return the settings, and the option `--smiles COLUMN ...` as one of them."""
     return [*settings, *([f"overrides.smiles={json.dumps(list(smiles))}"] if smiles else [])]
+
+
+def with_epochs(settings: Sequence[str], epochs: int | None) -> list[str]:
+    """Return the settings, and the option `--epochs` as one of them."""
+    if epochs is None:
+        return [*settings]
+    wanted = f"trainer.max_epochs={epochs}"
+    if other := [each for each in settings if each.startswith("trainer.max_epochs=") and each != wanted]:
+        raise ConfigError(f"--epochs {epochs} and --set {other[0]} contradict each other; leave one of them out")
+    return [*settings, wanted]
 
 
 class Bars:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _FILE = re.compile(r"\.\w*[^\W\dBCNOPSFIbcnopslr]\w*$")
 """The end of a file name (.csv) and of no SMILES: it has a letter that no atom has outside of brackets."""
 
+_WRITTEN = ("", ".csv", ".tsv", ".parquet", ".npz")
+"""The names of outputs; one without an ending is CSV, as are pipes."""
+
 _LARGE = 5_000_000
 """Bytes of a file that is predicted part by part."""
 
@@ -48,9 +51,9 @@ def predict(
         inputs: Files or folders in the format of the training data, or SMILES; for a model of several SMILES in a row
             with commas between them: CCO,O.
         split: Predict this split of the data that the model was trained on, instead of inputs; its labels are beside
-            the predictions (NAME_true).
-        output: The CSV file to write; standard output by default. A .npz file gets the array `y_pred`, as the
-            evaluator of OGB's PCQM4Mv2 takes it (`--split test -o y_pred_pcqm4m-v2_test-dev.npz`).
+            the predictions (NAME_true). Of one graph that is divided, the nodes or edges of the split are written.
+        output: The file to write: .csv, .tsv or .parquet; CSV on standard output by default. A .npz file gets the array
+            `y_pred`, as the evaluator of OGB's PCQM4Mv2 takes it (`--split test -o y_pred_pcqm4m-v2_test-dev.npz`).
         smiles: Column of the inputs that holds the SMILES, if its name does not say so; for a model of several as many,
             in the order of the training.
         keep: Columns of the input to keep beside the predictions, or patterns such as `*`.
@@ -62,7 +65,9 @@ def predict(
             training, drawn again for each; 0 answers once, without dropout.
         unlike: Warn of graphs, nodes or edges that are unlike the training data, which must be in its place: they are
             farther from it than almost all of validation.
-        resume: Continue after the rows that the output file already has.
+        resume: Continue after the rows that the output file already has, which must come from the same model, input
+            and options; a small file beside it, OUTPUT.resume, says so. It stays there, so that the same command can
+            be given again, however often it is stopped.
         json: Print one JSON object as the last line.
     """
     from egt.execution.processes import join_processes, leave_processes
@@ -72,6 +77,7 @@ def predict(
     if bool(inputs) == (split is not None):
         raise DataError("give either inputs (files or SMILES, in front of the options) or --split")
     if output is not None:
+        _check_suffix(output)
         check_writable(output, inputs)
     processes = join_processes()
     model = load(artifact, processes=processes, set=with_smiles(settings, smiles), calibrated=calibrated)
@@ -95,14 +101,15 @@ def predict(
 
 def _large_table(inputs: Sequence[str], output: Path | None, resume: bool) -> Path | None:
     """Return the table of molecules that is predicted part by part: a large one, or one of which a part is done."""
+    from egt.inference.stream import DELIMITERS
     from egt.sources.custom.formats.tables import TEXT_SUFFIXES
 
     path = Path(inputs[0]) if len(inputs) == 1 else None
     fits = path is not None and exists(path) and path.is_file() and path.name.lower().endswith(TEXT_SUFFIXES)
-    fits = fits and output is not None and output.suffix != ".npz"
+    fits = fits and output is not None and output.suffix in DELIMITERS and (output.is_file() or not output.exists())
     if resume and not fits:
         tables = ", ".join(TEXT_SUFFIXES)
-        raise DataError(f"--resume needs one table ({tables}) as input and a .csv file as output (-o)")
+        raise DataError(f"--resume needs one table ({tables}) as input and a .csv or .tsv file as output (-o)")
     return path if fits and path is not None and (resume or path.stat().st_size > _LARGE) else None
 
 
@@ -170,13 +177,22 @@ def check_writable(output: Path, inputs: Sequence[str]) -> None:
         raise DataError(f"{output}: cannot be written ({error.strerror}); choose another file (-o)") from error
 
 
+def _check_suffix(output: Path) -> None:
+    if output.suffix not in _WRITTEN:
+        raise DataError(
+            f"{output}: predictions are written to {', '.join(filter(None, _WRITTEN))}; choose such a name (-o)"
+        )
+
+
 def _write(found: Predictions, output: Path | None, json: bool) -> None:
     if output is not None and output.suffix == ".npz":
         from egt.inference.submission import save_submission
 
         save_submission(found, output)
+    elif output is not None and output.suffix == ".parquet":
+        found.to_parquet(output)
     elif output is not None or not json:
-        found.to_csv(output or sys.stdout)
+        found.to_csv(output or sys.stdout, delimiter="\t" if output is not None and output.suffix == ".tsv" else ",")
     if json:
         where = {"predictions": found.table()} if output is None else {"output": str(output)}
         print_json({"rows": len(found), "errors": found.num_errors, "warnings": found.num_warnings, **where})

@@ -19,6 +19,7 @@ from egt.cli.output import (
     print_table,
     print_targets,
     say,
+    with_epochs,
 )
 from egt.errors import counted
 
@@ -85,7 +86,7 @@ def train(
             task=task,
             smiles=smiles,
             features=features,
-            set=[*settings, *([] if epochs is None else [f"trainer.max_epochs={epochs}"])],
+            set=with_epochs(settings, epochs),
             out=out,
             start=start,
             keep_head=keep_head,
@@ -121,6 +122,7 @@ def show_schema(what: str, schema: CustomSchema) -> None:
 
 def _report(run: Run, json: bool) -> None:
     metrics, parameters = run.artifact.metrics, run.artifact.model.num_parameters()
+    positive = run.artifact.config.task.positive_class
     if json:
         content = {
             "artifact": str(run.path),
@@ -132,19 +134,21 @@ def _report(run: Run, json: bool) -> None:
             "unreadable_rows": dict(run.problems),
             "coverage": run.artifact.data.get("coverage"),
         }
+        if positive:
+            content["positive_class"] = positive
         if run.members:
             content |= {"members": len(run.members), "member_metrics": run.artifact.data["member_metrics"]}
         print_json(content)
         return
     by_target = run.artifact.data.get("metrics_by_target", {})
-    rows = [(split, *row) for split, values in metrics.items() for row in metric_rows(values)]
+    rows = [(split, *row) for split, values in metrics.items() for row in metric_rows(values, positive)]
     size = f"{parameters:,} parameters, weights of epoch {run.epoch + 1}"
     if run.members:
         size = f"{len(run.members)} models of {parameters:,} parameters"
     print_table(f"{run.artifact.config.name}: {size}", ("split", "metric", "value", "on"), rows)
     print_members(run.artifact.data.get("member_metrics", {}))
     for split, targets in by_target.items():
-        print_targets(f"{split}, each target", targets)
+        print_targets(f"{split}, each target", targets, positive)
     print_coverage(run.artifact.data.get("coverage"))
     trainer = run.artifact.config.trainer
     if not run.members and trainer.patience is not None and len(run.history) - 1 - run.epoch >= trainer.patience:
@@ -156,7 +160,9 @@ def _report(run: Run, json: bool) -> None:
     if bad:
         say(f"left out {counted(bad, 'row')} that could not be read")
     path = shlex.quote(str(run.path))
-    following = f"egt evaluate {path}   or   egt predict {path} NEW_DATA -o out.csv"
+    following = f"egt predict {path} NEW_DATA -o out.csv"
+    if "test" in metrics:
+        following = f"egt evaluate {path}   or   {following}"
     if not run.artifact.config.task.answers:
         following = f"egt train DATA --target NAME --from {path}"
     say(f"wrote {run.path}\nnext: {following}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from egt.cli.output import Bars, print_json, print_table, say, with_smiles
+from egt.cli.output import Bars, print_json, print_table, say, with_epochs, with_smiles
 from egt.errors import counted
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def tune(
             what,
             target,
             task=task,
-            set=[*with_smiles(settings, smiles), *([] if epochs is None else [f"trainer.max_epochs={epochs}"])],
+            set=with_epochs(with_smiles(settings, smiles), epochs),
             minutes=minutes,
             trials=trials,
             workers=workers,

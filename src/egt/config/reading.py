@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -26,14 +26,34 @@ Wanted = Level | Literal["pretrain"]
 def as_words(settings: Sequence[str] | Mapping[str, Any]) -> list[str]:
     """Return settings as on a command line."""
     if not isinstance(settings, Mapping):
-        return [settings] if isinstance(settings, str) else list(settings)
+        return texts_of(settings, "set", 'settings, as {"optimizer.lr": 1e-3} or ["optimizer.lr=1e-3"]')
     return [f"{path}={value if isinstance(value, str) else json.dumps(value)}" for path, value in settings.items()]
 
 
 def naming(smiles: str | Sequence[str], features: Sequence[str]) -> list[str]:
     """Return the columns with SMILES and those with features of whole graphs as settings; none for no columns."""
-    given = {"smiles": [smiles] if isinstance(smiles, str) and smiles else smiles, "graph_features": features}
-    return as_words({f"overrides.{role}": list(names) for role, names in given.items() if names})
+    columns = "the name of a column, or a list of names"
+    given = {"smiles": texts_of(smiles, "smiles", columns), "graph_features": texts_of(features, "features", columns)}
+    return as_words({f"overrides.{role}": names for role, names in given.items() if names})
+
+
+def texts_of(given: Any, argument: str, meaning: str) -> list[str]:
+    """Return one text or several as a list, none for "" or None.
+
+    Args:
+        given: what a user gave for them.
+        argument: of the function that they were given to.
+        meaning: what has to be given.
+
+    Raises:
+        ConfigError: something else is given.
+    """
+    if given is None or given == "":
+        return []
+    texts: list[Any] = [given] if isinstance(given, str) else [*given] if isinstance(given, Iterable) else [None]
+    if not all(isinstance(text, str) for text in texts):
+        raise ConfigError(f"{argument} is {given!r:.80}; give {meaning}")
+    return texts
 
 
 def reads(setting: str) -> bool:
@@ -89,4 +109,6 @@ def _split(given: Mapping[str, Any]) -> SplitPlan | str | None:
     try:
         return SplitPlan.model_validate(given)
     except ValidationError as error:
-        raise ConfigError("split has the settings kind, seed (a number) and fractions (three numbers)") from error
+        raise ConfigError(
+            "split has the settings kind or column, seed (a number) and fractions (three numbers)"
+        ) from error

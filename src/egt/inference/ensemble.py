@@ -46,7 +46,12 @@ class Ensemble(Predictor):
         *,
         calibrated: bool = False,
     ) -> None:
-        first = replace(ensemble.members[0], metrics=ensemble.metrics, calibration=ensemble.calibration)
+        first = replace(
+            ensemble.members[0],
+            metrics=ensemble.metrics,
+            calibration=ensemble.calibration,
+            checksum=ensemble.checksum,
+        )
         super().__init__(first, device, processes, overrides, calibrated=calibrated)
         self.ensemble = ensemble
         self.members = [Predictor(member, self.device, processes, overrides) for member in ensemble.members]

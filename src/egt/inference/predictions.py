@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, overload
 
@@ -42,6 +43,7 @@ class Prediction:
             one answer of a single model.
         bounds: (rows, T, 2) the lowest and highest number, or (rows, T, C) whether a class is in the set, where an
             interval was asked for.
+        nodes: (rows,) the nodes that the rows are about, where they are some nodes of a graph; None for all of them.
     """
 
     row: int
@@ -56,6 +58,17 @@ class Prediction:
     kept: Mapping[str, str] = field(default_factory=dict)
     std: NDArray[np.float32] | None = None
     bounds: NDArray[Any] | None = None
+    nodes: IntArray | None = None
+
+    def only(self, chosen: NDArray[np.bool_]) -> Prediction:
+        """Return the answer for some nodes or edges of a graph. chosen: (rows,) which of them."""
+        if self.values is None:
+            return self
+        found = {name: getattr(self, name) for name in ("values", "truth", "std", "bounds")}
+        fields = {name: rows[chosen] for name, rows in found.items() if rows is not None}
+        if self.pairs is not None:
+            return replace(self, **fields, pairs=self.pairs[:, chosen])
+        return replace(self, **fields, nodes=np.flatnonzero(chosen))
 
 
 class Predictions(Sequence[Prediction]):
@@ -121,24 +134,32 @@ class Predictions(Sequence[Prediction]):
         return named, [*places, *answers, *more, *truth, *REMARKS]
 
     def table(self) -> list[Row]:
-        """Return the rows by column; a row without an answer has only the name, the warning and the error."""
+        """Return the rows by column; a row without an answer has None in the columns that would hold it."""
         return list(self._rows())
 
-    def to_csv(self, path: Path | str | TextIO, *, header: bool = True) -> None:
+    def to_csv(self, path: Path | str | TextIO, *, header: bool = True, delimiter: str = ",") -> None:
         """Write the table as a CSV file, as `egt predict -o` does.
 
         Args:
             path: of the file, or an open text file.
             header: write the names of the columns first.
+            delimiter: between two cells.
         """
         if not isinstance(path, Path | str):
-            self._write(path, header)
+            self._write(path, header, delimiter)
             return
-        try:
-            with Path(path).open("w", newline="", encoding="utf-8") as file:
-                self._write(file, header)
-        except OSError as error:
-            raise RunError(f"{path}: cannot be written ({error.strerror}); choose another file (-o)") from error
+        with _writing(path), Path(path).open("w", newline="", encoding="utf-8") as file:
+            self._write(file, header, delimiter)
+
+    def to_parquet(self, path: Path | str) -> None:
+        """Write the table as a Parquet file; what a row does not have is null."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        rows = self.table()
+        columns = {name: _arrow([row.get(name) for row in rows]) for name in self.columns}
+        with _writing(path):
+            pq.write_table(pa.table(columns), path)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the table as a pandas data frame."""
@@ -148,8 +169,8 @@ class Predictions(Sequence[Prediction]):
             raise RunError("to_pandas needs pandas: pip install pandas (or use .table() or .to_csv(path))") from error
         return pandas.DataFrame(self.table(), columns=self.columns)
 
-    def _write(self, file: TextIO, header: bool) -> None:
-        writer = csv.DictWriter(file, self.columns, restval="")
+    def _write(self, file: TextIO, header: bool, delimiter: str) -> None:
+        writer = csv.DictWriter(file, self.columns, restval="", delimiter=delimiter)
         if header:
             writer.writeheader()
         writer.writerows(self._rows())
@@ -171,16 +192,17 @@ class Predictions(Sequence[Prediction]):
     def _rows(self) -> Iterator[Row]:
         task, level, identity, molecule = self.config.task, self.config.model.level, self._identity, self._molecule
         _, own = self._written()
+        empty = dict.fromkeys(self.columns)
         for answer in self:
             kept = {name: value for name, value in answer.kept.items() if name not in own}
             head: Row = {**kept, identity: answer.id, "warning": answer.warning, "error": answer.error}
             if molecule and answer.smiles is not None:
                 head[molecule] = answer.smiles
             if answer.values is None:
-                yield head
+                yield empty | head
                 continue
             for k, values in enumerate(answer.values):
-                ends = {"node": k} if level == "node" else {}
+                ends = {"node": k if answer.nodes is None else int(answer.nodes[k])} if level == "node" else {}
                 if answer.pairs is not None:
                     ends = {"source": int(answer.pairs[0, k]), "target": int(answer.pairs[1, k])}
                 names = {f"{end}_name": answer.names[number] for end, number in ends.items()} if answer.names else {}
@@ -188,6 +210,23 @@ class Predictions(Sequence[Prediction]):
                 spread = {} if answer.std is None else task.spread_columns(values, answer.std[k])
                 bounds = {} if answer.bounds is None else task.bound_columns(answer.bounds[k])
                 yield {**head, **ends, **names, **task.columns(values), **spread, **bounds, **truth}
+
+
+@contextmanager
+def _writing(path: Path | str) -> Iterator[None]:
+    """Turn the failure of a file into a message."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written ({error.strerror}); choose another file (-o)") from error
+
+
+def _arrow(cells: list[Any]) -> Any:
+    """Return a column of numbers or of texts; an empty text among numbers is a missing one."""
+    import pyarrow as pa
+
+    texts = all(isinstance(cell, str | None) for cell in cells)
+    return pa.array(cells, pa.string()) if texts else pa.array([None if cell == "" else cell for cell in cells])
 
 
 def join(parts: Sequence[Predictions]) -> Predictions:

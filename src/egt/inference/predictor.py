@@ -28,7 +28,7 @@ from egt.inference.embedding import Embedding, embeddings
 from egt.inference.evaluation import Evaluation, evaluate
 from egt.inference.forward import forward, rows_per_graph, split_rows
 from egt.inference.predictions import Prediction, Predictions
-from egt.inference.run_data import open_new, open_source, prepare_split, reading_schema
+from egt.inference.run_data import open_new, open_source, prepare_split, reading_schema, warn_of_labels
 from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.formats.tables import molecule_blocks
 from egt.sources.custom.opening import open_custom, with_columns
@@ -101,9 +101,9 @@ class Predictor:
         """Return the predictions for new data, one per row, in the order of the input. No file is written.
 
         Args:
-            data: SMILES strings, RDKit molecules (None for a row without one), `Graph`s, the path of a file or folder,
-                a data frame, NetworkX graphs or PyG data; for a model of several SMILES in a row tuples of them, or
-                texts with commas between them.
+            data: SMILES strings, one or a list, RDKit molecules (None for a row without one), `Graph`s, the path of a
+                file or folder, a data frame, NetworkX graphs or PyG data; for a model of several SMILES in a row tuples
+                of them, or texts with commas between them.
             keep: columns of the input to keep beside the predictions: names, or patterns such as `*`.
             interval: also give intervals (`NAME_low`, `NAME_high`) or sets of classes (`NAME_set`) that hold the truth
                 with this chance, such as 0.9.
@@ -161,6 +161,8 @@ class Predictor:
     ) -> Predictions:
         """Predict a split of the data that the model was trained on, beside its labels (`NAME_true`).
 
+        Where the splits are nodes or edges of the same graph, those of the split are answered.
+
         Args:
             split: its name, e.g. "test".
             data: the data itself, where the model was trained on objects in memory.
@@ -198,6 +200,7 @@ class Predictor:
             else:
                 source, split = open_new(self.config, data, self.overrides), ALL
                 _check_targets(source)
+        warn_of_labels(source)
         if not len(source.records(split)):
             raise DataError(f"the split {split!r} is empty; the data has {_split_sizes(source)}")
         if why := too_large(self.config, int(source.card.num_nodes[2]), self.device):
@@ -297,7 +300,9 @@ class Predictor:
                     **beside(row, graphs.get(row)),
                     **self._fields(answer, interval),
                 }
-                predictions.append(Prediction(row, name, **fields))
+                found = Prediction(row, name, **fields)
+                chosen = source.rows_in(split, row) if with_truth and isinstance(source, CustomSource) else None
+                predictions.append(found if chosen is None else found.only(chosen))
             done += part.num_records
         return Predictions(self.config, predictions, more)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,15 @@ from egt.assemble import feature_schema, preparation
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Store, prepare
-from egt.errors import DataError
+from egt.errors import DataError, EgtError
 from egt.files import exists
 from egt.graph import Graph
+from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.opening import open_custom
 from egt.sources.custom.schema import CustomSchema, card_schema
 from egt.sources.source import ALL, Progress, Source
+
+log = logging.getLogger(__name__)
 
 
 def open_source(
@@ -47,13 +51,26 @@ def open_source(
     return open_custom(config.data.source if data is None else data, schema=schema, split=schema.split)
 
 
+def open_labeled(config: RunConfig) -> Source:
+    """Return the data of a run that is to be trained, after a warning of labels that are not understood."""
+    source = open_source(config)
+    warn_of_labels(source)
+    return source
+
+
+def warn_of_labels(source: Source) -> None:
+    """Warn of labels that the schema of custom data does not know: they count as missing."""
+    for warning in source.unknown_labels() if isinstance(source, CustomSource) else ():
+        log.warning("%s", warning)
+
+
 def open_new(config: RunConfig, data: Any, overrides: Mapping[str, Any] | None = None) -> Source:
     """Return new data for the model of a run; its rows are the split "all".
 
     Args:
         config: the run, which says how raw data becomes graphs.
-        data: SMILES strings, `Graph`s, the path of a file or folder, a data frame, NetworkX graphs or PyG data. For a
-            run with several SMILES in a row, texts have commas between them.
+        data: SMILES strings, one or a list, `Graph`s, the path of a file or folder, a data frame, NetworkX graphs or
+            PyG data. For a run with several SMILES in a row, texts have commas between them.
         overrides: the columns `smiles` and `id` of this data, where they are not called as in training.
     """
     if isinstance(data, Sequence) and not data:
@@ -65,9 +82,19 @@ def open_new(config: RunConfig, data: Any, overrides: Mapping[str, Any] | None =
 
         # Graphs for a model of other data have the categories and values that it reads.
         return GraphsSource({ALL: graphs}, schema.target(), feature_schema(config.model))
+    if isinstance(data, str) and schema.format == "molecules" and not exists(data) and _is_smiles(data, schema):
+        data = [data]
     if schema.more_smiles and isinstance(data, list | tuple) and all(isinstance(item, str) for item in data):
         data = [tuple(text.split(",")) for text in data]
     return open_custom(data, schema=schema, overrides=overrides)
+
+
+def _is_smiles(text: str, schema: CustomSchema) -> bool:
+    """Return whether a text is a molecule, or the molecules of a row with commas between them."""
+    from egt.sources.molecules import parse_smiles
+
+    parts = text.split(",") if schema.more_smiles else [text]
+    return bool(text.strip()) and all(not isinstance(each, EgtError) for each, _ in parse_smiles(parts))
 
 
 def reading_schema(config: RunConfig) -> CustomSchema:

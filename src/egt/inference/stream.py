@@ -1,23 +1,32 @@
 """A file of any length to a file of predictions: read, computed and written part by part.
 
-What is written is whole rows, so that a run that was stopped leaves a valid file, and a later one can go on behind it.
+Beside an output that grows lies a small file, its `Record`: what the rows come from, and how much of the output is
+known to be right. It is written after the rows it vouches for, so that a run that is killed at any moment leaves both
+in a state from which a later one can go on.
 """
 
 from __future__ import annotations
 
-import csv
+import hashlib
 import io
+import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
+from egt.artifact.artifact import file_sha256
 from egt.errors import DataError, RunError
 from egt.inference.predictions import Predictions
 from egt.sources.source import Progress
 
 if TYPE_CHECKING:
     from egt.inference.predictor import Asked, Predictor
+
+DELIMITERS = {"": ",", ".csv": ",", ".tsv": "\t"}
+"""Suffixes of outputs that grow, with what stands between two cells."""
+_BLOCK = 1 << 20
+_AGAIN = "predict without --resume to begin again, or choose another file (-o)"
 
 
 @dataclass
@@ -28,6 +37,36 @@ class Written:
     rows: int = 0
     errors: int = 0
     warnings: int = 0
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the rows of an output come from, and how many there are.
+
+    Fields:
+        model: the checksum of the artifact.
+        input: that of the table.
+        options: those that change the answers or the columns.
+        rows: so many are written.
+        size: so many bytes.
+        sha256: of these bytes.
+    """
+
+    model: str
+    input: str
+    options: dict[str, Any]
+    rows: int = 0
+    size: int = 0
+    sha256: str = ""
+
+    def check_same(self, kept: Record, output: Path) -> None:
+        """Raise a `DataError` where an output was begun otherwise, which `kept` tells."""
+        other = ["another model"] if kept.model != self.model else []
+        other += ["another input (or it has changed since)"] if kept.input != self.input else []
+        names = [name for name in self.options if kept.options.get(name) != self.options[name]]
+        other += [f"other options ({', '.join(names)})"] if names else []
+        if other:
+            raise DataError(f"{output}: holds predictions of {' and '.join(other)}; {_AGAIN}")
 
 
 def predict_to_file(
@@ -44,8 +83,9 @@ def predict_to_file(
     Args:
         model: that predicts one row per molecule.
         path: the table.
-        output: the CSV file.
-        resume: go on after the rows that the output has already.
+        output: the .csv or .tsv file.
+        resume: go on after the rows that the output has already, and leave its record, so that this can be asked for
+            again.
         watch: is told how far the work is.
         asked: other arguments of `Predictor.predict`.
 
@@ -58,50 +98,106 @@ def predict_to_file(
             f"{output}: --resume counts rows, one per molecule, but this model writes one per {model.task.level}; "
             "predict without it"
         )
-    end, before, header = complete_rows(output) if resume and output.exists() else (0, 0, [])
-    written = Written(before)
-    for part in model.predict_blocks(path, skip=before, **asked):
-        if header and header != part.columns:
-            raise DataError(f"{output}: has the columns {', '.join(header)}, not {', '.join(part.columns)}; remove it")
+    growing = _Growing(output, _record(model, path, asked))
+    if resume and output.exists():
+        growing.go_on()
+    written = Written(growing.record.rows)
+    for part in model.predict_blocks(path, skip=written.before, **asked):
         if not model.processes.rank:
-            end = _append(part, output, end, header=not header)
-        header = part.columns
+            growing.append(part)
         written.rows += len(part)
         written.errors += part.num_errors
         written.warnings += part.num_warnings
         if watch is not None:
-            watch("predicting", before + written.rows, None)
+            watch("predicting", written.before + written.rows, None)
+    if not resume and not model.processes.rank:
+        record_of(output).unlink(missing_ok=True)
     return written
 
 
-def complete_rows(path: Path) -> tuple[int, int, list[str]]:
-    """Return where the last complete row of a CSV file ends, how many there are below the header, and the header."""
-    position = end = count = quotes = 0
-    header = b""
-    with path.open("rb") as file:
-        for line in file:
-            position += len(line)
-            quotes += line.count(b'"')
-            if count == 0:
-                header += line
-            if quotes % 2 == 0 and line.endswith(b"\n"):  # else a cell goes on in the next line
-                end, count = position, count + 1
-    names = next(csv.reader(io.StringIO(header.decode("utf-8", "replace"))), []) if count else []
-    return end, max(count - 1, 0), names
+def record_of(output: Path) -> Path:
+    """Return the file with the record of an output."""
+    return output.with_name(f"{output.name}.resume")
 
 
-def _append(part: Predictions, output: Path, end: int, *, header: bool) -> int:
-    """Write a part behind the first `end` bytes, and tell where it ends."""
-    text = io.StringIO()
-    part.to_csv(text, header=header)
-    content = text.getvalue().encode()
-    try:
-        with output.open("r+b" if end else "wb") as file:
-            file.seek(end)
-            file.truncate()
-            file.write(content)
+def _record(model: Predictor, path: Path, asked: Asked) -> Record:
+    """Return the record of an output without rows."""
+    options = {
+        "keep": list(asked.get("keep", ())),
+        "interval": asked.get("interval"),
+        "dropout_samples": asked.get("dropout_samples", 0),
+        "calibrated": model.temperatures is not None,
+        "unlike": model.novelty is not None,
+        "overrides": dict(model.overrides or {}),
+    }
+    return Record(model.artifact.checksum, file_sha256(path), json.loads(json.dumps(options)))
+
+
+class _Growing:
+    """An output to which rows are added.
+
+    Args:
+        path: of the output.
+        record: of one without rows.
+    """
+
+    def __init__(self, path: Path, record: Record) -> None:
+        self.path, self.record = path, record
+        self._sha256 = hashlib.sha256()
+
+    def go_on(self) -> None:
+        """Go on behind the rows that are there, after checking that they are the same predictions, and unchanged."""
+        kept = self._kept()
+        self.record.check_same(kept, self.path)
+        with self.path.open("rb") as file:
+            while block := file.read(min(_BLOCK, kept.size - file.tell())):
+                self._sha256.update(block)
+        if kept.size and self._sha256.hexdigest() != kept.sha256:
+            raise DataError(f"{self.path}: has been changed since it was written; {_AGAIN}")
+        self.record = kept
+
+    def append(self, part: Predictions) -> None:
+        """Write a part behind the rows that are recorded, and record it."""
+        record = self.record
+        text = io.StringIO()
+        part.to_csv(text, header=not record.size, delimiter=DELIMITERS[self.path.suffix])
+        content = text.getvalue().encode()
+        self._sha256.update(content)
+        try:
+            if not record.size:
+                self._keep()
+            with self.path.open("r+b" if record.size else "wb") as file:
+                file.seek(record.size)
+                file.truncate()
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            size = record.size + len(content)
+            self.record = replace(record, rows=record.rows + len(part), size=size, sha256=self._sha256.hexdigest())
+            self._keep()
+        except OSError as error:
+            raise RunError(
+                f"{self.path}: cannot be written ({error.strerror}); make room and go on with --resume"
+            ) from error
+
+    def _kept(self) -> Record:
+        place = record_of(self.path)
+        try:
+            return Record(**json.loads(place.read_text(encoding="utf-8")))
+        except FileNotFoundError as error:
+            raise DataError(
+                f"{self.path}: nothing tells which model and input its rows come from: there is no {place.name}, as "
+                f"beside an output that is finished or not of this command; {_AGAIN}"
+            ) from error
+        except (OSError, ValueError, TypeError) as error:
+            raise DataError(f"{place}: cannot be read ({error}); {_AGAIN}") from error
+
+    def _keep(self) -> None:
+        """Write the record in one go: there is the former one, or this one."""
+        place = record_of(self.path)
+        draft = place.with_name(f"{place.name}.part")
+        with draft.open("w", encoding="utf-8") as file:
+            json.dump(asdict(self.record), file)
             file.flush()
             os.fsync(file.fileno())
-    except OSError as error:
-        raise RunError(f"{output}: cannot be written ({error.strerror}); make room and go on with --resume") from error
-    return end + len(content)
+        os.replace(draft, place)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from egt.config.run import RunConfig
 from egt.errors import counted
 from egt.inference.loading import load
+from egt.inference.predictions import Prediction
 from egt.reporting.axes import curve_chart, matrix_chart, parity_chart, precision_recall, roc
 from egt.reporting.page import figure
 from egt.reporting.sheet import Sheet
@@ -64,7 +65,7 @@ def read_answers(folder: Path, split: str = "test", watch: Progress | None = Non
             continue
         said.append(answer.values.astype(np.float64))
         truth.append(answer.truth.astype(np.float64))
-        names += _row_names(answer.id, model.config.model.level, answer.pairs, len(answer.values))
+        names += _row_names(answer, model.config.model.level, len(answer.values))
     width = len(model.config.task.names)
     empty = np.empty((0, width)), np.empty((0, model.config.task.num_outputs))
     return Answers(model.config, names, np.concatenate([empty[0], *truth]), np.concatenate([empty[1], *said]))
@@ -108,12 +109,13 @@ def _errors(
     return error, lambda row: (names[true[row]], names[best[row]])
 
 
-def _row_names(graph: str, level: str, pairs: NDArray[np.int64] | None, count: int) -> list[str]:
+def _row_names(answer: Prediction, level: str, count: int) -> list[str]:
     if level == "graph":
-        return [graph]
-    if pairs is not None:
-        return [f"{graph}, {i} -> {j}" for i, j in pairs.T.tolist()]
-    return [f"{graph}, node {k}" for k in range(count)]
+        return [answer.id]
+    if answer.pairs is not None:
+        return [f"{answer.id}, {i} -> {j}" for i, j in answer.pairs.T.tolist()]
+    nodes = range(count) if answer.nodes is None else answer.nodes.tolist()
+    return [f"{answer.id}, node {k}" for k in nodes]
 
 
 def _parity(answers: Answers) -> list[str]:

@@ -10,9 +10,14 @@ _ONE_LETTER = frozenset("BCNOPSFI*bcnops")
 _TWO_LETTERS = ("Br", "Cl")
 
 
+def without_name(smiles: str) -> str:
+    """Return the molecule of a text that may have a name or other remarks behind it: `CCO ethanol`."""
+    return next(iter(smiles.split(maxsplit=1)), "")
+
+
 def elements_of(smiles: Iterable[str]) -> set[str]:
     """Return the symbols of all atoms of some molecules, `*` for any atom; hydrogen is not told."""
-    text = "\n".join(smiles)
+    text = "\n".join(map(without_name, smiles))
     found = {symbol.capitalize() for symbol in set(_BRACKET.findall(text))} if "[" in text else set()
     plain = _BRACKET.sub("", text) if "[" in text else text
     for symbol in _TWO_LETTERS:

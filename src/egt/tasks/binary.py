@@ -29,7 +29,8 @@ class Binary(TaskPart):
     """Yes or no for each of one or many labels, some of which may be missing; also whether a query pair is linked.
 
     The loss is the cross-entropy of each label on its logit; `metric` scores and is averaged over the labels;
-    `class_names` are what the data calls no and yes. `class_weights` are the weights of no and yes in the loss, [1, 5],
+    `class_names` are what the data calls no and yes: `f1` and `average_precision` are about the second one.
+    `class_weights` are the weights of no and yes in the loss, [1, 5],
     or such a pair for each label, or "balanced": as training labels say, and the run keeps the numbers.
     """
 
@@ -50,6 +51,11 @@ class Binary(TaskPart):
     def deciding_metric(self) -> str:
         """See `TaskPart.deciding_metric`."""
         return self.metric
+
+    @property
+    def positive_class(self) -> str:
+        """See `TaskPart.positive_class`."""
+        return self.class_names[1]
 
     def named(self, names: tuple[str, ...], class_names: tuple[str, ...]) -> Binary:
         """See `TaskPart.named`."""

@@ -24,7 +24,8 @@ _MISSING = -100
 class Multiclass(TaskPart):
     """One of `num_classes` classes, by softmax cross-entropy.
 
-    `class_names` are what the data calls them; `metric` is the one to show and to select by. `class_weights` are one
+    `class_names` are what the data calls them; `metric` is the one to show and to select by; `f1` is
+    that of the second of two classes, and of more the mean over classes. `class_weights` are one
     weight for each class, or "balanced": rare classes weigh more, as training labels say, and the run keeps the
     numbers. `class_counts` turn into the paper's fixed weights. Metrics are not weighted.
     The weighted sum is divided by the number of labels, missing ones and padding left out. DISCREPANCY: the
@@ -37,7 +38,7 @@ class Multiclass(TaskPart):
     class_names: tuple[str, ...] = ()
     class_counts: tuple[PositiveInt, ...] | None = None
     class_weights: Literal["balanced"] | tuple[Weight, ...] | None = None
-    metric: Literal["accuracy", "weighted_accuracy", "f1"] = "accuracy"
+    metric: Literal["accuracy", "weighted_accuracy", "balanced_accuracy", "f1", "mcc"] = "accuracy"
 
     @property
     def num_outputs(self) -> int:
@@ -48,6 +49,11 @@ class Multiclass(TaskPart):
     def deciding_metric(self) -> str:
         """See `TaskPart.deciding_metric`."""
         return self.metric
+
+    @property
+    def positive_class(self) -> str:
+        """See `TaskPart.positive_class`."""
+        return self.label(1) if self.num_classes == 2 else ""
 
     @property
     def loss_weights(self) -> tuple[float, ...] | None:
@@ -68,8 +74,6 @@ class Multiclass(TaskPart):
                 raise ValueError(f"{name} has {len(given)} entries for {self.num_classes} classes")
         if self.class_counts is not None and self.class_weights is not None:
             raise ValueError("class_counts and class_weights both weigh the classes; set one of them to null")
-        if self.metric == "f1" and self.num_classes != 2:
-            raise ValueError("metric f1 is for two classes; use accuracy or weighted_accuracy")
         return self
 
     def named(self, names: tuple[str, ...], class_names: tuple[str, ...]) -> Multiclass:

@@ -118,9 +118,11 @@ class MeanScores(ErrorScores):
 
 
 class ClassScores:
-    """`accuracy`, `weighted_accuracy` (mean recall of the classes that occur) and, for two classes, `f1` of class 1.
+    """Scores of one of several classes, pooled over every label of the split, from one confusion matrix.
 
-    All are pooled over every label of the split, from one confusion matrix.
+    `accuracy`; `weighted_accuracy`, also called `balanced_accuracy`: the mean recall of the classes that occur; `f1`:
+    of two classes that of class 1, of more the mean over those that occur or are answered; `mcc` (Matthews), which
+    is 0 where all labels or all answers are of one class.
 
     Args:
         num_classes: C.
@@ -145,16 +147,17 @@ class ClassScores:
         confusion = self.confusion.numpy().astype(np.float64)
         right, of_class, as_class = np.diag(confusion), confusion.sum(1), confusion.sum(0)
         labels = float(confusion.sum())
-        occurs = of_class > 0
-        scores = {
+        occurs, found = of_class > 0, of_class + as_class
+        recall = _mean(right[occurs] / of_class[occurs])
+        f1 = np.divide(2 * right, found, out=np.full(len(found), np.nan), where=found > 0)  # 2 TP / (2 TP + FP + FN)
+        return {
             "accuracy": float(right.sum() / labels) if labels else float("nan"),
-            "weighted_accuracy": float((right[occurs] / of_class[occurs]).mean()) if labels else float("nan"),
+            "weighted_accuracy": recall,
+            "balanced_accuracy": recall,
+            "f1": float(f1[1]) if len(f1) == 2 else _mean(f1),
+            "mcc": _matthews(right.sum(), of_class, as_class) if labels else float("nan"),
+            "num_labels": labels,
         }
-        if len(confusion) == 2:
-            # 2 TP / (2 TP + FP + FN); without any positive label or answer there is nothing to score.
-            found = of_class[1] + as_class[1]
-            scores["f1"] = float(2 * right[1] / found) if found else float("nan")
-        return {**scores, "num_labels": labels}
 
 
 class RankingScores:
@@ -191,6 +194,19 @@ class RankingScores:
             {**_binary_scores(logit, target > 0.5), "num_labels": float(len(target))}
             for logit, target in self.values.columns()
         ]
+
+
+def _matthews(right: float, of_class: NDArray[Any], as_class: NDArray[Any]) -> float:
+    """Correlate labels and answers; 0 where all of either are the same.
+
+    Args:
+        right: how many answers are.
+        of_class: (C,) labels of each class.
+        as_class: (C,) answers.
+    """
+    total = of_class.sum()
+    spread = np.sqrt((total**2 - (of_class**2).sum()) * (total**2 - (as_class**2).sum()))
+    return float((right * total - of_class @ as_class) / spread) if spread else 0.0
 
 
 def _binary_scores(logit: NDArray[Any], positive: NDArray[np.bool_]) -> dict[str, float]:

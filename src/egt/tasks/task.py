@@ -168,6 +168,11 @@ class TaskPart(Part):
         """Whether a larger `deciding_metric` is better."""
         return True
 
+    @property
+    def positive_class(self) -> str:
+        """The class that scores such as F1 are about, where they are about one of two; else ""."""
+        return ""
+
     def check(self, run: RunConfig) -> None:
         """See `Part.check`."""
         for objective in self.auxiliary:

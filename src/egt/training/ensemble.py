@@ -33,7 +33,7 @@ from egt.inference.calibrating import (
 )
 from egt.inference.ensemble import Ensemble, evaluate_answers
 from egt.inference.predictor import Predictor
-from egt.inference.run_data import open_source, prepare_split
+from egt.inference.run_data import open_labeled, prepare_split
 from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.schema import Fold
 from egt.sources.source import Progress, Source
@@ -143,7 +143,7 @@ def train_members(
     check_not_foreign(folder, resume)
     if source is None:
         try_folder(folder)  # before data is opened, which can take long
-        source = open_source(config)
+        source = open_labeled(config)
     _check_rows(members, source, config)
     sources = [_divided(source, own) for own in configs]
     if members.kind == "folds" and not all(each.card.split_sizes.get("test") for each in sources):

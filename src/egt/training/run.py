@@ -22,7 +22,7 @@ from egt.encodings.store import Store
 from egt.errors import ConfigError, DataError
 from egt.execution.execution import execution
 from egt.execution.processes import is_first, launched, num_devices
-from egt.inference.run_data import in_pieces, keep_schema, open_source, prepare_split
+from egt.inference.run_data import in_pieces, keep_schema, open_labeled, prepare_split
 from egt.sources.source import SPLITS, Progress, Source
 from egt.tasks.task import TargetScale
 from egt.training.callbacks import Callback
@@ -112,7 +112,7 @@ def train(
     check_machine(config.trainer)
     if source is None:
         try_folder(folder)  # before data is opened, which can take long
-        source = open_source(config)
+        source = open_labeled(config)
     config = keep_schema(with_names(config, source), source)
     with _held(folder, resume):
         begun = bool(checkpoints_of(folder).generations())

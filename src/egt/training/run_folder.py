@@ -13,7 +13,7 @@ from typing import IO
 from egt.config.load import read_config, write_config
 from egt.config.run import RunConfig
 from egt.errors import ConfigError, EgtError, RunError
-from egt.files import exists
+from egt.files import check_no_file, exists
 
 CONFIG, METRICS, CHECKPOINTS, ARTIFACT = "config.yaml", "metrics.csv", "checkpoints", "artifact"
 MEMBERS = "members.json"
@@ -110,6 +110,7 @@ def remove_leftovers(folder: Path) -> None:
 
 def try_folder(folder: Path) -> None:
     """Raise a `ConfigError` if the folder cannot be made or is read-only or full, before hours of work depend on it."""
+    check_no_file(folder, "--out")
     made = not exists(folder)
     trial = folder / f".trial-{os.getpid()}"
     try:

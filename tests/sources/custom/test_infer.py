@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from egt.config.reading import open_data
 from egt.errors import DataError
 from egt.sources.custom import CustomSchema, CustomSource, open_custom
 from egt.sources.custom.infer import choose_features, guess_direction, guess_feature, guess_target, other_labels
 from egt.sources.custom.raw import Column, column_of_values
+from egt.sources.custom.schema import SplitPlan
 
 pytest.importorskip("rdkit")
 MOLECULES = """mol_id,smiles,split,solubility,toxic,family
@@ -78,6 +80,35 @@ def test_overrides_of_a_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("smiles", "column 'smiles' cannot be the target, it is the molecule; name another"),
+        ("mol_id", "column 'mol_id' cannot be the target, it is the name of each row; .*overrides.id"),
+        ("split", "column 'split' cannot be the target, it is the split of each row"),
+    ],
+)
+def test_a_target_with_another_role_is_said_to_have_it(tmp_path: Path, target: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        table(tmp_path, target=target)
+
+
+def test_the_positive_class_is_the_second_unless_another_is_named(tmp_path: Path) -> None:
+    assert table(tmp_path, target="toxic").schema.classes == ("0", "1")
+    schema = table(tmp_path, target="toxic", overrides={"positive": 0}).schema
+    assert schema.classes == ("1", "0")
+    assert ("positive class", "0: f1 and average_precision are about it", "overrides.positive") in schema.rows()
+
+
+def test_a_split_column_by_any_name_needs_no_kind(tmp_path: Path) -> None:
+    where = {"train": 3, "val": 1, "test": 1}
+    text = MOLECULES.replace("split", "part")
+    source = table(tmp_path, text, target="toxic", split=SplitPlan(column="part"))
+    assert (source.schema.split.kind, source.schema.split.column) == ("column", "part")
+    assert source.card.split_sizes == where
+    assert open_data(tmp_path / "data.csv", ["toxic"], None, ["split.column=part"]).card.split_sizes == where
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"overrides": {"colour": 1}}, r"overrides \['colour'\] are unknown; allowed are id, smiles"),
@@ -85,7 +116,11 @@ def test_overrides_of_a_table(tmp_path: Path) -> None:
         ({"overrides": {"id": "family"}}, "repeated or too few"),
         ({"overrides": {"smiles": "toxic"}}, "holds numbers, not SMILES"),
         ({"overrides": {"node_features": "x"}}, "give a mapping"),
+        ({"overrides": {"positive": "1"}}, "overrides.positive is '1', one of two classes; this target is regression"),
+        ({"overrides": {"positive": []}}, "give the name of a class"),
         ({"split": "fold"}, "no split column 'fold'"),
+        ({"split": SplitPlan(column="fold")}, "no split column 'fold'; the columns are mol_id, smiles, split"),
+        ({"split": SplitPlan(kind="random", column="split")}, "by column 'split' and random; leave one"),
         ({"level": "atom"}, "level is 'atom'"),
         ({"level": "node"}, "target 'solubility' holds single numbers; --task node needs a list in each cell"),
         ({"level": "link"}, "has no target column"),
@@ -259,7 +294,9 @@ def test_target_kinds(columns: list[list[Any]], kind: str, classes: tuple[str, .
         ([["on", "on"]], "all labels are 'on'"),
         ([["1", "2", "3", "<5"]], "holds numbers, but also '<5'"),
         ([["a", "b", "c", "d", "e"]], "looks like names"),
-        ([["a", "b", "c"], ["a", "b", "c"]], "not a number; choose targets of one kind"),
+        ([["a", "b", "c"], ["a", "b", "c"]], "'t0' holds classes, such as 'a'.* train a model for each .--target t0"),
+        ([["no", "yes"], ["low", "high"]], "'t0' holds classes, such as 'no'.* or write classes as 0 and 1"),
+        ([["1", "<5"], ["2", "3"]], "'<5', which is not a number; choose targets of one kind, or say --set overrides"),
         ([[[1, 2]]], "vectors"),
     ],
 )

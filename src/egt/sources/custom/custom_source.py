@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,12 @@ from egt.sources.custom.link import asked_edges, count_links, hide_links, link_g
 from egt.sources.custom.raw import RawData, RawGraph, encode_target, missing_in, strange_label, text_of
 from egt.sources.custom.roles import find_id, find_smiles_of
 from egt.sources.custom.schema import CustomSchema, SplitPlan
-from egt.sources.elements import elements_of
+from egt.sources.elements import elements_of, without_name
 from egt.sources.molecules import graphs_from_smiles
 from egt.sources.source import ALL, SPLITS, DataCard, Reading
+
+if TYPE_CHECKING:
+    from egt.sources.custom.raw_to_graph import MergedEdges
 
 VERSION = 3
 MAX_GRAPHS_MEASURED = 1000
@@ -184,6 +187,21 @@ class CustomSource:
         parts = self._division.parts
         return [self._record(row, scored=parts[row] == code) for row in parts if (parts[row] == code).any()]
 
+    def rows_in(self, split: str, row: int) -> NDArray[np.bool_] | None:
+        """(N,) or (E,) the nodes or edges of a graph that a split is about; None where it is about whole graphs."""
+        if self._division is None or not self._division.within or self.schema.level == "link" or split == ALL:
+            return None
+        listed: NDArray[np.bool_] = self._division.parts[row] == SPLITS.index(split)
+        graph = self._raw.graphs[row]
+        return listed if self.schema.level == "node" or graph is None else listed[self._merged(graph).rows]
+
+    def _merged(self, graph: RawGraph) -> MergedEdges:
+        """Return the edges of a graph as it is read, those with ends that are no nodes left out."""
+        from egt.sources.custom.raw_to_graph import merge_edges  # here: molecules need none of it
+
+        edges = graph.edges[:, ((graph.edges >= 0) & (graph.edges < graph.num_nodes)).all(axis=0)]
+        return merge_edges(edges, None, graph.num_nodes, directed=self.schema.is_directed(graph.directed))
+
     def read(self, record: CustomRecord) -> Reading:
         """Return the graph of a record, with a warning about whatever had to be filled in."""
         return self.read_all([record])[0]
@@ -228,7 +246,34 @@ class CustomSource:
         return [[_text(cell) for cell in self._raw.table[name]] for name in self._smiles]
 
     def warnings(self) -> list[str]:
-        """Return what to look at before training: molecules or graphs in several splits, or with different labels."""
+        """Return what to look at before training.
+
+        Splits without rows; labels that are not understood; molecules or graphs in several splits, or with different
+        labels.
+        """
+        return [*self._empty_splits(), *self.unknown_labels(), *self._repeats()]
+
+    def _empty_splits(self) -> list[str]:
+        """Return a warning where a split that was asked for has got nothing."""
+        plan = self.schema.split
+        if self._division is None or plan.kind == "column" or plan.fold is not None:
+            return []
+        wanted = [split for split, share in zip(SPLITS, plan.fractions, strict=True) if share]
+        empty = [split for split in wanted if not self.card.split_sizes[split]]
+        shares = "/".join(f"{share:g}" for share in plan.fractions)
+        return [
+            f"no row is left for the {split} split: {self._raw.num_rows} rows are divided {plan.kind} {shares}; divide "
+            "them otherwise to have one (--set split=random, split.fractions=[0.6, 0.2, 0.2], or a split column)"
+            for split in empty
+        ]
+
+    def unknown_labels(self) -> list[str]:
+        """Return a warning for each target with labels that are not understood, in whatever split."""
+        from egt.sources.custom.unknown_labels import unknown_labels
+
+        return unknown_labels(self._raw, self.schema)
+
+    def _repeats(self) -> list[str]:
         from egt.sources.custom.repeats import graph_repeats, repeats
 
         codes = None if self._division is None else self._division.rows
@@ -397,15 +442,11 @@ class CustomSource:
         if row in self._raw.problems:
             return None
         if self._raw.is_molecules:
-            return _molecule_size(".".join(self._texts(row)))
+            return _molecule_size(".".join(map(without_name, self._texts(row))))
         graph = self._raw.graphs[row]
         if graph is None:
             return None
-        from egt.sources.custom.raw_to_graph import merge_edges
-
-        edges = graph.edges[:, ((graph.edges >= 0) & (graph.edges < graph.num_nodes)).all(axis=0)]
-        directed = self.schema.is_directed(graph.directed)
-        return graph.num_nodes, merge_edges(edges, None, graph.num_nodes, directed=directed).index.shape[1]
+        return graph.num_nodes, self._merged(graph).index.shape[1]
 
 
 def _molecule_size(smiles: str) -> tuple[int, int] | None:

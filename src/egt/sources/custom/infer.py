@@ -15,6 +15,7 @@ import numpy as np
 from egt.errors import DataError
 from egt.graph import IntArray, Level
 from egt.sources.custom.division import is_split_column
+from egt.sources.custom.label_copies import label_copies
 from egt.sources.custom.raw import (
     Column,
     Columns,
@@ -48,7 +49,7 @@ _LABEL = re.compile(
 )
 
 OVERRIDES = (
-    *("id", "smiles", "weight", "directed", "kind", "vocabulary"),
+    *("id", "smiles", "weight", "directed", "kind", "positive", "vocabulary"),
     *("node_features", "edge_features", "graph_features"),
 )
 
@@ -69,9 +70,10 @@ def infer(
         target: names or patterns of the target columns; None to guess.
         level: "graph", "node", "edge" or "link"; None to guess.
         overrides: decisions of the user, by the names in `OVERRIDES`: the columns `id`, `smiles` (one or several) and
-            `weight` ("" for none), `directed`, the `kind` of the target, the molecule `vocabulary`, and in
-            `node_features` and `edge_features` a mapping column -> "categorical", "continuous" or "ignored"; in
-            `graph_features` the numeric columns of whole graphs that are given to the model, names or patterns.
+            `weight` ("" for none), `directed`, the `kind` of the target, the `positive` one of its two classes, the
+            molecule `vocabulary`, and in `node_features` and `edge_features` a mapping column -> "categorical",
+            "continuous" or "ignored"; in `graph_features` the numeric columns of whole graphs that are given to the
+            model, names or patterns.
         split: how to divide the data.
         labeled: False for whole graphs without a target; columns of nodes and edges that look like labels are left out.
 
@@ -91,15 +93,21 @@ def infer(
     classes: tuple[str, ...] = ()
     if targets:
         kind, classes = guess_target({name: roles.free[level][name] for name in targets}, given.get("kind"), raw.where)
+    if "positive" in given:
+        classes = _with_positive(classes, kind, text_of(given["positive"]), raw.where)
     directed, reasons = _directed(raw, given.get("directed"))
     notes |= reasons
     said = {key: given.get(key, {}) for key in ("node_features", "edge_features")}
     for place in ("node", "edge"):
         if labeled and place != level:
             continue
-        labels = other_labels(roles.free[place], targets, said[f"{place}_features"])
-        said[f"{place}_features"] = {**dict.fromkeys(labels, "ignored"), **said[f"{place}_features"]}
-        notes |= {f"{place}_features.{name}": "left out, it looks like another label" for name in labels}
+        left_out = _giving_away(roles.free[place], targets, said[f"{place}_features"], classes)
+        said[f"{place}_features"] = {**dict.fromkeys(left_out, "ignored"), **said[f"{place}_features"]}
+        notes |= {f"{place}_features.{name}": why for name, why in left_out.items()}
+    inputs = {name: roles.columns["graph"][name] for name in roles.inputs}
+    if level == "graph" and classes and "graph_features" not in given:
+        copies = label_copies({**inputs, **roles.free["graph"]}, targets, {})
+        notes |= {f"graph_features.{name}": _why_copy(copies[name]) for name in inputs if name in copies}
     nodes = _features(roles.free["node"], raw, "node", targets if level == "node" else ())
     edge_columns = {**_only(roles.columns["edge"], roles.weight), **roles.free["edge"]}
     edges = _features(edge_columns, raw, "edge", targets if level == "edge" else ())
@@ -118,7 +126,7 @@ def infer(
         split=_resolved(plan, roles.columns, roles.splits, level, raw),
         node_features=choose_features(nodes, "", said["node_features"], f"{raw.where}: nodes"),
         edge_features=choose_features(edges, roles.weight, said["edge_features"], f"{raw.where}: edges"),
-        graph_features=tuple(_continuous(name, roles.columns["graph"][name]) for name in roles.inputs),
+        graph_features=tuple(_continuous(*each) for each in inputs.items() if f"graph_features.{each[0]}" not in notes),
         notes=notes,
     )
 
@@ -197,6 +205,7 @@ def _targets(
         return level, ()
     if both := sorted({*(target or ())} & {*roles.inputs}):
         raise DataError(f"{raw.where}: column {both[0]!r} cannot be both target and feature (--target, --features)")
+    _check_roles(raw, roles, target or ())
     found, targets = find_targets(raw, roles.free, target, level)
     if absent := [name for name in targets if name not in roles.free[found]]:
         raise DataError(
@@ -204,6 +213,20 @@ def _targets(
             "well; name another target (--target) or another column (--set overrides.id=...)"
         )
     return found, targets
+
+
+def _check_roles(raw: RawData, roles: _Roles, target: Sequence[str]) -> None:
+    """Refuse a target that is a column with another role, and say with which."""
+    known = {
+        **dict.fromkeys(roles.splits.values(), "the split of each row; name another target (--target)"),
+        roles.weight: 'the weight of the edges; name another target (--target), or none (--set overrides.weight="")',
+        roles.id: 'the name of each row; name another target (--target), or no id (--set overrides.id="")',
+        **dict.fromkeys(roles.smiles, "the molecule; name another target (--target), or other SMILES (--smiles)"),
+    }
+    free = {name for columns in roles.free.values() for name in columns}
+    for name in target:
+        if name in known and name not in free:
+            raise DataError(f"{raw.where}: column {name!r} cannot be the target, it is {known[name]}")
 
 
 def _checked(overrides: Mapping[str, Any], level: str | None) -> Mapping[str, Any]:
@@ -223,6 +246,8 @@ def _checked(overrides: Mapping[str, Any], level: str | None) -> Mapping[str, An
     for key in ("id", "weight"):
         if key in overrides and not isinstance(overrides[key], str):
             raise DataError(f"overrides.{key} is {overrides[key]!r}; give the name of a column")
+    if not isinstance(overrides.get("positive", ""), str | int | float):
+        raise DataError(f"overrides.positive is {overrides['positive']!r}; give the name of a class")
     for key in ("node_features", "edge_features"):
         if not isinstance(overrides.get(key, {}), Mapping) or not _are_texts(overrides.get(key, {})):
             raise DataError(f"overrides.{key} is {overrides[key]!r}; give a mapping from columns to kinds")
@@ -267,6 +292,21 @@ def _directed(raw: RawData, given: bool | None) -> tuple[bool | None, dict[str, 
     return (said.pop() if said else False), {}
 
 
+def _giving_away(
+    columns: Columns, targets: Sequence[str], given: Mapping[str, str], classes: Sequence[str]
+) -> dict[str, str]:
+    """Return columns that could give the answer away as features, each with the reason why it is left out."""
+    copies = label_copies(columns, targets, given) if classes else {}
+    return {
+        **dict.fromkeys(other_labels(columns, targets, given), "left out, it looks like another label"),
+        **{name: _why_copy(target) for name, target in copies.items()},
+    }
+
+
+def _why_copy(target: str) -> str:
+    return f"left out, each value of it is one class of {target!r}"
+
+
 def other_labels(columns: Columns, targets: Sequence[str], given: Mapping[str, str]) -> list[str]:
     """Return columns beside the targets that look like labels: as features they could give the answer away.
 
@@ -282,15 +322,20 @@ def _resolved(
 ) -> SplitPlan:
     """Return the plan with its column found and checked, and `auto` decided."""
     places = [level, "graph"] if level in ("node", "edge") else ["graph"]
-    if plan.kind == "auto":
+    if plan.column and plan.kind not in ("auto", "column"):
+        raise DataError(
+            f"{raw.where}: the data is to be divided by column {plan.column!r} and {plan.kind}; leave one of "
+            "split.column and split.kind out"
+        )
+    if plan.kind == "auto" and not plan.column:
         column = next((split_columns[place] for place in places if split_columns[place]), "")
         return plan.model_copy(update={"kind": "column" if column else "random", "column": column})
-    if plan.kind == "column" and not any(plan.column in columns[place] for place in places):
+    if plan.column and not any(plan.column in columns[place] for place in places):
         names = [name for place in places for name in columns[place]]
         raise DataError(f"{raw.where}: there is no split column {plan.column!r}; the columns are {', '.join(names)}")
     if plan.kind == "scaffold" and not raw.is_molecules:
         raise DataError(f"{raw.where}: a scaffold split needs molecules; choose random, stratified or a column")
-    return plan
+    return plan.model_copy(update={"kind": "column"}) if plan.column else plan
 
 
 def _continuous(name: str, column: Column) -> Feature:
@@ -393,9 +438,23 @@ def _two(distinct: list[str], where: str) -> list[str]:
     return distinct
 
 
+def _with_positive(classes: tuple[str, ...], kind: TargetKind, positive: str, where: str) -> tuple[str, ...]:
+    """Return two classes with the one last that scores such as F1 are about."""
+    if kind != "binary" or positive not in classes:
+        there = f"the classes are {', '.join(classes)}" if kind == "binary" else f"this target is {kind}"
+        raise DataError(f"{where}: overrides.positive is {positive!r}, one of two classes; {there}")
+    return (*(name for name in classes if name != positive), positive)
+
+
 def _check_numbers(columns: Columns, where: str) -> None:
     for name, column in columns.items():
         strange = as_numbers(column)[1]
+        if len(strange) == (~missing_in(column)).sum() > 0:
+            raise DataError(
+                f"{where}: target {name!r} holds classes, such as {strange[0]!r}, and other targets hold something "
+                "else; several targets are all numbers, or have the same two classes: train a model for each "
+                f"(--target {name}), or write classes as 0 and 1"
+            )
         if strange:
             raise DataError(
                 f"{where}: target {name!r} holds {strange[0]!r}, which is not a number; choose targets of one kind, "

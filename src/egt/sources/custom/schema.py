@@ -61,7 +61,7 @@ class SplitPlan(Section):
 
     Fields:
         kind: `auto` takes a split column if there is one, else a random split; a schema holds what it came to.
-        column: the one that names the split of each row.
+        column: the one that names the split of each row; given alone it decides the kind.
         fractions: shares of train, val and test.
         seed: of the division.
         fold: divide into equal parts instead of `fractions`; `egt train --folds` sets it.
@@ -175,9 +175,10 @@ class CustomSchema(Section):
             ("level", self.level + self._note("level"), "level"),
             ("target", _few(self.targets) or nothing, "target"),
             *([("kind", kind + classes, "overrides.kind")] if self.targets or self.level == "link" else []),
+            *([("positive class", self._positive_text(), "overrides.positive")] if self._is_yes_or_no else []),
             ("id", self.id or "row number", "overrides.id"),
             ("split", self._split_text(), "split"),
-            *(("graph feature", _feature_text(each), "overrides.graph_features") for each in self.graph_features),
+            *(("graph feature", text, "overrides.graph_features") for text in self._graph_feature_texts()),
         ]
         if self.format == "molecules":
             return [
@@ -192,6 +193,19 @@ class CustomSchema(Section):
             texts = [_feature_text(each) + self._note(f"{key}.{each.name}") for each in features]
             table += [(f"{level} feature", text, f"overrides.{key}") for text in texts]
         return table
+
+    @property
+    def _is_yes_or_no(self) -> bool:
+        return self.kind == "binary" and len(self.classes) == 2 and bool(self.targets)
+
+    def _positive_text(self) -> str:
+        return f"{self.classes[1]}: f1 and average_precision are about it"
+
+    def _graph_feature_texts(self) -> list[str]:
+        """Return what is said about the features of whole graphs; those that were left out have only a note."""
+        key = "graph_features."
+        left_out = {name.removeprefix(key): why for name, why in self.notes.items() if name.startswith(key)}
+        return [*map(_feature_text, self.graph_features), *(f"{name}: {why}" for name, why in left_out.items())]
 
     def _smiles_text(self) -> str:
         count = len(self.smiles_columns)
