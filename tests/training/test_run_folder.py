@@ -86,6 +86,14 @@ def test_other_files_in_the_folder_are_no_hindrance(tmp_path: Path) -> None:
     check_not_foreign(tmp_path, resume=False)
 
 
+def test_an_empty_folder_that_another_process_was_first_to_make_is_no_hindrance(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    check_not_foreign(tmp_path, resume=False)
+    (tmp_path / "checkpoints" / "mine.txt").write_text("precious")
+    with pytest.raises(ConfigError, match="checkpoints"):
+        check_not_foreign(tmp_path, resume=False)
+
+
 def test_a_run_that_was_begun_is_no_foreign_folder(tmp_path: Path) -> None:
     keep_config(tiny_config(), tmp_path)
     check_not_foreign(tmp_path, resume=True)

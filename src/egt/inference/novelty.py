@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from egt.encodings.encoding import Sample
-from egt.graph import IntArray
 from egt.inference.embedding import FloatRows, Rows, answered_rows
 from egt.inference.neighbors import KnownRows, rows_of_split
 from egt.sources.source import Progress
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from egt.inference.predictor import Predictor
 
 ALMOST_ALL = 0.99
-_MOST_NAMED = 20
-"""Nodes or edges that a warning lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,35 +33,27 @@ class Novelty:
     known: KnownRows
     limit: float
 
-    def __call__(self, samples: Sequence[Sample]) -> list[str]:
-        """Return a warning for each graph that is unlike training, or has nodes or edges that are; "" for others."""
-        return [self._warning(rows, places) for rows, places in _embedded(self.model, samples)]
+    def __call__(self, samples: Sequence[Sample]) -> list[list[str]]:
+        """Return for each graph a warning for each answer that is unlike training, "" for the others; [] for none."""
+        return [self._warnings(rows) for rows, _ in _embedded(self.model, samples)]
 
-    def _warning(self, rows: FloatRows, places: IntArray) -> str:
+    def _warnings(self, rows: FloatRows) -> list[str]:
         if not len(rows):
-            return ""
+            return []
         nearest, distances = (each[:, 0] for each in self.known.nearest(rows, 1))
-        far = np.flatnonzero(distances > self.limit)
-        if not len(far):
-            return ""
-        farthest = int(distances.argmax())
-        level, away = self.model.config.model.level, f"{distances[farthest]:.3g} away"
-        usual = f"for {ALMOST_ALL:.0%} of the validation {level}s it is at most {self.limit:.3g}"
-        closest = f"the nearest training {level} ({self.known.name(int(nearest[farthest]))}) is {away}, and {usual}"
-        if level == "graph":
-            return f"unlike training: {closest}"
-        listed = _listed(places[:, far])
-        return f"unlike training: {level}s {listed} of {len(rows)}; of {_name(places[:, farthest])} {closest}"
+        if not (distances > self.limit).any():
+            return []
+        return [
+            self._warning(number, distance) if distance > self.limit else ""
+            for number, distance in zip(nearest.tolist(), distances.tolist(), strict=True)
+        ]
 
-
-def _name(nodes: IntArray) -> str:
-    return "-".join(map(str, nodes.tolist()))
-
-
-def _listed(places: IntArray) -> str:
-    """Return the names of nodes or edges; of many, the first ones. places: (1 or 2, n)."""
-    names, more = [_name(nodes) for nodes in places.T[:_MOST_NAMED]], places.shape[1] - _MOST_NAMED
-    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+    def _warning(self, number: int, distance: float) -> str:
+        level, name = self.model.config.model.level, self.known.name(number)
+        return (
+            f"unlike training: the nearest training {level} ({name}) is {distance:.3g} away, and for "
+            f"{ALMOST_ALL:.0%} of the validation {level}s it is at most {self.limit:.3g}"
+        )
 
 
 def novelty_of(model: Predictor, of: Any = None, watch: Progress | None = None) -> Novelty:

@@ -34,6 +34,7 @@ class Prediction:
             node, or one per edge or query pair. None for a row that could not be read.
         pairs: (2, rows) the nodes of each edge or query pair; None for graph and node targets.
         warning: what the answer should be read with, such as a category that training never saw.
+        row_warnings: the same for each row of the values, "" where there is nothing to say; empty for none at all.
         error: why there is no answer.
         smiles: the molecule, several joined by dots; None for other graphs.
         truth: (rows, T) the labels of a split, NaN where one is missing; None where none are asked for.
@@ -51,6 +52,7 @@ class Prediction:
     values: NDArray[np.float32] | None = None
     pairs: IntArray | None = None
     warning: str = ""
+    row_warnings: Sequence[str] = ()
     error: str = ""
     smiles: str | None = None
     truth: NDArray[Any] | None = None
@@ -111,7 +113,7 @@ class Predictions(Sequence[Prediction]):
     @property
     def num_warnings(self) -> int:
         """How many rows should be read with a warning."""
-        return sum(1 for answer in self if answer.warning)
+        return sum(1 for answer in self if answer.warning or any(answer.row_warnings))
 
     @property
     def columns(self) -> list[str]:
@@ -209,6 +211,8 @@ class Predictions(Sequence[Prediction]):
                 truth = {} if answer.truth is None else task.true_columns(answer.truth[k])
                 spread = {} if answer.std is None else task.spread_columns(values, answer.std[k])
                 bounds = {} if answer.bounds is None else task.bound_columns(answer.bounds[k])
+                if answer.row_warnings:
+                    head["warning"] = "; ".join(filter(None, (answer.warning, answer.row_warnings[k])))
                 yield {**head, **ends, **names, **task.columns(values), **spread, **bounds, **truth}
 
 

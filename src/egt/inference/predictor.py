@@ -294,9 +294,11 @@ class Predictor:
             for row in rows_of(part):
                 answer = answers[row] if row in answers else problems[row].error
                 name = (graphs[row].id or str(row)) if row in graphs else problems[row].id
-                warnings = (problems[row].warning if row in problems else "", unlike.get(row, ""))
+                far, whole = unlike.get(row, []), self.task.level == "graph"
+                warnings = (problems[row].warning if row in problems else "", *(far if whole else []))
                 fields = {
                     "warning": "; ".join(filter(None, warnings)),
+                    "row_warnings": [] if whole else far,
                     **beside(row, graphs.get(row)),
                     **self._fields(answer, interval),
                 }
@@ -346,8 +348,8 @@ class Predictor:
             return {}
         return {k: why for k, size in enumerate(sizes) if (why := too_large(self.config, size, self.device))}
 
-    def _unlike(self, part: Prepared, answers: Mapping[int, Answer]) -> dict[int, str]:
-        """Return row -> warning of graphs that are unlike training, of those that could be computed."""
+    def _unlike(self, part: Prepared, answers: Mapping[int, Answer]) -> dict[int, list[str]]:
+        """Return row -> warnings of its answers that are unlike training, of what could be computed."""
         samples = zip(part.rows, part.samples, strict=True)
         computed = {row: sample for row, sample in samples if not isinstance(answers[row], str)}
         if self.novelty is None or not computed:

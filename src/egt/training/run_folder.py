@@ -54,11 +54,16 @@ def check_not_foreign(folder: Path, resume: bool) -> None:
     if resume and exists(folder / CONFIG):
         read_config(folder / CONFIG)
         return
-    if found := [name for name in (CONFIG, METRICS, CHECKPOINTS, ARTIFACT) if os.path.lexists(folder / name)]:
+    if found := [name for name in (CONFIG, METRICS, CHECKPOINTS, ARTIFACT) if _holds_anything(folder / name)]:
         raise ConfigError(
             f"{folder} contains {', '.join(found)}, which do not belong to a run in progress and which a new run would "
             "overwrite; choose another folder (--out), or move them away"
         )
+
+
+def _holds_anything(path: Path) -> bool:
+    """Return whether there is something to lose. Of several processes one may make an empty folder before the first."""
+    return os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir()))
 
 
 @contextmanager
