@@ -17,7 +17,7 @@ from egt.analysis.analysis import analyze
 from egt.analysis.analysis_page import analysis_page
 from egt.analysis.output_folder import write_analysis
 from egt.analysis.views import choose
-from egt.errors import RunError
+from egt.errors import ConfigError
 from tests.analysis.by_hand import attention, chain
 
 FOUND = attention(
@@ -74,5 +74,5 @@ def test_without_matplotlib_there_are_no_figures_and_a_word_about_it(
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
-    with pytest.raises(RunError, match="choose another folder"):
+    with pytest.raises(ConfigError, match="is a file; results go to a folder"):
         write(tmp_path / "taken")

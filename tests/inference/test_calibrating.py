@@ -64,7 +64,7 @@ def test_a_report_and_the_end_of_a_training_say_it(capsys: pytest.CaptureFixture
     found = measure_coverage(NUMBERS, of_numbers(8), np.zeros((5, 1)), np.ones((5, 1)))
     print_coverage(found)
     said = capsys.readouterr().err
-    assert "held 100.0% of 5 test labels, infinitely wide on average" in said
+    assert "covered 100.0% of 5 test labels, infinitely wide on average" in said
     assert "they need 9 held-out labels" in said
     sheet = coverage_sheet(found)
     assert sheet.rows[0][2] == "infinite"

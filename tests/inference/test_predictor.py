@@ -187,5 +187,5 @@ def test_data_that_cannot_be_evaluated_says_why(tmp_path: Path) -> None:
     model = egt.load(fixtures / "molecules/artifact")
     rows = f"smiles,{','.join(model.config.task.names)}\nC1CC,{','.join('1' for _ in model.config.task.names)}\n"
     (tmp_path / "bad.csv").write_text(rows)
-    with pytest.raises(DataError, match=r"none of the 1 rows can be read; the first: .*C1CC"):
+    with pytest.raises(DataError, match=r"no row can be read \(of 1\); the first: .*C1CC"):
         model.evaluate(tmp_path / "bad.csv")

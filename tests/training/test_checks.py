@@ -49,7 +49,7 @@ NONE = [np.nan, np.nan]
 def test_a_split_without_labels_is_an_error(split: str) -> None:
     config = tiny_config()
     good, bad = labelled(config, NONE, [1.0, np.nan]), labelled(config, NONE, NONE, NONE)
-    with pytest.raises(DataError, match=rf"none of the 3 graphs of the {split} split has a label \(a, b\); give some"):
+    with pytest.raises(DataError, match=rf"no graph of the {split} split has a label for a, b \(3 graphs\); give some"):
         check_labels(config, *((bad, good) if split == "training" else (good, bad)))
     check_labels(config, good, good)
     check_labels(config, good, None)

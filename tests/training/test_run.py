@@ -62,7 +62,7 @@ def test_a_run_never_continues_another_one_that_came_first(
 
 def test_a_project_that_is_no_run_keeps_its_files(tmp_path: Path, table: Path) -> None:
     (tmp_path / "config.yaml").write_text("mine: precious")
-    with pytest.raises(ConfigError, match=r"holds config\.yaml.*--out"):
+    with pytest.raises(ConfigError, match=r"contains config\.yaml of something other.*--out"):
         begin(table, "sol", tmp_path)
     assert (tmp_path / "config.yaml").read_text() == "mine: precious"
 

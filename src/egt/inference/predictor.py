@@ -188,7 +188,7 @@ class Predictor:
         source, split = self.opened(data, of, watch)
         store = prepare_split(self.config, source, split, progress=watch)
         if not len(store) and (errors := [problem.error for problem in store.problems if problem.error]):
-            raise DataError(f"none of the {counted(len(errors), 'row')} can be read; the first: {errors[0]}")
+            raise DataError(f"no row can be read (of {len(errors)}); the first: {errors[0]}")
         return evaluate(self.model, self.task, self.config, store, watch, self.processes)
 
     def opened(self, data: Any, of: Any, watch: Progress | None) -> tuple[Source, str]:

@@ -26,7 +26,7 @@ def save_submission(predictions: Predictions, path: Path) -> None:
     values = np.array([np.nan if p.values is None else p.values[0, 0] for p in predictions], dtype=np.float32)
     missing = np.isnan(values)
     if missing.all():
-        raise DataError(f"{path}: none of the {counted(len(values), 'molecule')} could be read")
+        raise DataError(f"{path}: no molecule could be read (of {len(values)})")
     if missing.any():
         log.warning("%s could not be read: the mean of the others is used", counted(missing.sum(), "molecule"))
         values[missing] = values[~missing].mean()

@@ -178,8 +178,8 @@ def check_labels(config: RunConfig, training: Sequence[Sample], validation: Sequ
     for name, samples in splits.items():
         if len(samples) and all(np.isnan(_targets(config, sample)).all() for sample in samples):
             raise DataError(
-                f"none of the {counted(len(samples), 'graph')} of the {name} split has a label "
-                f"({', '.join(config.task.names)}); give some of them labels, or split the data differently "
+                f"no graph of the {name} split has a label for {', '.join(config.task.names)} "
+                f"({counted(len(samples), 'graph')}); give some of them labels, or split the data differently "
                 f"(your data: {_DIVISION_HINT})"
             )
     _check_classes(config, training)

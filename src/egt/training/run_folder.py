@@ -56,7 +56,7 @@ def check_not_foreign(folder: Path, resume: bool) -> None:
         return
     if found := [name for name in (CONFIG, METRICS, CHECKPOINTS, ARTIFACT) if _holds_anything(folder / name)]:
         raise ConfigError(
-            f"{folder} contains {', '.join(found)}, which do not belong to a run in progress and which a new run would "
+            f"{folder} contains {', '.join(found)} of something other than a run in progress, which a new run would "
             "overwrite; choose another folder (--out), or move them away"
         )
 

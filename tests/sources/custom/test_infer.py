@@ -214,7 +214,7 @@ def test_ids_and_folds_are_never_guessed_as_the_target(tmp_path: Path) -> None:
 
 
 def test_a_column_that_cannot_be_the_target_says_why(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"'y' is a text that differs in every row \(as '0.5 mM'\)"):
+    with pytest.raises(DataError, match=r"'y' is a text that differs in every row \(e\.g\. '0.5 mM'\)"):
         table(tmp_path, "smiles,y\nCCO,0.5 mM\nCCC,1.5 mM\nCCN,2.5 mM\n")
     with pytest.raises(DataError, match=r"'y' is empty"):
         table(tmp_path, "smiles,y\nCCO,\nCCC,\nCCN,\n")
