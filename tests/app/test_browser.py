@@ -17,6 +17,8 @@ from tests.app.conftest import ASPIRIN
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
 
+NOTHING = "\N{EN DASH}"
+"""What the page shows where there is no value."""
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser: install chromium to try the page of `egt app`")
 SOON = 60_000
@@ -211,11 +213,15 @@ def test_a_table_is_sorted_and_downloaded(page: Page, server: Server) -> None:
     smiles = ["CCCCCC", "CO", "C1CC", "c1ccccc1O"]
     predict(page, "\n".join(smiles))
     page.get_by_role("button", name="size").click()
-    sizes = [float(text) for text in page.locator("#table tbody tr td:nth-child(4)").all_inner_texts() if text != "–"]
+    sizes = [
+        float(text) for text in page.locator("#table tbody tr td:nth-child(4)").all_inner_texts() if text != NOTHING
+    ]
     assert sizes == sorted(sizes)
     page.get_by_role("button", name="size").click()
     assert page.locator("#table th[aria-sort=descending]").count() == 1
-    again = [float(text) for text in page.locator("#table tbody tr td:nth-child(4)").all_inner_texts() if text != "–"]
+    again = [
+        float(text) for text in page.locator("#table tbody tr td:nth-child(4)").all_inner_texts() if text != NOTHING
+    ]
     assert again == sizes[::-1]
     with page.expect_download() as waiting:
         page.click("#csv")
