@@ -209,19 +209,21 @@ def test_text_of_users_never_becomes_markup(page: Page) -> None:
     assert page.locator("#table img, #table b, #table i").count() == 0
 
 
+def numbers_in_column(page: Page, column: int) -> list[float]:
+    """The numbers in a column of the table, from above."""
+    cells = page.locator(f"#table tbody tr td:nth-child({column})").all_inner_texts()
+    return [float(text) for text in cells if text != NOTHING]
+
+
 def test_a_table_is_sorted_and_downloaded(page: Page, server: Server) -> None:
     smiles = ["CCCCCC", "CO", "C1CC", "c1ccccc1O"]
     predict(page, "\n".join(smiles))
     page.get_by_role("button", name="size").click()
-    sizes = [
-        float(text) for text in page.locator("#table tbody tr td:nth-child(4)").all_inner_texts() if text != NOTHING
-    ]
+    sizes = numbers_in_column(page, 4)
     assert sizes == sorted(sizes)
     page.get_by_role("button", name="size").click()
     assert page.locator("#table th[aria-sort=descending]").count() == 1
-    again = [
-        float(text) for text in page.locator("#table tbody tr td:nth-child(4)").all_inner_texts() if text != NOTHING
-    ]
+    again = numbers_in_column(page, 4)
     assert again == sizes[::-1]
     with page.expect_download() as waiting:
         page.click("#csv")
