@@ -106,10 +106,11 @@ def trace(words: list[str]) -> tuple[Snapshot, Snapshot]:
     Returns:
         what was executed up to the first backward pass of all, and up to the first of the loop.
     """
+    # isort: off
+    import egt  # before torch, as in the command
     import torch
-
-    import egt
     from egt.cli.main import main
+    # isort: on
 
     seen = Trace(f"{Path(egt.__file__).parent}{os.sep}")
     backward, found = torch.autograd.backward, list[Snapshot]()

@@ -15,8 +15,8 @@ __version__ = "0.1.0"
 
 # OpenMP reads these when torch is loaded. Threads that wait for work spin for some microseconds and then sleep: without
 # a bound, two trainings on the same cores slow each other down twenty times; without spinning at all, small ones are up
-# to 1.6 times slower on idle cores (benchmarks/results/threads.md). The bound is for GNU's OpenMP; others sleep at once.
-# Where torch is loaded already, `egt.execution.threads` has the same effect.
+# to 1.6 times slower on idle cores (benchmarks/results/threads.md). The bound is for GNU's OpenMP, others sleep at
+# once. Where torch is loaded already, `egt.execution.threads` has the same effect.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ["OMP_WAIT_POLICY"] = "passive"
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")

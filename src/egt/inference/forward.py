@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from egt import processors
 from egt.batching.batch import GraphBatch, LayoutName
 from egt.batching.loader import graph_sizes, step_loader
 from egt.batching.sampling import IntArray, evaluation_batches
@@ -16,7 +17,6 @@ from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.execution.execution import execution
 from egt.execution.processes import ALONE, Processes
-from egt.execution.threads import stop_spinning
 from egt.model import EGT
 from egt.sources.source import Progress
 
@@ -64,7 +64,10 @@ def forward(
         The numbers of the graphs of a batch, the batch on the host, and (rows, outputs) as and where the model gave
         them. Every sample occurs once, in one of the processes.
     """
-    stop_spinning()
+    if processors.SPINS:
+        from egt.execution.threads import stop_spinning  # here: not where egt was imported before torch
+
+        stop_spinning()
     sizes = graph_sizes(samples)
     if not len(sizes):
         return

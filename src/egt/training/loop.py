@@ -10,6 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from egt import processors
 from egt.batching.batch import GraphBatch
 from egt.config.run import RunConfig
 from egt.errors import RunError, RunStopped
@@ -17,7 +18,6 @@ from egt.execution.execution import execution
 from egt.execution.interruption import Interruption
 from egt.execution.memory import recompute_hint
 from egt.execution.processes import device_of
-from egt.execution.threads import stop_spinning
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
 from egt.training.callbacks import told
@@ -33,7 +33,10 @@ def loop(job: Job) -> None:
         RunError: a signal has stopped it, or it has diverged. Its last checkpoint is kept.
     """
     keep_freed_memory()
-    stop_spinning()
+    if processors.SPINS:
+        from egt.execution.threads import stop_spinning  # here: not where egt was imported before torch
+
+        stop_spinning()
     with (
         _told_lack_of_memory(job.config),
         Interruption() as interruption,

@@ -21,8 +21,7 @@ from egt.sources.custom.link import asked_edges, count_links, hide_links, link_g
 from egt.sources.custom.raw import RawData, RawGraph, encode_target, missing_in, strange_label, text_of
 from egt.sources.custom.roles import find_id, find_smiles_of
 from egt.sources.custom.schema import CustomSchema, SplitPlan
-from egt.sources.elements import elements_of, without_name
-from egt.sources.molecules import graphs_from_smiles
+from egt.sources.molecules import elements_of, graphs_from_smiles, without_name
 from egt.sources.source import ALL, SPLITS, DataCard, Reading
 
 if TYPE_CHECKING:
@@ -269,6 +268,9 @@ class CustomSource:
 
     def unknown_labels(self) -> list[str]:
         """Return a warning for each target with labels that are not understood, in whatever split."""
+        columns = [self._raw.table.get(name) for name in self.schema.targets]
+        if not self.schema.classes and all(column is not None and column.dtype.kind in "fiu" for column in columns):
+            return []
         from egt.sources.custom.unknown_labels import unknown_labels
 
         return unknown_labels(self._raw, self.schema)

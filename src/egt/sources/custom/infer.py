@@ -15,7 +15,6 @@ import numpy as np
 from egt.errors import DataError
 from egt.graph import IntArray, Level
 from egt.sources.custom.division import is_split_column
-from egt.sources.custom.label_copies import label_copies
 from egt.sources.custom.raw import (
     Column,
     Columns,
@@ -106,7 +105,7 @@ def infer(
         notes |= {f"{place}_features.{name}": why for name, why in left_out.items()}
     inputs = {name: roles.columns["graph"][name] for name in roles.inputs}
     if level == "graph" and classes and "graph_features" not in given:
-        copies = label_copies({**inputs, **roles.free["graph"]}, targets, {})
+        copies = _copies({**inputs, **roles.free["graph"]}, targets, {})
         notes |= {f"graph_features.{name}": _why_copy(copies[name]) for name in inputs if name in copies}
     nodes = _features(roles.free["node"], raw, "node", targets if level == "node" else ())
     edge_columns = {**_only(roles.columns["edge"], roles.weight), **roles.free["edge"]}
@@ -292,11 +291,17 @@ def _directed(raw: RawData, given: bool | None) -> tuple[bool | None, dict[str, 
     return (said.pop() if said else False), {}
 
 
+def _copies(columns: Columns, targets: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
+    from egt.sources.custom.label_copies import label_copies  # here: numbers are copied by accident
+
+    return label_copies(columns, targets, given)
+
+
 def _giving_away(
     columns: Columns, targets: Sequence[str], given: Mapping[str, str], classes: Sequence[str]
 ) -> dict[str, str]:
     """Return columns that could give the answer away as features, each with the reason why it is left out."""
-    copies = label_copies(columns, targets, given) if classes else {}
+    copies = _copies(columns, targets, given) if classes else {}
     return {
         **dict.fromkeys(other_labels(columns, targets, given), "left out, it looks like another label"),
         **{name: _why_copy(target) for name, target in copies.items()},

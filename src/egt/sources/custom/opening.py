@@ -29,7 +29,7 @@ from egt.sources.custom.raw import (
 )
 from egt.sources.custom.roles import find_id, find_smiles, find_smiles_of
 from egt.sources.custom.schema import CustomSchema, Feature, SplitKind, SplitPlan
-from egt.sources.elements import elements_of
+from egt.sources.molecules import elements_of
 
 
 def open_custom(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from egt.sources.custom import open_custom
-from egt.sources.elements import elements_of
+from egt.sources.molecules import elements_of
 from tests.cli.runs import molecules
 
 TEXTS = [
