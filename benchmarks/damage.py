@@ -12,6 +12,7 @@ with 1 if anything was ever used that differs.
 from __future__ import annotations
 
 import argparse
+import logging
 import random
 import shutil
 import sys
@@ -47,12 +48,12 @@ def _flipped(content: bytes, bit: int) -> bytes:
 
 
 def arrays(thing: Any) -> list[Any]:
-    """Return all that a prepared graph holds, as a flat list."""
+    """Return all that a prepared graph holds, as a flat list; arrays are copied, since they are views of the files."""
     if is_dataclass(thing):
         return [part for field in fields(thing) for part in arrays(getattr(thing, field.name))]
     if isinstance(thing, dict):
         return [part for key in sorted(thing) for part in (key, *arrays(thing[key]))]
-    return [thing]
+    return [thing.copy() if isinstance(thing, np.ndarray) else thing]
 
 
 def same(left: list[Any], right: list[Any]) -> bool:
@@ -126,6 +127,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
+    logging.disable()  # each damage is reported
     draw = random.Random(asked.seed)
     scratch = Path(tempfile.mkdtemp())
     try:
