@@ -118,6 +118,8 @@ def test_runs_made_in_different_ways_are_never_averaged() -> None:
     assert results[1].marks == ("30 of 600 epochs",)  # the patience follows the epochs
     assert any(cells[-1] == "reduced budget [1]" for cells in sheets(results)[0].rows)
     assert "[1] 30 of 600 epochs" in sheets(results)[0].notes
+    ranking = sheets(results)[1].rows
+    assert [cells[2] for cells in ranking if "EGT" in cells[0]] == ["paper", "ours", "ours"]
 
 
 def test_own_runs_of_one_name_are_told_apart_and_none_is_left_out(tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ def _ranking(results: Sequence[Result]) -> Sheet:
         if result.place[1].paper is not None and not result.place[1].model.endswith("(ours)"):
             rows.append((result.place[1].paper, result.model, "paper", "-"))
     rows += [(score, model, "paper", "-") for model, score in column.others.items()]
-    rows.sort(key=lambda row: row[0].value, reverse=measure.higher_is_better)
+    rows = sorted(dict.fromkeys(rows), key=lambda row: row[0].value, reverse=measure.higher_is_better)
     title = f"{column.title}: beside the other models of the paper's table ({measure.title})"
     return Sheet(title, ("model", "score", "from", "marks"), [(m, measure.text(s), f, k) for s, m, f, k in rows])
 
