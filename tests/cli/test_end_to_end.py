@@ -314,7 +314,7 @@ def test_labels_that_are_missing_are_told_before_the_first_epoch(tmp_path: Path,
     )
     done = egt(capsys, "train", none, "--target", "y", "--set", "split=split", *TINY)
     assert done.code == 2, done.err
-    assert "none of the 4 graphs of the validation split has a label (y)" in done.err
+    assert "no graph of the validation split has a label for y (4 graphs)" in done.err
     assert "epoch" not in done.err
     assert not Path("runs/none").exists()
     one = molecules(tmp_path / "one.csv", y=[*(k % 2 for k in range(12)), *[1] * 4, 0, 1, 0, 1], split=splits)
