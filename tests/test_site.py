@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -103,46 +104,45 @@ def test_no_link_of_the_site_is_broken(site: Path) -> None:
     assert len(pages) > 30
 
 
-@pytest.mark.slow
-def test_the_site_is_searched_in_a_browser_without_a_network(site: Path) -> None:
+@pytest.fixture
+def page() -> Iterator[Any]:
+    """A page of a browser, 1280 pixels wide."""
     if BROWSER is None:
         pytest.skip("no browser: install chromium to try the site")
     playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
     with playwright.sync_playwright() as running:
         browser = running.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
-        complaints: list[str] = []
-        page.on("console", lambda message: complaints.append(message.text) if "query" in message.text.lower() else None)
-        page.goto((site / "index.html").as_uri())
-        page.keyboard.press("/")
-        page.keyboard.type("--folds")  # dashes are no operators here
-        page.locator(".md-search-result__link", has_text="Cross-validation: --folds K").first.wait_for(timeout=60_000)
-        page.locator(".md-search__input").fill("")
-        page.keyboard.type("ema_decay")
-        found = page.locator(".md-search-result__link", has_text="Settings of a run").first
-        found.wait_for(timeout=60_000)
-        found.click()
-        page.locator("h1", has_text="Settings of a run").wait_for(timeout=60_000)
+        yield page
         browser.close()
+
+
+@pytest.mark.slow
+def test_the_site_is_searched_in_a_browser_without_a_network(site: Path, page: Any) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text) if "query" in message.text.lower() else None)
+    page.goto((site / "index.html").as_uri())
+    page.keyboard.press("/")
+    page.keyboard.type("--folds")  # dashes are no operators here
+    page.locator(".md-search-result__link", has_text="Cross-validation: --folds K").first.wait_for(timeout=60_000)
+    page.locator(".md-search__input").fill("")
+    page.keyboard.type("ema_decay")
+    found = page.locator(".md-search-result__link", has_text="Settings of a run").first
+    found.wait_for(timeout=60_000)
+    found.click()
+    page.locator("h1", has_text="Settings of a run").wait_for(timeout=60_000)
     assert complaints == []
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
 @pytest.mark.slow
-def test_no_line_of_code_is_cut_off(site: Path) -> None:
-    if BROWSER is None:
-        pytest.skip("no browser: install chromium to try the site")
-    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
-    with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        for name in ("uncertainty", "commands", "data"):
-            page.goto((site / f"docs/{name}.html").as_uri())
-            wide = page.evaluate(
-                "[...document.querySelectorAll('pre > code')].filter(code => code.scrollWidth > code.clientWidth + 1)"
-                ".map(code => code.textContent)"
-            )
-            assert wide == [], name
-        browser.close()
+def test_no_line_of_code_is_cut_off(site: Path, page: Any) -> None:
+    for name in ("uncertainty", "commands", "data"):
+        page.goto((site / f"docs/{name}.html").as_uri())
+        wide = page.evaluate(
+            "[...document.querySelectorAll('pre > code')].filter(code => code.scrollWidth > code.clientWidth + 1)"
+            ".map(code => code.textContent)"
+        )
+        assert wide == [], name

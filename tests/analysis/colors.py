@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from egt.artifact.artifact import Artifact
-from egt.assemble import build_model, build_task, preparation
-from egt.batching.batch import collate
+from egt.assemble import build_task
 from egt.config.model import ModelConfig
 from egt.config.run import DataConfig, RunConfig, TrainerConfig
 from egt.graph import Graph
@@ -18,6 +17,7 @@ from egt.inputs.distance import Distance
 from egt.inputs.features import NodeCategories
 from egt.readouts.node import PerNode
 from egt.tasks.multiclass import Multiclass
+from tests.analysis.quick_models import before_training, fitted
 
 COLORS = 3
 
@@ -56,24 +56,14 @@ def config() -> RunConfig:
 
 def untrained() -> Predictor:
     """The model before training."""
-    torch.manual_seed(7)
-    return Predictor(Artifact(config(), build_model(config()).eval()))
+    return before_training(config())
 
 
 @cache
 def trained() -> Predictor:
     """The model after some seconds of training: every color is right, with a probability near 1."""
-    run = config()
-    torch.manual_seed(0)
-    model, task, prepare = build_model(run), build_task(run), preparation(run)
-    batch = collate([prepare(colored(seed)) for seed in range(32)])
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(80):
-        optimizer.zero_grad()
-        loss, labels = task.loss(model(batch), batch)
-        (loss / labels).backward()
-        optimizer.step()
+    model, batch = fitted(config(), [colored(seed) for seed in range(32)], steps=80)
     with torch.no_grad():
-        likely = task.decode(model.eval()(batch)).max(1).values
+        likely = build_task(config()).decode(model(batch)).max(1).values
     assert likely.min() > 0.95, likely.min()
-    return Predictor(Artifact(run, model))
+    return Predictor(Artifact(config(), model))

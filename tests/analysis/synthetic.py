@@ -8,8 +8,6 @@ import numpy as np
 import torch
 
 from egt.artifact.artifact import Artifact
-from egt.assemble import build_model, build_task, preparation
-from egt.batching.batch import collate
 from egt.config.model import ModelConfig
 from egt.config.run import DataConfig, RunConfig, TrainerConfig
 from egt.graph import Graph
@@ -18,6 +16,7 @@ from egt.inputs.distance import Distance
 from egt.inputs.features import NodeCategories
 from egt.readouts.virtual_nodes import VirtualNodes
 from egt.tasks.regression import Regression
+from tests.analysis.quick_models import before_training, fitted
 
 MARK = 3
 """The category of the nodes that are counted; the others are 0, 1 and 2."""
@@ -67,24 +66,14 @@ def config() -> RunConfig:
 
 def untrained() -> Predictor:
     """The model before training."""
-    torch.manual_seed(7)
-    return Predictor(Artifact(config(), build_model(config()).eval()))
+    return before_training(config())
 
 
 @cache
 def trained() -> Predictor:
     """The model after some seconds of training; its error is far below one mark."""
-    run = config()
-    torch.manual_seed(0)
-    model, task, prepare = build_model(run), build_task(run), preparation(run)
-    batch = collate([prepare(tree(seed)) for seed in range(96)])
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(120):
-        optimizer.zero_grad()
-        loss, labels = task.loss(model(batch), batch)
-        (loss / labels).backward()
-        optimizer.step()
+    model, batch = fitted(config(), [tree(seed) for seed in range(96)], steps=120)
     with torch.no_grad():
-        error = (model.eval()(batch)[:, 0] - batch.graph_targets[:, 0]).abs().mean()
+        error = (model(batch)[:, 0] - batch.graph_targets[:, 0]).abs().mean()
     assert error < 0.25, error
-    return Predictor(Artifact(run, model))
+    return Predictor(Artifact(config(), model))
