@@ -56,5 +56,5 @@ def test_the_full_run_asks_for_them() -> None:
     recipe = (ROOT / "Makefile").read_text()
     assert "test-full: export EGT_REQUIRE ?= browser,docs\n" in recipe
     assert "test-full: $(DOCS_STAMP)\n" in recipe
-    dry = subprocess.run(["make", "-n", "test-full"], cwd=ROOT, capture_output=True, text=True, check=False)
+    dry = subprocess.run(["make", "-n", "-B", "test-full"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert '".[docs]"' in dry.stdout
