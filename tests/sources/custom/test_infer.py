@@ -368,3 +368,8 @@ def test_features_in_a_very_small_unit_are_standardized_as_in_any_other(tmp_path
     graphs = [{"edges": [[0, 1]], "nodes": {"charge": [k * 1.6e-19, 0.0]}, "targets": {"y": k % 2}} for k in range(9)]
     (feature,) = lines(tmp_path, *graphs).schema.node_features
     assert 1e-20 < feature.std[0] < 1e-18
+
+
+def test_vectors_without_numbers_are_ignored() -> None:
+    assert guess_feature("x", np.zeros((3, 0))).kind == "ignored"
+    assert guess_feature("x", np.zeros((3, 2))).width == 2

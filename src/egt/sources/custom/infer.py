@@ -354,7 +354,7 @@ def guess_feature(name: str, column: Column) -> Feature:
     numbers with at most 20 different values are categories; other numbers are continuous. Nothing there: ignored.
     """
     if column.ndim == 2:
-        return _continuous(name, column)
+        return _continuous(name, column) if column.shape[1] else Feature(name=name, kind="ignored")
     present = column[~missing_in(column)]
     distinct = len(set(present.tolist()))
     if not distinct:
