@@ -373,3 +373,5 @@ def test_features_in_a_very_small_unit_are_standardized_as_in_any_other(tmp_path
 def test_vectors_without_numbers_are_ignored() -> None:
     assert guess_feature("x", np.zeros((3, 0))).kind == "ignored"
     assert guess_feature("x", np.zeros((3, 2))).width == 2
+    with pytest.raises(DataError, match="'x' holds vectors without numbers"):
+        choose_features({"x": np.zeros((3, 0))}, "", {"x": "continuous"}, "data.jsonl")

@@ -380,6 +380,8 @@ def choose_features(columns: Columns, weight: str, given: Mapping[str, str], whe
         if column.ndim == 2 and given[name] == "categorical":
             raise DataError(f"{where}: {name!r} holds vectors; give one column per category")
         width = column.shape[1] if column.ndim == 2 and given[name] == "continuous" else 1
+        if not width:
+            raise DataError(f"{where}: {name!r} holds vectors without numbers; leave it out")
         features.append(Feature(name=name, kind=cast(FeatureKind, given[name]), width=width))
     return tuple(features)
 
