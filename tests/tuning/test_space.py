@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import optuna
@@ -10,7 +11,7 @@ import pytest
 import egt
 from egt.config.load import override
 from egt.config.run import RunConfig
-from egt.tuning.space import changed, defaults, search_space, with_values
+from egt.tuning.space import changed, defaults, first_trials, search_space, with_values
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
@@ -43,6 +44,27 @@ def test_the_default_is_the_run_itself(config: RunConfig) -> None:
     assert [knob.name for knob in space] == [
         *("lr", "width", "layers", "attention dropout", "node dropout", "edge dropout", "batch size", "readout")
     ]
+
+
+@pytest.mark.parametrize("size", [30, 10_000, 1_000_000])
+def test_the_first_trials_change_one_knob_each_within_its_range(config: RunConfig, size: int) -> None:
+    space = search_space(config, size, size)
+    first = first_trials(space)
+    assert first[0] == defaults(space)
+    study = optuna.create_study()
+    changes = []
+    for values in first[1:]:
+        study.enqueue_trial(values)
+        trial = study.ask()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # Optuna warns of a value outside the range
+            assert {knob.name: knob.suggest(trial) for knob in space} == values
+        (name,) = (name for name in values if values[name] != first[0][name])
+        changes.append(name)
+        assert with_values(config, space, values) != config
+    names = [knob.name for knob in space]
+    assert changes[: len(names)] == names  # one step of every knob before a second one of any
+    assert len({tuple(values.items()) for values in first}) == len(first)
 
 
 @pytest.mark.parametrize("size", [30, 10_000, 1_000_000])

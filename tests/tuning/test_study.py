@@ -12,7 +12,7 @@ import egt
 from egt.errors import ConfigError
 from egt.tuning.study import STUDY, Search, kept_search, open_study, sampler_of, tried
 
-FIRST = {"lr": 1e-3}
+FIRST = [{"lr": 1e-3}]
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +30,11 @@ def test_the_default_is_the_first_trial_and_is_made_once(search: Search, tmp_pat
     assert second.suggest_float("lr", 1e-4, 1e-2) != 1e-3
     assert [each.state for each in tried(study)] == ["open", "open"]
     assert kept_search(tmp_path / "s") == search
+
+
+def test_the_first_trials_keep_their_order(search: Search, tmp_path: Path) -> None:
+    study = open_study(tmp_path / "s", search, [{"lr": 1e-3}, {"lr": 2e-3}, {"lr": 5e-4}])
+    assert [study.ask().suggest_float("lr", 1e-4, 1e-2) for _ in range(3)] == [1e-3, 2e-3, 5e-4]
 
 
 def test_another_search_is_refused(search: Search, tmp_path: Path) -> None:
@@ -57,7 +62,7 @@ def test_folders_of_others_are_left_alone(search: Search, tmp_path: Path) -> Non
 
 
 def test_trials_draw_numbers_of_their_own(search: Search, tmp_path: Path) -> None:
-    study = open_study(tmp_path, search, {})
+    study = open_study(tmp_path, search, [{}])
     study.ask()
     drawn = []
     for number in (1, 2):

@@ -1,6 +1,8 @@
 """What a search varies: a few settings around those of a run, in ranges that follow the size of the data.
 
 Every range holds the default, and a knob that stays at its default changes nothing: the first trial is the run itself.
+The next ones change one knob each by a step: a default chosen on other data is often close to the best, and a search
+that begins anywhere in the space has no time to find out.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 Value = float | str
 _SIZES = (2_000, 50_000)
 """Labels of small and of medium data; there is more room for large models, and less need of dropout, with more."""
+_DROPOUT_STEP = 0.1
 _READOUTS = ("virtual_nodes", "mean", "scaled_sum", "attention")
 
 
@@ -29,12 +32,14 @@ class Knob:
     Fields:
         name: in tables and in the study.
         default: its value in the run that is tuned.
+        near: values beside the default, the more promising ones first.
         suggest: asks a trial for a value.
         settings: value -> settings of the run, path -> value.
     """
 
     name: str
     default: Value
+    near: Sequence[Value]
     suggest: Callable[[Trial], Value]
     settings: Callable[[Any], Mapping[str, Any]]
 
@@ -75,6 +80,17 @@ def defaults(space: Sequence[Knob]) -> dict[str, Value]:
     return {knob.name: knob.default for knob in space}
 
 
+def first_trials(space: Sequence[Knob]) -> list[dict[str, Value]]:
+    """Return the values of the first trials: the default, then one step of every knob, then the other steps."""
+    steps = [
+        (rank, knob.name, value)
+        for knob in space
+        for rank, value in enumerate(value for value in knob.near if value != knob.default)
+    ]
+    ordered = sorted(steps, key=lambda step: step[0])
+    return [defaults(space), *({**defaults(space), name: value} for _, name, value in ordered)]
+
+
 def changed(space: Sequence[Knob], values: Mapping[str, Value]) -> dict[str, Any]:
     """Return the settings that differ from the defaults, path -> value."""
     found: dict[str, Any] = {}
@@ -93,6 +109,7 @@ def _rate(default: float) -> Knob:
     return Knob(
         "lr",
         default,
+        (default * 2, default / 2),
         lambda trial: float(trial.suggest_float("lr", default / 10, default * 5, log=True)),
         lambda value: {"optimizer.lr": value},
     )
@@ -109,14 +126,22 @@ def _width(config: RunConfig, more: int) -> Knob:
         edges = heads * max(1, round(model.edge_width * value / default / heads))
         return {"model.node_width": value, "model.edge_width": edges}
 
-    return Knob("width", default, lambda trial: int(trial.suggest_int("width", low, high, step=step)), settings)
+    return Knob(
+        "width",
+        default,
+        (default + step, max(low, default - step)),
+        lambda trial: int(trial.suggest_int("width", low, high, step=step)),
+        settings,
+    )
 
 
 def _layers(default: int, more: int) -> Knob:
+    low = max(1, default - 2)
     return Knob(
         "layers",
         default,
-        lambda trial: int(trial.suggest_int("layers", max(1, default - 2), default + more)),
+        (default + 1, max(low, default - 1)),
+        lambda trial: int(trial.suggest_int("layers", low, default + more)),
         lambda value: {"model.num_layers": value},
     )
 
@@ -133,6 +158,7 @@ def _dropout(config: RunConfig, channel: str, most: float) -> Knob:
     return Knob(
         name,
         default,
+        (min(default + _DROPOUT_STEP, high), max(default - _DROPOUT_STEP, 0.0)),
         lambda trial: float(trial.suggest_float(name, 0.0, high)),
         lambda value: {f"model.{place}": value for place in places},
     )
@@ -146,6 +172,7 @@ def _batch_size(default: int, num_graphs: int) -> Iterator[Knob]:
         yield Knob(
             "batch size",
             default,
+            [size for size in (default // 2, 2 * default) if size in choices],
             lambda trial: int(trial.suggest_categorical("batch size", choices)),
             lambda value: {"data.batch_size": value},
         )
@@ -159,6 +186,7 @@ def _readout(config: RunConfig) -> Iterator[Knob]:
         yield Knob(
             "readout",
             default,
+            choices[1:],
             lambda trial: str(trial.suggest_categorical("readout", choices)),
             lambda value: {"model.readout.kind": value},
         )

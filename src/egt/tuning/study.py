@@ -88,13 +88,13 @@ def import_optuna() -> Any:
     return optuna
 
 
-def open_study(folder: Path, search: Search, first: Mapping[str, Value]) -> Study:
+def open_study(folder: Path, search: Search, first: Sequence[Mapping[str, Value]]) -> Study:
     """Open the study in a folder, or make one.
 
     Args:
         folder: of the search.
         search: what is searched; has to be that of a study which is there.
-        first: the values of the first trial.
+        first: the values of the first trials, in their order.
 
     Raises:
         ConfigError: the folder holds something else.
@@ -116,7 +116,8 @@ def open_study(folder: Path, search: Search, first: Mapping[str, Value]) -> Stud
         )
         if not begun:
             study.set_user_attr(_SEARCH, asdict(search))
-            study.enqueue_trial(dict(first))
+            for values in first:
+                study.enqueue_trial(dict(values))
     _check_same(folder, Search(**study.user_attrs[_SEARCH]), search)
     return study
 

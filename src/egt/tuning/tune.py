@@ -21,7 +21,7 @@ from egt.sources.source import Progress, Source
 from egt.training.run_folder import run_folder, try_folder
 from egt.tuning.extra_workers import more_workers
 from egt.tuning.result import Tuning, leave_best
-from egt.tuning.space import Knob, defaults, search_space
+from egt.tuning.space import Knob, first_trials, search_space
 from egt.tuning.study import STUDY, Search, import_optuna, kept_search, open_study, tried
 from egt.tuning.worker import Tell, Worker
 
@@ -45,7 +45,8 @@ def tune(
 ) -> Tuning:
     """Search for settings that are better on validation than the default, and keep the best model.
 
-    The first trial is the default. A search that was stopped continues when it is started again, and one that has ended
+    The first trial is the default, the next ones change one setting of it each, and the others are proposed from what
+    came of those before. A search that was stopped continues when it is started again, and one that has ended
     continues for as long again.
 
     Args:
@@ -71,7 +72,7 @@ def tune(
     if show is not None and config.data.custom is not None:
         show(config.data.custom)
     space = _space(config, search, source)
-    study = open_study(folder, search, defaults(space))
+    study = open_study(folder, search, first_trials(space))
     worker = Worker(
         study, search, space, folder, source, deadline, trials, tell, watch, progress=progress and workers == 1
     )
