@@ -10,8 +10,9 @@ namespace egt::EGT_TARGET {
 struct Elu {
     EGT_INLINE Lanes value(Lanes x) { return at_least(0.0f, x) + (exponential(x, 0.0f) - 1.0f); }
     EGT_INLINE Lanes slope(Lanes x) { return exponential(x, 0.0f); }
-    // The slope from the value: a backward pass that has the one needs no more for the other.
-    EGT_INLINE Lanes slope_from_value(Lanes value) { return at_most(0.0f, value) + 1.0f; }
+    // d times the slope, from the value: a backward pass that has the one needs no more for the other. Written with one
+    // constant: behind a block of products there is no register left for a second.
+    EGT_INLINE Lanes times_slope(Lanes d, Lanes value) { return d * at_most(0.0f, value) + d; }
 };
 
 // max(x, 0).

@@ -195,7 +195,7 @@ inline void update_edges_backward(Workspace &work, const Tile &tile, const float
             drop_gradient(ffn_dropout(work, start), {d_edges, tile_stride}, work.d_normalized, stride, d_e, width);
         const auto from_value = [=](int row, int pair, Lanes value) EGT_LAMBDA_INLINE {
             const int at = row * stride + pair;
-            store(d_hidden + at, value * Elu::slope_from_value(load(hidden + at)));
+            store(d_hidden + at, Elu::times_slope(value, load(hidden + at)));
         };
         const auto from_slope = [=](int row, int pair, Lanes value) EGT_LAMBDA_INLINE {
             const int at = row * stride + pair;

@@ -130,7 +130,7 @@ inline void node_update_backward(const EgtNodeUpdate &call, const EgtNodeUpdateG
         if (values) {
             for (int row = 0; row < count; ++row)
                 for (int c = 0; c < m; c += kLanes)
-                    store(d_a[row] + c, load(d_a[row] + c) * Elu::slope_from_value(load(hidden[row] + c)));
+                    store(d_a[row] + c, Elu::times_slope(load(d_a[row] + c), load(hidden[row] + c)));
         } else {
             activate(call.activation, hidden.data, slopes.data, hidden.stride, count, m);
             write_panels(hidden, a, first);
