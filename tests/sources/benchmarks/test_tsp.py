@@ -3,11 +3,12 @@ from __future__ import annotations
 from itertools import permutations
 
 import numpy as np
+import pytest
 
+from egt.errors import DataError
 from egt.graph import Graph
-from egt.sources.benchmarks import tsp
 from egt.sources.benchmarks.benchmark import open_benchmark
-from egt.sources.benchmarks.tsp import TSP, nearest_neighbors, solve_tour, tour_edges, tsp_graph
+from egt.sources.benchmarks.tsp import TSP, TSP_SEED, nearest_neighbors, solve_tour, tour_edges, tsp_graph
 from egt.sources.generated import graph_random
 
 
@@ -74,10 +75,29 @@ def test_an_edge_and_its_opposite_have_the_same_label() -> None:
 
 
 def test_the_number_of_cities_is_between_50_and_500() -> None:
-    numbers = [int(graph_random(0, "train", k).integers(*tsp._NUM_CITIES)) for k in range(2_000)]
+    numbers = [int(graph_random(0, "train", k).integers(50, 501)) for k in range(2_000)]
     assert min(numbers) >= 50
     assert max(numbers) <= 500
     assert abs(np.mean(numbers) - 275) < 10
+
+
+def test_smaller_graphs_on_request() -> None:
+    source = open_benchmark("tsp", options={"split_sizes": {"train": 12}, "cities": [6, 9]})
+    graphs = [reading.graph for reading in map(source.read, source.records("train")) if reading.graph is not None]
+    assert {graph.num_nodes for graph in graphs} == {6, 7, 8, 9}
+    assert all(_round_trip(_labelled(graph)) == graph.num_nodes for graph in graphs)
+    assert source.card.num_nodes == (6, 7.5, 9)
+    assert "6 to 9 cities" in source.card.notes
+    whole = open_benchmark("tsp", options={"split_sizes": {"train": 12}})
+    assert source.fingerprint() != whole.fingerprint()
+    asked = open_benchmark("tsp", options={"split_sizes": {"train": 12}, "cities": [50, 500]})
+    assert asked.fingerprint() == whole.fingerprint()
+
+
+@pytest.mark.parametrize("cities", [[9, 6], [2, 6], [6], ["6", "9"], 6])
+def test_sizes_that_make_no_graphs_are_refused(cities: object) -> None:
+    with pytest.raises(DataError, match=r"^tsp: cities is .*; give the fewest \(at least 5\) and the most of a graph$"):
+        open_benchmark("tsp", options={"cities": cities})
 
 
 def _small_graph(seed: int, split: str) -> int:
@@ -85,8 +105,8 @@ def _small_graph(seed: int, split: str) -> int:
     return next(k for k in range(1_000) if _num_cities(split, k, seed) < 60)
 
 
-def _num_cities(split: str, number: int, seed: int = tsp.TSP_SEED) -> int:
-    return int(graph_random(seed, split, number).integers(*tsp._NUM_CITIES))
+def _num_cities(split: str, number: int, seed: int = TSP_SEED) -> int:
+    return int(graph_random(seed, split, number).integers(50, 501))
 
 
 def _labelled(graph: Graph) -> np.ndarray:

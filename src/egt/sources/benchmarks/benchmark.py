@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,8 @@ class Benchmark:
     Fields:
         card: its description.
         layouts: relative paths of files it is known in, and what opens each; the first that exists wins.
-        generate: makes the graphs when there is no file, for sets that have a recipe; takes the options `seed` and
-            `split_sizes`.
+        generate: makes the graphs when there is no file, for sets that have a recipe; its parameters are the options,
+            `seed` and `split_sizes` among them.
     """
 
     card: DataCard
@@ -63,8 +64,8 @@ def open_benchmark(
     Args:
         name: one of `BENCHMARKS`.
         data_dir: the folder of the data sets; default `EGT_DATA_DIR`, else `~/.cache/egt/data`.
-        options: for generated sets `seed` (the data set) and `split_sizes` (numbers of graphs). With options the graphs
-            are generated even if there are files.
+        options: for generated sets `seed` (the data set) and `split_sizes` (numbers of graphs), for TSP also `cities`
+            (the fewest and the most of a graph). With options the graphs are generated even if there are files.
         fetch: download the published files if there are none.
         progress: receives the bytes of a download.
 
@@ -129,9 +130,10 @@ def _open_file(benchmark: Benchmark, folder: Path) -> Source | None:
 def _generate(benchmark: Benchmark, options: Options) -> Source:
     if benchmark.generate is None:
         raise DataError(f"{benchmark.card.name} is read from files and takes no options, but got {', '.join(options)}")
-    unknown = sorted(set(options) - {"seed", "split_sizes"})
+    allowed = list(signature(benchmark.generate).parameters)
+    unknown = sorted(set(options) - set(allowed))
     if unknown:
-        raise DataError(f"{benchmark.card.name}: unknown option {unknown[0]!r}; allowed are seed and split_sizes")
+        raise DataError(f"{benchmark.card.name}: unknown option {unknown[0]!r}; allowed are {', '.join(allowed)}")
     return benchmark.generate(**options)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,17 +38,18 @@ SOLVER = (
     "(Concorde's GEO norm), and its tours share only about 0.9 (F1) of their edges with these"
 )
 NUM_NEIGHBORS = 25
-_NUM_CITIES = (50, 501)  # from 50 to 500
+_CITIES = (50, 500)
+_FEWEST = 5
 _SCALE = 1e6  # LKH rounds distances to integers
 
 
-def tsp_graph(seed: int, split: str, number: int) -> Graph:
+def tsp_graph(seed: int, split: str, number: int, fewest: int = _CITIES[0], most: int = _CITIES[1]) -> Graph:
     """Return one graph of TSP: node values are the coordinates in the unit square, edge values the distances.
 
-    An edge has label 1 if the tour goes along it in either direction.
+    An edge has label 1 if the tour goes along it in either direction. It has `fewest` to `most` cities.
     """
     random = graph_random(seed, split, number)
-    cities = random.random((int(random.integers(*_NUM_CITIES)), 2))
+    cities = random.random((int(random.integers(fewest, most + 1)), 2))
     edge_index, distance = nearest_neighbors(cities, NUM_NEIGHBORS)
     in_tour = tour_edges(solve_tour(cities))
     return Graph(
@@ -60,10 +63,10 @@ def tsp_graph(seed: int, split: str, number: int) -> Graph:
 
 
 def nearest_neighbors(points: NDArray[np.float64], count: int) -> tuple[IntArray, FloatArray]:
-    """(2, N * count) edges from each point to its nearest others, nearest first, and their lengths."""
+    """(2, N * count) edges from each point to its nearest others, or to all if they are fewer, and their lengths."""
     distance = np.linalg.norm(points[:, None] - points[None], axis=-1)
     np.fill_diagonal(distance, np.inf)
-    neighbors = np.argsort(distance, axis=1, kind="stable")[:, :count]
+    neighbors = np.argsort(distance, axis=1, kind="stable")[:, : min(count, len(points) - 1)]
     source = np.repeat(np.arange(len(points)), neighbors.shape[1])
     target = neighbors.reshape(-1)
     return np.stack([source, target]), distance[source, target].astype(np.float32)
@@ -97,9 +100,26 @@ def require_elkai() -> Any:
     return elkai
 
 
-def _generate(seed: int = TSP_SEED, split_sizes: Mapping[str, int] | None = None) -> Source:
+def _generate(
+    seed: int = TSP_SEED, split_sizes: Mapping[str, int] | None = None, cities: Sequence[int] = _CITIES
+) -> Source:
     require_elkai()
-    return GeneratedSource(TSP, tsp_graph, seed, SOLVER, split_sizes)
+    match cities:
+        case (int(fewest), int(most)) if _FEWEST <= fewest <= most:
+            pass
+        case _:
+            raise DataError(f"tsp: cities is {cities}; give the fewest (at least {_FEWEST}) and the most of a graph")
+    if (fewest, most) == _CITIES:
+        return GeneratedSource(TSP, tsp_graph, seed, SOLVER, split_sizes)
+    mean = (fewest + most) / 2
+    card = replace(
+        TSP,
+        title=f"TSP: edges of the shortest round trip through {fewest} to {most} cities",
+        num_nodes=(fewest, mean, most),
+        mean_edges=min(NUM_NEIGHBORS, mean - 1) * mean,
+    )
+    made_by = f"{fewest} to {most} cities; {SOLVER}"
+    return GeneratedSource(card, partial(tsp_graph, fewest=fewest, most=most), seed, made_by, split_sizes)
 
 
 BENCHMARKS.register("tsp")(Benchmark(TSP, hdf5_files(TSP), _generate))
