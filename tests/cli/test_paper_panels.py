@@ -32,11 +32,11 @@ def hops(folder: Path) -> dict[int, dict[str, float]]:
 
 def test_zinc_by_layers_and_head(tmp_path: Path, capsys: Capture) -> None:
     table = molecules(tmp_path / "m.csv", y=range(20))
-    done = egt(
-        capsys, "analyze", "zinc-100k", table, "--show", "16", "--layers", "1", "4", "--head", "2", "-o", tmp_path
-    )
+    out = tmp_path / "out"
+    words = ("--show", "16", "--layers", "1", "4", "--head", "2", "-o", out)
+    done = egt(capsys, "analyze", "zinc-100k", table, *words)
     assert done.code == 0, done.err
-    titles, last = panel(tmp_path, row=16)
+    titles, last = panel(out, row=16)
     assert titles == [
         "(i) adjacency",
         "(ii) distance",
@@ -45,7 +45,7 @@ def test_zinc_by_layers_and_head(tmp_path: Path, capsys: Capture) -> None:
         "(v) layer 4, mean of heads",
     ]
     assert 5 in last  # hexane
-    assert sorted(hops(tmp_path)) == [1, 2, 3, 4]
+    assert sorted(hops(out)) == [1, 2, 3, 4]
 
 
 def test_pcqm4mv2_with_its_virtual_nodes(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
