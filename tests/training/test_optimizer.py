@@ -41,6 +41,26 @@ def test_it_is_the_optimizer_of_torch(decay: float) -> None:
     assert "unused" not in optimizer.state
 
 
+def test_one_thread_takes_a_step_and_the_others_are_there_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = nn.Parameter(torch.ones(3))
+    weight.grad = torch.ones(3)
+    optimizer, seen = AdamW({"w": weight}, OptimizerConfig()), []
+
+    def count(*_: object, **__: object) -> None:
+        seen.append(torch.get_num_threads())
+        raise RuntimeError("interrupted")
+
+    monkeypatch.setattr("egt.training.engine.adamw", count)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with pytest.raises(RuntimeError, match="interrupted"):
+            optimizer.step()
+        assert (seen, torch.get_num_threads()) == ([1], 3)
+    finally:
+        torch.set_num_threads(before)
+
+
 def one_step(out: Path, **optimizer: float | str) -> dict[str, torch.Tensor]:
     """The weights after a single step."""
     config = tiny_config(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Container, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -155,10 +155,11 @@ class AdamW:
     @torch.no_grad()
     def step(self) -> None:
         """Take a step along the gradients, with the rate that is set."""
-        for weight_decay, names in self._groups.items():
-            moved = {name: self.parameters[name] for name in names if self.parameters[name].grad is not None}
-            if moved:
-                self._step(moved, weight_decay)
+        with _one_thread():
+            for weight_decay, names in self._groups.items():
+                moved = {name: self.parameters[name] for name in names if self.parameters[name].grad is not None}
+                if moved:
+                    self._step(moved, weight_decay)
 
     def _step(self, moved: Mapping[str, nn.Parameter], weight_decay: float) -> None:
         states = [self.state.get(name) or self.state.setdefault(name, _fresh(moved[name])) for name in moved]
@@ -178,6 +179,17 @@ class AdamW:
             eps=self.settings.eps,
             maximize=False,
         )
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute with one thread on a CPU: torch's step wakes the others for every weight, which takes longer than it."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def undecayed(model: nn.Module) -> set[str]:
