@@ -88,25 +88,11 @@ def infer(
     if labeled and raw.is_molecules:
         roles, level, notes = _with_lists(raw, roles, target, level)
     level, targets = _targets(raw, roles, target, level) if labeled else ("graph", ())
-    kind: TargetKind = "binary"
-    classes: tuple[str, ...] = ()
-    if targets:
-        kind, classes = guess_target({name: roles.free[level][name] for name in targets}, given.get("kind"), raw.where)
-    if "positive" in given:
-        classes = _with_positive(classes, kind, text_of(given["positive"]), raw.where)
-    directed, reasons = _directed(raw, given.get("directed"))
-    notes |= reasons
-    said = {key: given.get(key, {}) for key in ("node_features", "edge_features")}
-    for place in ("node", "edge"):
-        if labeled and place != level:
-            continue
-        left_out = _giving_away(roles.free[place], targets, said[f"{place}_features"], classes)
-        said[f"{place}_features"] = {**dict.fromkeys(left_out, "ignored"), **said[f"{place}_features"]}
-        notes |= {f"{place}_features.{name}": why for name, why in left_out.items()}
-    inputs = {name: roles.columns["graph"][name] for name in roles.inputs}
-    if level == "graph" and classes and "graph_features" not in given:
-        copies = _copies({**inputs, **roles.free["graph"]}, targets, {})
-        notes |= {f"graph_features.{name}": _why_copy(copies[name]) for name in inputs if name in copies}
+    kind, classes = _answers(raw, roles, level, targets, given)
+    directed, direction = _directed(raw, given.get("directed"))
+    said, left_out = _said_of_features(roles, targets, classes, given, [level] if labeled else ["node", "edge"])
+    inputs, copies = _graph_inputs(roles, level, targets, classes, given)
+    notes |= direction | left_out | copies
     nodes = _features(roles.free["node"], raw, "node", targets if level == "node" else ())
     edge_columns = {**_only(roles.columns["edge"], roles.weight), **roles.free["edge"]}
     edges = _features(edge_columns, raw, "edge", targets if level == "edge" else ())
@@ -125,7 +111,7 @@ def infer(
         split=_resolved(plan, roles.columns, roles.splits, level, raw),
         node_features=choose_features(nodes, "", said["node_features"], f"{raw.where}: nodes"),
         edge_features=choose_features(edges, roles.weight, said["edge_features"], f"{raw.where}: edges"),
-        graph_features=tuple(_continuous(*each) for each in inputs.items() if f"graph_features.{each[0]}" not in notes),
+        graph_features=tuple(_continuous(*each) for each in inputs.items()),
         notes=notes,
     )
 
@@ -212,6 +198,46 @@ def _targets(
             "well; name another target (--target) or another column (--set overrides.id=...)"
         )
     return found, targets
+
+
+def _answers(
+    raw: RawData, roles: _Roles, level: Level, targets: Sequence[str], given: Mapping[str, Any]
+) -> tuple[TargetKind, tuple[str, ...]]:
+    """Return the kind of what is predicted and its classes; a link is there or not."""
+    kind: TargetKind = "binary"
+    classes: tuple[str, ...] = ()
+    if targets:
+        kind, classes = guess_target({name: roles.free[level][name] for name in targets}, given.get("kind"), raw.where)
+    if "positive" in given:
+        classes = _with_positive(classes, kind, text_of(given["positive"]), raw.where)
+    return kind, classes
+
+
+def _said_of_features(
+    roles: _Roles, targets: Sequence[str], classes: Sequence[str], given: Mapping[str, Any], places: Sequence[str]
+) -> tuple[dict[str, Mapping[str, str]], dict[str, str]]:
+    """Return what is decided of the features of nodes and edges, and why some are left out at the places of labels."""
+    said = {key: given.get(key, {}) for key in ("node_features", "edge_features")}
+    notes: dict[str, str] = {}
+    for key in said:
+        place = key.removesuffix("_features")
+        if place in places:
+            left_out = _giving_away(roles.free[place], targets, said[key], classes)
+            said[key] = {**dict.fromkeys(left_out, "ignored"), **said[key]}
+            notes |= {f"{key}.{name}": why for name, why in left_out.items()}
+    return said, notes
+
+
+def _graph_inputs(
+    roles: _Roles, level: Level, targets: Sequence[str], classes: Sequence[str], given: Mapping[str, Any]
+) -> tuple[Columns, dict[str, str]]:
+    """Return the columns of whole graphs that are given to the model, and why some are left out."""
+    inputs = {name: roles.columns["graph"][name] for name in roles.inputs}
+    if level != "graph" or not classes or "graph_features" in given:
+        return inputs, {}
+    copies = _copies({**inputs, **roles.free["graph"]}, targets, {})
+    notes = {f"graph_features.{name}": _why_copy(copies[name]) for name in inputs if name in copies}
+    return {name: column for name, column in inputs.items() if name not in copies}, notes
 
 
 def _check_roles(raw: RawData, roles: _Roles, target: Sequence[str]) -> None:
