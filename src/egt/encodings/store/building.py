@@ -78,8 +78,9 @@ def prepare_splits(
     with ThreadPoolExecutor(1) as disk, Workers(source, preparation, num_workers) as workers:
         finishing: list[Future[None]] = []
         for split, path in paths.items():
-            intact = _is_intact(path, preparation)
-            written = None if intact else _write(path, source, split, preparation, workers, progress)
+            if _missing(path, preparation) is None:
+                continue
+            written = _write(path, source, split, preparation, workers, progress)
             if written is not None:
                 finishing.append(disk.submit(written.finish))
         for future in finishing:
@@ -87,16 +88,16 @@ def prepare_splits(
     return {split: Store(path, preparation) for split, path in paths.items()}
 
 
-def _is_intact(path: Path, preparation: Preparation) -> bool:
+def _missing(path: Path, preparation: Preparation) -> str | None:
+    """Return what an intact store lacks: None for nothing, "" if there is none, else how it is damaged."""
     if not path.exists():
-        return False
+        return ""
     try:
         verify_if_changed(path)
         Store(path, preparation)
     except DataError as damage:
-        log.warning("%s: these graphs are prepared again", damage)
-        return False
-    return True
+        return str(damage)
+    return None
 
 
 @dataclass(frozen=True)
@@ -135,8 +136,11 @@ def _write(
         with writing_in(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
             held.enter_context(sole_builder(path))
-        if _is_intact(path, preparation):  # made by another process, while this one waited for the lock
+        missing = _missing(path, preparation)
+        if missing is None:  # made by another process, while this one waited for the lock
             return None
+        if missing:
+            log.warning("%s: these graphs are prepared again", missing)
         with writing_in(path.parent):
             if path.exists():
                 discard(path)
