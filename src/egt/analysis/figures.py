@@ -23,6 +23,8 @@ _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "egt",
 }
+_MOST_UPRIGHT = 10
+"""Names under an axis; of more, neighbors would touch."""
 _LABELS = {UNREACHABLE: "none", TO_VIRTUAL: "virtual"}
 
 
@@ -107,7 +109,8 @@ def _draw_hops(axes: Any, analysis: Analysis, sums: NDArray[np.float64]) -> None
         label = f"{analysis.layers[layer] + 1}"
         axes.plot(places[:numbers], row[:numbers], color=color, linewidth=0.9, label=label)
         axes.plot(places[numbers:], row[numbers:], ".", color=color, markersize=4)
-    axes.set_xticks(places, [_LABELS.get(code, str(code)) for code in codes], fontsize=5)
+    names = [_LABELS.get(code, str(code)) for code in codes]
+    axes.set_xticks(places, names, fontsize=5, rotation=90 if len(names) > _MOST_UPRIGHT else 0)
     axes.set_xlabel("hops")
     axes.legend(title="layer", fontsize=4.5, title_fontsize=5, ncols=2 if len(mean) > 5 else 1, frameon=False)
 
