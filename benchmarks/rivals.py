@@ -83,9 +83,8 @@ def rows(name: str, tool: str, seed: int, folder: Path, asked: argparse.Namespac
     """Train one tool on a table of molecules and return its score on the test rows."""
     path = divided(name, seed, asked.out)
     with path.open(newline="") as file:
-        test = [row for row in csv.DictReader(file) if row["split"] == "test"]
-    targets = [column for column in test[0] if column not in ("smiles", "split")]
-    truth = np.array([[float(row[target] or "nan") for target in targets] for row in test])
+        targets = [column for column in next(csv.reader(file)) if column not in ("smiles", "split")]
+    truth = truth_of(path, targets)
     if tool == "egt":
         said = by_egt(path, targets, seed, folder)
     elif tool == "chemprop":
@@ -93,6 +92,13 @@ def rows(name: str, tool: str, seed: int, folder: Path, asked: argparse.Namespac
     else:
         said = by_forest(path, targets, seed, METRICS[name])
     return scored(truth, said, METRICS[name])
+
+
+def truth_of(path: Path, targets: Sequence[str]) -> Values:
+    """(rows, targets) the labels of the test rows."""
+    with path.open(newline="") as file:
+        test = [row for row in csv.DictReader(file) if row["split"] == "test"]
+    return np.array([[float(row[target] or "nan") for target in targets] for row in test])
 
 
 def divided(name: str, seed: int, out: Path) -> Path:
