@@ -43,6 +43,18 @@ def test_categories_are_summed_and_an_unknown_one_adds_nothing() -> None:
     torch.testing.assert_close(h[2], table[1 + 1] + table[1 + 3 + 1])
 
 
+@pytest.mark.parametrize("shape", [(7,), (2, 3, 3), (0,)])
+def test_rows_of_a_table_add_up_the_gradients_of_their_places(shape: tuple[int, ...]) -> None:
+    table = torch.arange(12.0).view(4, 3).requires_grad_()
+    index = torch.arange(int(np.prod(shape))).view(shape) % 3
+    rows = terms.rows_of(table, index)
+    assert torch.equal(rows, table[index])
+    rows.backward(torch.ones_like(rows))
+    asked = torch.bincount(index.flatten(), minlength=4)  # row 3 is never asked for
+    assert table.grad is not None
+    assert torch.equal(table.grad, asked.unsqueeze(1).expand(4, 3).float())
+
+
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 @pytest.mark.parametrize("absent", ["zero", "learned"])
 def test_edge_categories_and_the_value_of_non_edges(absent: terms.Absent, layout: LayoutName) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from egt.batching.batch import GraphBatch
+from egt.nn.terms import rows_of
 
 
 class PairTypes(nn.Module):
@@ -28,4 +28,4 @@ class PairTypes(nn.Module):
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return (P, d_e)."""
         table = self.W(self.bits)  # (2^T, d_e): one row for each set of types
-        return functional.embedding(batch.pair["pairs"].to(torch.int64), table)
+        return rows_of(table, batch.pair["pairs"].to(torch.int64))

@@ -11,11 +11,11 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from egt.batching.layout import Layout
 from egt.errors import ConfigError
 from egt.nn.channels import Channels
+from egt.nn.terms import rows_of
 
 
 class Readout(nn.Module):
@@ -68,9 +68,9 @@ class VirtualNodeReadout(Readout):
         """Put the virtual nodes in front of each graph."""
         layout, node_rows, pair_rows = x.context.layout.with_virtual(self.num_virtual)
         _, i = torch.broadcast_tensors(layout.node_indices.graph, layout.node_indices.i)  # (nodes...)
-        h = functional.embedding(i.clamp(max=self.num_virtual - 1), self.nodes)
-        h = h.flatten(0, -2).index_copy(0, node_rows, x.h.flatten(0, -2)).view(*i.shape, -1)
-        e = self.virtual_edges(layout).flatten(0, -2).index_copy(0, pair_rows, x.e.flatten(0, -2))
+        h = rows_of(self.nodes, i.clamp(max=self.num_virtual - 1))
+        h = h.flatten(0, -2).index_copy_(0, node_rows, x.h.flatten(0, -2)).view(*i.shape, -1)
+        e = self.virtual_edges(layout).flatten(0, -2).index_copy_(0, pair_rows, x.e.flatten(0, -2))
         allowed, degree = self.allowed(x.context.allowed, layout, pair_rows), x.context.degree
         if degree is not None:
             wide = degree.new_zeros(i.numel(), 1).index_copy(0, node_rows, degree.flatten(0, -2))
@@ -85,7 +85,7 @@ class VirtualNodeReadout(Readout):
         table = torch.cat([torch.zeros_like(self.edges[:1]), self.edges, between])  # (1 + q + q^2, d_e)
         with_real = torch.where(pair.i < q, 1 + pair.i, torch.where(pair.j < q, 1 + pair.j, 0))
         row = torch.where((pair.i < q) & (pair.j < q), 1 + q + pair.i * q + pair.j, with_real)
-        return functional.embedding(row.expand(layout.pair_shape), table)
+        return rows_of(table, row.expand(layout.pair_shape))
 
     def allowed(self, allowed: Tensor | None, layout: Layout, pair_rows: Tensor) -> Tensor | None:
         """Extend the mask by virtual nodes, which attend and are attended by every real node. (pairs..., 1) boolean."""

@@ -21,6 +21,17 @@ def _keys(batch: GraphBatch) -> Tensor:
     return fresh_keys(batch.num_graphs) if batch.random_keys is None else batch.random_keys
 
 
+def rows_of(table: Tensor, index: Tensor) -> Tensor:
+    """Look up the rows of a small table of which each is asked for many times. Returns (index..., width).
+
+    On a CPU the gradient of `index_select` takes half the time of that of `embedding`; on a GPU the latter adds up rows
+    without waiting for each other, and in the same order every time.
+    """
+    if table.device.type != "cpu":
+        return functional.embedding(index, table)
+    return table.index_select(0, index.flatten()).view(*index.shape, table.shape[-1])
+
+
 class CategoryTable(nn.Module):
     """One embedding table for several categorical features; their embeddings are summed.
 
@@ -241,8 +252,8 @@ class DistanceTable(nn.Module):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return (pairs..., d_e)."""
-        out: Tensor = self.table(batch.pair["distance"].clamp(max=self.max_hops + 1).to(torch.int64))
-        return out
+        distance = batch.pair["distance"].clamp(max=self.max_hops + 1)
+        return rows_of(self.table.weight, distance.to(torch.int64))
 
 
 class ReachabilityProjection(nn.Module):
@@ -266,7 +277,7 @@ class ReachabilityProjection(nn.Module):
         distance = batch.pair["distance"].clamp(1, self.num_hops + 1).to(torch.int64)
         # Distance t has ones in the slots t..K: W times that is a sum over the last columns, one row for each t.
         rows = self.W.weight.T.flip(0).cumsum(0).flip(0) + self.W.bias
-        return functional.embedding(distance - 1, torch.cat([rows, self.W.bias.unsqueeze(0)]))
+        return rows_of(torch.cat([rows, self.W.bias.unsqueeze(0)]), distance - 1)
 
 
 class PairProjection(nn.Module):
