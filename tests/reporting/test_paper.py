@@ -83,6 +83,8 @@ def test_rows_are_chosen_by_name_pattern_or_part() -> None:
     assert len(choose_rows(variants, ["zinc-100k*"])) == 9  # five forms of EGT and four baselines
     assert {row.name.rpartition("-")[2] for row in choose_rows(variants, ["gcn"])} == {"gcn"}
     assert not any(row.is_extra for row in choose_rows(variants, []))
+    named = choose_rows(TABLES["medium"], ["tsp-100k", "nearest"])
+    assert [row.name for row in named] == ["tsp-100k", "tsp-100k-nearest"]
     with pytest.raises(ConfigError, match="has no row 'zink'"):
         choose_rows(variants, ["zink"])
     with pytest.raises(ConfigError, match="there are: medium, pcqm"):

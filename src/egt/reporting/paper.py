@@ -257,6 +257,34 @@ _OUR_RECIPE = "The paper's figure is of another implementation and recipe (that 
 _NOT_PRINTED = "Not in the paper's table."
 _NOT_RELEASED = "The authors released no configuration of this variant for PCQM4Mv2."
 
+_RULES = {
+    "pattern": ("mlp",),
+    "cluster": ("mlp", "propagation"),
+    "tsp": ("nearest",),
+    "zinc": ("forest",),
+    "pcqm4mv2": ("forest",),
+}
+"""Baselines of a data set besides graph networks."""
+_RULE_TITLES = {
+    "propagation": "label propagation",
+    "nearest": "nearest-neighbor rule",
+    "forest": "Morgan fingerprints + random forest",
+}
+
+
+def _baselines(base: str, column: Column) -> Iterable[PaperRow]:
+    """Graph networks of the same number of parameters by our recipe, and what needs no graph network."""
+    for form, model in (("gcn", "GCN"), ("gin", "GIN"), ("gatedgcn", "GatedGCN")):
+        paper = column.others.get(model)
+        notes = (_OUR_RECIPE,) if paper else ()
+        yield PaperRow(f"{base}-{form}", f"{model} (ours)", column, paper, notes, is_extra=True)
+    for rule in _RULES.get(base.rsplit("-", 1)[0], ()):
+        if rule == "mlp":
+            yield PaperRow(f"{base}-mlp", "MLP (ours)", column, is_extra=True)
+        else:
+            yield PaperRow(base, _RULE_TITLES[rule], column, is_extra=True, rule=rule)
+
+
 MEDIUM = Table(
     "medium",
     "Medium-scale benchmarks (table 1)",
@@ -270,6 +298,8 @@ MEDIUM = Table(
         PaperRow("tsp-500k", "EGT", TSP_500K, Score(0.853, 0.001), (_TSP_LABELS, _TSP_SIZE)),
         PaperRow("zinc-100k", "EGT", ZINC_100K, Score(0.143, 0.011)),
         PaperRow("zinc-500k", "EGT", ZINC_500K, Score(0.108, 0.009)),
+        *_baselines("pattern-100k", PATTERN_100K),
+        *_baselines("tsp-100k", TSP_100K),
     ),
 )
 PCQM = Table(
@@ -345,34 +375,6 @@ def _variants() -> Iterable[PaperRow]:
         notes = (_NOT_PRINTED,) * bool(form) + (_SIMPLE_SIZE,) * (form == "-simple")
         yield PaperRow(f"zinc-100k{form}", model, ZINC_100K, printed, notes, is_extra=True)
     yield from _baselines("zinc-100k", ZINC_100K)
-
-
-_RULES = {
-    "pattern": ("mlp",),
-    "cluster": ("mlp", "propagation"),
-    "tsp": ("nearest",),
-    "zinc": ("forest",),
-    "pcqm4mv2": ("forest",),
-}
-"""Baselines of a data set besides graph networks."""
-_RULE_TITLES = {
-    "propagation": "label propagation",
-    "nearest": "nearest-neighbor rule",
-    "forest": "Morgan fingerprints + random forest",
-}
-
-
-def _baselines(base: str, column: Column) -> Iterable[PaperRow]:
-    """Graph networks of the same number of parameters by our recipe, and what needs no graph network."""
-    for form, model in (("gcn", "GCN"), ("gin", "GIN"), ("gatedgcn", "GatedGCN")):
-        paper = column.others.get(model)
-        notes = (_OUR_RECIPE,) if paper else ()
-        yield PaperRow(f"{base}-{form}", f"{model} (ours)", column, paper, notes, is_extra=True)
-    for rule in _RULES.get(base.rsplit("-", 1)[0], ()):
-        if rule == "mlp":
-            yield PaperRow(f"{base}-mlp", "MLP (ours)", column, is_extra=True)
-        else:
-            yield PaperRow(base, _RULE_TITLES[rule], column, is_extra=True, rule=rule)
 
 
 VARIANTS = Table("variants", "Variants of EGT (table 4)", tuple(_variants()))
