@@ -15,9 +15,9 @@ from egt.encodings.encoding import Array, Sample
 
 
 class Packed:
-    """Pair (i, j) of graph b is row `pair_start[b] + i * N_b + j`; runs of graphs of equal size are computed together.
+    """Pair (i, j) of graph b is row i * N_b + j behind the pairs of the graphs before it.
 
-    Any order of graphs is right; a batch sorted by size has the fewest runs and is the fastest.
+    Runs of graphs of equal size are computed together. Any order of graphs is right; a batch sorted by size has the fewest runs and is the fastest.
 
     Args:
         sizes: nodes of each graph, virtual ones included.
@@ -44,12 +44,6 @@ class Packed:
         return torch.tensor(self.sizes, dtype=torch.int64)
 
     @cached_property
-    def pair_start(self) -> Tensor:
-        """(B,) the first row of each graph in the edge channel."""
-        squares = self.size_tensor.square()
-        return squares.cumsum(0) - squares
-
-    @cached_property
     def node_indices(self) -> Indices:
         sizes = self.size_tensor
         graph = torch.repeat_interleave(sizes, output_size=self.num_nodes)
@@ -60,9 +54,12 @@ class Packed:
     @cached_property
     def pair_indices(self) -> Indices:
         graph = torch.repeat_interleave(self.size_tensor.square(), output_size=self.num_pairs)
-        local = torch.arange(self.num_pairs, device=self.size_tensor.device) - self.pair_start[graph]
-        size = self.size_tensor[graph]
-        return Indices(graph, local // size, local % size)
+        first, second = [], []
+        for count, size in self.runs:  # no division for each pair
+            position = torch.arange(size, device=self.size_tensor.device)
+            first.append(position.view(1, -1, 1).expand(count, size, size).reshape(-1))
+            second.append(position.view(1, 1, -1).expand(count, size, size).reshape(-1))
+        return Indices(graph, torch.cat(first), torch.cat(second))
 
     @property
     def pair_nodes(self) -> tuple[Tensor, Tensor]:
@@ -81,11 +78,14 @@ class Packed:
 
     def with_virtual(self, num_virtual: int) -> tuple[Packed, Tensor, Tensor]:
         wide = self._with([size + num_virtual for size in self.sizes], num_virtual, self.size_tensor + num_virtual)
-        node, pair = self.node_indices, self.pair_indices
-        nodes = torch.arange(self.num_nodes, device=self.size_tensor.device) + (node.graph + 1) * num_virtual
-        width = wide.size_tensor[pair.graph]
-        pairs = wide.pair_start[pair.graph] + (pair.i + num_virtual) * width + pair.j + num_virtual
-        return wide, nodes, pairs
+        nodes = wide._nodes(torch.arange(wide.num_nodes, device=self.size_tensor.device))
+        pairs = wide._pairs(torch.arange(wide.num_pairs, device=self.size_tensor.device))
+        own = slice(num_virtual, None)
+        return (
+            wide,
+            torch.cat([run[:, own].reshape(-1) for run in nodes]),
+            torch.cat([run[:, own, own].reshape(-1) for run in pairs]),
+        )
 
     def _nodes(self, x: Tensor) -> list[Tensor]:
         """Split a node tensor into its runs, each (graphs, n, ...). `split` spares the backward zero-filled buffers."""

@@ -73,6 +73,7 @@ def predict(
     from egt.execution.processes import join_processes, leave_processes
     from egt.inference.loading import load
     from egt.inference.predictions import join
+    from egt.nn.kernels.allocator import keep_freed_memory
 
     if bool(inputs) == (split is not None):
         raise DataError("give either inputs (files or SMILES, in front of the options) or --split")
@@ -80,6 +81,7 @@ def predict(
         _check_suffix(output)
         check_writable(output, inputs)
     processes = join_processes()
+    keep_freed_memory()  # as training does; this process does nothing else
     model = load(artifact, processes=processes, set=with_smiles(settings, smiles), calibrated=calibrated)
     if unlike:
         model.warn_if_unlike()

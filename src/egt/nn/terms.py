@@ -52,8 +52,10 @@ class CategoryTable(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids: (..., F). Returns (..., width)."""
-        known = (ids >= 0).unsqueeze(-1)
-        rows: Tensor = self.table((ids + self.offset) * (ids >= 0)) * known
+        known = ids >= 0
+        rows: Tensor = self.table((ids + self.offset) * known)
+        if self.table.padding_idx is None:  # else row 0 is zero anyway
+            rows = rows * known.unsqueeze(-1)
         return rows.sum(-2)
 
     def absent(self) -> Tensor:
