@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 import torch
 
@@ -13,9 +12,9 @@ from egt.baselines.rules import RULES
 from egt.config.run import RunConfig
 from egt.errors import DataError
 from egt.graph import Graph
-from egt.inference.run_data import open_source
+from egt.inference.run_data import open_source, prepare_split
 from egt.reporting.record import RunRecord
-from egt.sources.source import Source, read_all
+from egt.sources.source import Source
 
 
 def run_rule(rule: str, config: RunConfig, name: str, seed: int) -> RunRecord:
@@ -29,10 +28,10 @@ def run_rule(rule: str, config: RunConfig, name: str, seed: int) -> RunRecord:
     """
     started = time.monotonic()
     source = open_source(config)
-    fitted = RULES[rule](_graphs(source, "train"), source.card.target, seed)
+    fitted = RULES[rule](_graphs(config, source, "train"), source.card.target, seed)
     metrics = {}
     for split in ("val", "test"):
-        graphs = [graph for graph in _graphs(source, split) if _is_labeled(graph, config)]
+        graphs = [graph for graph in _graphs(config, source, split) if _is_labeled(graph, config)]
         if not graphs:
             continue
         scores = build_task(config).scores()
@@ -53,11 +52,11 @@ def run_rule(rule: str, config: RunConfig, name: str, seed: int) -> RunRecord:
     )
 
 
-def _graphs(source: Source, split: str) -> list[Graph]:
+def _graphs(config: RunConfig, source: Source, split: str) -> list[Graph]:
+    """Return the graphs of a split, out of the store that the networks of the same row use: tours take minutes."""
     if not source.card.split_sizes.get(split):
         return []
-    graphs: Sequence[Graph | None] = [reading.graph for reading in read_all(source, source.records(split))]
-    found = [graph for graph in graphs if graph is not None]
+    found = [sample.graph for sample in prepare_split(config, source, split)]
     if not found:
         raise DataError(f"{source.card.title}: no graph of the split {split!r} can be read")
     return found
