@@ -17,7 +17,8 @@ from egt.encodings.encoding import Array, Sample
 class Packed:
     """Pair (i, j) of graph b is row i * N_b + j behind the pairs of the graphs before it.
 
-    Runs of graphs of equal size are computed together. Any order of graphs is right; a batch sorted by size has the fewest runs and is the fastest.
+    Runs of graphs of equal size are computed together. Any order of graphs is right; a batch sorted by size has the
+    fewest runs and is the fastest.
 
     Args:
         sizes: nodes of each graph, virtual ones included.
