@@ -185,6 +185,12 @@ def test_a_row_of_several_tables_stands_where_its_variants_are() -> None:
     assert [row[1] for row in variants.rows] == ["EGT", "EGT-Simple"]
 
 
+def test_a_doubt_about_several_rows_is_told_once() -> None:
+    found = collect([record("zinc-100k-gcn"), record("zinc-100k-gin"), record("zinc-100k-gcn", seed=1)])
+    [doubt] = [line for line in readme_table(found).splitlines() if "another implementation" in line]
+    assert doubt.startswith("- ZINC 100K, GCN (ours), GIN (ours): ")
+
+
 def test_every_run_is_listed_with_its_own_number() -> None:
     sheet = runs_sheet(collect([record(seed=k, mae=0.1 + 0.01 * k) for k in range(3)]))
     assert [row[1] for row in sheet.rows] == ["0", "1", "2"]

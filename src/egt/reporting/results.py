@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean, stdev
@@ -180,10 +180,19 @@ def results_sheet(title: str, results: Sequence[Result]) -> Sheet:
     """Results beside the paper's, one line each; marks and known doubts about printed numbers are told below."""
     reasons = list(dict.fromkeys("; ".join(result.marks) for result in results if result.marks))
     rows = [_row(result, reasons) for result in results]
-    doubts = dict.fromkeys(
-        f"{result.data}, {result.model}: {note}" for result in results if result.place for note in result.place[1].notes
+    return Sheet(
+        title, _COLUMNS, rows, (*(f"[{k}] {reason}" for k, reason in enumerate(reasons, 1)), *_doubts(results))
     )
-    return Sheet(title, _COLUMNS, rows, (*(f"[{k}] {reason}" for k, reason in enumerate(reasons, 1)), *doubts))
+
+
+def _doubts(results: Sequence[Result]) -> Iterator[str]:
+    """Yield what is known about printed numbers, each once, with the data and models that it is about."""
+    about: dict[tuple[str, str], dict[str, None]] = {}  # ordered, and without repetitions
+    for result in results:
+        for note in result.place[1].notes if result.place else ():
+            about.setdefault((result.data, note), {})[result.model] = None
+    for (data, note), models in about.items():
+        yield f"{data}, {', '.join(models)}: {note}"
 
 
 def _row(result: Result, reasons: Sequence[str]) -> tuple[str, ...]:
