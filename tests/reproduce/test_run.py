@@ -144,6 +144,19 @@ def test_transfer_from_a_model_that_is_there(tmp_path: Path) -> None:
     assert "starts from pcqm4mv2-small" in marks(record)
 
 
+@pytest.mark.parametrize(
+    ("table", "row", "metric"), [("pcqm", "pcqm4m-small", "mae"), ("transfer", "molpcba-larger", "average_precision")]
+)
+def test_rows_whose_data_is_not_at_hand_run_on_small_files_of_its_format(
+    tmp_path: Path, table: str, row: str, metric: str
+) -> None:
+    molecule_files(tmp_path / "data")
+    summary = reproduce(Order(table, tmp_path / "out", (row,), seeds=1, settings=LARGE), progress=False)
+    assert not summary.count("failed"), summary.reasons
+    record = RunRecord.from_json(tmp_path / f"out/{row}/seed0/result.json")
+    assert 0 < record.metrics["val"][metric] < 10
+
+
 def test_what_would_run_is_told_without_writing_anything(tmp_path: Path) -> None:
     found = estimates(tiny_order(tmp_path / "out", "pattern-500k", "cluster-500k-propagation", seeds=2))
     assert [each.state for each in found] == ["to do"] * 4

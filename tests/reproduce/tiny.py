@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +32,30 @@ def tiny_order(out: Path, *rows: str, table: str = "variants", **changes: Any) -
 
 
 def molecule_files(folder: Path) -> Path:
-    """PCQM4Mv2 and MolHIV of twenty molecules, in the formats in which they are published."""
-    raw = folder / "pcqm4m-v2" / "raw" / "data.csv.gz"
-    raw.parent.mkdir(parents=True)
-    with gzip.open(raw, "wt") as file:
-        file.write("idx,smiles,homolumogap\n")
-        file.writelines(f"{k},{smiles},{'' if k > 17 else 3 + 0.1 * k}\n" for k, smiles in enumerate(SMILES))
-    splits = {"train": np.arange(14), "valid": np.arange(14, 18), "test-dev": np.arange(18, 20)}
-    torch.save(splits, folder / "pcqm4m-v2" / "split_dict.pt")
-    table = folder / "molhiv" / "molhiv.csv.gz"
-    table.parent.mkdir(parents=True)
-    with gzip.open(table, "wt") as file:
-        file.write("split,smiles,y\n")
-        names = ["train"] * 12 + ["valid"] * 4 + ["test"] * 4
-        file.writelines(
-            f"{name},{smiles},{k % 2}\n" for k, (name, smiles) in enumerate(zip(names, SMILES, strict=True))
-        )
+    """PCQM4Mv2, PCQM4M, MolHIV and MolPCBA of twenty molecules, in the formats in which they are published."""
+    for name, hidden in (("pcqm4m-v2", "test-dev"), ("pcqm4m_kddcup2021", "test")):
+        gaps = [f"{k},{smiles},{'' if k > 17 else 3 + 0.1 * k}" for k, smiles in enumerate(SMILES)]
+        _write(folder / name / "raw" / "data.csv.gz", ["idx,smiles,homolumogap", *gaps])
+        splits = {"train": np.arange(14), "valid": np.arange(14, 18), hidden: np.arange(18, 20)}
+        torch.save(splits, folder / name / "split_dict.pt")
+    names = ["train"] * 12 + ["valid"] * 4 + ["test"] * 4
+    rows = [f"{name},{smiles},{k % 2}" for k, (name, smiles) in enumerate(zip(names, SMILES, strict=True))]
+    _write(folder / "molhiv" / "molhiv.csv.gz", ["split,smiles,y", *rows])
+    header = ",".join([*(f"PCBA-{task}" for task in range(128)), "mol_id", "smiles"])
+    rows = [",".join([*_labels(k), f"CID{k}", smiles]) for k, smiles in enumerate(SMILES)]
+    _write(folder / "ogbg_molpcba" / "mapping" / "mol.csv.gz", [header, *rows])
+    for split in ("train", "valid", "test"):
+        numbers = [str(k) for k, name in enumerate(names) if name == split]
+        _write(folder / "ogbg_molpcba" / "split" / "scaffold" / f"{split}.csv.gz", numbers)
     return folder
+
+
+def _labels(molecule: int) -> list[str]:
+    """128 labels of a molecule, a third of them missing."""
+    return ["" if (molecule + task) % 3 == 0 else f"{(molecule + task) % 2}.0" for task in range(128)]
+
+
+def _write(path: Path, lines: Sequence[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt") as file:
+        file.writelines(f"{line}\n" for line in lines)
