@@ -233,7 +233,7 @@ def _precision(how: Execution) -> AbstractContextManager[None]:
     return torch.autocast("cpu", torch.bfloat16, enabled=how.dtype != torch.float32)
 
 
-def _loss(model: EGT, config: RunConfig, batch: GraphBatch) -> Tensor:
+def trial_loss(model: EGT, config: RunConfig, batch: GraphBatch) -> Tensor:
     """Sum the squares of the answers and the auxiliary losses, by the way that training takes."""
     auxiliary = build_task(config).auxiliary
     x = model.encode(batch) if auxiliary else None
@@ -256,7 +256,7 @@ def _used_bytes(model: EGT, config: RunConfig, batch: GraphBatch, how: Execution
         for tensor in _tensors(batch):
             live.watch(tensor)
         with _precision(how):
-            loss = _loss(model, config, batch)
+            loss = trial_loss(model, config, batch)
         loss.backward()
     return float(live.pool_peak + _HEAP_GAPS * live.heap_peak)
 
@@ -276,7 +276,7 @@ def _timed(model: EGT, config: RunConfig, batch: GraphBatch, how: Execution) -> 
     model.train()
     started = time.perf_counter()
     with _precision(how):
-        loss = _loss(model, config, batch)
+        loss = trial_loss(model, config, batch)
     loss.backward()
     whole = time.perf_counter() - started
     model.zero_grad(set_to_none=True)
