@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from egt.cli.main import main
+from egt.cli.main import script
 
 if __name__ == "__main__":  # the processes of a distributed run import this file too
-    main()
+    script()

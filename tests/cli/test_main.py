@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -175,3 +176,29 @@ def test_other_errors_stay_visible(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("egt.cli.main.run", fail)
     with pytest.raises(PermissionError):
         main(["doctor"])
+
+
+@pytest.mark.parametrize(("words", "code"), [("presets", 0), ("presets show nonsense", 2)])
+def test_a_process_says_everything_before_it_ends(words: str, code: int, tmp_path: Path) -> None:
+    """Also to a file, which Python writes when a buffer is full or at the end."""
+    with (tmp_path / "out").open("w") as out:
+        done = subprocess.run([sys.executable, "-m", "egt", *words.split()], stdout=out, stderr=subprocess.PIPE)
+    said = (tmp_path / "out").read_text()
+    assert done.returncode == code
+    assert ("zinc-500k" in said) == (code == 0)
+    assert (b"error: " in done.stderr) == (code == 2)
+
+
+def test_what_is_registered_for_the_end_is_done() -> None:
+    code = "import atexit, sys; atexit.register(print, 'the end'); sys.argv = ['egt', 'presets']\n"
+    code += "from egt.cli.main import script\nscript()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("the end\n")
+
+
+def test_threads_that_still_work_are_waited_for() -> None:
+    code = "import sys, threading, time; sys.argv = ['egt', 'presets']\n"
+    code += "threading.Thread(target=lambda: (time.sleep(5), print('done'))).start()\n"
+    code += "from egt.cli.main import script\nscript()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("done\n")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import select
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +24,21 @@ if TYPE_CHECKING:
 
 class Stopped(BaseException):
     """A signal asked the command to end. Like `KeyboardInterrupt`, it is not an error for `except Exception`."""
+
+
+def script() -> None:
+    """Run the command of `sys.argv` as a process of its own.
+
+    It ends without taking down the interpreter: with torch and many predictions in memory that takes half a second.
+    """
+    try:
+        main()
+    except SystemExit as end:
+        if end.code or threading.active_count() > 1:  # a failure, or somebody for whom Python waits
+            raise
+        atexit._run_exitfuncs()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
