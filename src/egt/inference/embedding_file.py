@@ -16,13 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from egt.assemble import preparation
+from egt.config.preparation import preparation
 from egt.config.run import RunConfig
 from egt.encodings.store import Prepared, prepare_in_memory
 from egt.errors import DataError, RunError
+from egt.inference.answering import Beside, rows_of
 from egt.inference.embedding import EmbeddingLevel, FloatRows, Rows, check_layer, embedding_rows
 from egt.inference.neighbors import KnownRows, training_rows
-from egt.inference.predictor import Beside, reading, rows_of
+from egt.inference.predictor import reading
 from egt.inference.run_data import open_new, open_source
 from egt.inference.stream import Written
 from egt.sources.custom.formats.tables import TEXT_SUFFIXES

@@ -13,14 +13,16 @@ import torch
 from numpy.typing import NDArray
 
 from egt.artifact.artifact import Artifact
-from egt.assemble import build_task, preparation
+from egt.assemble import build_task
+from egt.config.preparation import preparation
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Prepared, prepare_in_memory
-from egt.errors import ArtifactError, DataError, counted
+from egt.errors import ArtifactError, DataError
 from egt.execution.execution import execution, on_backend
 from egt.execution.memory import too_large
 from egt.execution.processes import ALONE, Processes, device_of
 from egt.graph import Graph, IntArray, Level
+from egt.inference.answering import Answering, rows_of
 from egt.inference.answers import Answer, pooled
 from egt.inference.attention_capture import Attention, attentions
 from egt.inference.calibrating import bounds_of, doubts
@@ -29,6 +31,7 @@ from egt.inference.evaluation import Evaluation, evaluate
 from egt.inference.forward import forward, rows_per_graph, split_rows
 from egt.inference.predictions import Prediction, Predictions
 from egt.inference.run_data import open_new, open_source, prepare_split, reading_schema, warn_of_labels
+from egt.inference.sharing import in_processes, is_shared
 from egt.sources.custom.custom_source import CustomSource
 from egt.sources.custom.formats.tables import molecule_blocks
 from egt.sources.custom.opening import open_custom, with_columns
@@ -282,31 +285,28 @@ class Predictor:
             self._check_dropout(dropout_samples, interval)
         more = self._more_columns(interval, has_spread=self.has_spread or bool(dropout_samples))
         self._warn_of_doubts(interval)
-        total, done = len(source.records(split)), 0
-        beside = Beside(source, keep, self.task.level if with_truth else None)
+        answer = Answering(self, source, split, keep, interval, dropout_samples, with_truth=with_truth)
         predictions: list[Prediction] = []
-        for part in prepare_in_memory(source, split, preparation(self.config), progress=watch):
-            told = watch if watch is None or self.config.data.pieces is not None else _counting(watch, done, total)
-            answers = dict(zip(part.rows, self.answers(part.samples, told, dropout_samples), strict=True))
-            graphs = {row: sample.graph for row, sample in zip(part.rows, part.samples, strict=True)}
-            problems = {problem.row: problem for problem in part.problems}
-            unlike = self._unlike(part, answers)
-            for row in rows_of(part):
-                answer = answers[row] if row in answers else problems[row].error
-                name = (graphs[row].id or str(row)) if row in graphs else problems[row].id
-                far, whole = unlike.get(row, []), self.task.level == "graph"
-                warnings = (problems[row].warning if row in problems else "", *(far if whole else []))
-                fields = {
-                    "warning": "; ".join(filter(None, warnings)),
-                    "row_warnings": [] if whole else far,
-                    **beside(row, graphs.get(row)),
-                    **self._fields(answer, interval),
-                }
-                found = Prediction(row, name, **fields)
-                chosen = source.rows_in(split, row) if with_truth and isinstance(source, CustomSource) else None
-                predictions.append(found if chosen is None else found.only(chosen))
-            done += part.num_records
+        for part in self._parts(source, split, answer, watch):
+            predictions += part
         return Predictions(self.config, predictions, more)
+
+    def _parts(
+        self, source: Source, split: str, answer: Answering, watch: Progress | None
+    ) -> Iterator[list[Prediction]]:
+        """Yield the predictions for a split, part by part."""
+        total, done = len(source.records(split)), 0
+        if is_shared(self, source, split):
+            for part in in_processes(self, source, split, answer):
+                yield part
+                done += len(part)
+                if watch is not None:
+                    watch("predicting", done, total)
+            return
+        for prepared in prepare_in_memory(source, split, preparation(self.config), progress=watch):
+            told = watch if watch is None or self.config.data.pieces is not None else _counting(watch, done, total)
+            yield answer(prepared, told)
+            done += prepared.num_records
 
     def answers(self, samples: Sequence[Sample], progress: Progress | None, dropout_samples: int = 0) -> list[Answer]:
         """For each graph its values and pairs, and deviations over draws of dropout; or why there are none."""
@@ -348,7 +348,7 @@ class Predictor:
             return {}
         return {k: why for k, size in enumerate(sizes) if (why := too_large(self.config, size, self.device))}
 
-    def _unlike(self, part: Prepared, answers: Mapping[int, Answer]) -> dict[int, list[str]]:
+    def unlike(self, part: Prepared, answers: Mapping[int, Answer]) -> dict[int, list[str]]:
         """Return row -> warnings of its answers that are unlike training, of what could be computed."""
         samples = zip(part.rows, part.samples, strict=True)
         computed = {row: sample for row, sample in samples if not isinstance(answers[row], str)}
@@ -356,7 +356,7 @@ class Predictor:
             return {}
         return dict(zip(computed, self.novelty([*computed.values()]), strict=True))
 
-    def _fields(self, answer: Answer, interval: float | None) -> dict[str, Any]:
+    def fields(self, answer: Answer, interval: float | None) -> dict[str, Any]:
         """Return the fields of the `Prediction` with this answer."""
         if isinstance(answer, str):
             return {"error": answer}
@@ -425,33 +425,6 @@ class Predictor:
             log.warning("the data is not what this model was trained on: its content or the reading of it has changed")
 
 
-class Beside:
-    """What stands beside the answer for a row: the molecule, the names of nodes, kept columns, labels.
-
-    Args:
-        source: the data.
-        keep: columns to keep.
-        level: whose labels are wanted; None for no labels.
-    """
-
-    def __init__(self, source: Source, keep: Sequence[str], level: Level | None) -> None:
-        self.source, self.level = (source if isinstance(source, CustomSource) else None), level
-        if self.source is None and keep:
-            raise DataError(f"{', '.join(keep)} cannot be kept: this data has no table of columns")
-        self.smiles = None if self.source is None else self.source.smiles()
-        self.columns = {} if self.source is None else {**self.source.components(), **self.source.kept(keep)}
-
-    def __call__(self, row: int, graph: Graph | None) -> dict[str, Any]:
-        """Return the fields of its `Prediction`."""
-        truth = None if graph is None or self.level is None else getattr(graph, f"{self.level}_targets")
-        return {
-            "smiles": None if self.smiles is None else self.smiles[row],
-            "truth": None if truth is None else np.atleast_2d(truth),
-            "names": () if self.source is None or graph is None else self.source.names(row),
-            "kept": {name: column[row] for name, column in self.columns.items()},
-        }
-
-
 def _check_targets(source: Source) -> None:
     """Name the columns that an evaluation needs and the data lacks."""
     missing = source.missing_targets() if isinstance(source, CustomSource) else []
@@ -482,14 +455,6 @@ def reading(watch: Progress | None) -> Iterator[None]:
 
 def _counting(watch: Progress, before: int, total: int) -> Progress:
     return lambda stage, done, _: watch(stage, before + done, total)
-
-
-def rows_of(part: Prepared) -> list[int]:
-    """Return the rows of some records in order; each has either a graph or an error."""
-    rows = sorted({*part.rows, *(problem.row for problem in part.problems)})
-    if len(rows) != part.num_records:
-        raise DataError(f"{counted(part.num_records, 'row')} given, but {len(rows)} read")
-    return rows
 
 
 def _pairs_at(level: Level, graph: Graph) -> IntArray | None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from egt.encodings.encoding import Preparation
-from egt.encodings.store import prepare, prepare_in_memory
+from egt.encodings.store import Prepared, compute_in_workers, prepare, prepare_in_memory
 from egt.errors import DataError
 
 
@@ -114,3 +114,33 @@ def test_in_memory_equals_the_store_and_writes_nothing(
     for sample, kept in zip(samples, store, strict=True):
         assert toys.same_sample(sample, kept)
     assert not (tmp_path / "none").exists()
+
+
+def test_results_of_workers_come_in_order_and_hold_every_record(
+    source: Any, preparation: Preparation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("egt.encodings.store.workers.num_processors", lambda: 2)
+
+    def said(part: Prepared) -> tuple[int, list[int], list[int], int]:
+        edges = sum(sample.graph.num_edges for sample in part.samples)
+        return edges, part.rows, [problem.row for problem in part.problems], part.num_records
+
+    found = list(compute_in_workers(source, "train", preparation, said, at_once=70))
+    assert [records for *_, records in found] == [70, 70, 70, 70, 20]
+    [*parts] = prepare_in_memory(source, "train", preparation, num_workers=1)
+    assert [row for _, rows, _, _ in found for row in rows] == [row for part in parts for row in part.rows]
+    assert [row for _, _, rows, _ in found for row in rows] == [5, 7, 11]
+    samples = [sample for part in parts for sample in part.samples]
+    assert sum(edges for edges, *_ in found) == sum(sample.graph.num_edges for sample in samples)
+
+
+def test_an_error_in_a_worker_is_raised_here(
+    source: Any, preparation: Preparation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("egt.encodings.store.workers.num_processors", lambda: 2)
+
+    def refuse(part: Prepared) -> None:
+        raise DataError(f"{part.num_records} records are refused")
+
+    with pytest.raises(DataError, match="70 records are refused"):
+        list(compute_in_workers(source, "train", preparation, refuse, at_once=70))

@@ -1,7 +1,8 @@
 """Prepared graphs on disk: built once by several processes, then memory-mapped by whoever reads them."""
 
 from egt.encodings.store.building import prepare, prepare_splits
+from egt.encodings.store.chunks import Prepared
 from egt.encodings.store.store_files import Store
-from egt.encodings.store.workers import Prepared, prepare_in_memory
+from egt.encodings.store.workers import compute_in_workers, prepare_in_memory
 
-__all__ = ["Prepared", "Store", "prepare", "prepare_in_memory", "prepare_splits"]
+__all__ = ["Prepared", "Store", "compute_in_workers", "prepare", "prepare_in_memory", "prepare_splits"]

@@ -133,37 +133,57 @@ class Chunk:
     problems: Sequence[Reading]
 
 
-def make_chunk(source: Source, preparation: Preparation, records: Sequence[Any]) -> Chunk:
-    """Read the records and compute the stored encodings of their graphs."""
-    fields = field_names(preparation)
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Some consecutive records of a split, prepared in memory.
+
+    Fields:
+        samples: their graphs with encodings, without those that could not be read.
+        rows: the row of the source that each sample came from.
+        problems: the rows with an error or a warning, without their graphs.
+        num_records: how many records there were.
+    """
+
+    samples: list[Sample]
+    rows: list[int]
+    problems: list[Reading]
+    num_records: int
+
+
+def prepare_records(source: Source, preparation: Preparation, records: Sequence[Any]) -> Prepared:
+    """Read the records and compute the encodings of their graphs."""
     readings = read_all(source, records)
-    stored = Preparation(preparation.schema, [encoding for encoding in preparation.encodings if encoding.stored])
-    prepared = iter(stored.each([reading.graph for reading in readings if reading.graph is not None]))
-    samples: list[dict[str, Array]] = []
-    num_nodes: list[int] = []
-    rows: list[int] = []
-    problems: list[Reading] = []
+    found = iter(preparation.each([reading.graph for reading in readings if reading.graph is not None]))
+    prepared = Prepared([], [], [], len(records))
     for reading in readings:
         if reading.graph is not None:
-            sample = next(prepared)
+            sample = next(found)
             if isinstance(sample, Sample):
-                samples.append(take_apart(sample))
-                num_nodes.append(sample.graph.num_nodes)
-                rows.append(reading.row)
+                prepared.samples.append(sample)
+                prepared.rows.append(reading.row)
             else:
                 reading = replace(reading, error=str(sample))
         if reading.error or reading.warning:
-            problems.append(replace(reading, graph=None))
+            prepared.problems.append(replace(reading, graph=None))
+    return prepared
+
+
+def make_chunk(source: Source, preparation: Preparation, records: Sequence[Any]) -> Chunk:
+    """Read the records and compute the stored encodings of their graphs."""
+    fields = field_names(preparation)
+    stored = Preparation(preparation.schema, [encoding for encoding in preparation.encodings if encoding.stored])
+    prepared = prepare_records(source, stored, records)
+    samples = [take_apart(sample) for sample in prepared.samples]
     return Chunk(
         num_records=len(records),
-        num_nodes=np.array(num_nodes, np.int64),
-        rows=np.array(rows, np.int64),
+        num_nodes=np.array([sample.graph.num_nodes for sample in prepared.samples], np.int64),
+        rows=np.array(prepared.rows, np.int64),
         present=np.array([presence(sample) for sample in samples], np.uint8),
         lengths=np.array(
             [[len(sample[name]) if name in sample else 0 for name in fields] for sample in samples], np.int64
         ).reshape(len(samples), len(fields)),
         data={name: join_rows(name, samples) for name in fields if any(name in sample for sample in samples)},
-        problems=problems,
+        problems=prepared.problems,
     )
 
 

@@ -1,7 +1,8 @@
 """Chunks of a source in order, prepared by this process or by several.
 
-`prepare_in_memory` gives them as samples, for what is read once. On the way to a store, chunks that took long to make
-are kept until it is complete: a killed build continues where it was.
+`prepare_in_memory` gives them as samples, for what is read once; `compute_in_workers` gives what a function makes of
+them where they were prepared. On the way to a store, chunks that took long to make are kept until it is complete: a
+killed build continues where it was.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import threading
 import time
 import zipfile
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -24,17 +25,18 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from egt.encodings.encoding import Preparation, Sample
-from egt.encodings.store.chunks import Chunk, make_chunk, samples_of
+from egt.encodings.encoding import Preparation
+from egt.encodings.store.chunks import Chunk, Prepared, make_chunk, prepare_records, samples_of
 from egt.encodings.store.store_files import writing_in
 from egt.errors import RunError
 from egt.processors import num_processors
 from egt.sources.source import Progress, Reading, Source
 
+Result = TypeVar("Result")
 _Part = tuple[int, list[Any]]
 """The number of a chunk and its records."""
 CHUNK_RECORDS = 64
@@ -55,10 +57,18 @@ class Workers:
         preparation: what is computed for each graph.
         num_workers: number of processes; default one per processor, 0 or 1 for none besides this one.
         ahead: how many chunks at least may be in the making.
+        function: what `computed` does to prepared graphs.
     """
 
-    def __init__(self, source: Source, preparation: Preparation, num_workers: int | None, ahead: int = 0) -> None:
-        self.source, self.preparation, self.ahead = source, preparation, ahead
+    def __init__(
+        self,
+        source: Source,
+        preparation: Preparation,
+        num_workers: int | None,
+        ahead: int = 0,
+        function: Callable[[Prepared], Any] | None = None,
+    ) -> None:
+        self.source, self.preparation, self.ahead, self.function = source, preparation, ahead, function
         self.num_workers = num_processors() if num_workers is None else num_workers
         self._pool: ProcessPoolExecutor | None = None
         self._pool_size = 0
@@ -75,11 +85,13 @@ class Workers:
 
         kept: where chunks are found that an earlier, interrupted build has made; None writes no file.
         """
-        starts = range(0, len(records), CHUNK_RECORDS)
-        slices = [range(start, min(start + CHUNK_RECORDS, len(records))) for start in starts]
-        parts = ((number, [records[k] for k in part]) for number, part in enumerate(slices))
-        num_workers = min(self.num_workers, len(slices))
-        return self._here(parts, kept) if num_workers <= 1 else self._in_workers(parts, kept, num_workers)
+        num_workers = min(self.num_workers, -(-len(records) // CHUNK_RECORDS))
+        parts = _parts(records, CHUNK_RECORDS)
+        return self._here(parts, kept) if num_workers <= 1 else self._in_workers(parts, num_workers, _work, kept)
+
+    def computed(self, records: Sequence[Any], at_once: int) -> Generator[Any]:
+        """Yield what the function makes of the records, `at_once` of them at a time, in order; only in workers."""
+        return self._in_workers(_parts(records, at_once), self.num_workers, _compute)
 
     def _here(self, parts: Iterator[_Part], kept: Parts | None) -> Generator[Chunk]:
         libraries = _blas_libraries()
@@ -88,12 +100,15 @@ class Workers:
                 chunk = _chunk(number, self.source, self.preparation, records, kept)
             yield chunk
 
-    def _in_workers(self, parts: Iterator[_Part], kept: Parts | None, num_workers: int) -> Generator[Chunk]:
+    def _in_workers(
+        self, parts: Iterator[_Part], num_workers: int, work: Callable[..., Any], *more: Any
+    ) -> Generator[Any]:
+        """Yield what `work(*part, *more)` returns in a worker, part by part."""
         pool = self._pool_of(num_workers)
-        pending: deque[Future[Chunk]] = deque()
+        pending: deque[Future[Any]] = deque()
         try:
             for part in parts:
-                pending.append(pool.submit(_work, *part, kept))
+                pending.append(pool.submit(work, *part, *more))
                 if len(pending) >= max(CHUNKS_AHEAD * num_workers, self.ahead):
                     yield pending.popleft().result()
             while pending:
@@ -114,26 +129,9 @@ class Workers:
             _load_libraries(self.preparation)
             # A forked worker starts at once and needs no importable main module; but only on Linux fork is safe.
             context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-            job = self.source, self.preparation
+            job = self.source, self.preparation, self.function
             self._pool, self._pool_size = ProcessPoolExecutor(num_workers, context, _start_worker, job), num_workers
         return self._pool
-
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """Some consecutive records of a split, prepared in memory.
-
-    Fields:
-        samples: their graphs with encodings, without those that could not be read.
-        rows: the row of the source that each sample came from.
-        problems: the rows with an error or a warning, without their graphs.
-        num_records: how many records there were.
-    """
-
-    samples: list[Sample]
-    rows: list[int]
-    problems: list[Reading]
-    num_records: int
 
 
 def prepare_in_memory(
@@ -164,20 +162,57 @@ def prepare_in_memory(
             )
 
 
+def compute_in_workers(
+    source: Source,
+    split: str,
+    preparation: Preparation,
+    function: Callable[[Prepared], Result],
+    *,
+    at_once: int,
+) -> Iterator[Result]:
+    """Yield what a function makes of the prepared graphs of a split, part by part, in order.
+
+    Both happen in worker processes, one per processor. They are forked: the function, and all that it needs, has not to
+    be sent to them. It must not start threads.
+
+    Args:
+        source: what to read.
+        split: of its records.
+        preparation: what is computed for each graph.
+        function: prepared graphs -> whatever can be sent from one process to another.
+        at_once: how many records are a part.
+    """
+    with (
+        Workers(source, preparation, None, function=function) as workers,
+        closing(workers.computed(source.records(split), at_once)) as results,
+    ):
+        yield from results
+
+
+def _parts(records: Sequence[Any], size: int) -> Iterator[_Part]:
+    """Yield the records in parts of this size, numbered."""
+    for number, start in enumerate(range(0, len(records), size)):
+        yield number, [records[k] for k in range(start, min(start + size, len(records)))]
+
+
 def _load_libraries(preparation: Preparation) -> None:
     """Load what encodings need, so that forked workers find it in their memory: numba alone takes them a second."""
     if any(encoding.stored for encoding in preparation.encodings):
         import egt.encodings.loops  # noqa: F401
 
 
-_job: tuple[Source, Preparation]
+_OBJECTS = 100_000
+"""How many new objects a worker makes before it looks for garbage: graphs are many objects, and hardly ever garbage."""
+
+_job: tuple[Source, Preparation, Callable[[Prepared], Any] | None]
 """In a worker process: what it works on."""
 
 
-def _start_worker(source: Source, preparation: Preparation) -> None:
+def _start_worker(source: Source, preparation: Preparation, function: Callable[[Prepared], Any] | None) -> None:
     global _job
-    _job = source, preparation
+    _job = source, preparation, function
     gc.freeze()  # what the parent has loaded stays: looking through it for garbage would only take time and memory
+    gc.set_threshold(_OBJECTS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends its workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not with the handler that a forked worker has from its parent
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -185,7 +220,14 @@ def _start_worker(source: Source, preparation: Preparation) -> None:
 
 
 def _work(number: int, records: list[Any], kept: Parts | None) -> Chunk:
-    return _chunk(number, *_job, records, kept)
+    source, preparation, _ = _job
+    return _chunk(number, source, preparation, records, kept)
+
+
+def _compute(_: int, records: list[Any]) -> Any:
+    source, preparation, function = _job
+    assert function is not None
+    return function(prepare_records(source, preparation, records))
 
 
 def _chunk(number: int, source: Source, preparation: Preparation, records: list[Any], kept: Parts | None) -> Chunk:
