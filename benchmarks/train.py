@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from egt.assemble import build_model, preparation
+from egt.assemble import build_model
 from egt.batching.batch import collate
 from egt.batching.packed import Packed
 from egt.batching.sampling import Sampling
 from egt.config.load import override
+from egt.config.preparation import preparation
 from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample

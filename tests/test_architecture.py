@@ -129,6 +129,15 @@ def test_what_is_read_before_torch_does_not_import_it() -> None:
         assert "torch" not in loaded_by(f"import {module}"), module
 
 
+def test_a_model_is_described_and_its_data_opened_without_torch() -> None:
+    reads = "from egt.artifact.artifact import find_artifact, load_config"
+    reads += "; from egt.inference.run_data import open_new, preparation"
+    reads += "; config = load_config(find_artifact('zinc-100k')); preparation(config); open_new(config, 'CCO')"
+    loaded = loaded_by(reads)
+    assert "rdkit" in loaded
+    assert "torch" not in loaded
+
+
 def test_training_needs_no_framework() -> None:
     frameworks = {"lightning", "pytorch_lightning", "accelerate", "torchmetrics", "tensorboard"}
     assert not frameworks & loaded_by("import egt.training.run")

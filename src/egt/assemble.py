@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from torch import nn
 
 from egt.config.model import ModelConfig
+from egt.config.preparation import pair_choice
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Encoding, Preparation, listed, merged
-from egt.graph import FeatureSchema
-from egt.inputs.input import Input
 from egt.model import EGT, directly, recomputed
 from egt.nn.dropout import Dropout, RandomMasking
 from egt.nn.embed import Embed, chosen, everyone, neighbors
@@ -21,10 +19,9 @@ from egt.nn.layer import EdgeOnlyLayer, EGTLayer, head_width
 from egt.nn.pair_pass import CentralityGate, EdgePass, FrozenEdges, Logits, NoGate, PairPass, ResidualEdges, SigmoidGate
 from egt.nn.randomness import Stream
 from egt.nn.readout import MLP, PairHead
-from egt.tasks.task import Objective, TargetScale, Task
+from egt.tasks.task import TargetScale, Task
 
 if TYPE_CHECKING:
-    from egt.encodings.chosen_pairs import ChosenPairs
     from egt.nn.degree_scaling import DegreeScaling
     from egt.nn.edge_values import EdgeValues
 
@@ -69,46 +66,6 @@ class PlainLayers:
 _PLAIN = PlainLayers()
 
 
-def feature_schema(config: ModelConfig) -> FeatureSchema:
-    """Return the features that the model reads."""
-    features: dict[str, Any] = {}
-    for term in (*config.node_inputs, *config.pair_inputs):
-        features |= term.features()
-    return FeatureSchema(**features)
-
-
-def preparation(config: RunConfig) -> Preparation:
-    """Return what has to be computed for each graph before the model can read it."""
-    readers: list[Input | Objective] = [
-        *config.model.node_inputs,
-        *config.model.pair_inputs,
-        *config.task.auxiliary,
-    ]
-    read = (encoding for reader in readers for encoding in reader.encodings())
-    encodings = merged((*read, *_layer_encodings(config.model)))
-    if config.data.layout == "edge_list":  # nothing of size N^2
-        encodings = (*_pair_choice(config.model), *listed(encodings))
-    return Preparation(feature_schema(config.model), encodings)
-
-
-def _pair_choice(model: ModelConfig) -> tuple[ChosenPairs, ...]:
-    """Return the encoding that chooses the pairs, where the model does not take the edges."""
-    if not model.pairs:
-        return ()
-    from egt.encodings.chosen_pairs import ChosenPairs
-
-    return (ChosenPairs(model.pairs),)
-
-
-def _layer_encodings(model: ModelConfig) -> tuple[Encoding, ...]:
-    """Return what the layers themselves read of a graph."""
-    if model.node_scaling == "none":
-        return ()
-    from egt.encodings.out_degree import OutDegree
-
-    return (OutDegree(),)
-
-
 def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
     """Return the model of a run, with fresh parameters (seed torch's generator first for a given start).
 
@@ -143,7 +100,7 @@ def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
 
 def _pair_types(model: ModelConfig) -> list[nn.Module]:
     """Return the term of the types of chosen pairs, where they are chosen."""
-    if not (choices := _pair_choice(model)):
+    if not (choices := pair_choice(model)):
         return []
     from egt.nn.pair_types import PairTypes
 

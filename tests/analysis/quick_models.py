@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import torch
 
 from egt.artifact.artifact import Artifact
-from egt.assemble import build_model, build_task, preparation
+from egt.assemble import build_model, build_task
 from egt.batching.batch import GraphBatch, collate
+from egt.config.preparation import preparation
 from egt.config.run import RunConfig
 from egt.graph import Graph
 from egt.inference.predictor import Predictor

@@ -8,8 +8,9 @@ import pytest
 from egt.analysis import copies
 from egt.analysis.copies import Question
 from egt.analysis.importance import integrated_gradients
-from egt.assemble import build_task, preparation
+from egt.assemble import build_task
 from egt.batching.batch import LayoutName
+from egt.config.preparation import preparation
 from egt.execution.execution import on_backend
 from tests.analysis.synthetic import tree, untrained
 from tests.graphs import WAYS, backend_named

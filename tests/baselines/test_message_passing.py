@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from egt.assemble import build_model, preparation
+from egt.assemble import build_model
 from egt.batching.batch import collate
 from egt.config.load import override
+from egt.config.preparation import preparation
 from egt.config.presets import preset
 from egt.errors import ConfigError
 from egt.graph import Graph

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from egt.artifact.artifact import Artifact
-from egt.assemble import build_model, preparation
+from egt.assemble import build_model
 from egt.batching.batch import LayoutName, collate
+from egt.config.preparation import preparation
 from egt.config.presets import preset
 from egt.errors import ConfigError
 from egt.execution.execution import on_backend

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from egt.artifact.artifact import Artifact
 from egt.artifact.ensemble import EnsembleArtifact
-from egt.assemble import build_model, build_task, preparation
+from egt.assemble import build_model, build_task
 from egt.batching.batch import collate
 from egt.config.model import RandomMaskingConfig
+from egt.config.preparation import preparation
 from egt.errors import DataError
 from egt.graph import Graph
 from egt.inference.ensemble import Ensemble

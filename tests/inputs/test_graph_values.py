@@ -13,8 +13,9 @@ import torch
 
 import egt
 import egt.api
-from egt.assemble import build_model, preparation
+from egt.assemble import build_model
 from egt.batching.batch import collate
+from egt.config.preparation import preparation
 from egt.errors import DataError
 from egt.training.finetune import with_model_of
 from tests.caches import fresh_cache

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from egt.assemble import preparation
 from egt.batching.batch import GraphBatch, LayoutName, collate
+from egt.config.preparation import preparation
 from egt.encodings.encoding import Preparation, Sample
 from egt.graph import FeatureSchema, Graph
 from egt.nn import terms

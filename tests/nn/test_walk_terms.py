@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from egt.assemble import build_model, preparation
+from egt.assemble import build_model
 from egt.batching.batch import LayoutName, collate
+from egt.config.preparation import preparation
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.nn.walk_terms import NodeWalks, PairWalks

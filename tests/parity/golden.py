@@ -12,7 +12,7 @@ import safetensors.torch
 from torch import Tensor
 
 from egt.artifact.official import OfficialSettings, official_config
-from egt.assemble import preparation
+from egt.config.preparation import preparation
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.graph import Graph

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from egt.artifact.official import convert, with_padding_attended
-from egt.assemble import build_model, preparation
+from egt.assemble import build_model
 from egt.batching.batch import GraphBatch, LayoutName, collate
+from egt.config.preparation import preparation
 from egt.config.run import RunConfig
 from egt.execution.execution import PLAIN, Backend
 from egt.inputs.distance import Distance

@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from egt.assemble import build_model, preparation
+from egt.assemble import build_model
 from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.config.load import override
+from egt.config.preparation import preparation
 from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample

@@ -16,9 +16,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from egt.assemble import preparation
 from egt.batching.batch import LayoutName
 from egt.config.load import override
+from egt.config.preparation import preparation
 from egt.config.presets import forms, names, preset
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample

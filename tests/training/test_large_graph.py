@@ -13,7 +13,7 @@ import resource, sys
 from pathlib import Path
 import numpy as np
 import torch
-from egt.assemble import preparation
+from egt.config.preparation import preparation
 from egt.config.load import override
 from egt.config.presets import preset
 from egt.training.run import train_on

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from egt.assemble import preparation
 from egt.batching.sampling import split as groups_of
 from egt.config.load import override
+from egt.config.preparation import preparation
 from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.encodings.store import Store, prepare

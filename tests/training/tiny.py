@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from egt.assemble import preparation
+from egt.config.preparation import preparation
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.graph import Graph

@@ -14,7 +14,7 @@ from egt.analysis.faithfulness import Faithfulness, faithfulness, untrained_twin
 from egt.analysis.importance import Importance, edges_of, integrated_gradients, readers_of, rollout
 from egt.analysis.numbers import Columns
 from egt.analysis.subject import Subject, read_subject
-from egt.assemble import preparation
+from egt.config.preparation import preparation
 from egt.errors import ConfigError, DataError
 from egt.execution.execution import execution
 from egt.execution.memory import too_large

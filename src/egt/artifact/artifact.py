@@ -16,20 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import safetensors
-import safetensors.torch
-import torch
 
 from egt import __version__
 from egt.artifact.pretrained import find_pretrained, pretrained_names
-from egt.assemble import build_model
 from egt.config.load import read_config, write_config
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, RunError
-from egt.execution.execution import execution
 from egt.files import exists
-from egt.model import EGT
 
 if TYPE_CHECKING:
+    import torch
+
+    from egt.model import EGT
     from egt.uncertainty.calibration import Calibration
 
 FORMAT = 1
@@ -108,14 +106,15 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
         path: its folder.
         device: that the model will be used on, which decides the backend of its layers; its weights are on the CPU.
     """
+    import safetensors.torch
+
+    from egt.assemble import build_model
+    from egt.execution.execution import execution
+
     path = Path(path)
     card = _read_card(path)
-    for name, expected in card["sha256"].items():
-        file = path / name
-        if not file.is_file():
-            raise ArtifactError(f"{path}: {name} is missing; the artifact is incomplete, copy it again")
-        if file_sha256(file) != expected:
-            raise ArtifactError(f"{path}: {name} does not match its checksum; the file is damaged or was edited")
+    for name in card["sha256"]:
+        _check_file(path, name, card)
     config = read_config(path / CONFIG)
     _check_scale(card["data"].get("scale"), len(config.task.names), path)
     model = build_model(config, backend=execution(config, device, training=False).backend)
@@ -127,6 +126,20 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
     calibration = read_calibration(path / CALIBRATION) if CALIBRATION in card["sha256"] else None
     metrics, checksum = with_nans(card["metrics"]), content_sha256(card)
     return Artifact(config, model.eval(), metrics, card["data"], card["notes"], calibration, checksum)
+
+
+def load_config(path: Path) -> RunConfig:
+    """Read the configuration of an artifact, after checking that it is unchanged. Needs no torch."""
+    _check_file(path, CONFIG, _read_card(path))
+    return read_config(path / CONFIG)
+
+
+def _check_file(path: Path, name: str, card: Mapping[str, Any]) -> None:
+    """Check that a file of an artifact is there, with the checksum that the card has."""
+    if not (path / name).is_file():
+        raise ArtifactError(f"{path}: {name} is missing; the artifact is incomplete, copy it again")
+    if file_sha256(path / name) != card["sha256"][name]:
+        raise ArtifactError(f"{path}: {name} does not match its checksum; the file is damaged or was edited")
 
 
 def write_calibration(calibration: Calibration, names: Sequence[str], file: Path) -> None:
@@ -213,6 +226,8 @@ def _put(folder: Path, path: Path, old: Path) -> None:
 
 
 def _write_files(artifact: Artifact, folder: Path) -> None:
+    import safetensors.torch
+
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in artifact.model.state_dict().items()}
     safetensors.torch.save_file(weights, folder / WEIGHTS)
     (folder / CONFIG).write_text(write_config(artifact.config), encoding="utf-8")

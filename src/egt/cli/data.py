@@ -205,8 +205,8 @@ def _megabytes(size: int) -> int:
 
 
 def _prepare(name: str, fetch: bool, json: bool) -> None:
-    from egt.assemble import preparation
     from egt.config.load import find_config
+    from egt.config.preparation import preparation
     from egt.config.presets import recipe_for
     from egt.encodings.store import prepare_splits
     from egt.inference.run_data import open_source

@@ -104,8 +104,9 @@ def _run_checks() -> dict[str, str]:
     import torch
 
     from egt import testing
-    from egt.assemble import build_model, preparation
+    from egt.assemble import build_model
     from egt.config.load import override
+    from egt.config.preparation import preparation
     from egt.config.presets import preset
     from egt.execution.execution import execution, on_backend
     from egt.graph import Graph

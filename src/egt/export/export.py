@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from egt.artifact.artifact import Artifact
-from egt.assemble import build_task, preparation
+from egt.assemble import build_task
+from egt.config.preparation import preparation
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.errors import ArtifactError, ConfigError, RunError

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from egt.assemble import feature_schema, preparation
 from egt.batching.batch import GraphBatch, collate
 from egt.batching.padded import Padded
+from egt.config.preparation import feature_schema, preparation
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Array, Preparation, Sample
 from egt.export.probes import probe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from egt.assemble import feature_schema
+from egt.config.preparation import feature_schema
 from egt.config.run import RunConfig
 from egt.graph import Graph
 

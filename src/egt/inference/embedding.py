@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -13,7 +13,6 @@ from torch import Tensor
 
 from egt.batching.batch import collate
 from egt.batching.loader import graph_sizes
-from egt.batching.pieces import Asked, Pieces
 from egt.batching.sampling import evaluation_batches
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
@@ -24,6 +23,9 @@ from egt.inference.forward import evaluating, evaluation_budget, graphs_at_once,
 from egt.inference.run_data import in_pieces
 from egt.model import EGT
 from egt.nn.channels import Channels
+
+if TYPE_CHECKING:
+    from egt.batching.pieces import Asked
 
 FloatRows = NDArray[np.float32]
 Rows = tuple[FloatRows, IntArray]
@@ -106,6 +108,8 @@ def answered_rows(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> l
 
 def _asked(samples: Sequence[Sample], number: int, counts: Sequence[int]) -> Asked:
     """Return which answers a whole graph or a piece gives."""
+    from egt.batching.pieces import Asked, Pieces  # here: it loads numba, which predictions alone may not need
+
     if isinstance(samples, Pieces):
         return samples.asked(number)
     every = np.arange(counts[number])

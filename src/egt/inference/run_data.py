@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from egt.assemble import feature_schema, preparation
+from egt.config.preparation import feature_schema, preparation
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Store, prepare

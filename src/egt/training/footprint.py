@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from egt.assemble import build_model, build_task, feature_schema, preparation
+from egt.assemble import build_model, build_task
 from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.batching.sampling import split
+from egt.config.preparation import feature_schema, preparation
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.errors import ConfigError

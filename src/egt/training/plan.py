@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.assemble import preparation
 from egt.batching.batch import LayoutName
 from egt.batching.loader import graph_sizes
+from egt.config.preparation import preparation
 from egt.config.run import RunConfig
 from egt.encodings.encoding import Sample
 from egt.encodings.store import Store

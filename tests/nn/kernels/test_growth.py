@@ -10,7 +10,8 @@ import pytest
 STEPS = """
 import numpy as np, torch
 from pathlib import Path
-from egt.assemble import build_model, preparation
+from egt.assemble import build_model
+from egt.config.preparation import preparation
 from egt.batching.batch import collate
 from tests.graphs import graphs_of_every_kind, samples_of, tiny_config
 

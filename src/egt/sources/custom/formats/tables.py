@@ -350,9 +350,13 @@ def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Col
         cells: one text per row.
         decimal_comma: whether 1,5 is a number where a column has no other spelling of numbers.
     """
-    if (plain := _plain_numbers(cells)) is not None:
+    first = next((cell for raw in cells if (cell := raw.strip()) not in MISSING_TEXTS), "")
+    is_text = first and not _is_value(first)
+    if not is_text and (plain := _plain_numbers(cells)) is not None:
         return plain
     present = [None if (cell := raw.strip()) in MISSING_TEXTS else cell for raw in cells]
+    if is_text:
+        return objects(present)
     known = [cell for cell in present if cell is not None]
     if known and all(cell.lower() in _BOOLEANS for cell in known):
         return np.array([np.nan if cell is None else _BOOLEANS[cell.lower()] for cell in present])
@@ -363,6 +367,15 @@ def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Col
             return np.array([np.nan if cell is None else float(cell.replace(",", ".")) for cell in present])
         return objects(present)
     return objects(present) if any(_is_code(cell) for cell in known) else numbers
+
+
+def _is_value(cell: str) -> bool:
+    """Return whether a cell may be a number, or true or false; a column that has another one is a column of texts."""
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return cell.lower() in _BOOLEANS
+    return True
 
 
 def _plain_numbers(cells: Sequence[str]) -> Column | None:
