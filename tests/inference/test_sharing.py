@@ -17,7 +17,7 @@ import torch
 import egt
 from egt.encodings.store import Prepared, prepare_in_memory
 from egt.errors import RunError
-from egt.inference import predictor, sharing
+from egt.inference import head_start, predictor, sharing
 from egt.inference.answering import Answering
 from egt.inference.predictor import Predictor
 from tests.cli.runs import SMILES, TINY
@@ -37,7 +37,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def two_processors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Parts of a few molecules, and two processors whatever machine this is."""
-    monkeypatch.setattr(sharing, "GRAPHS_AT_ONCE", AT_ONCE)
+    for module in ("sharing", "head_start"):
+        monkeypatch.setattr(f"egt.inference.{module}.RECORDS_AT_ONCE", AT_ONCE)
     for module in ("egt.inference.sharing", "egt.encodings.store.workers"):
         monkeypatch.setattr(f"{module}.num_processors", lambda: 2)
     before = torch.get_num_threads()
@@ -127,7 +128,7 @@ def test_what_one_process_does_alone(why: str, trained: Path, monkeypatch: pytes
     if why == "few":
         data = data[:AT_ONCE]
     elif why == "large":
-        monkeypatch.setattr(sharing, "_LONGEST", max(map(len, SMILES)) - 1)
+        monkeypatch.setattr(head_start, "_LONGEST", max(map(len, SMILES)) - 1)
     elif why == "one thread":
         torch.set_num_threads(1)
     elif why == "one processor":

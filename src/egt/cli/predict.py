@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +14,10 @@ from cyclopts import Parameter
 from egt.cli.output import Bars, print_json, say, with_smiles
 from egt.errors import DataError
 from egt.files import exists
+from egt.sources.source import ALL
 
 if TYPE_CHECKING:
+    from egt.inference.head_start import HeadStart
     from egt.inference.predictions import Predictions
     from egt.inference.predictor import Asked, Predictor
     from egt.sources.source import Progress
@@ -70,35 +73,55 @@ def predict(
             be given again, however often it is stopped.
         json: Print one JSON object as the last line.
     """
-    from egt.execution.processes import join_processes, leave_processes
-    from egt.inference.loading import load
-    from egt.inference.predictions import join
-    from egt.nn.kernels.allocator import keep_freed_memory
-
     if bool(inputs) == (split is not None):
         raise DataError("give either inputs (files or SMILES, in front of the options) or --split")
     if output is not None:
         _check_suffix(output)
         check_writable(output, inputs)
-    processes = join_processes()
-    keep_freed_memory()  # as training does; this process does nothing else
-    model = load(artifact, processes=processes, set=with_smiles(settings, smiles), calibrated=calibrated)
-    if unlike:
-        model.warn_if_unlike()
-    asked: Asked = {"keep": keep, "interval": interval, "dropout_samples": dropout_samples}
+    settings = tuple(with_smiles(settings, smiles))
     table = _large_table(inputs, output, resume)
-    if table is not None and output is not None:
-        _stream(model, table, output, asked, resume, json)
-        leave_processes()
-        return
-    with Bars(shown=not json and not processes.rank) as bars:
-        if split is not None:
-            found = model.predict_split(split, watch=bars, **asked)
-        else:
-            found = join([*_each(model, inputs, asked, bars)])
+    with _head_start(artifact, inputs, settings) if table is None and not unlike else nullcontext() as begun:
+        from egt.execution.processes import join_processes, leave_processes
+        from egt.inference.loading import load
+        from egt.inference.predictions import join
+        from egt.nn.kernels.allocator import keep_freed_memory
+
+        processes = join_processes()
+        keep_freed_memory()  # as training does; this process does nothing else
+        model = load(artifact, processes=processes, set=settings, calibrated=calibrated)
+        if unlike:
+            model.warn_if_unlike()
+        asked: Asked = {"keep": keep, "interval": interval, "dropout_samples": dropout_samples}
+        if table is not None and output is not None:
+            _stream(model, table, output, asked, resume, json)
+            leave_processes()
+            return
+        with Bars(shown=not json and not processes.rank) as bars:
+            if split is not None:
+                found = model.predict_split(split, watch=bars, **asked)
+            elif begun is not None:
+                found = _go_on(model, begun, inputs[0], asked, bars)
+            else:
+                found = join([*_each(model, inputs, asked, bars)])
     leave_processes()
     if not processes.rank:  # the first process writes what all have computed
         _write(found, output, json)
+
+
+def _head_start(
+    artifact: str, inputs: Sequence[str], settings: Sequence[str]
+) -> AbstractContextManager[HeadStart | None]:
+    """Begin with a single file before torch is loaded."""
+    if len(inputs) != 1 or not exists(inputs[0]):
+        return nullcontext()
+    from egt.inference.head_start import head_start
+
+    return head_start(artifact, inputs[0], settings)
+
+
+def _go_on(model: Predictor, begun: HeadStart, name: str, asked: Asked, bars: Bars) -> Predictions:
+    """Predict for a file that was begun."""
+    return model.predict_source(begun.source, ALL, ready=begun.take(), watch=about(bars, name), **asked)
 
 
 def _large_table(inputs: Sequence[str], output: Path | None, resume: bool) -> Path | None:

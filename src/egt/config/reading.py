@@ -112,3 +112,21 @@ def _split(given: Mapping[str, Any]) -> SplitPlan | str | None:
         raise ConfigError(
             "split has the settings kind or column, seed (a number) and fractions (three numbers)"
         ) from error
+
+
+def settings_of_trained(given: Sequence[str] | Mapping[str, Any]) -> tuple[Sequence[str], Mapping[str, Any] | None]:
+    """Return the settings of a trained model: those that say how it is computed, and which columns are read."""
+    words = as_words(given)
+    return _computing([each for each in words if not reads(each)]), reading(words).get("overrides")
+
+
+def _computing(settings: Sequence[str]) -> Sequence[str]:
+    """Return settings that a trained model can take: the others have decided its weights."""
+    for each in settings:
+        if not each.startswith(("data.", "trainer.")) or each.startswith(("data.custom", "data.source")):
+            raise ConfigError(
+                f"--set {each}: the model is already trained; only how it is computed (data.batch_size, "
+                "data.pair_budget, trainer.backend, ...) and which columns are read (overrides.smiles, "
+                "overrides.id) can be changed"
+            )
+    return settings

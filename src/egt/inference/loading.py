@@ -13,8 +13,7 @@ import torch
 from egt.artifact.artifact import ENSEMBLE, find_artifact, load_artifact
 from egt.artifact.ensemble import load_ensemble, member_name
 from egt.config.load import override
-from egt.config.reading import as_words, reading, reads
-from egt.errors import ConfigError
+from egt.config.reading import settings_of_trained
 from egt.execution.processes import ALONE, Processes, device_of
 from egt.files import exists
 from egt.inference.ensemble import Ensemble
@@ -45,7 +44,7 @@ def load(
     if not exists(folder / ENSEMBLE):
         return load_single(folder, device=device, processes=processes, set=set, calibrated=calibrated)
     place = torch.device(device) if device else device_of(processes)
-    computing, overrides = _settings(set)
+    computing, overrides = settings_of_trained(set)
     kept = load_ensemble(folder, place)
     members = tuple(replace(each, config=override(each.config, computing)) for each in kept.members)
     return Ensemble(replace(kept, members=members), place, processes, overrides, calibrated=calibrated)
@@ -61,7 +60,7 @@ def load_single(
 ) -> Predictor:
     """Return a trained model for what looks inside it; an ensemble is refused. Arguments as in `load`."""
     place = torch.device(device) if device else device_of(processes)
-    computing, overrides = _settings(set)
+    computing, overrides = settings_of_trained(set)
     artifact = load_artifact(find_artifact(path), place)
     changed = replace(artifact, config=override(artifact.config, computing))
     return Predictor(changed, place, processes, overrides, calibrated=calibrated)
@@ -74,21 +73,3 @@ def load_first(path: str | Path, *, set: Sequence[str] | Mapping[str, Any] = ())
         folder = folder / member_name(0)
         log.warning("%s: each model of an ensemble has a space of its own; the first one embeds, %s", path, folder)
     return load_single(folder, set=set)
-
-
-def _settings(given: Sequence[str] | Mapping[str, Any]) -> tuple[Sequence[str], Mapping[str, Any] | None]:
-    """Return the settings that say how a model is computed, and which columns are read."""
-    words = as_words(given)
-    return _computing([each for each in words if not reads(each)]), reading(words).get("overrides")
-
-
-def _computing(settings: Sequence[str]) -> Sequence[str]:
-    """Return settings that a trained model can take: the others have decided its weights."""
-    for each in settings:
-        if not each.startswith(("data.", "trainer.")) or each.startswith(("data.custom", "data.source")):
-            raise ConfigError(
-                f"--set {each}: the model is already trained; only how it is computed (data.batch_size, "
-                "data.pair_budget, trainer.backend, ...) and which columns are read (overrides.smiles, "
-                "overrides.id) can be changed"
-            )
-    return settings

@@ -279,25 +279,29 @@ class Predictor:
         dropout_samples: int = 0,
         with_truth: bool = False,
         watch: Progress | None = None,
+        ready: Mapping[int, Prepared] | None = None,
     ) -> Predictions:
-        """Return the predictions for a split of a source, beside its labels `with_truth`. Arguments as elsewhere."""
+        """Return the predictions for a split of a source, beside its labels `with_truth`. Arguments as elsewhere.
+
+        ready: what a head start has prepared of the source.
+        """
         if dropout_samples:
             self._check_dropout(dropout_samples, interval)
         more = self._more_columns(interval, has_spread=self.has_spread or bool(dropout_samples))
         self._warn_of_doubts(interval)
         answer = Answering(self, source, split, keep, interval, dropout_samples, with_truth=with_truth)
         predictions: list[Prediction] = []
-        for part in self._parts(source, split, answer, watch):
+        for part in self._parts(source, split, answer, watch, ready or {}):
             predictions += part
         return Predictions(self.config, predictions, more)
 
     def _parts(
-        self, source: Source, split: str, answer: Answering, watch: Progress | None
+        self, source: Source, split: str, answer: Answering, watch: Progress | None, ready: Mapping[int, Prepared]
     ) -> Iterator[list[Prediction]]:
         """Yield the predictions for a split, part by part."""
         total, done = len(source.records(split)), 0
         if is_shared(self, source, split):
-            for part in in_processes(self, source, split, answer):
+            for part in in_processes(self, source, split, answer, ready):
                 yield part
                 done += len(part)
                 if watch is not None:

@@ -7,7 +7,7 @@ get through 1.6 times as many of them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,17 +15,13 @@ import torch
 
 from egt.config.preparation import preparation
 from egt.encodings.store import Prepared, compute_in_workers
-from egt.inference.forward import GRAPHS_AT_ONCE
+from egt.inference.head_start import RECORDS_AT_ONCE, is_many_molecules
 from egt.inference.predictions import Prediction
 from egt.processors import num_processors
-from egt.sources.custom.custom_source import CustomSource
 from egt.sources.source import Source
 
 if TYPE_CHECKING:
     from egt.inference.predictor import Predictor
-
-_LONGEST = 1_000
-"""Characters of a SMILES. Larger molecules need much memory: one process takes them one by one, with all threads."""
 
 
 def is_shared(model: Predictor, source: Source, split: str) -> bool:
@@ -38,18 +34,23 @@ def is_shared(model: Predictor, source: Source, split: str) -> bool:
         and model.device.type == "cpu"
         and model.processes.count == 1
         and min(num_processors(), torch.get_num_threads()) > 1
-        and len(source.records(split)) > GRAPHS_AT_ONCE
-        and isinstance(source, CustomSource)
-        and max(map(len, source.smiles() or ()), default=_LONGEST + 1) <= _LONGEST
+        and is_many_molecules(source, split)
     )
 
 
 def in_processes(
-    model: Predictor, source: Source, split: str, answer: Callable[[Prepared], list[Prediction]]
+    model: Predictor,
+    source: Source,
+    split: str,
+    answer: Callable[[Prepared], list[Prediction]],
+    ready: Mapping[int, Prepared],
 ) -> Iterator[list[Prediction]]:
-    """Yield what `answer` gives for the records of a split, part by part, in order, computed by several processes."""
+    """Yield what `answer` gives for the records of a split, part by part, in order, computed by several processes.
+
+    ready: parts that are prepared already.
+    """
     work = partial(_alone, answer)
-    return compute_in_workers(source, split, preparation(model.config), work, at_once=GRAPHS_AT_ONCE)
+    return compute_in_workers(source, split, preparation(model.config), work, at_once=RECORDS_AT_ONCE, ready=ready)
 
 
 def _alone(answer: Callable[[Prepared], list[Prediction]], part: Prepared) -> list[Prediction]:

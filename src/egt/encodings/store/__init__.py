@@ -3,6 +3,6 @@
 from egt.encodings.store.building import prepare, prepare_splits
 from egt.encodings.store.chunks import Prepared
 from egt.encodings.store.store_files import Store
-from egt.encodings.store.workers import compute_in_workers, prepare_in_memory
+from egt.encodings.store.workers import Workers, compute_in_workers, prepare_in_memory
 
-__all__ = ["Prepared", "Store", "compute_in_workers", "prepare", "prepare_in_memory", "prepare_splits"]
+__all__ = ["Prepared", "Store", "Workers", "compute_in_workers", "prepare", "prepare_in_memory", "prepare_splits"]

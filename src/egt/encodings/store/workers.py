@@ -17,7 +17,7 @@ import threading
 import time
 import zipfile
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -57,7 +57,8 @@ class Workers:
         preparation: what is computed for each graph.
         num_workers: number of processes; default one per processor, 0 or 1 for none besides this one.
         ahead: how many chunks at least may be in the making.
-        function: what `computed` does to prepared graphs.
+        function: what `computed` and `begin` do to prepared graphs.
+        ready: parts for `computed` that are prepared already, by their numbers.
     """
 
     def __init__(
@@ -67,8 +68,10 @@ class Workers:
         num_workers: int | None,
         ahead: int = 0,
         function: Callable[[Prepared], Any] | None = None,
+        ready: Mapping[int, Prepared] | None = None,
     ) -> None:
-        self.source, self.preparation, self.ahead, self.function = source, preparation, ahead, function
+        self.source, self.preparation, self.ahead = source, preparation, ahead
+        self.function, self.ready = function, ready or {}
         self.num_workers = num_processors() if num_workers is None else num_workers
         self._pool: ProcessPoolExecutor | None = None
         self._pool_size = 0
@@ -92,6 +95,12 @@ class Workers:
     def computed(self, records: Sequence[Any], at_once: int) -> Generator[Any]:
         """Yield what the function makes of the records, `at_once` of them at a time, in order; only in workers."""
         return self._in_workers(_parts(records, at_once), self.num_workers, _compute)
+
+    def begin(self, records: Sequence[Any], at_once: int) -> Iterator[Future[Any]]:
+        """Yield what will be what the function makes of the records: a part is begun when it is asked for."""
+        pool = self._pool_of(self.num_workers)
+        for part in _parts(records, at_once):
+            yield pool.submit(_compute, *part)
 
     def _here(self, parts: Iterator[_Part], kept: Parts | None) -> Generator[Chunk]:
         libraries = _blas_libraries()
@@ -129,7 +138,7 @@ class Workers:
             _load_libraries(self.preparation)
             # A forked worker starts at once and needs no importable main module; but only on Linux fork is safe.
             context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-            job = self.source, self.preparation, self.function
+            job = self.source, self.preparation, self.function, self.ready
             self._pool, self._pool_size = ProcessPoolExecutor(num_workers, context, _start_worker, job), num_workers
         return self._pool
 
@@ -169,6 +178,7 @@ def compute_in_workers(
     function: Callable[[Prepared], Result],
     *,
     at_once: int,
+    ready: Mapping[int, Prepared] | None = None,
 ) -> Iterator[Result]:
     """Yield what a function makes of the prepared graphs of a split, part by part, in order.
 
@@ -181,9 +191,10 @@ def compute_in_workers(
         preparation: what is computed for each graph.
         function: prepared graphs -> whatever can be sent from one process to another.
         at_once: how many records are a part.
+        ready: parts that are prepared already, by their numbers.
     """
     with (
-        Workers(source, preparation, None, function=function) as workers,
+        Workers(source, preparation, None, function=function, ready=ready) as workers,
         closing(workers.computed(source.records(split), at_once)) as results,
     ):
         yield from results
@@ -204,13 +215,18 @@ def _load_libraries(preparation: Preparation) -> None:
 _OBJECTS = 100_000
 """How many new objects a worker makes before it looks for garbage: graphs are many objects, and hardly ever garbage."""
 
-_job: tuple[Source, Preparation, Callable[[Prepared], Any] | None]
+_job: tuple[Source, Preparation, Callable[[Prepared], Any] | None, Mapping[int, Prepared]]
 """In a worker process: what it works on."""
 
 
-def _start_worker(source: Source, preparation: Preparation, function: Callable[[Prepared], Any] | None) -> None:
+def _start_worker(
+    source: Source,
+    preparation: Preparation,
+    function: Callable[[Prepared], Any] | None,
+    ready: Mapping[int, Prepared],
+) -> None:
     global _job
-    _job = source, preparation, function
+    _job = source, preparation, function, ready
     gc.freeze()  # what the parent has loaded stays: looking through it for garbage would only take time and memory
     gc.set_threshold(_OBJECTS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends its workers
@@ -220,14 +236,14 @@ def _start_worker(source: Source, preparation: Preparation, function: Callable[[
 
 
 def _work(number: int, records: list[Any], kept: Parts | None) -> Chunk:
-    source, preparation, _ = _job
+    source, preparation, _, _ = _job
     return _chunk(number, source, preparation, records, kept)
 
 
-def _compute(_: int, records: list[Any]) -> Any:
-    source, preparation, function = _job
+def _compute(number: int, records: list[Any]) -> Any:
+    source, preparation, function, ready = _job
     assert function is not None
-    return function(prepare_records(source, preparation, records))
+    return function(ready[number] if number in ready else prepare_records(source, preparation, records))
 
 
 def _chunk(number: int, source: Source, preparation: Preparation, records: list[Any], kept: Parts | None) -> Chunk:

@@ -1,0 +1,102 @@
+"""The first molecules of a file, prepared by another process while this one loads torch: that takes over a second.
+
+Nothing here imports torch. A forked process is small, and safe, as long as its parent has not.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from itertools import islice
+
+from egt.artifact.artifact import CARD, find_artifact, load_config
+from egt.config.load import override
+from egt.config.preparation import preparation
+from egt.config.reading import settings_of_trained
+from egt.encodings.encoding import Preparation
+from egt.encodings.store import Prepared, Workers
+from egt.errors import EgtError
+from egt.files import exists
+from egt.inference.run_data import open_new
+from egt.processors import num_processors
+from egt.sources.custom.custom_source import CustomSource
+from egt.sources.source import ALL, Source
+
+RECORDS_AT_ONCE = 256
+"""How many records are a part: enough that a model is not mostly waiting for Python."""
+_MOST = 40
+"""Parts that are begun: more than can be prepared in the meantime."""
+_LONGEST = 1_000
+"""Characters of a SMILES. Larger molecules need much memory: one process takes them one by one, with all threads."""
+
+
+class HeadStart:
+    """An opened file, and its parts that are being prepared.
+
+    Args:
+        source: the file.
+        preparation: what is computed for each graph.
+        parts: the first parts of its records.
+    """
+
+    def __init__(self, source: Source, preparation: Preparation, parts: Sequence[Future[Prepared]]) -> None:
+        self.source, self.preparation, self._parts = source, preparation, parts
+
+    def take(self) -> Mapping[int, Prepared]:
+        """Return the parts that are ready, by their numbers, and leave the others to whoever prepares the rest."""
+        for part in self._parts:
+            part.cancel()
+        return {number: part.result() for number, part in enumerate(self._parts) if not part.cancelled()}
+
+
+@contextmanager
+def head_start(artifact: str, path: str, settings: Sequence[str]) -> Iterator[HeadStart | None]:
+    """Open a file for a model and begin to prepare it; None where that is not worth it or not possible.
+
+    Args:
+        artifact: the model.
+        path: of the file.
+        settings: of the command.
+    """
+    try:
+        opened = _opened(artifact, path, settings) if _is_worth_it() else None
+    except EgtError:  # whoever loads the model and opens the file meets it again, and tells it in due order
+        opened = None
+    if opened is None:
+        yield None
+        return
+    with Workers(*opened, num_workers=1, function=_as_it_is) as workers:
+        source, prepared = opened
+        yield HeadStart(source, prepared, [*islice(workers.begin(source.records(ALL), RECORDS_AT_ONCE), _MOST)])
+
+
+def is_many_molecules(source: Source, split: str) -> bool:
+    """Return whether a split has so many molecules, none of them huge, that several processes share them."""
+    return (
+        isinstance(source, CustomSource)
+        and len(source.records(split)) > RECORDS_AT_ONCE
+        and max(map(len, source.smiles() or ()), default=_LONGEST + 1) <= _LONGEST
+    )
+
+
+def _is_worth_it() -> bool:
+    """Return whether there is something to wait for, and a processor that has nothing to do meanwhile."""
+    alone = os.environ.get("OMP_NUM_THREADS") != "1" and "WORLD_SIZE" not in os.environ
+    return sys.platform == "linux" and "torch" not in sys.modules and num_processors() > 1 and alone
+
+
+def _opened(artifact: str, path: str, settings: Sequence[str]) -> tuple[Source, Preparation] | None:
+    folder = find_artifact(artifact)
+    if not exists(folder / CARD) or not exists(path):
+        return None
+    computing, overrides = settings_of_trained(settings)
+    config = override(load_config(folder), computing)
+    source = open_new(config, path, overrides)
+    return (source, preparation(config)) if is_many_molecules(source, ALL) else None
+
+
+def _as_it_is(part: Prepared) -> Prepared:
+    return part
