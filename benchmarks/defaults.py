@@ -91,6 +91,7 @@ WALKS = (
 FLOW = ("model.edges.kind=outer_sum", "model.edge_values=sliced")
 COSINE = ("schedule={kind: cosine, warmup: 0.05, min_lr: 1e-6}", "trainer.gradient_clip=1.0")
 DECAY = ("optimizer.weight_decay=0.01", "optimizer.decays=matrices")
+LEAN = ("model.num_layers=3", "model.readout.kind=scaled_sum")
 ARMS: Mapping[str, Sequence[str]] = {
     "default": (),
     "walks": WALKS,
@@ -108,6 +109,10 @@ ARMS: Mapping[str, Sequence[str]] = {
     ),
     "cosine 60": (*COSINE, "trainer.max_epochs=60", "trainer.patience=null"),
     "cosine 100": (*COSINE, "trainer.max_epochs=100", "trainer.patience=null"),
+    "3 layers": ("model.num_layers=3",),
+    "lean": LEAN,
+    "lean, cosine 60": (*LEAN, *COSINE, "trainer.max_epochs=60", "trainer.patience=null"),
+    "lean, no svd": (*LEAN, "model.node_inputs-=svd"),
     "rate 5e-4": ("optimizer.lr=5e-4",),
     "mse": ("task.loss=mse",),
 }

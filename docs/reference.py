@@ -40,7 +40,10 @@ preset):
 ```
 egt train data.csv --target y --set optimizer.lr=1e-3 model.readout.kind=mean trainer.patience=null
 egt train data.csv --target y --set 'model.pair_inputs=[{{kind: distance}}, {{kind: random_walk, num_steps: 8}}]'
+egt train data.csv --target y --set 'model.pair_inputs+={{kind: random_walk, num_steps: 8}}' model.node_inputs-=svd
 ```
+
+`+=` adds an entry to a list (one of the same kind gives way), `-=` takes the entry of a kind away.
 
 The defaults are those of a bare configuration. Presets and the models for your own data choose values of their own
 ([what your own data gets](commands.md#egt-train)). An installed package can add kinds to every slot

@@ -157,6 +157,17 @@ def test_an_entry_is_added_to_a_list_and_replaces_its_kind() -> None:
         override(once, ["model.readout+=mean"])
 
 
+def test_an_entry_of_a_list_is_taken_away_by_its_kind() -> None:
+    run = override(preset("zinc-100k"), ["model.node_inputs-=svd"])
+    assert [term.kind for term in run.model.node_inputs] == ["node_categories"]
+    with pytest.raises(ConfigError, match="there is no entry of kind 'svf'; there are: node_categories, svd"):
+        override(preset("zinc-100k"), ["model.node_inputs-=svf"])
+    with pytest.raises(ConfigError, match="there is no entry of kind 'svd'; there are: node_categories"):
+        override(run, ["model.node_inputs-=svd"])
+    with pytest.raises(ConfigError, match="not a list"):
+        override(run, ["model.readout-=mean"])
+
+
 def test_the_settings_of_a_part_are_checked_by_the_part() -> None:
     content = preset("zinc-100k").model_dump(mode="json")
     content["model"]["node_inputs"][1] = {"kind": "svd", "rnak": 8}

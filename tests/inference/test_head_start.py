@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -104,13 +105,13 @@ try:
     main(["predict", "run", "new.csv", "-o", sys.argv[1]])
 except SystemExit as end:
     assert not end.code
-import torch
-assert torch.get_num_threads() == 1 or taken[:2] == [0, 1], taken
+assert taken[:2] == [0, 1], taken
 """
 
 
 def test_the_command_goes_on_with_what_was_begun(folder: Path) -> None:
-    subprocess.run([sys.executable, "-c", CODE, "shared.csv"], cwd=folder, check=True)
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", CODE, "shared.csv"], cwd=folder, check=True, env=environment)
     expected = egt.load(folder / "run").predict(str(folder / "new.csv")).to_pandas()
     found = pd.read_csv(folder / "shared.csv", keep_default_na=False)
     assert list(found["smiles"]) == ROWS

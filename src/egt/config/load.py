@@ -76,7 +76,8 @@ def find_config(name_or_path: str) -> RunConfig:
 def override(config: RunConfig, settings: Sequence[str], where: str = "--set") -> RunConfig:
     """Return the run with some settings replaced, each given as `path=value` (`optimizer.lr=1e-3`).
 
-    `path+=value` adds an entry to a list. Another `kind` of task, schedule or readout keeps the settings it shares.
+    `path+=value` adds an entry to a list, `path-=kind` takes one away. Another `kind` of task, schedule or readout
+    keeps the settings it shares.
 
     The run is checked as a whole afterwards; `where` begins the message if something is wrong with it.
     """
@@ -85,8 +86,9 @@ def override(config: RunConfig, settings: Sequence[str], where: str = "--set") -
         path, sign, text = setting.partition("=")
         if not sign or not path:
             raise ConfigError(f"--set {setting}: write it as path=value, e.g. --set optimizer.lr=1e-3")
-        if path.endswith("+"):
-            _append(content, path[:-1], text, setting)
+        if path.endswith(("+", "-")):
+            entries = _entries(content, path[:-1], setting)
+            entries[:] = (_with_entry if path.endswith("+") else _without_entry)(entries, text, setting)
             continue
         *sections, key = path.split(".")
         target: Any = content
@@ -104,18 +106,33 @@ def override(config: RunConfig, settings: Sequence[str], where: str = "--set") -
     return parse_config(content, where)
 
 
-def _append(content: Any, path: str, text: str, setting: str) -> None:
-    """Add an entry to a list, as in `model.pair_inputs+={kind: random_walk}`; one of the same kind gives way."""
+def _entries(content: Any, path: str, setting: str) -> list[Any]:
+    """Return the list at a path."""
     target = content
     for k, section in enumerate(path.split(".")):
         target = _step_into(target, section, ".".join(path.split(".")[: k + 1]), setting)
     if not isinstance(target, list):
         raise ConfigError(
-            f"--set {setting}: {path} is not a list; += adds an entry to one, as in model.pair_inputs+=..."
+            f"--set {setting}: {path} is not a list; += adds an entry to one, and -= takes one away, as in "
+            "model.pair_inputs+=..."
         )
+    return target
+
+
+def _with_entry(entries: list[Any], text: str, setting: str) -> list[Any]:
+    """Add an entry, as in `model.pair_inputs+={kind: random_walk}`; one of the same kind gives way."""
     value = _parse_value(text)
     kind = value.get("kind") if isinstance(value, dict) else value
-    target[:] = [*(entry for entry in target if kind is None or _kind_of(entry) != kind), value]
+    return [*(entry for entry in entries if kind is None or _kind_of(entry) != kind), value]
+
+
+def _without_entry(entries: list[Any], text: str, setting: str) -> list[Any]:
+    """Take away the entry of a kind, as in `model.node_inputs-=svd`."""
+    kept = [entry for entry in entries if _kind_of(entry) != text]
+    if len(kept) == len(entries):
+        kinds = [str(_kind_of(entry)) for entry in entries]
+        raise ConfigError(f"--set {setting}: there is no entry of kind {text!r}{_did_you_mean(text, kinds)}")
+    return kept
 
 
 def _kind_of(entry: Any) -> Any:
