@@ -39,6 +39,8 @@ from egt.sources.source import Progress, Reading, Source
 Result = TypeVar("Result")
 _Part = tuple[int, list[Any]]
 """The number of a chunk and its records."""
+_MOST = 16
+"""Processes that compute: each needs memory of its own."""
 CHUNK_RECORDS = 64
 CHUNKS_AT_ONCE = 32
 """How many chunks are in memory at once where no store is written: about two thousand records."""
@@ -94,7 +96,8 @@ class Workers:
 
     def computed(self, records: Sequence[Any], at_once: int) -> Generator[Any]:
         """Yield what the function makes of the records, `at_once` of them at a time, in order; only in workers."""
-        return self._in_workers(_parts(records, at_once), self.num_workers, _compute)
+        num_workers = min(self.num_workers, -(-len(records) // at_once))
+        return self._in_workers(_parts(records, at_once), num_workers, _compute)
 
     def begin(self, records: Sequence[Any], at_once: int) -> Iterator[Future[Any]]:
         """Yield what will be what the function makes of the records: a part is begun when it is asked for."""
@@ -182,8 +185,8 @@ def compute_in_workers(
 ) -> Iterator[Result]:
     """Yield what a function makes of the prepared graphs of a split, part by part, in order.
 
-    Both happen in worker processes, one per processor. They are forked: the function, and all that it needs, has not to
-    be sent to them. It must not start threads.
+    Both happen in worker processes, one per processor, at most 16. They are forked, so that the function and all that
+    it needs is there from the start. It must not start threads.
 
     Args:
         source: what to read.
@@ -194,7 +197,7 @@ def compute_in_workers(
         ready: parts that are prepared already, by their numbers.
     """
     with (
-        Workers(source, preparation, None, function=function, ready=ready) as workers,
+        Workers(source, preparation, min(num_processors(), _MOST), function=function, ready=ready) as workers,
         closing(workers.computed(source.records(split), at_once)) as results,
     ):
         yield from results
