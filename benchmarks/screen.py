@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import resource
-import sys
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -20,7 +19,7 @@ from statistics import median
 import numpy as np
 import pandas as pd
 
-from benchmarks.startup import ROOT, Checkout
+from benchmarks.startup import Checkout, add_checkouts, checkouts_of
 from egt.sources.data_folder import data_folder
 
 LABELED = 400
@@ -51,18 +50,14 @@ def measure(checkout: Checkout, folder: Path) -> tuple[float, float]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in "ab":
-        parser.add_argument(f"--python-{name}", default=sys.executable)
-        parser.add_argument(f"--src-{name}", type=Path, default=ROOT / "src" if name == "a" else None)
+    add_checkouts(parser)
     parser.add_argument("--molecules", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         write_tables(folder, given.molecules)
-        checkouts = [Checkout("a", given.python_a, given.src_a, folder / "cache-a")]
-        if given.src_b is not None:
-            checkouts.append(Checkout("b", given.python_b, given.src_b, folder / "cache-b"))
+        checkouts = checkouts_of(given, folder)
         for checkout in checkouts:
             words = ("train", "labeled.csv", "--target", "y", "--out", f"{checkout.name}-model")
             checkout.seconds("-m", "egt", *words, "--set", "trainer.max_epochs=2", folder=folder)

@@ -80,6 +80,21 @@ class Checkout:
         return time.perf_counter() - begin
 
 
+def add_checkouts(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name one or two checkouts."""
+    for name in "ab":
+        parser.add_argument(f"--python-{name}", default=sys.executable)
+        parser.add_argument(f"--src-{name}", type=Path, default=ROOT / "src" if name == "a" else None)
+
+
+def checkouts_of(given: argparse.Namespace, folder: Path) -> list[Checkout]:
+    """Return the checkouts that were named. folder: of their caches."""
+    checkouts = [Checkout("a", given.python_a, given.src_a, folder / "cache-a")]
+    if given.src_b is not None:
+        checkouts.append(Checkout("b", given.python_b, given.src_b, folder / "cache-b"))
+    return checkouts
+
+
 def train(checkout: Checkout, folder: Path, number: int) -> float:
     run = f"{checkout.name}-{number}"
     words = ("train", "molecules.csv", "--target", "y", "--out", run)
@@ -120,19 +135,14 @@ def show(found: Mapping[str, Mapping[str, list[float]]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in "ab":
-        parser.add_argument(f"--python-{name}", default=sys.executable)
-        parser.add_argument(f"--src-{name}", type=Path, default=ROOT / "src" if name == "a" else None)
+    add_checkouts(parser)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         write_molecules(folder / "molecules.csv")
-        checkouts = [Checkout("a", given.python_a, given.src_a, folder / "cache-a")]
-        if given.src_b is not None:
-            checkouts.append(Checkout("b", given.python_b, given.src_b, folder / "cache-b"))
-        found = measure(checkouts, folder, given.rounds)
+        found = measure(checkouts_of(given, folder), folder, given.rounds)
     print(json.dumps(found)) if given.json else show(found)
 
 
