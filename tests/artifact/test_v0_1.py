@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -47,10 +48,34 @@ def number(cell: str) -> object:
         return cell
 
 
+def recorded(folder: Path, name: str, plain: str | None = None) -> list[Path]:
+    """The files with what 0.1 computed: on a processor with AVX-512 and, where that differs, on one without.
+
+    Of vectors that belong to equal singular values the libraries choose others on other processors, and the SVD
+    encodings of symmetric graphs with them.
+    """
+    return [path for path in (folder / (plain or name), folder / "avx2" / name) if path.exists()]
+
+
+def agrees_with_one(files: Sequence[Path], check: Callable[[Path], None]) -> None:
+    """Pass if the check passes for one of the files."""
+    failures = []
+    for file in files:
+        try:
+            check(file)
+        except AssertionError as failure:
+            failures.append(f"{file}: {failure}")
+    assert len(failures) < len(files), "\n".join(failures)
+
+
 def test_the_same_predictions(kind: str, folder: Path, capsys: Capture) -> None:
     done = egt(capsys, "predict", "artifact", *NEW[kind], "-o", "again.csv")
     assert done.code == 0, done.err
-    expected, got = read_csv(folder / "predictions.csv"), read_csv(folder / "again.csv")
+    agrees_with_one(recorded(folder, "predictions.csv"), lambda file: check_rows(read_csv(file), folder / "again.csv"))
+
+
+def check_rows(expected: list[dict[str, str]], again: Path) -> None:
+    got = read_csv(again)
     assert len(got) == len(expected)
     for row, then in zip(got, expected, strict=True):
         # Labels of a split and names of nodes are columns of their own since; all others are where they were.
@@ -65,26 +90,41 @@ def test_the_same_predictions(kind: str, folder: Path, capsys: Capture) -> None:
 
 
 def test_the_same_metrics(kind: str, folder: Path, capsys: Capture) -> None:
-    expected: dict[str, dict[str, float]] = json.loads((folder / "metrics.json").read_text())
-    for split, then in expected.items():
+    found = {}
+    for split in json.loads((folder / "metrics.json").read_text()):
         done = egt(capsys, "evaluate", "artifact", "--split", split, "--json")
         assert done.code == 0, done.err
-        assert {name: done.json["metrics"][name] for name in then} == pytest.approx(then, rel=TOLERANCE, abs=TOLERANCE)
+        found[split] = done.json["metrics"]
+
+    def check(file: Path) -> None:
+        for split, then in json.loads(file.read_text()).items():
+            now = {name: found[split][name] for name in then}
+            assert now == pytest.approx(then, rel=TOLERANCE, abs=TOLERANCE)
+
+    agrees_with_one(recorded(folder, "metrics.json"), check)
 
 
 def test_a_stopped_run_ends_in_the_same_weights(kind: str, folder: Path, capsys: Capture) -> None:
     before = load_file(next((folder / "stopped/checkpoints").glob("step-*.safetensors")))
     done = egt(capsys, "train", "stopped", "--resume")
     assert done.code == 0, done.err
-    expected, got = (load_file(folder / path / "weights.safetensors") for path in ("artifact", "stopped/artifact"))
-    assert got.keys() == expected.keys()
-    for name, weight in expected.items():
-        torch.testing.assert_close(got[name], weight, rtol=TRAINED_TOLERANCE, atol=TRAINED_TOLERANCE)
-    assert any(
-        not torch.allclose(before[f"model.{name}"], weight, atol=10 * TRAINED_TOLERANCE)
-        for name, weight in expected.items()
-    )
-    curves = [read_csv(folder / path) for path in ("history.csv", "stopped/metrics.csv")]
-    for then, row in zip(*curves, strict=True):
-        for name in ("epoch", "step", "lr", "train_loss", "val_loss"):
-            assert float(row[name]) == pytest.approx(float(then[name]), abs=TRAINED_TOLERANCE), name
+    got = load_file(folder / "stopped/artifact/weights.safetensors")
+
+    def check(file: Path) -> None:
+        expected = load_file(file)
+        assert got.keys() == expected.keys()
+        for name, weight in expected.items():
+            torch.testing.assert_close(got[name], weight, rtol=TRAINED_TOLERANCE, atol=TRAINED_TOLERANCE)
+        assert any(
+            not torch.allclose(before[f"model.{name}"], weight, atol=10 * TRAINED_TOLERANCE)
+            for name, weight in expected.items()
+        )
+
+    agrees_with_one(recorded(folder, "weights.safetensors", "artifact/weights.safetensors"), check)
+
+    def check_curve(file: Path) -> None:
+        for then, row in zip(read_csv(file), read_csv(folder / "stopped/metrics.csv"), strict=True):
+            for name in ("epoch", "step", "lr", "train_loss", "val_loss"):
+                assert float(row[name]) == pytest.approx(float(then[name]), abs=TRAINED_TOLERANCE), name
+
+    agrees_with_one(recorded(folder, "history.csv"), check_curve)
