@@ -88,7 +88,7 @@ def override(config: RunConfig, settings: Sequence[str], where: str = "--set") -
             raise ConfigError(f"--set {setting}: write it as path=value, e.g. --set optimizer.lr=1e-3")
         if path.endswith(("+", "-")):
             entries = _entries(content, path[:-1], setting)
-            entries[:] = (_with_entry if path.endswith("+") else _without_entry)(entries, text, setting)
+            entries[:] = _with_entry(entries, text) if path.endswith("+") else _without_entry(entries, text, setting)
             continue
         *sections, key = path.split(".")
         target: Any = content
@@ -119,7 +119,7 @@ def _entries(content: Any, path: str, setting: str) -> list[Any]:
     return target
 
 
-def _with_entry(entries: list[Any], text: str, setting: str) -> list[Any]:
+def _with_entry(entries: list[Any], text: str) -> list[Any]:
     """Add an entry, as in `model.pair_inputs+={kind: random_walk}`; one of the same kind gives way."""
     value = _parse_value(text)
     kind = value.get("kind") if isinstance(value, dict) else value

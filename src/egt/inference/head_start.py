@@ -38,12 +38,11 @@ class HeadStart:
 
     Args:
         source: the file.
-        preparation: what is computed for each graph.
         parts: the first parts of its records.
     """
 
-    def __init__(self, source: Source, preparation: Preparation, parts: Sequence[Future[Prepared]]) -> None:
-        self.source, self.preparation, self._parts = source, preparation, parts
+    def __init__(self, source: Source, parts: Sequence[Future[Prepared]]) -> None:
+        self.source, self._parts = source, parts
 
     def take(self) -> Mapping[int, Prepared]:
         """Return the parts that are ready, by their numbers, and leave the others to whoever prepares the rest."""
@@ -69,8 +68,8 @@ def head_start(artifact: str, path: str, settings: Sequence[str]) -> Iterator[He
         yield None
         return
     with Workers(*opened, num_workers=1, function=_as_it_is) as workers:
-        source, prepared = opened
-        yield HeadStart(source, prepared, [*islice(workers.begin(source.records(ALL), RECORDS_AT_ONCE), _MOST)])
+        source, _ = opened
+        yield HeadStart(source, [*islice(workers.begin(source.records(ALL), RECORDS_AT_ONCE), _MOST)])
 
 
 def is_many_molecules(source: Source, split: str) -> bool:
