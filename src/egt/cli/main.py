@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import errno
+import gc
 import os
 import select
 import signal
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from cyclopts import App
 
 
+_OBJECTS = 100_000
+"""How many new objects a command makes before it looks for garbage: modules and predictions are many, and none is."""
+
+
 class Stopped(BaseException):
     """A signal asked the command to end. Like `KeyboardInterrupt`, it is not an error for `except Exception`."""
 
@@ -31,6 +36,7 @@ def script() -> None:
 
     It ends without taking down the interpreter: with torch and many predictions in memory that takes half a second.
     """
+    gc.set_threshold(_OBJECTS)
     try:
         main()
     except SystemExit as end:

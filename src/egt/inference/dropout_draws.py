@@ -42,10 +42,15 @@ def check_dropout(model: EGT, name: str, samples: int) -> None:
 @contextmanager
 def dropping(model: EGT) -> Iterator[None]:
     """Yield the model as `evaluating` does, except that it drops what it dropped in training; signs are not flipped."""
+    parts = _dropping_parts(model)
     with evaluating(model):
-        for part in _dropping_parts(model):
+        for part in parts:
             part.train()
-        yield
+        try:
+            yield
+        finally:
+            for part in parts:
+                part.eval()
 
 
 def draw(seed: int, number: int) -> Callable[[GraphBatch], GraphBatch]:

@@ -114,12 +114,14 @@ def evaluation_budget(pair_budget: int | None, sizes: IntArray) -> int:
 def evaluating(model: EGT) -> Iterator[None]:
     """Yield the model in evaluation mode and without gradients; afterwards it is as it was."""
     was_training = model.training
-    model.eval()
+    if was_training:  # else it need not be gone through, module by module, for every few graphs
+        model.eval()
     try:
         with torch.inference_mode():
             yield
     finally:
-        model.train(was_training)
+        if was_training:
+            model.train()
 
 
 def rows_per_graph(samples: Sequence[Sample], numbers: IntArray, level: str) -> list[int]:
