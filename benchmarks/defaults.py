@@ -113,6 +113,7 @@ ARMS: Mapping[str, Sequence[str]] = {
     "3 layers, 1 virtual": ("model.num_layers=3", "model.readout.num_virtual=1"),
     "lean": LEAN,
     "lean, cosine 60": (*LEAN, *COSINE, "trainer.max_epochs=60", "trainer.patience=null"),
+    "lean, sooner": (*LEAN, "schedule.patience=6", "trainer.patience=18"),
     "lean, no svd": (*LEAN, "model.node_inputs-=svd"),
     "rate 5e-4": ("optimizer.lr=5e-4",),
     "mse": ("task.loss=mse",),

@@ -25,6 +25,13 @@ def part(p: float, stream: Stream = Stream.NODE_DROPOUT, layer: int = 1, dropout
     return DropPath(dropout, stream, layer, level, path_probability=p)
 
 
+def drawn(dropout: Dropout, width: int, where: AttentionContext) -> Tensor:
+    """Draw the factors of a dropout as its equation says."""
+    keep = dropout.kept(width, where)
+    assert keep is not None
+    return keep.float() / (1 - dropout.probability)
+
+
 def context(step: int = 0) -> AttentionContext:
     dense = AttentionContext.dense(torch.zeros(GRAPHS, 3, 1))
     return replace(dense, random_keys=graph_keys(0, step, torch.arange(GRAPHS)))
@@ -59,7 +66,7 @@ def test_entries_of_a_kept_branch_drop_as_before() -> None:
     kept = ~skipped(part(0.5))
     torch.testing.assert_close(both[kept], 2 * plain[kept])
     assert not both[~kept].any()
-    factors = part(0.5, dropout=0.2).factors(5, context())
+    factors = part(0.5, dropout=0.2).factors(5, context(), drawn)
     assert factors is not None
     torch.testing.assert_close(both, factors)
 
@@ -67,7 +74,7 @@ def test_entries_of_a_kept_branch_drop_as_before() -> None:
 def test_nothing_is_skipped_in_evaluation() -> None:
     x = torch.randn(GRAPHS, 3, 5)
     assert part(0.5).eval()(x, context()) is x
-    assert part(0.5).eval().factors(5, context()) is None
+    assert part(0.5).eval().factors(5, context(), drawn) is None
 
 
 def test_the_probability_is_linear_in_depth() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from egt.batching.layout import Indices
 from egt.nn.channels import AttentionContext
-from egt.nn.dropout import Dropout, check_probability
+from egt.nn.dropout import Draw, Dropout, check_probability
 from egt.nn.randomness import PATHS, Stream, derive, kept
 
 
@@ -44,9 +44,9 @@ class DropPath(Dropout):
         x, path = super().forward(x, context), self.path_factors(context, x.dtype)
         return x if path is None else x * path
 
-    def factors(self, width: int, context: AttentionContext) -> Tensor | None:
+    def factors(self, width: int, context: AttentionContext, draw: Draw) -> Tensor | None:
         """See `Dropout.factors`: those of entries times those of the branch."""
-        entries, path = super().factors(width, context), self.path_factors(context, torch.float32)
+        entries, path = super().factors(width, context, draw), self.path_factors(context, torch.float32)
         if path is None:
             return entries
         return path.expand(*path.shape[:-1], width) if entries is None else entries * path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, Protocol, runtime_checkable
 
 import torch
@@ -25,6 +26,10 @@ class Dropping(Protocol):
     @property
     def drops(self) -> bool:
         """Whether it does."""
+
+
+Draw = Callable[["Dropout", int, AttentionContext], Tensor]
+"""Draws the factors of a dropout for rows of so many channels, (rows..., width)."""
 
 
 class Dropout(nn.Module):
@@ -62,10 +67,9 @@ class Dropout(nn.Module):
         rows = context.layout.node_indices if self.level == "node" else context.layout.pair_indices
         return kept(derive(context.keys, self.layer, self.stream), rows, width, self.probability)
 
-    def factors(self, width: int, context: AttentionContext) -> Tensor | None:
+    def factors(self, width: int, context: AttentionContext, draw: Draw) -> Tensor | None:
         """Return 0 for each dropped entry and 1 / (1 - p) for each other, (rows..., width); None without dropout."""
-        keep = self.kept(width, context)
-        return None if keep is None else keep.float() / (1 - self.probability)
+        return draw(self, width, context) if self.training and self.probability else None
 
     def extra_repr(self) -> str:
         """Return the settings, for `print(model)`."""

@@ -97,9 +97,14 @@ def fresh_keys(num_graphs: int) -> Tensor:
 
 def derive(keys: Tensor, layer: int, stream: Stream) -> Tensor:
     """Return the keys of one stream of one layer. keys: (B, 2). Returns (B, 2)."""
+    both = zip(keys.unbind(1), salts(layer, stream), strict=True)  # a tensor of salts would have to travel to a device
+    return mix(torch.stack([key ^ salt for key, salt in both], dim=1))
+
+
+def salts(layer: int, stream: Stream) -> tuple[int, int]:
+    """Return what tells one stream of one layer from the others."""
     number = layer * 16 + stream
-    salts = mix(number), mix(number ^ 0x5BD1E995)  # here: a tensor of them would have to travel to the device
-    return mix(torch.stack([key ^ salt for key, salt in zip(keys.unbind(1), salts, strict=True)], dim=1))
+    return mix(number), mix(number ^ 0x5BD1E995)
 
 
 def random_bits(keys: Tensor, rows: Indices, width: int) -> Tensor:

@@ -10,8 +10,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from egt.batching.packed import Packed
+from egt.nn.channels import AttentionContext
+from egt.nn.dropout import Dropout
 from egt.nn.kernels.fused import available
-from egt.nn.kernels.node_operator import node_update, node_update_backward, norm_linear, norm_linear_backward
+from egt.nn.kernels.node_operator import (
+    node_factors,
+    node_update,
+    node_update_backward,
+    norm_linear,
+    norm_linear_backward,
+)
+from egt.nn.randomness import Stream, graph_keys, salts
 
 ROWS = [1, 7, 8, 16, 65, 66, 67, 140, 300]
 WIDTHS = [(5, 7), (8, 16), (48, 96), (130, 100)]
@@ -180,3 +190,38 @@ def test_no_rows(name: str) -> None:
     assert found.shape == plain(*inputs).shape
     for gradient, tensor in zip(torch.autograd.grad(found.sum(), inputs), inputs, strict=True):
         assert torch.equal(gradient, torch.zeros_like(tensor))
+
+
+def factors_of(dropout: Dropout, context: AttentionContext, width: int, portable: bool = False) -> Tensor:
+    layout = context.layout
+    assert isinstance(layout, Packed)
+    of_layer = salts(dropout.layer, dropout.stream)
+    sizes, rows = layout.size_tensor, layout.num_nodes
+    drawn: Tensor = node_factors(sizes, context.keys, rows, width, of_layer, dropout.probability, portable)
+    return drawn
+
+
+@pytest.mark.usefixtures("_threads")
+@pytest.mark.parametrize("portable", [False, True])
+@pytest.mark.parametrize("probability", [0.1, 0.5, 0.93])
+def test_factors_are_those_of_dropout(portable: bool, probability: float) -> None:
+    dropout = Dropout(probability, Stream.NODE_FFN_DROPOUT, 3, "node")
+    for sizes, width in (([1], 1), ([5, 1, 17, 17], 7), ([300, 2, 150], 64), ([], 8)):
+        keys = graph_keys(2**40 + 7, 12, torch.arange(len(sizes)) + 2**33)
+        context = AttentionContext(Packed(sizes), None, keys)
+        expected = dropout(torch.ones(sum(sizes), width), context)
+        assert torch.equal(factors_of(dropout, context, width, portable), expected)
+
+
+def test_factors_need_sizes_that_add_up() -> None:
+    keys = torch.zeros(2, 2, dtype=torch.int64)
+    for sizes in ([3, 4], [9, -1]):
+        with pytest.raises(ValueError, match="sizes or listed pairs do not add up to 8 nodes"):
+            node_factors(torch.tensor(sizes), keys, 8, 4, [1, 2], 0.5)
+    with pytest.raises(ValueError, match=r"keys is \(2, 2\) .* it must be \(3, 2\)"):
+        node_factors(torch.tensor([1, 2, 5]), keys, 8, 4, [1, 2], 0.5)
+
+
+def test_factors_are_an_operator() -> None:
+    keys = graph_keys(1, 2, torch.arange(2))
+    torch.library.opcheck(node_factors, (torch.tensor([3, 5]), keys, 8, 4, [1, 2], 0.5))

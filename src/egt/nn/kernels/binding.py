@@ -116,8 +116,21 @@ class NodeUpdateGradients(ctypes.Structure):
     )
 
 
+_FACTOR_INTEGERS = ("num_graphs", "num_rows", "width", "threshold", "salt0", "salt1", "num_threads", "portable")
+
+
+class NodeFactors(ctypes.Structure):
+    """The factors of one dropout of the nodes (EgtNodeFactors)."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in _FACTOR_INTEGERS),
+        ("factor", ctypes.c_double),
+        *((name, ctypes.c_void_p) for name in ("run_parallel", "sizes", "keys", "factors")),
+    )
+
+
 STRUCTS: tuple[type[ctypes.Structure], ...] = (
-    *(PairParameters, PairPass, NormLinear, NormLinearGradients, NodeUpdate, NodeUpdateGradients),
+    *(PairParameters, PairPass, NormLinear, NormLinearGradients, NodeUpdate, NodeUpdateGradients, NodeFactors),
 )
 """In the order of `egt_struct_sizes`."""
 
@@ -146,6 +159,7 @@ def open_library(path: Path) -> ctypes.CDLL:
     library.egt_norm_linear_backward.argtypes = [norm_linear, ctypes.POINTER(NormLinearGradients)]
     library.egt_node_update.argtypes = [node_update]
     library.egt_node_update_backward.argtypes = [node_update, ctypes.POINTER(NodeUpdateGradients)]
+    library.egt_node_factors.argtypes = [ctypes.POINTER(NodeFactors)]
     return library
 
 

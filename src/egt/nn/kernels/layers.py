@@ -12,10 +12,10 @@ from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
 from egt.nn.dropout import Dropout, RandomMasking
 from egt.nn.kernels.fused import NEVER, NOT_RANDOM, PairWeights, RandomStream, RandomStreams, pair_pass
-from egt.nn.kernels.node_operator import node_update, norm_linear
+from egt.nn.kernels.node_operator import node_factors, node_update, norm_linear
 from egt.nn.layer import EGTLayer
 from egt.nn.pair_pass import CentralityGate, EdgePass, FrozenEdges, Logits, NoGate, PairPass, ResidualEdges, SigmoidGate
-from egt.nn.randomness import PATHS, Stream, derive
+from egt.nn.randomness import PATHS, Stream, derive, salts
 
 if TYPE_CHECKING:
     from egt.batching.edge_list import EdgeList
@@ -229,13 +229,23 @@ class FusedLayer(EGTLayer):
 
     def _update(self, h: Tensor, out: Tensor, context: AttentionContext) -> Tensor:
         ffn, norm = self.ffn, _layer_norm(self.ffn.norm)
-        factors = [dropout.factors(h.shape[-1], context) for dropout in (self.dropout, ffn.dropout)]
+        factors = [dropout.factors(h.shape[-1], context, _drawn) for dropout in (self.dropout, ffn.dropout)]
         h_new: Tensor = node_update(
             *(h, out, *factors, self.O_h.weight, self.O_h.bias, norm.weight, norm.bias),
             *(ffn.W1.weight, ffn.W1.bias, ffn.W2.weight, ffn.W2.bias),
             *(norm.eps, self.activation, torch.is_grad_enabled()),
         )[0]
         return h_new
+
+
+def _drawn(dropout: Dropout, width: int, context: AttentionContext) -> Tensor:
+    """Draw the factors of a dropout of node channels. Returns (M, width)."""
+    layout = known(context)
+    of_layer = salts(dropout.layer, dropout.stream)
+    drawn: Tensor = node_factors(
+        layout.size_tensor, context.keys, layout.num_nodes, width, of_layer, dropout.probability
+    )
+    return drawn
 
 
 def _layer_norm(norm: nn.Module) -> nn.LayerNorm:

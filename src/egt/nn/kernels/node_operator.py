@@ -3,12 +3,13 @@
     norm_linear:  y = W LN(x) + b
     node_update:  h1 = h + D1 (O out + b_O);  a = act(W1 LN(h1) + b1);  h_new = h1 + D2 (W2 a + b2)
 
-D1 and D2 are the factors of dropout. The backward passes are operators too. They work on what the forward kept: inputs,
-h1, and a for ELU or what a is computed from for the others. Norms are computed again.
+D1 and D2 are the factors of dropout, which `egt::node_factors` draws. The backward passes are operators too. They work
+on what the forward kept: inputs, h1, and a for ELU or what a is computed from for the others. Norms are computed again.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from egt.nn.kernels import binding
 from egt.nn.kernels.operator import operator, shapes
+from egt.nn.randomness import threshold
 
 
 def _checked(names: Sequence[str], tensors: Sequence[Tensor], sizes: dict[str, int]) -> list[Tensor]:
@@ -284,3 +286,47 @@ def _update_backward(ctx: Any, d_h_new: Tensor, *_: None) -> tuple[Tensor | None
 
 
 torch.library.register_autograd("egt::node_update", _update_backward, setup_context=_keep_update)
+
+
+@operator("node_factors")
+def node_factors(
+    sizes: Tensor,
+    keys: Tensor,
+    num_rows: int,
+    width: int,
+    salts: Sequence[int],
+    probability: float,
+    portable: bool = False,
+) -> Tensor:
+    """Draw the factors of a dropout of node channels, 0 or 1 / (1 - p): those of `egt.nn.dropout.Dropout`.
+
+    Args:
+        sizes: (B,) int64, nodes of each graph.
+        keys: (B, 2) int64 keys of the graphs.
+        num_rows: M, all nodes.
+        width: d, channels.
+        salts: `egt.nn.randomness.salts` of the layer and stream.
+        probability: p, below 1.
+        portable: do not use the AVX2 path.
+
+    Returns:
+        (M, d).
+    """
+    num_graphs = sizes.shape[0]
+    sizes = binding.checked("sizes", sizes, (num_graphs,), torch.int64)
+    keys = binding.checked("keys", keys, (num_graphs, 2), torch.int64)
+    factors = torch.empty(num_rows, width)
+    factor = 1 / ctypes.c_float(1 - probability).value
+    call = binding.NodeFactors(
+        *(num_graphs, num_rows, width, threshold(probability), *salts, torch.get_num_threads(), portable, factor),
+        *(binding.run_parallel(), sizes.data_ptr(), keys.data_ptr(), factors.data_ptr()),
+    )
+    binding.raise_for(binding.loaded().egt_node_factors(call), f"{num_rows} nodes")
+    return factors
+
+
+@shapes("node_factors")
+def _(
+    sizes: Tensor, keys: Any, num_rows: int, width: int, salts: Any, probability: Any, portable: Any = False
+) -> Tensor:
+    return sizes.new_empty(num_rows, width, dtype=torch.float32)

@@ -21,6 +21,7 @@ struct EntryPoints {
     void (*norm_linear_backward)(const EgtNormLinear &call, const EgtNormLinearGradients &gradients);
     void (*node_update)(const EgtNodeUpdate &call);
     void (*node_update_backward)(const EgtNodeUpdate &call, const EgtNodeUpdateGradients &gradients);
+    void (*node_factors)(const EgtNodeFactors &call);
 };
 
 namespace portable {

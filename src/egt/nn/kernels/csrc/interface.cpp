@@ -82,9 +82,19 @@ int egt_node_update_backward(const EgtNodeUpdate *call, const EgtNodeUpdateGradi
     return status_of([&] { kernel_for(call->portable).node_update_backward(*call, *gradients); });
 }
 
+int egt_node_factors(const EgtNodeFactors *call) {
+    int64_t num_rows = 0;
+    for (int64_t graph = 0; graph < call->num_graphs; ++graph) {
+        if (call->sizes[graph] < 0) return kSizesDoNotMatch;
+        num_rows += call->sizes[graph];
+    }
+    if (num_rows != call->num_rows) return kSizesDoNotMatch;
+    return status_of([&] { kernel_for(call->portable).node_factors(*call); });
+}
+
 const int64_t *egt_struct_sizes(void) {
     static const int64_t sizes[] = {sizeof(EgtPairParameters),      sizeof(EgtPairPass),   sizeof(EgtNormLinear),
                                     sizeof(EgtNormLinearGradients), sizeof(EgtNodeUpdate), sizeof(EgtNodeUpdateGradients),
-                                    0};
+                                    sizeof(EgtNodeFactors),         0};
     return sizes;
 }

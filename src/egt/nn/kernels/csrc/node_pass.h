@@ -49,14 +49,28 @@ struct EgtNodeUpdateGradients {
     float *d_O_weight, *d_O_bias, *d_norm_weight, *d_norm_bias, *d_W1_weight, *d_W1_bias, *d_W2_weight, *d_W2_bias;
 };
 
-// All return 0, or 2 if there is no memory for working buffers.
+// What a dropout multiplies the channels of the nodes of some graphs by: 0, or `factor` for what it keeps.
+struct EgtNodeFactors {
+    int64_t num_graphs, num_rows, width;
+    int64_t threshold;                      // an entry whose random bits are below it is dropped
+    int64_t salt0, salt1;                   // of the layer and of what is dropped; the keys are mixed with them
+    int64_t num_threads, portable;
+    double factor;
+    const void *run_parallel;
+    const int64_t *sizes, *keys;            // (B) nodes of each graph, (B, 2)
+    float *factors;                         // (M, d)
+};
+
+// All return 0, or 1 if sizes do not add up to the rows, or 2 if there is no memory for working buffers.
 int egt_norm_linear(const EgtNormLinear *call);
 int egt_norm_linear_backward(const EgtNormLinear *call, const EgtNormLinearGradients *gradients);
 int egt_node_update(const EgtNodeUpdate *call);
 int egt_node_update_backward(const EgtNodeUpdate *call, const EgtNodeUpdateGradients *gradients);
+int egt_node_factors(const EgtNodeFactors *call);
 }
 
 static_assert(sizeof(EgtNormLinear) == 13 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
 static_assert(sizeof(EgtNormLinearGradients) == 6 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
 static_assert(sizeof(EgtNodeUpdate) == 24 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
 static_assert(sizeof(EgtNodeUpdateGradients) == 11 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
+static_assert(sizeof(EgtNodeFactors) == 13 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
