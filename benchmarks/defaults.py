@@ -109,6 +109,7 @@ ARMS: Mapping[str, Sequence[str]] = {
     ),
     "cosine 60": (*COSINE, "trainer.max_epochs=60", "trainer.patience=null"),
     "cosine 100": (*COSINE, "trainer.max_epochs=100", "trainer.patience=null"),
+    "1 virtual": ("model.readout.num_virtual=1",),
     "3 layers": ("model.num_layers=3",),
     "3 layers, 1 virtual": ("model.num_layers=3", "model.readout.num_virtual=1"),
     "lean": LEAN,
