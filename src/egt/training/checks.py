@@ -138,8 +138,7 @@ def check_same_run(kept: Mapping[str, Any], facts: Mapping[str, Any], folder: Pa
     if kept["data"] != facts["data"] or kept.get("content", facts["content"]) != facts["content"]:
         raise ConfigError(
             f"the run in {folder} was started on other data: graphs or targets of training or validation have changed "
-            "since; put the data back, or start a new run in another folder (graphs that are made out of images can "
-            "differ between processors: continue on one of the same kind)"
+            "since; put the data back, or start a new run in another folder"
         )
 
 

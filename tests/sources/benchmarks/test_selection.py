@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from egt.sources.benchmarks.selection import partition_order
+from egt.sources.benchmarks.selection import exponentials, partition_order
 
 SIZES = (10, 11, 12, 13, 20, 45, 75, 150)
 THEIRS = f"""
@@ -38,3 +39,8 @@ def test_equals_numpy_without_vector_instructions() -> None:
     for n, rows in zip(SIZES, json.loads(done.stdout), strict=True):
         for k, theirs in enumerate(rows):
             assert partition_order(np.random.default_rng([n, k]).random(n), n - 10).tolist() == theirs
+
+
+def test_exponentials_are_those_of_the_c_library() -> None:
+    values = -np.random.default_rng(0).random((100, 200)) * 30
+    assert exponentials(values).tolist() == [[math.exp(value) for value in row] for row in values]
