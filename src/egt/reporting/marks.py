@@ -110,6 +110,8 @@ def _data_marks(record: RunRecord) -> list[str]:
     from egt.sources.benchmarks.benchmark import BENCHMARKS
 
     found = ["generated graphs, not the published files"] if "Generated with seed" in record.data_notes else []
+    if "Superpixels made" in record.data_notes:
+        found.append("superpixels made here, not the published files")
     if "JPEG" in record.data_notes:
         found.append("images from JPEG files, not the original ones")
     source = record.config.get("data", {}).get("source", "")
