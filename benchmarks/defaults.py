@@ -91,22 +91,33 @@ WALKS = (
 FLOW = ("model.edges.kind=outer_sum", "model.edge_values=sliced")
 COSINE = ("schedule={kind: cosine, warmup: 0.05, min_lr: 1e-6}", "trainer.gradient_clip=1.0")
 DECAY = ("optimizer.weight_decay=0.01", "optimizer.decays=matrices")
+MEAN = ("model.readout.kind=mean",)
+METRIC = ("trainer.select_by=metric",)
 LEAN = ("model.num_layers=3", "model.readout.kind=scaled_sum")
+
+
+def dropout(probability: float) -> Sequence[str]:
+    """Return the settings of one dropout everywhere on the nodes."""
+    return [f"model.{part}={probability}" for part in ("attention_dropout", "node_dropout", "node_ffn_dropout")]
+
+
 ARMS: Mapping[str, Sequence[str]] = {
     "default": (),
     "walks": WALKS,
     "flow": FLOW,
     "walks, flow": (*WALKS, *FLOW),
-    "mean": ("model.readout.kind=mean",),
+    "mean": MEAN,
     "scaled_sum": ("model.readout.kind=scaled_sum",),
     "attention": ("model.readout.kind=attention",),
     "decay": DECAY,
     "average": ("trainer.ema_decay=0.99",),
-    "dropout 0.2": (
-        "model.attention_dropout=0.2",
-        "model.node_dropout=0.2",
-        "model.node_ffn_dropout=0.2",
-    ),
+    "dropout 0.2": dropout(0.2),
+    "metric": METRIC,
+    "mean, dropout 0.2": (*MEAN, *dropout(0.2)),
+    "mean, dropout 0.3": (*MEAN, *dropout(0.3)),
+    "mean, dropout 0.2, metric": (*MEAN, *dropout(0.2), *METRIC),
+    "dropout 0.2, metric": (*dropout(0.2), *METRIC),
+    "neighbors": ("model.scope=neighbors", "data.layout=edge_list"),
     "cosine 60": (*COSINE, "trainer.max_epochs=60", "trainer.patience=null"),
     "cosine 100": (*COSINE, "trainer.max_epochs=100", "trainer.patience=null"),
     "1 virtual": ("model.readout.num_virtual=1",),
