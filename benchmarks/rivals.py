@@ -1,6 +1,7 @@
 """Our defaults beside other tools on the same rows: chemprop and a forest on molecules, GIN and GCN on graphs.
 
-    python -m benchmarks.rivals [--chemprop PATH] [--data esol bbbp tox21 enzymes] [--seeds 0 1 2] [--out runs/rivals]
+    python -m benchmarks.rivals [--chemprop PATH] [--data esol bbbp tox21 enzymes] [--tools egt ...] [--seeds 0 1 2] \
+        [--out runs/rivals]
 
 Reads EGT_DATA_DIR. Each seed divides the rows into 80, 10 and 10% (the split column of one file that all tools read)
 and seeds the trainings. Tools take turns. Ours is `egt train FILE` with nothing set; chemprop (its command in an
@@ -50,6 +51,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chemprop", help="the command of chemprop; it is left out without one")
     parser.add_argument("--data", nargs="+", choices=list(TOOLS), default=list(TOOLS))
+    parser.add_argument("--tools", nargs="+", choices=sorted({tool for tools in TOOLS.values() for tool in tools}))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--out", type=Path, default=Path("runs/rivals"))
     asked = parser.parse_args(words)
@@ -59,7 +61,8 @@ def main(words: Sequence[str] | None = None) -> None:
     for seed in asked.seeds:
         for name in asked.data:
             for tool in TOOLS[name]:
-                if (name, tool, seed) in done or (tool == "chemprop" and asked.chemprop is None):
+                missing = tool == "chemprop" and asked.chemprop is None
+                if (name, tool, seed) in done or missing or tool not in (asked.tools or TOOLS[name]):
                     continue
                 folder = asked.out / f"{name}-{seed}-{tool}"
                 before = cpu_seconds()

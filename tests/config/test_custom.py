@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from egt.config.custom import infer_config
+from egt.config.model import ModelConfig
 from egt.config.presets import preset
 from egt.graph import FeatureSchema
 from egt.sources.custom.schema import CustomSchema, Feature
@@ -58,6 +59,20 @@ def test_molecules_to_a_number() -> None:
 def test_the_readout_follows_the_level(level: str, readout: str) -> None:
     schema = graphs(level, "binary", classes=("0", "1"))
     assert infer_config(schema, card(schema), "x", "x").model.level == readout
+
+
+def test_classes_of_graphs_are_read_from_the_mean_of_their_nodes() -> None:
+    def model(level: str, kind: str, largest: int = 100) -> ModelConfig:
+        schema = graphs(level, kind, classes=() if kind == "regression" else ("a", "b", "c"))
+        return infer_config(schema, card(schema, 100, largest), "x", "x").model
+
+    for kind in ("binary", "multiclass"):
+        assert (model("graph", kind).readout.kind, model("graph", kind).node_dropout) == ("mean", 0.2)
+        huge = model("graph", kind, 5000)  # neighbors alone are attended: virtual nodes see the whole graph
+        assert (huge.readout.kind, huge.node_dropout) == ("virtual_nodes", 0.1)
+    number = model("graph", "regression")
+    assert (number.readout.kind, number.node_dropout, number.attention_dropout) == ("virtual_nodes", 0.1, 0.1)
+    assert model("node", "multiclass").node_dropout == 0.1
 
 
 def test_features_of_the_schema_are_inputs() -> None:
