@@ -222,7 +222,7 @@ def test_embeddings_are_aligned_with_nodes_and_pairs() -> None:
         assert embedding.pairs.shape == (graph.num_nodes**2, model.edge_width)
         pairs = [[i, j] for i in range(graph.num_nodes) for j in range(graph.num_nodes)]
         assert embedding.pair_index.T.tolist() == pairs
-        assert embedding.readout.shape == (1, 4 * model.node_width)
+        assert embedding.readout.shape == (1, model.node_width)
     alone = run.model.encode(RINGS[5])[0]
     assert alone is not None
     assert found[1] is not None

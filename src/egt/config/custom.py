@@ -58,6 +58,8 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
     steps = -(-num_train // batch_size)
     validated = card.split_sizes.get("val", 0) > 0
     huge = card.num_nodes[2] > _HUGE_GRAPH
+    classes = bool(schema.targets) and schema.kind != "regression"  # without a target the run pre-trains
+    pooled = schema.level == "graph" and classes and not huge
     wanted = _STEPS // max(steps, 1)
     if huge and schema.level == "link":
         wanted = min(wanted, round(_LISTED_PAIRS / (num_train * (card.num_nodes[1] + card.mean_edges))))
@@ -71,7 +73,9 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
             layout="edge_list" if huge else "auto",
             custom=schema,
         ),
-        model=custom_model(schema.features(), schema.target(), largest=card.num_nodes[2], neighbors=huge),
+        model=custom_model(
+            schema.features(), schema.target(), largest=card.num_nodes[2], neighbors=huge, pooled=pooled
+        ),
         task=custom_task(schema.target()),
         optimizer=OptimizerConfig(lr=1e-3),
         schedule=_schedule(validated),
@@ -82,7 +86,7 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
 
 
 def custom_model(
-    features: FeatureSchema, target: TargetSchema, largest: int, *, neighbors: bool = False
+    features: FeatureSchema, target: TargetSchema, largest: int, *, neighbors: bool = False, pooled: bool = False
 ) -> ModelConfig:
     """Return a small model for these features and this target.
 
@@ -91,9 +95,9 @@ def custom_model(
         target: what it predicts.
         largest: the number of nodes of the largest graph.
         neighbors: attention between neighbors only.
+        pooled: graphs are read from the mean of their nodes.
     """
     large = largest > _LARGE_GRAPH
-    pooled = target.level == "graph" and target.kind != "regression" and not neighbors
     dropout = 0.2 if pooled else 0.1
     return ModelConfig(
         num_layers=3 if large else 4,
