@@ -57,7 +57,7 @@ def main() -> None:
                 found[how].append(run.artifact.metrics["test"][metric])
                 print(json.dumps({"run": out.name, metric: found[how][-1], "epoch": run.epoch + 1}), flush=True)
         for how, values in found.items():
-            summary = {"set": name, "start": how, metric: float(np.mean(values)), "std": float(np.std(values))}
+            summary = {"set": name, "start": how, metric: float(np.mean(values)), "std": float(np.std(values, ddof=1))}
             print(json.dumps(summary), flush=True)
 
 
