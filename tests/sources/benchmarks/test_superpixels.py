@@ -67,7 +67,7 @@ def test_node_values_are_mean_color_and_mean_place() -> None:
 def test_neighbors_do_not_depend_on_vector_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
     """numpy's exp differs in its last digit between processors, which decides between neighbors at equal distances."""
     monkeypatch.setattr(np, "exp", None)
-    edge_index, _ = _most_similar(np.stack(np.mgrid[:6, :6], -1).reshape(-1, 2) / 6)
+    edge_index, _ = _most_similar(np.indices((6, 6)).reshape(2, -1).T / 6)
     assert edge_index.shape == (2, 36 * 8)
 
 
