@@ -11,7 +11,7 @@ namespace egt::EGT_TARGET {
 inline void draw_row(const EgtNodeFactors &call, int64_t graph, uint32_t i, float *factors) {
     const uint32_t k0 = mix<uint32_t>(static_cast<uint32_t>(call.keys[2 * graph] ^ call.salt0));
     const uint32_t k1 = mix<uint32_t>(static_cast<uint32_t>(call.keys[2 * graph + 1] ^ call.salt1));
-    const uint32_t of_row = mix<uint32_t>(mix<uint32_t>(k0 ^ (i * 0x9E3779B1u))) ^ k1;
+    const uint32_t of_row = hash_node(k0, k1, i);
     const uint32_t threshold = static_cast<uint32_t>(call.threshold);
     const float factor = static_cast<float>(call.factor);
     for (int64_t t = 0; t < call.width; ++t) {

@@ -33,10 +33,15 @@ inline void hash_pairs(const Workspace &work, float *hash, const int64_t *keys, 
     }
 }
 
+// The part of the random bits of a node i that its channels share: that of the pair (i, 0).
+EGT_INLINE uint32_t hash_node(uint32_t k0, uint32_t k1, uint32_t i) {
+    return mix<uint32_t>(mix<uint32_t>(k0 ^ (i * 0x9E3779B1u))) ^ k1;
+}
+
 // What is drawn for a node i as such, or for a graph (i = 0): the bits of the pair (i, 0) and t = 0.
 EGT_INLINE uint32_t bits_of(const int64_t *keys, int64_t graph, uint32_t i) {
     const uint32_t k0 = static_cast<uint32_t>(keys[2 * graph]), k1 = static_cast<uint32_t>(keys[2 * graph + 1]);
-    return mix<uint32_t>(mix<uint32_t>(mix<uint32_t>(k0 ^ (i * 0x9E3779B1u))) ^ k1);
+    return mix<uint32_t>(hash_node(k0, k1, i));
 }
 
 // Draws the keys of a graph that others may attend.
