@@ -36,6 +36,7 @@ from egt.encodings.store.chunks import make_chunk
 from egt.errors import EgtError
 from egt.inputs.svd import SvdEncoding
 from egt.sources.benchmarks.ogb_molecules import MOLHIV, molhiv_table
+from egt.sources.molecule_binary import binary_form
 from egt.sources.molecule_features import ogb_features
 from egt.sources.molecules import OGB_SCHEMA, graphs_from_smiles, parse_smiles
 from egt.sources.source import DataCard, Reading
@@ -128,7 +129,9 @@ def timed(function: Callable[..., Any], items: Iterable[Any]) -> tuple[float, li
 def stages_of_ours(chunk: list[str]) -> Seconds:
     parsing, [parsed] = timed(parse_smiles, [chunk])
     molecules = [molecule for molecule, _ in parsed]
-    features, _ = timed(ogb_features, [molecules])
+    forms, binary = timed(binary_form, molecules)
+    features, _ = timed(ogb_features, [binary])
+    features += forms
     del parsed, molecules
     together, [readings] = timed(Molecules(chunk).read_all, [range(len(chunk))])
     graphs = [reading.graph for reading in readings]

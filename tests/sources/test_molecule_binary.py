@@ -8,7 +8,7 @@ import pytest
 
 from egt.sources import molecule_binary
 from egt.sources.benchmarks.ogb_molecules import molhiv_table
-from egt.sources.molecule_binary import raw_numbers
+from egt.sources.molecule_binary import binary_form, raw_numbers
 from egt.sources.molecule_features import MoleculeFeatures, asked_features, ogb_features
 from egt.sources.molecules import parse_smiles
 
@@ -34,13 +34,17 @@ def molecules(smiles: list[str]) -> list[Any]:
     return [molecule for molecule, _ in parse_smiles(smiles)]
 
 
+def forms(smiles: list[str]) -> list[bytes]:
+    return [binary_form(molecule) for molecule in molecules(smiles)]
+
+
 def assert_equal(one: MoleculeFeatures, other: MoleculeFeatures, what: str) -> None:
     for name in ("atoms", "edge_index", "bonds"):
         assert np.array_equal(getattr(one, name), getattr(other, name)), (what, name)
 
 
 def test_numbers_of_a_small_molecule() -> None:
-    raw = raw_numbers(molecules(["C[NH+]=[CH-]", "C"]))
+    raw = raw_numbers(forms(["C[NH+]=[CH-]", "C"]))
     assert raw.readable.tolist() == [True, True]
     assert (raw.num_atoms.tolist(), raw.num_bonds.tolist()) == ([3, 1], [2, 0])
     # atomic number, chiral tag, degree, charge, hydrogens, radicals, hybridization, aromatic, ring
@@ -54,42 +58,33 @@ def test_numbers_of_a_small_molecule() -> None:
 
 
 def test_what_is_read_is_what_rdkit_answers() -> None:
-    given = molecules(KNOWN)
+    given = forms(KNOWN)
     assert raw_numbers(given).readable.all()
-    for smiles, molecule, features in zip(KNOWN, given, ogb_features(given), strict=True):
+    for smiles, molecule, features in zip(KNOWN, molecules(KNOWN), ogb_features(given), strict=True):
         assert_equal(features, asked_features(molecule), smiles)
 
 
 def test_a_molecule_with_something_unknown_is_asked_and_the_others_keep_their_places() -> None:
     mixed = [smiles for pair in zip(STRANGE, KNOWN, strict=False) for smiles in pair]
-    given = molecules(mixed)
+    given = forms(mixed)
     assert raw_numbers(given).readable.tolist() == [False, True] * len(STRANGE)
-    for smiles, molecule, features in zip(mixed, given, ogb_features(given), strict=True):
+    for smiles, molecule, features in zip(mixed, molecules(mixed), ogb_features(given), strict=True):
         assert_equal(features, asked_features(molecule), smiles)
 
 
 def test_nothing_is_read_from_another_version_of_the_form() -> None:
-    class Newer:
-        def ToBinary(self, _: int) -> bytes:
-            form = bytearray(molecules(["CCO"])[0].ToBinary(0))
-            form[12] = molecule_binary.MINORS[1] + 1
-            return bytes(form)
-
-    raw = raw_numbers([Newer(), *molecules(["CCO"])])
+    newer = bytearray(*forms(["CCO"]))
+    newer[12] = molecule_binary.MINORS[1] + 1
+    raw = raw_numbers([bytes(newer), *forms(["CCO"])])
     assert (raw.readable.tolist(), raw.num_atoms.tolist(), len(raw.atoms)) == ([False, True], [0, 3], 3)
 
 
 @pytest.mark.parametrize("place", range(29, 76))
 @pytest.mark.parametrize("value", [0, 7, 64, 255])
 def test_a_damaged_form_is_read_within_its_bounds(place: int, value: int) -> None:
-    form = bytearray(molecules(["CC=O"])[0].ToBinary(0))
-    form[min(place, len(form) - 1)] = value
-
-    class Damaged:
-        def ToBinary(self, _: int) -> bytes:
-            return bytes(form)
-
-    raw = raw_numbers([Damaged(), *molecules(["CCO"])])
+    damaged = bytearray(*forms(["CC=O"]))
+    damaged[min(place, len(damaged) - 1)] = value
+    raw = raw_numbers([bytes(damaged), *forms(["CCO"])])
     assert raw.readable[1]
     assert raw.atoms[-3:, 0].tolist() == [6, 6, 8]
 
@@ -101,7 +96,7 @@ def test_no_molecules() -> None:
 def test_molhiv_sample_is_what_rdkit_answers(data_dir: Path) -> None:
     source = molhiv_table(data_dir / "molhiv" / "molhiv.csv.gz")
     smiles = source.load(*source.files).smiles.to_pylist()[::40]
-    given = molecules(smiles)
+    given = forms(smiles)
     assert raw_numbers(given).readable.all()
-    for text, molecule, features in zip(smiles, given, ogb_features(given), strict=True):
+    for text, molecule, features in zip(smiles, molecules(smiles), ogb_features(given), strict=True):
         assert_equal(features, asked_features(molecule), text)

@@ -36,6 +36,8 @@ def script() -> None:
 
     It ends without taking down the interpreter: with torch and many predictions in memory that takes half a second.
     """
+    # Encodings are computed with one thread of BLAS; others would spin for a while in every process that is started.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(_OBJECTS)
     try:
         main()

@@ -57,9 +57,14 @@ class RawNumbers(NamedTuple):
     bonds: IntArray
 
 
-def raw_numbers(molecules: Sequence[Any]) -> RawNumbers:
-    """Return the raw numbers of RDKit molecules."""
-    forms = [molecule.ToBinary(0) for molecule in molecules]  # 0: without the properties that users may add
+def binary_form(molecule: Any) -> bytes:
+    """Return the binary form of an RDKit molecule."""
+    form: bytes = molecule.ToBinary(0)  # 0: without the properties that users may add
+    return form
+
+
+def raw_numbers(forms: Sequence[bytes]) -> RawNumbers:
+    """Return the raw numbers of molecules from their binary forms."""
     ends = np.cumsum([len(form) for form in forms], dtype=np.int64)
     data = np.frombuffer(bytearray().join([*forms, bytes(_LONGEST)]), np.uint8)
     return RawNumbers(*_read(data, ends))

@@ -111,14 +111,16 @@ class MoleculeFeatures(NamedTuple):
     warning: str = ""
 
 
-def ogb_features(molecules: Sequence[Any]) -> list[MoleculeFeatures]:
-    """OGB's nine atom and three bond features of RDKit molecules."""
+def ogb_features(forms: Sequence[bytes]) -> list[MoleculeFeatures]:
+    """OGB's nine atom and three bond features of molecules in RDKit's binary form."""
     from egt.sources.molecule_binary import raw_numbers  # imports numba
 
-    raw = raw_numbers(molecules)
+    raw = raw_numbers(forms)
     features = _coded(raw.num_atoms, raw.num_bonds, raw.atoms, raw.bonds)
     for k in np.flatnonzero(~raw.readable).tolist():
-        features[k] = asked_features(molecules[k])
+        from rdkit.Chem import Mol  # here: hardly any molecule needs it
+
+        features[k] = asked_features(Mol(forms[k]))
     return features
 
 
@@ -165,17 +167,14 @@ def _both_directions(bonds: IntArray) -> IntArray:
     return bonds[:, [[0, 1], [1, 0]]].swapaxes(0, 1).reshape(2, -1)
 
 
-def zinc_features(molecules: Sequence[Any]) -> list[MoleculeFeatures]:
-    """ZINC's types of atoms and bonds of RDKit molecules; `UNKNOWN` for others, with a warning."""
-    features = []
-    for molecule in molecules:
-        atoms, unknown = _zinc_atoms(molecule)
-        edge_index, bonds = _zinc_bonds(molecule)
-        strange = [f"atom type {', '.join(unknown)}"] if unknown else []
-        strange += ["a type of bond"] if (bonds == UNKNOWN).any() else []
-        warning = f"not in the ZINC vocabulary: {' and '.join(strange)}" if strange else ""
-        features.append(MoleculeFeatures(_frozen(atoms), edge_index, bonds, warning))
-    return features
+def zinc_features(molecule: Any) -> MoleculeFeatures:
+    """ZINC's types of atoms and bonds of an RDKit molecule; `UNKNOWN` for others, with a warning."""
+    atoms, unknown = _zinc_atoms(molecule)
+    edge_index, bonds = _zinc_bonds(molecule)
+    strange = [f"atom type {', '.join(unknown)}"] if unknown else []
+    strange += ["a type of bond"] if (bonds == UNKNOWN).any() else []
+    warning = f"not in the ZINC vocabulary: {' and '.join(strange)}" if strange else ""
+    return MoleculeFeatures(_frozen(atoms), edge_index, bonds, warning)
 
 
 def _zinc_atoms(rdkit: Any) -> tuple[IntArray, list[str]]:

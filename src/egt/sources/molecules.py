@@ -41,6 +41,8 @@ MoleculeVocabulary = Literal["ogb", "zinc"]
 _BRACKET = re.compile(r"\[\d*(\*|[A-Z][a-z]?|se|as|te|[bcnops])?[^\]\n]*\]")
 _ONE_LETTER = frozenset("BCNOPSFI*bcnops")
 _TWO_LETTERS = ("Br", "Cl")
+_PARSED_AT_ONCE = 16
+"""Molecules in memory together: of more, parts have left the caches when they are freed, which takes three times as long."""
 
 
 is_flat = re.compile(r"(?:[A-Za-z0-9()=#%.:-]|\[(?:[BCNOPSFIbcnops]|Cl|Br)H?\d?[+-]?\d?\])+").fullmatch
@@ -82,11 +84,15 @@ def graphs_from_smiles(
 ) -> list[tuple[Graph, str] | EgtError]:
     """`graph_from_smiles` of many molecules, with what it would raise in the place of those that cannot be read.
 
-    Parsing is done for all, then features, then graphs: RDKit is large, and the processor's caches hold one step.
+    Parsing is done for some, then features for all, then graphs: RDKit is large, and the processor's caches hold one
+    step, and the molecules of some.
     """
-    parsed = parse_smiles(smiles)
+    parsed: list[tuple[Any, str]] = []
+    for start in range(0, len(smiles), _PARSED_AT_ONCE):
+        some = parse_smiles(smiles[start : start + _PARSED_AT_ONCE])
+        parsed += [(each if isinstance(each, EgtError) else _read(each, vocabulary), warning) for each, warning in some]
     good = [molecule for molecule, _ in parsed if not isinstance(molecule, EgtError)]
-    features = iter(ogb_features(good) if vocabulary == "ogb" else zinc_features(good))
+    features = iter(ogb_features(good) if vocabulary == "ogb" else good)
     results: list[tuple[Graph, str] | EgtError] = []
     for (molecule, warning), name, targets in zip(parsed, ids, graph_targets, strict=True):
         if isinstance(molecule, EgtError):
@@ -100,6 +106,15 @@ def graphs_from_smiles(
             continue
         results.append((graph, "; ".join(filter(None, (warning, found.warning)))))
     return results
+
+
+def _read(molecule: Any, vocabulary: MoleculeVocabulary) -> bytes | MoleculeFeatures:
+    """Return what is kept of an RDKit molecule: its binary form, from which many are read at once, or its features."""
+    if vocabulary == "zinc":
+        return zinc_features(molecule)
+    from egt.sources.molecule_binary import binary_form  # imports numba
+
+    return binary_form(molecule)
 
 
 def _graph(features: MoleculeFeatures, graph_targets: ArrayLike | None, id: str) -> Graph:

@@ -83,6 +83,17 @@ inline void prepare_noise(Workspace &work, const Tile &tile) {
     if (pass.dropout_threshold > 0) hash_pairs(work, work.dropout_hash, pass.dropout_keys, tile);
 }
 
+// The scale of the rows that have one, eight of them at a time.
+EGT_INLINE void scale_rows(Workspace &work, int num_rows) {
+    for_each_eight(num_rows, [&](int first, auto rows) EGT_LAMBDA_INLINE {
+        Lanes sums = {};
+        for (int k = 0; k < rows; ++k) sums[k] = work.rows[first + k].gate_sum;
+        const Lanes scales = log_of_one_plus(sums);
+        for (int k = 0; k < rows; ++k)
+            if (work.rows[first + k].scaled) work.rows[first + k].scale = scales[k];
+    });
+}
+
 // Fills the row buffers of a head: exponentials (zero where masked), gates, weights = exponential * gate * dropout, and
 // the numbers of each row. One step after the other for all rows, as a row's own steps wait for one another.
 template <bool Gated, bool Noisy>
@@ -145,8 +156,9 @@ EGT_INLINE void attend_head(Workspace &work, const Tile &tile, int head) {
             statistics.gate_sum = own + (statistics.gate_sum - own) * statistics.others;
         }
         statistics.scaled = Gated && pass.centrality && tile.first_row + row >= pass.num_virtual_nodes;
-        statistics.scale = statistics.scaled ? std::log1p(statistics.gate_sum) : 1.0f;
+        statistics.scale = 1.0f;
     }
+    if (Gated && pass.centrality) scale_rows(work, tile.num_rows);
 }
 
 // to[c] = factor * sum_j x_j m[c, j] for the channels of a head. What lies behind the n numbers of x is left out.

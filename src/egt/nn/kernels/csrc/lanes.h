@@ -109,6 +109,20 @@ EGT_INLINE Lanes exponential(Lanes x, float highest) {
     return p * power;
 }
 
+// ln(1 + x) for x >= 0, with a relative error below 3e-7: 1 + x = 2^n m with m between the roots of 1/2 and 2, and
+// ln m = 2 artanh s for s = (m - 1) / (m + 1), |s| < 0.172, as a series. What rounding 1 + x took away comes back with
+// the slope 1 / (1 + x), and so does a NaN.
+EGT_INLINE Lanes log_of_one_plus(Lanes x) {
+    constexpr int32_t root_of_half = 0x3F3504F3, one = 0x3F800000;
+    const Lanes y = 1.0f + x, lost = x - (y - 1.0f);
+    const IntLanes shifted = (IntLanes)y + (one - root_of_half);
+    const Lanes n = __builtin_convertvector((shifted >> 23) - 127, Lanes);
+    const Lanes m = (Lanes)((shifted & 0x007FFFFF) + root_of_half);
+    const Lanes s = (m - 1.0f) / (m + 1.0f), z = s * s;
+    const Lanes series = 1.0f + z * (1.0f / 3 + z * (1.0f / 5 + z * (1.0f / 7 + z * (1.0f / 9))));
+    return n * 0.693147181f + (2.0f * s * series + lost / y);
+}
+
 EGT_INLINE Lanes sigmoid(Lanes x) { return 1.0f / (1.0f + exponential(-x, 88.0f)); }
 
 // Transposes an 8 x 8 block in registers.
