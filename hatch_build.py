@@ -12,7 +12,7 @@ from hatchling.builders.config import BuilderConfig
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.tags import sys_tags
 
-KERNELS = "egt/nn/kernels"
+KERNELS = "egt/native"
 
 
 class KernelBuildHook(BuildHookInterface[BuilderConfig]):

@@ -78,8 +78,7 @@ def both_rows(seed: int, epochs: int, out: Path) -> None:
     validation = prepare_split(averaged, open_source(averaged), "val")
     watch = Unaveraged(build_task(averaged), validation)
     run = egt.train(averaged, out=folder, resume=folder.exists(), callbacks=[watch], progress=False)
-    here = {"machine": machine()}
-    record = replace(read_run(folder), **here)
+    record = replace(read_run(folder), machine=machine())
     write_record(record, folder)
 
     state, weights = read_tensors(folder / BEST)
@@ -88,8 +87,8 @@ def both_rows(seed: int, epochs: int, out: Path) -> None:
     metrics = {split: model.evaluate(split) for split in ("val", "test")}
     rows = json.loads((folder / HISTORY).read_text())
     beside.mkdir(parents=True, exist_ok=True)
-    same = {"name": PLAIN, "preset": PLAIN, "config": plain.model_dump(mode="json"), "coverage": {}}
-    write_record(replace(record, **same, metrics=metrics, history=rows, epoch=int(state["epoch"])), beside)
+    found = replace(record, metrics=metrics, history=rows, epoch=int(state["epoch"]), coverage={})
+    write_record(replace(found, name=PLAIN, preset=PLAIN, config=plain.model_dump(mode="json")), beside)
     print(f"seed {seed}: test MAE {record.metrics['test']['mae']} averaged, {metrics['test']['mae']} plain", flush=True)
 
 

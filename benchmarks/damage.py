@@ -30,7 +30,7 @@ from egt.api import configured
 from egt.config.run import RunConfig
 from egt.errors import EgtError
 from egt.inference.run_data import open_source, prepare_split
-from egt.nn.kernels import compilation
+from egt.native import compilation
 
 Outcome = str
 DAMAGES: dict[str, Callable[[bytes, random.Random], bytes]] = {

@@ -16,6 +16,7 @@ ORDER = [
     "files",
     "processors",
     "jit",
+    "native",
     "parts",
     "graph",
     "sources",

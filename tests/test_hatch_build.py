@@ -16,10 +16,10 @@ import pytest
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.plugin.utils import load_plugin_from_script
 
-from egt.nn.kernels.compilation import compiler, prebuilt
+from egt.native.compilation import compiler, prebuilt
 
 ROOT = Path(__file__).parents[1]
-LIBRARY = f"egt/nn/kernels/{prebuilt().name}"
+LIBRARY = f"egt/native/{prebuilt().name}"
 
 
 def make(target: str, source: Path, folder: Path, cxx: Path | str = "", path: str = "") -> Path:
@@ -65,7 +65,7 @@ def test_a_wheel_holds_the_package_and_its_compiled_kernel(sdist: Path, fake_com
     assert [name for name in names if name.endswith(".so")] == [LIBRARY]
     files = [path for path in (ROOT / "src" / "egt").rglob("*") if path.is_file() and path.parent.name != "__pycache__"]
     inside = {path.relative_to(ROOT / "src").as_posix() for path in files}
-    assert {"egt/py.typed", "egt/nn/kernels/csrc/part.h"} <= inside
+    assert {"egt/py.typed", "egt/native/csrc/part.h"} <= inside
     assert {name for name in names if ".dist-info/" not in name} == {*inside, LIBRARY}
     assert not list(sdist.rglob("*.so")), "a source tree must not look prebuilt"
 

@@ -8,9 +8,9 @@ import re
 import pytest
 
 from egt.cli.main import main
+from egt.native import compilation as module
+from egt.native.compilation import build
 from egt.nn.kernels import binding
-from egt.nn.kernels import compilation as module
-from egt.nn.kernels.compilation import build
 
 
 def machine(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -65,12 +63,3 @@ def test_result_and_settings() -> None:
     for wrong in (0, 255):
         with pytest.raises(ConfigError, match=rf"max_hops is {wrong}; it must be 1\.\.254"):
             ShortestPaths(wrong)
-
-
-def test_numba_is_imported_only_when_searching() -> None:
-    code = (
-        "import sys; from egt.graph import Graph; from egt.encodings.distances import ShortestPaths;"
-        "graph = Graph(num_nodes=2, edge_index=[[0], [1]]); ShortestPaths(1)(graph); assert 'numba' not in sys.modules;"
-        "ShortestPaths(2)(graph); assert 'numba' in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -88,8 +88,8 @@ def _backend() -> str:
 
 
 def _kernel() -> str:
+    from egt.native.compilation import build, prebuilt
     from egt.nn.kernels.binding import library
-    from egt.nn.kernels.compilation import build, prebuilt
 
     kernel = library()
     if kernel is None:

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from egt.encodings.loops import hop_distances
 from egt.errors import ConfigError
 from egt.graph import Graph, IntArray
 
@@ -41,10 +42,7 @@ class ShortestPaths:
         """Compute the distances (N, N): [i, j] is the length of the shortest walk from i to j, 0 on the diagonal."""
         if self.max_hops == 1:
             return _adjacent(graph)
-        from egt.encodings.loops import hop_distances  # imports numba, which takes longer than the rest of the package
-
-        edges = graph.edge_index.copy()  # numba takes longer to recognize a read-only array than to work on it
-        return np.asarray(hop_distances(graph.num_nodes, edges, self.max_hops))
+        return hop_distances(graph.num_nodes, graph.edge_index, self.max_hops)
 
     def at(self, graph: Graph, pairs: IntArray) -> NDArray[np.uint8]:
         """Return the distances (P,) of some pairs (2, P)."""

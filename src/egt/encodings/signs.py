@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from egt.encodings.loops import signs_of_pairs
+
 Matrix = NDArray[np.float64]
 
 
@@ -23,8 +25,6 @@ def canonical_signs(weights: Matrix, u: Matrix, v: Matrix | None = None) -> NDAr
     Returns:
         (K,) of 1.0 and -1.0.
     """
-    from egt.encodings.loops import signs_of_pairs  # imports numba
-
     left = np.ascontiguousarray(u)
     right = left if v is None else np.ascontiguousarray(v)
-    return np.asarray(signs_of_pairs(np.ascontiguousarray(weights), left, right))
+    return signs_of_pairs(np.ascontiguousarray(weights), left, right)

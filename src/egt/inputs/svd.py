@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from egt.encodings.encoding import Encoding
+from egt.encodings.loops import encode_eigenvectors, encode_symmetric, encode_triplets
 from egt.errors import ConfigError, GraphError
 from egt.graph import Graph
 from egt.inputs.input import NodeInput
@@ -70,33 +71,36 @@ class SvdEncoding:
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """Return the encoding (N, 2 rank): all U columns, then all V columns."""
-        from egt.encodings.loops import encode_symmetric, encode_triplets  # imports numba
-
         if graph.num_nodes > DENSE_LIMIT and 4 * self.rank < graph.num_nodes:
             return self._of_large(graph)
-        edges = graph.edge_index.copy()  # numba takes longer to recognize a read-only array than to work on it
-        symmetric, encoding = encode_symmetric(graph.num_nodes, edges, _weights(graph, self.weighted), self.rank)
-        if symmetric:
-            return np.asarray(encoding)
+        entries = _weights(graph, self.weighted)
+        encoding = encode_symmetric(graph.num_nodes, graph.edge_index, entries, self.rank)
+        if encoding is not None:
+            return encoding
         A = graph.adjacency(weighted=self.weighted, self_loops=True)
         u, s, v = _dense_triplets(A, self.rank)
-        return np.asarray(encode_triplets(_node_quantities(A), u, s, v, self.rank))
+        return encode_triplets(_node_quantities(A), u, s, v, self.rank)
 
     def _of_large(self, graph: Graph) -> NDArray[np.float32]:
-        from egt.encodings.loops import encode_eigenvectors, encode_triplets
+        import scipy.sparse.linalg  # noqa: F401  (a library that is loaded later would not be limited)
+        from threadpoolctl import threadpool_limits
 
+        with threadpool_limits(1, user_api="blas"):  # digits must not depend on the number of threads
+            return self._by_arpack(graph)
+
+    def _by_arpack(self, graph: Graph) -> NDArray[np.float32]:
         A = _sparse_adjacency(graph, self.weighted)
         weights = _node_quantities(A)
         try:
             if (A != A.T).nnz == 0:
                 values, vectors = _sparse_eigen(A, self.rank)
-                return np.asarray(encode_eigenvectors(weights, values, vectors, self.rank))
+                return encode_eigenvectors(weights, values, vectors, self.rank)
             u, s, v = _sparse_triplets(A, self.rank)
         except RuntimeError as error:  # ArpackNoConvergence
             raise GraphError(
                 f"graph {graph.id!r}: SVD of {graph.num_nodes} nodes: {error}; try a lower rank"
             ) from error
-        return np.asarray(encode_triplets(weights, u, s, v, self.rank))
+        return encode_triplets(weights, u, s, v, self.rank)
 
 
 def _node_quantities(A: Any) -> Matrix:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from egt.graph import UNKNOWN, FeatureSchema, IntArray
+from egt.sources.molecule_binary import raw_numbers
 
 OGB_ATOM_FEATURES: dict[str, tuple[str, ...]] = {
     "atomic number": (*(str(number) for number in range(1, 119)), "misc"),
@@ -113,14 +114,12 @@ class MoleculeFeatures(NamedTuple):
 
 def ogb_features(forms: Sequence[bytes]) -> list[MoleculeFeatures]:
     """OGB's nine atom and three bond features of molecules in RDKit's binary form."""
-    from egt.sources.molecule_binary import raw_numbers  # imports numba
-
     raw = raw_numbers(forms)
     features = _coded(raw.num_atoms, raw.num_bonds, raw.atoms, raw.bonds)
     for k in np.flatnonzero(~raw.readable).tolist():
         from rdkit.Chem import Mol  # here: hardly any molecule needs it
 
-        features[k] = asked_features(Mol(forms[k]))
+        features[k] = asked_features(Mol(forms[k]))  # type: ignore[call-overload]  # its stubs know no bytes
     return features
 
 

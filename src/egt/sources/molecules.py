@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from egt.errors import DataError, EgtError
 from egt.graph import Graph, target_array
+from egt.sources.molecule_binary import binary_form
 from egt.sources.molecule_features import (
     OGB_SCHEMA,
     ZINC_SCHEMA,
@@ -42,7 +43,7 @@ _BRACKET = re.compile(r"\[\d*(\*|[A-Z][a-z]?|se|as|te|[bcnops])?[^\]\n]*\]")
 _ONE_LETTER = frozenset("BCNOPSFI*bcnops")
 _TWO_LETTERS = ("Br", "Cl")
 _PARSED_AT_ONCE = 16
-"""Molecules in memory together: of more, parts have left the caches when they are freed, which takes three times as long."""
+"""Molecules in memory together: of more, some have left the caches when they are freed, which then takes longer."""
 
 
 is_flat = re.compile(r"(?:[A-Za-z0-9()=#%.:-]|\[(?:[BCNOPSFIbcnops]|Cl|Br)H?\d?[+-]?\d?\])+").fullmatch
@@ -110,11 +111,7 @@ def graphs_from_smiles(
 
 def _read(molecule: Any, vocabulary: MoleculeVocabulary) -> bytes | MoleculeFeatures:
     """Return what is kept of an RDKit molecule: its binary form, from which many are read at once, or its features."""
-    if vocabulary == "zinc":
-        return zinc_features(molecule)
-    from egt.sources.molecule_binary import binary_form  # imports numba
-
-    return binary_form(molecule)
+    return zinc_features(molecule) if vocabulary == "zinc" else binary_form(molecule)
 
 
 def _graph(features: MoleculeFeatures, graph_targets: ArrayLike | None, id: str) -> Graph:

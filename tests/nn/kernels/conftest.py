@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from egt.nn.kernels.compilation import compiler
+from egt.native.compilation import compiler
 from egt.nn.kernels.fused import PairWeights, RandomStream, RandomStreams, available, pair_pass
 
 MASK32 = 0xFFFFFFFF

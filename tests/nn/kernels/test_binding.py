@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from egt.native import library
+from egt.native.compilation import SOURCES, build
 from egt.nn.kernels import binding
-from egt.nn.kernels.compilation import SOURCES, build
 
 
 def fields_of(struct: str) -> list[str]:
@@ -30,17 +31,17 @@ def test_fields_are_those_of_the_header_in_their_order(struct: type[ctypes.Struc
 
 
 def test_a_library_with_other_structs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    library = build()
-    if library is None:
+    path = build()
+    if path is None:
         pytest.skip("no C++ compiler: no kernel")
-    binding.open_library(library)
+    binding.open_library(path)
 
     class NormLinear(ctypes.Structure):
         _fields_ = (*binding.NormLinear._fields_, ("one_more", ctypes.c_int64))
 
     monkeypatch.setattr(binding, "STRUCTS", (*binding.STRUCTS[:2], NormLinear, *binding.STRUCTS[3:]))
     with pytest.raises(RuntimeError, match=r"struct of NormLinear has 104 bytes and egt's 112; .*reinstall egt"):
-        binding.open_library(library)
+        binding.open_library(path)
 
 
 def test_a_library_that_does_not_load_leaves_the_plain_backend(
@@ -50,7 +51,7 @@ def test_a_library_that_does_not_load_leaves_the_plain_backend(
     broken.write_text("what a broken compiler wrote")
     checksum = tmp_path / "pair_pass.so.sha256"
     checksum.write_text("...")
-    monkeypatch.setattr(binding, "build", lambda: broken)
-    assert binding.library.__wrapped__() is None
+    monkeypatch.setattr(library, "build", lambda: broken)
+    assert library.library.__wrapped__() is None
     assert "cannot be loaded" in caplog.text
     assert not checksum.exists(), "the next process would load it again"

@@ -33,6 +33,7 @@ from egt.encodings.encoding import Preparation
 from egt.encodings.store.chunks import Chunk, Prepared, make_chunk, prepare_records, samples_of
 from egt.encodings.store.store_files import writing_in
 from egt.errors import RunError
+from egt.native.library import library
 from egt.processors import num_processors
 from egt.sources.source import Progress, Reading, Source
 
@@ -138,7 +139,7 @@ class Workers:
         """Return the running processes if there are enough of them, else new ones."""
         if self._pool is None or self._pool_size < num_workers:
             self.__exit__()
-            _load_libraries(self.preparation)
+            library()  # a forked worker has it from the start
             # A forked worker starts at once and needs no importable main module; but only on Linux fork is safe.
             context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
             job = self.source, self.preparation, self.function, self.ready
@@ -209,12 +210,6 @@ def _parts(records: Sequence[Any], size: int) -> Iterator[_Part]:
         yield number, [records[k] for k in range(start, min(start + size, len(records)))]
 
 
-def _load_libraries(preparation: Preparation) -> None:
-    """Load what encodings need, so that forked workers find it in their memory: numba alone takes them a second."""
-    if any(encoding.stored for encoding in preparation.encodings):
-        import egt.encodings.loops  # noqa: F401
-
-
 _OBJECTS = 100_000
 """How many new objects a worker makes before it looks for garbage: graphs are many objects, and hardly ever garbage."""
 
@@ -265,7 +260,6 @@ def _end_with_parent() -> None:
 
 def _blas_libraries() -> Any:
     """Find libraries to limit to one thread: matrices are small, workers fill the processors, digits must not vary."""
-    import scipy.linalg  # noqa: F401  (a library that is loaded later would not be limited)
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")

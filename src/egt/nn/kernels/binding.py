@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import logging
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from egt.nn.kernels.compilation import build, forget
-
-log = logging.getLogger(__name__)
+from egt.native import library as native
 
 ACTIVATIONS = ("elu", "gelu", "relu", "silu")
 """In the order of their numbers (EgtActivation)."""
@@ -146,8 +143,11 @@ def open_library(path: Path) -> ctypes.CDLL:
     Raises:
         RuntimeError: its structs are not the ones of this file; a call would read wrong memory.
     """
-    library = ctypes.CDLL(str(path))
-    _check_structs(library, path)
+    return _declared(ctypes.CDLL(str(path)))
+
+
+def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
+    _check_structs(library)
     address = ctypes.c_void_p
     library.egt_pair_pass_forward.argtypes = [ctypes.POINTER(PairPass), address, address]
     library.egt_pair_pass_backward.argtypes = [
@@ -163,14 +163,14 @@ def open_library(path: Path) -> ctypes.CDLL:
     return library
 
 
-def _check_structs(library: ctypes.CDLL, path: Path) -> None:
+def _check_structs(library: ctypes.CDLL) -> None:
     """Compare the sizes of the structs on both sides."""
     library.egt_struct_sizes.restype = ctypes.POINTER(ctypes.c_int64)
     there = library.egt_struct_sizes()
     for index, struct in enumerate(STRUCTS):
         if there[index] != ctypes.sizeof(struct):
             raise RuntimeError(
-                f"{path}: the kernel's struct of {struct.__name__} has {there[index]} bytes and egt's "
+                f"{library._name}: the kernel's struct of {struct.__name__} has {there[index]} bytes and egt's "
                 f"{ctypes.sizeof(struct)}; the two are of different versions: reinstall egt, or make the fields in "
                 "binding.py and csrc/*_pass.h the same"
             )
@@ -205,14 +205,8 @@ def raise_for(status: int, rows: str = "the rows given") -> None:
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """Return the kernel, compiled if need be; None where it cannot be."""
-    path = build()
-    try:
-        return None if path is None else open_library(path)
-    except OSError as error:
-        assert path is not None
-        log.warning("the fused kernel cannot be loaded (%s): using plain PyTorch, which is slower", error)
-        forget(path)
-        return None
+    found = native.library()
+    return None if found is None else _declared(found)
 
 
 @functools.cache

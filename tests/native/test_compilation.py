@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from egt.nn.kernels import compilation as module
-from egt.nn.kernels.compilation import FLAGS, SOURCES, build, cache_folder, compiler, prebuilt
+from egt.native import compilation as module
+from egt.native.compilation import FLAGS, SOURCES, build, cache_folder, compiler, prebuilt
 
 
 @pytest.fixture

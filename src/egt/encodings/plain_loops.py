@@ -1,0 +1,74 @@
+"""What `egt.encodings.loops` computes, in plain numpy: the specification, and what is used without a compiler."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+NEGLIGIBLE = 1e-6
+"""A sum below this share of the sum of its absolute terms counts as zero: rounding may not choose a sign."""
+TIE = 1e-10
+"""Eigenvalues of opposite sign are of one size when they differ by less than twice this share of the largest one."""
+
+
+def signs_of_pairs(weights: Matrix, u: Matrix, v: Matrix) -> Vector:
+    """See `egt.encodings.loops`."""
+    return np.array([_sign(weights, u[:, k], v[:, k]) for k in range(u.shape[1])])
+
+
+def _sign(weights: Matrix, u: Vector, v: Vector) -> float:
+    """Return the sign of one pair of vectors, by the rule of `canonical_signs`."""
+    for w in weights:
+        for twice, once in ((u, u), (v, v), (u, v), (v, u)):
+            terms = w * twice * twice * once
+            if abs(terms.sum()) > NEGLIGIBLE * np.abs(terms).sum():
+                return 1.0 if terms.sum() > 0 else -1.0
+    large = np.flatnonzero(np.abs(u) >= (1 - NEGLIGIBLE) * np.abs(u).max())
+    return 1.0 if u[large[0]] >= 0 else -1.0
+
+
+def encode_triplets(weights: Matrix, u: Matrix, s: Vector, v: Matrix, rank: int) -> NDArray[np.float32]:
+    """See `egt.encodings.loops`."""
+    num_nodes = len(u)
+    encoding = np.zeros((num_nodes, 2 * rank), np.float32)
+    for k in np.flatnonzero(s > num_nodes * np.finfo(np.float64).eps * s[:1]):
+        scale = _sign(weights, u[:, k], v[:, k]) * np.sqrt(s[k])
+        encoding[:, k], encoding[:, rank + k] = u[:, k] * scale, v[:, k] * scale
+    return encoding
+
+
+def encode_eigenvectors(weights: Matrix, values: Vector, vectors: Matrix, rank: int) -> NDArray[np.float32]:
+    """See `egt.encodings.loops`."""
+    order = np.argsort(-np.abs(values + TIE * np.abs(values).max()), kind="stable")[:rank]
+    u = vectors[:, order]
+    return encode_triplets(weights, u, np.abs(values[order]), np.where(values[order] >= 0, u, -u), rank)
+
+
+def symmetric_adjacency(num_nodes: int, edges: NDArray[np.int64], entries: Vector) -> tuple[Matrix, Matrix] | None:
+    """Return the adjacency matrix (N, N) of `encode_symmetric` and the weights (3, N); None if it is not symmetric."""
+    A = np.zeros((num_nodes, num_nodes))
+    A[edges[0], edges[1]] = entries
+    np.fill_diagonal(A, 1.0)
+    if not np.array_equal(A, A.T):
+        return None
+    degree = A.sum(1)
+    return A, np.stack([np.ones(num_nodes), degree, A @ degree])
+
+
+def hop_distances(num_nodes: int, edges: NDArray[np.int64], max_hops: int) -> NDArray[np.uint8]:
+    """See `egt.encodings.loops`."""
+    step = np.zeros((num_nodes, num_nodes), np.float32)
+    step[edges[0], edges[1]] = 1
+    distances = np.full((num_nodes, num_nodes), max_hops + 1, np.uint8)
+    reach = np.eye(num_nodes, dtype=bool)
+    distances[reach] = 0
+    for hop in range(1, max_hops + 1):
+        new = (step @ reach.astype(np.float32) > 0) & ~reach
+        if not new.any():
+            break
+        distances[new] = hop
+        reach |= new
+    return distances

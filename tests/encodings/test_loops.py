@@ -1,0 +1,78 @@
+"""The compiled loops compute what plain numpy does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from egt.encodings import loops, plain_loops
+from egt.graph import Graph
+from egt.native.library import library
+
+if library() is None:
+    pytest.skip("no compiled library here: the plain loops are all there is", allow_module_level=True)
+
+MakeGraph = Callable[..., Graph]
+KINDS = [{"directed": directed, "weighted": weighted} for directed in (False, True) for weighted in (False, True)]
+
+
+@pytest.mark.parametrize("num_nodes", [1, 2, 23, 64, 65, 150])
+@pytest.mark.parametrize("max_hops", [2, 5, 254])
+def test_hop_distances(random_graph: MakeGraph, num_nodes: int, max_hops: int) -> None:
+    for seed, directed in enumerate((False, True)):
+        graph = random_graph(num_nodes, 2 / num_nodes, seed=seed, directed=directed, weighted=False)
+        found = loops.hop_distances(num_nodes, graph.edge_index, max_hops)
+        np.testing.assert_array_equal(found, plain_loops.hop_distances(num_nodes, graph.edge_index, max_hops))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("num_nodes", [1, 2, 5, 23])
+def test_adjacency_and_its_encoding(
+    random_graph: MakeGraph, monkeypatch: pytest.MonkeyPatch, kind: dict[str, bool], num_nodes: int
+) -> None:
+    for seed in range(20):
+        graph = random_graph(num_nodes, 0.3, seed=seed, **kind)
+        entries = np.ones(graph.num_edges) if graph.edge_weight is None else graph.edge_weight.astype(np.float64)
+        compiled = loops.encode_symmetric(num_nodes, graph.edge_index, entries, 8)
+        with monkeypatch.context() as without:
+            without.setattr(loops, "library", lambda: None)
+            plain = loops.encode_symmetric(num_nodes, graph.edge_index, entries, 8)
+        assert (compiled is None) == (plain is None)
+        if compiled is not None:
+            np.testing.assert_array_equal(compiled, plain)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 9])
+def test_signs_and_triplets(columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    for _ in range(50):
+        u, v = rng.standard_normal((2, 9, columns)).round(1)
+        u[:, 0] = [1, -1, 2, -2, 3, -3, 0, 0, 0]  # no moment tells its sign
+        s = np.sort(rng.random(columns))[::-1] * (rng.random(columns) > 0.2)
+        weights = np.ones((2, 9))
+        np.testing.assert_array_equal(loops.signs_of_pairs(weights, u, v), plain_loops.signs_of_pairs(weights, u, v))
+        found = loops.encode_triplets(weights, u, s, v, 10)
+        np.testing.assert_array_equal(found, plain_loops.encode_triplets(weights, u, s, v, 10))
+        assert not found[:, columns:10].any()
+
+
+def test_fewer_vectors_than_nodes() -> None:
+    rng = np.random.default_rng(0)
+    values, vectors = np.array([-2.0, 0.5, 2.0]), rng.standard_normal((6, 3))
+    found = loops.encode_eigenvectors(np.ones((1, 6)), values, vectors, 2)
+    np.testing.assert_array_equal(found, plain_loops.encode_eigenvectors(np.ones((1, 6)), values, vectors, 2))
+    np.testing.assert_allclose(np.abs(found[:, :2]), np.abs(vectors[:, [2, 0]]) * np.sqrt(2), rtol=1e-6)
+
+
+def test_molecules_need_no_numba() -> None:
+    """It takes half a second to load, which a prediction for one molecule would wait for."""
+    code = (
+        "import sys; from egt.encodings.distances import ShortestPaths; from egt.inputs.svd import SvdEncoding;"
+        "from egt.sources.molecules import graph_from_smiles; graph, _ = graph_from_smiles('CCO');"
+        "ShortestPaths(16)(graph); SvdEncoding(8)(graph); assert not {'numba', 'scipy'} & {*sys.modules}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
