@@ -17,33 +17,38 @@ if library() is None:
     pytest.skip("no compiled library here: the plain loops are all there is", allow_module_level=True)
 
 MakeGraph = Callable[..., Graph]
-KINDS = [{"directed": directed, "weighted": weighted} for directed in (False, True) for weighted in (False, True)]
 
 
-@pytest.mark.parametrize("num_nodes", [1, 2, 23, 64, 65, 150])
 @pytest.mark.parametrize("max_hops", [2, 5, 254])
-def test_hop_distances(random_graph: MakeGraph, num_nodes: int, max_hops: int) -> None:
-    for seed, directed in enumerate((False, True)):
-        graph = random_graph(num_nodes, 2 / num_nodes, seed=seed, directed=directed, weighted=False)
-        found = loops.hop_distances(num_nodes, graph.edge_index, max_hops)
-        np.testing.assert_array_equal(found, plain_loops.hop_distances(num_nodes, graph.edge_index, max_hops))
+def test_hop_distances(random_graph: MakeGraph, max_hops: int) -> None:
+    graphs = [
+        random_graph(num_nodes, 2 / num_nodes, seed=num_nodes, directed=directed, weighted=False)
+        for num_nodes in (1, 2, 23, 64, 65, 150)
+        for directed in (False, True)
+    ]
+    for graph, found in zip(graphs, loops.hop_distances(graphs, max_hops), strict=True):
+        np.testing.assert_array_equal(found, plain_loops.hop_distances(graph, max_hops))
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-@pytest.mark.parametrize("num_nodes", [1, 2, 5, 23])
-def test_adjacency_and_its_encoding(
-    random_graph: MakeGraph, monkeypatch: pytest.MonkeyPatch, kind: dict[str, bool], num_nodes: int
-) -> None:
-    for seed in range(20):
-        graph = random_graph(num_nodes, 0.3, seed=seed, **kind)
-        entries = np.ones(graph.num_edges) if graph.edge_weight is None else graph.edge_weight.astype(np.float64)
-        compiled = loops.encode_symmetric(num_nodes, graph.edge_index, entries, 8)
-        with monkeypatch.context() as without:
-            without.setattr(loops, "library", lambda: None)
-            plain = loops.encode_symmetric(num_nodes, graph.edge_index, entries, 8)
-        assert (compiled is None) == (plain is None)
-        if compiled is not None:
-            np.testing.assert_array_equal(compiled, plain)
+def test_encodings_of_many_graphs(random_graph: MakeGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = [
+        random_graph(num_nodes, 0.3, seed=seed, directed=directed, weighted=weighted)
+        for num_nodes in (1, 2, 5, 23)
+        for seed in range(5)
+        for directed in (False, True)
+        for weighted in (False, True)
+    ]
+    given = [np.ones(g.num_edges) if g.edge_weight is None else g.edge_weight.astype(np.float64) for g in graphs]
+    compiled = loops.encode_undirected(graphs, given, 8)
+    one_by_one = [loops.encode_undirected([g], [entries], 8)[0] for g, entries in zip(graphs, given, strict=True)]
+    monkeypatch.setattr(loops, "library", lambda: None)
+    plain = loops.encode_undirected(graphs, given, 8)
+    assert {found is None for found in compiled} == {True, False}
+    for found, alone, expected in zip(compiled, one_by_one, plain, strict=True):
+        assert (found is None) == (alone is None) == (expected is None)
+        if found is not None:
+            np.testing.assert_array_equal(found, alone)
+            np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("columns", [1, 3, 9])

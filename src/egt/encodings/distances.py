@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -40,9 +41,13 @@ class ShortestPaths:
 
     def __call__(self, graph: Graph) -> NDArray[np.uint8]:
         """Compute the distances (N, N): [i, j] is the length of the shortest walk from i to j, 0 on the diagonal."""
+        return self.each([graph])[0]
+
+    def each(self, graphs: Sequence[Graph]) -> list[NDArray[np.uint8]]:
+        """See `ManyAtOnce`."""
         if self.max_hops == 1:
-            return _adjacent(graph)
-        return hop_distances(graph.num_nodes, graph.edge_index, self.max_hops)
+            return [_adjacent(graph) for graph in graphs]
+        return hop_distances(graphs, self.max_hops)
 
     def at(self, graph: Graph, pairs: IntArray) -> NDArray[np.uint8]:
         """Return the distances (P,) of some pairs (2, P)."""

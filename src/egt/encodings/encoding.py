@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -103,6 +103,15 @@ def merged(encodings: Iterable[Encoding]) -> tuple[Encoding, ...]:
     return tuple(by_name.values())
 
 
+@runtime_checkable
+class ManyAtOnce(Protocol):
+    """An encoding that is computed for many graphs at once, in less time than for one after another."""
+
+    def each(self, graphs: Sequence[Graph]) -> list[Any]:
+        """Return what calling it gives for each graph; if that raises an error for one of them, so does this."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """A graph with its encodings, ready to be batched. Keys are the names of the encodings."""
@@ -124,8 +133,13 @@ class Sample:
             array = encoding.encoding.at(self.graph, self.listed_pairs)
         else:
             array = encoding(self.graph)
-        level: dict[str, Any] = {encoding.level: {**getattr(self, encoding.level), encoding.name: array}}
-        return replace(self, **level)
+        return self.with_array(encoding, array)
+
+    def with_array(self, encoding: Encoding, array: Array) -> Sample:
+        """Return the sample with one more encoding, which was computed elsewhere."""
+        level: dict[str, Any] = {"node": self.node, "pair": self.pair, "listed": self.listed}
+        level[encoding.level] = {**level[encoding.level], encoding.name: array}
+        return Sample(self.graph, **level)
 
 
 @dataclass(frozen=True)
@@ -160,7 +174,8 @@ class Preparation:
         if not self._all_fit(graphs):
             to_all(self._checked)
         for encoding in self.encodings:
-            to_all(partial(Sample.with_encoding, encoding=encoding))
+            if not _at_once(encoding, results):
+                to_all(partial(Sample.with_encoding, encoding=encoding))
         return results
 
     def _checked(self, sample: Sample) -> Sample:
@@ -177,3 +192,18 @@ class Preparation:
         except (GraphError, ValueError):  # ValueError: none, or not of one width
             return False
         return True
+
+
+def _at_once(encoding: Encoding, samples: list[Sample | Exception]) -> bool:
+    """Add an encoding to all samples if it can be computed for all at once, and return whether it was."""
+    if not isinstance(encoding, ManyAtOnce):
+        return False
+    numbers = [number for number, sample in enumerate(samples) if isinstance(sample, Sample)]
+    given = [sample for sample in samples if isinstance(sample, Sample)]
+    try:
+        arrays = encoding.each([sample.graph for sample in given])
+    except (EgtError, np.linalg.LinAlgError):  # of one of them: asked one by one, the others are computed
+        return False
+    for number, sample, array in zip(numbers, given, arrays, strict=True):
+        samples[number] = sample.with_array(encoding, array)
+    return True

@@ -1,26 +1,49 @@
 """Hop distances, and singular triplets -> the SVD encoding, with one sign rule for all vectors.
 
 Vectors of eigen- and singular value decompositions are defined up to their sign. The loops are compiled
-(`native/csrc/loops.h`); `egt.encodings.plain_loops` computes the same where there is no compiler, and more slowly.
+(`native/csrc/loops.h`) and take many graphs at once: calling them for each would take longer than a molecule does.
+`egt.encodings.plain_loops` computes the same where there is no compiler.
 """
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Sequence
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from egt.encodings import plain_loops
-from egt.native.library import library
+from egt.graph import Graph
+from egt.native.library import Graphs, library
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+Encodings = list[NDArray[np.float32] | None]
 
 
-def _addresses(*arrays: NDArray[Any]) -> list[int]:
-    """Return where the numbers of contiguous arrays are."""
-    return [array.ctypes.data for array in arrays]
+def _address(array: NDArray[Any]) -> int:
+    """Return where the numbers of a contiguous array are."""
+    address: int = array.ctypes.data
+    return address
+
+
+class _Together:
+    """The edges of some graphs, one after another, as the library takes them."""
+
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        self.num_nodes = np.array([graph.num_nodes for graph in graphs], np.int64)
+        self._num_edges = np.array([graph.num_edges for graph in graphs], np.int64)
+        self._edges = np.concatenate([np.zeros((2, 0), np.int64), *(graph.edge_index for graph in graphs)], 1)
+        places = map(_address, (self.num_nodes, self._num_edges, *self._edges))
+        self.passed = ctypes.byref(Graphs(len(graphs), *places))
+
+    def split(self, rows: NDArray[Any], counts: NDArray[np.int64]) -> list[NDArray[Any]]:
+        """Return the rows of each graph. counts: (graphs,) how many there are."""
+        ends = [0, *np.cumsum(counts).tolist()]
+        return [rows[start:end] for start, end in pairwise(ends)]
 
 
 def signs_of_pairs(weights: Matrix, u: Matrix, v: Matrix) -> Vector:
@@ -29,7 +52,7 @@ def signs_of_pairs(weights: Matrix, u: Matrix, v: Matrix) -> Vector:
     if native is None:
         return plain_loops.signs_of_pairs(weights, u, v)
     signs = np.empty(u.shape[1])
-    native.egt_signs(len(weights), *u.shape, *_addresses(weights, u, v, signs))
+    native.egt_signs(len(weights), *u.shape, *map(_address, (weights, u, v, signs)))
     return signs
 
 
@@ -40,61 +63,84 @@ def encode_triplets(weights: Matrix, u: Matrix, s: Vector, v: Matrix, rank: int)
         return plain_loops.encode_triplets(weights, u, s, v, rank)
     weights, u, s, v = (np.ascontiguousarray(array) for array in (weights, u, s, v))
     encoding = np.zeros((len(u), 2 * rank), np.float32)
-    native.egt_encode_triplets(len(weights), *u.shape, rank, *_addresses(weights, u, s, v, encoding))
+    native.egt_encode_triplets(len(weights), *u.shape, rank, *map(_address, (weights, u, s, v, encoding)))
     return encoding
 
 
 def encode_eigenvectors(weights: Matrix, values: Vector, vectors: Matrix, rank: int) -> NDArray[np.float32]:
-    """Encode a symmetric matrix, the sum of lambda x x^T, as (N, 2 rank): s = |lambda|, u = x, v = sign(lambda) x.
+    """Encode symmetric matrices, each the sum of lambda x x^T: s = |lambda|, u = x, v = sign(lambda) x.
 
     Of lambda and -lambda the positive one comes first, whatever rounding did to them.
 
     Args:
-        weights: (W, N) of the sign rule.
-        values: (K,) eigenvalues.
-        vectors: (N, K) their vectors.
+        weights: (..., W, N) of the sign rule.
+        values: (..., K) eigenvalues.
+        vectors: (..., N, K) their vectors.
         rank: how many of them are encoded; columns of missing ones are zero.
+
+    Returns:
+        (..., N, 2 rank).
     """
     native = library()
     if native is None:
         return plain_loops.encode_eigenvectors(weights, values, vectors, rank)
     weights, values, vectors = (np.ascontiguousarray(array) for array in (weights, values, vectors))
-    encoding = np.zeros((len(vectors), 2 * rank), np.float32)
-    native.egt_encode_eigenvectors(len(weights), *vectors.shape, rank, *_addresses(weights, values, vectors, encoding))
+    *several, num_nodes, num_columns = vectors.shape
+    encoding = np.zeros((*several, num_nodes, 2 * rank), np.float32)
+    native.egt_encode_eigenvectors(
+        *(int(np.prod(several)), weights.shape[-2], num_nodes, num_columns, rank),
+        *map(_address, (weights, values, vectors, encoding)),
+    )
     return encoding
 
 
-def encode_symmetric(
-    num_nodes: int, edges: NDArray[np.int64], entries: Vector, rank: int
-) -> NDArray[np.float32] | None:
-    """Return the encoding (N, 2 rank) of an adjacency matrix; None if it is not symmetric.
+def encode_undirected(graphs: Sequence[Graph], entries: Sequence[Vector], rank: int) -> Encodings:
+    """Return the encoding (N, 2 rank) of each graph whose adjacency matrix is symmetric; None for others.
 
-    The matrix has `entries[e]` for the edge `edges[0, e] -> edges[1, e]`, and ones on its diagonal. The weights of the
-    sign rule are ones, degrees and sums of degrees.
+    Args:
+        graphs: best from small to large: those of one size that follow each other are decomposed at once.
+        entries: (E,) of each: what the matrix has for its edges, beside ones on its diagonal.
+        rank: of the encodings.
+    """
+    found: Encodings = [None] * len(graphs)
+    undirected = [(k, A, weights) for k, (A, weights) in enumerate(_adjacency(graphs, entries)) if weights is not None]
+    for _, alike in groupby(undirected, lambda one: len(one[1])):
+        numbers, matrices, weights = zip(*alike, strict=True)
+        encoded = encode_eigenvectors(np.stack(weights), *np.linalg.eigh(np.stack(matrices)), rank)
+        for k, encoding in zip(numbers, encoded, strict=True):
+            found[k] = encoding
+    return found
+
+
+def _adjacency(graphs: Sequence[Graph], entries: Sequence[Vector]) -> list[tuple[Matrix, Matrix | None]]:
+    """Return the adjacency matrix (N, N) of each graph with ones on the diagonal, and the weights of the sign rule.
+
+    These are (3, N) ones, degrees and sums of degrees over neighbors; None where the matrix is not symmetric.
     """
     native = library()
     if native is None:
-        found = plain_loops.symmetric_adjacency(num_nodes, edges, entries)
-        if found is None:
-            return None
-        A, weights = found
-    else:
-        A, weights, edges = np.zeros((num_nodes, num_nodes)), np.empty((3, num_nodes)), np.ascontiguousarray(edges)
-        if not native.egt_undirected_adjacency(num_nodes, edges.shape[1], *_addresses(edges, entries, A, weights)):
-            return None
-    values, vectors = np.linalg.eigh(A)
-    return encode_eigenvectors(weights, values, vectors, rank)
+        return [plain_loops.adjacency(graph, each) for graph, each in zip(graphs, entries, strict=True)]
+    given, all_entries = _Together(graphs), np.concatenate([np.zeros(0), *entries])
+    sizes = given.num_nodes
+    A, weights, undirected = np.zeros((sizes**2).sum()), np.empty(3 * sizes.sum()), np.zeros(len(graphs), np.bool_)
+    native.egt_undirected_adjacency(given.passed, *map(_address, (all_entries, A, weights, undirected)))
+    parts = zip(given.split(A, sizes**2), given.split(weights, 3 * sizes), undirected.tolist(), strict=True)
+    return [
+        (of_graph.reshape(n, n), its_weights.reshape(3, n) if symmetric else None)
+        for n, (of_graph, its_weights, symmetric) in zip(sizes.tolist(), parts, strict=True)
+    ]
 
 
-def hop_distances(num_nodes: int, edges: NDArray[np.int64], max_hops: int) -> NDArray[np.uint8]:
-    """Return the hop distances (N, N) of the graph with edges `edges[0, e] -> edges[1, e]`; `max_hops + 1` if farther.
+def hop_distances(graphs: Sequence[Graph], max_hops: int) -> list[NDArray[np.uint8]]:
+    """Return the hop distances (N, N) of each graph, along the direction of its edges; `max_hops + 1` if farther.
 
     64 nodes are handled by one machine word: the cost is E N / 64 for each hop.
     """
     native = library()
     if native is None:
-        return plain_loops.hop_distances(num_nodes, edges, max_hops)
-    edges = np.ascontiguousarray(edges)
-    distances = np.empty((num_nodes, num_nodes), np.uint8)
-    native.egt_hop_distances(num_nodes, edges.shape[1], max_hops, *_addresses(edges, distances))
-    return distances
+        return [plain_loops.hop_distances(graph, max_hops) for graph in graphs]
+    given = _Together(graphs)
+    distances = np.empty((given.num_nodes**2).sum(), np.uint8)
+    native.egt_hop_distances(given.passed, max_hops, _address(distances))
+    parts = given.split(distances, given.num_nodes**2)
+    return [part.reshape(n, n) for part, n in zip(parts, given.num_nodes.tolist(), strict=True)]

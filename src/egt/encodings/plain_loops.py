@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from egt.graph import Graph
+
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
@@ -42,28 +44,30 @@ def encode_triplets(weights: Matrix, u: Matrix, s: Vector, v: Matrix, rank: int)
 
 def encode_eigenvectors(weights: Matrix, values: Vector, vectors: Matrix, rank: int) -> NDArray[np.float32]:
     """See `egt.encodings.loops`."""
+    if vectors.ndim > 2:
+        return np.stack([encode_eigenvectors(*one, rank) for one in zip(weights, values, vectors, strict=True)])
     order = np.argsort(-np.abs(values + TIE * np.abs(values).max()), kind="stable")[:rank]
     u = vectors[:, order]
     return encode_triplets(weights, u, np.abs(values[order]), np.where(values[order] >= 0, u, -u), rank)
 
 
-def symmetric_adjacency(num_nodes: int, edges: NDArray[np.int64], entries: Vector) -> tuple[Matrix, Matrix] | None:
-    """Return the adjacency matrix (N, N) of `encode_symmetric` and the weights (3, N); None if it is not symmetric."""
-    A = np.zeros((num_nodes, num_nodes))
-    A[edges[0], edges[1]] = entries
+def adjacency(graph: Graph, entries: Vector) -> tuple[Matrix, Matrix | None]:
+    """Return the adjacency matrix (N, N) with ones on the diagonal, and weights (3, N); None if it is not symmetric."""
+    A = np.zeros((graph.num_nodes, graph.num_nodes))
+    A[graph.edge_index[0], graph.edge_index[1]] = entries
     np.fill_diagonal(A, 1.0)
     if not np.array_equal(A, A.T):
-        return None
+        return A, None
     degree = A.sum(1)
-    return A, np.stack([np.ones(num_nodes), degree, A @ degree])
+    return A, np.stack([np.ones(graph.num_nodes), degree, A @ degree])
 
 
-def hop_distances(num_nodes: int, edges: NDArray[np.int64], max_hops: int) -> NDArray[np.uint8]:
-    """See `egt.encodings.loops`."""
-    step = np.zeros((num_nodes, num_nodes), np.float32)
-    step[edges[0], edges[1]] = 1
-    distances = np.full((num_nodes, num_nodes), max_hops + 1, np.uint8)
-    reach = np.eye(num_nodes, dtype=bool)
+def hop_distances(graph: Graph, max_hops: int) -> NDArray[np.uint8]:
+    """See `egt.encodings.loops`, for one graph."""
+    step = np.zeros((graph.num_nodes, graph.num_nodes), np.float32)
+    step[graph.edge_index[0], graph.edge_index[1]] = 1
+    distances = np.full(step.shape, max_hops + 1, np.uint8)
+    reach = np.eye(graph.num_nodes, dtype=bool)
     distances[reach] = 0
     for hop in range(1, max_hops + 1):
         new = (step @ reach.astype(np.float32) > 0) & ~reach

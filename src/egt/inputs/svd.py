@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from egt.encodings.encoding import Encoding
-from egt.encodings.loops import encode_eigenvectors, encode_symmetric, encode_triplets
+from egt.encodings.loops import encode_eigenvectors, encode_triplets, encode_undirected
 from egt.errors import ConfigError, GraphError
 from egt.graph import Graph
 from egt.inputs.input import NodeInput
@@ -71,12 +72,24 @@ class SvdEncoding:
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """Return the encoding (N, 2 rank): all U columns, then all V columns."""
-        if graph.num_nodes > DENSE_LIMIT and 4 * self.rank < graph.num_nodes:
-            return self._of_large(graph)
-        entries = _weights(graph, self.weighted)
-        encoding = encode_symmetric(graph.num_nodes, graph.edge_index, entries, self.rank)
-        if encoding is not None:
-            return encoding
+        return self.each([graph])[0]
+
+    def each(self, graphs: Sequence[Graph]) -> list[NDArray[np.float32]]:
+        """See `ManyAtOnce`."""
+        order = sorted(range(len(graphs)), key=lambda k: graphs[k].num_nodes)
+        dense = [k for k in order if not self._is_large(graphs[k])]
+        entries = [_weights(graphs[k], self.weighted) for k in dense]
+        found = dict(zip(dense, encode_undirected([graphs[k] for k in dense], entries, self.rank), strict=True))
+        return [self._alone(graph) if (one := found.get(k)) is None else one for k, graph in enumerate(graphs)]
+
+    def _is_large(self, graph: Graph) -> bool:
+        return graph.num_nodes > DENSE_LIMIT and 4 * self.rank < graph.num_nodes
+
+    def _alone(self, graph: Graph) -> NDArray[np.float32]:
+        """Return the encoding of a graph that is directed or large."""
+        return self._of_large(graph) if self._is_large(graph) else self._of_directed(graph)
+
+    def _of_directed(self, graph: Graph) -> NDArray[np.float32]:
         A = graph.adjacency(weighted=self.weighted, self_loops=True)
         u, s, v = _dense_triplets(A, self.rank)
         return encode_triplets(_node_quantities(A), u, s, v, self.rank)

@@ -13,6 +13,15 @@ log = logging.getLogger(__name__)
 _INTEGER, _ADDRESS = ctypes.c_int64, ctypes.c_void_p
 
 
+class Graphs(ctypes.Structure):
+    """The graphs that a call is about (EgtGraphs)."""
+
+    _fields_ = (
+        ("count", _INTEGER),
+        *((name, _ADDRESS) for name in ("num_nodes", "num_edges", "from", "to")),
+    )
+
+
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """Return the library, compiled if need be; None where it cannot be.
@@ -35,16 +44,12 @@ def library() -> ctypes.CDLL | None:
 def _declare(library: ctypes.CDLL) -> None:
     """Say what the functions of csrc/loops.h take: without it addresses would be cut to 32 bits."""
     for name, arguments in {
-        "egt_hop_distances": (*[_INTEGER] * 3, *[_ADDRESS] * 2),
-        "egt_undirected_adjacency": (*[_INTEGER] * 2, *[_ADDRESS] * 4),
+        "egt_hop_distances": (ctypes.POINTER(Graphs), _INTEGER, _ADDRESS),
+        "egt_undirected_adjacency": (ctypes.POINTER(Graphs), *[_ADDRESS] * 4),
         "egt_signs": (*[_INTEGER] * 3, *[_ADDRESS] * 4),
         "egt_encode_triplets": (*[_INTEGER] * 4, *[_ADDRESS] * 5),
-        "egt_encode_eigenvectors": (*[_INTEGER] * 4, *[_ADDRESS] * 4),
+        "egt_encode_eigenvectors": (*[_INTEGER] * 5, *[_ADDRESS] * 4),
         "egt_count_molecules": (_INTEGER, *[_ADDRESS] * 4),
         "egt_read_molecules": (_INTEGER, *[_ADDRESS] * 7),
     }.items():
-        getattr(library, name).argtypes = arguments
-    library.egt_undirected_adjacency.restype = ctypes.c_int
-    for name in ("egt_hop_distances", "egt_signs", "egt_encode_triplets", "egt_encode_eigenvectors"):
-        getattr(library, name).restype = None
-    library.egt_count_molecules.restype = library.egt_read_molecules.restype = None
+        getattr(library, name).argtypes, getattr(library, name).restype = arguments, None

@@ -1,18 +1,25 @@
-// Loops over the nodes and edges of single graphs, for egt/encodings/loops.py and egt/sources/molecule_binary.py, which
-// say what they compute. Matrices are row-major; an edge list (2, E) is the E first nodes and then the E second ones.
+// Loops over the nodes and edges of graphs, for egt/encodings/loops.py and egt/sources/molecule_binary.py, which say what
+// they compute. Matrices are row-major, and those of several graphs lie one after another.
 #pragma once
 
 #include <cstdint>
 
 extern "C" {
 
-// distances (N, N): steps from i to j, max_hops + 1 if there are more.
-void egt_hop_distances(int64_t num_nodes, int64_t num_edges, int64_t max_hops, const int64_t *edges, uint8_t *distances);
+// The graphs that a call is about. Their edges lie one after another: graph by graph the first nodes of all edges in
+// `from`, and the second ones in `to`, numbered within the graph.
+struct EgtGraphs {
+    int64_t count;
+    const int64_t *num_nodes, *num_edges, *from, *to;
+};
 
-// A (N, N), zeros before: entries[e] at edge e, and ones on the diagonal. Returns whether A is symmetric, and only then
-// fills weights (3, N): ones, degrees, sums of degrees over neighbors.
-int egt_undirected_adjacency(int64_t num_nodes, int64_t num_edges, const int64_t *edges, const double *entries, double *A,
-                            double *weights);
+// distances (N, N): steps from i to j, max_hops + 1 if there are more.
+void egt_hop_distances(const EgtGraphs *graphs, int64_t max_hops, uint8_t *distances);
+
+// A (N, N), zeros before: entries[e] at edge e, and ones on the diagonal. undirected (count): whether A is symmetric, and
+// only then weights (3, N) are filled: ones, degrees, sums of degrees over neighbors.
+void egt_undirected_adjacency(const EgtGraphs *graphs, const double *entries, double *A, double *weights,
+                              uint8_t *undirected);
 
 // signs (K): of the pairs of columns of u and v, both (N, K), by the rule of `canonical_signs`; weights (W, N).
 void egt_signs(int64_t num_weights, int64_t num_nodes, int64_t num_columns, const double *weights, const double *u,
@@ -22,8 +29,8 @@ void egt_signs(int64_t num_weights, int64_t num_nodes, int64_t num_columns, cons
 void egt_encode_triplets(int64_t num_weights, int64_t num_nodes, int64_t num_columns, int64_t rank,
                          const double *weights, const double *u, const double *s, const double *v, float *encoding);
 
-// The same of a symmetric matrix with these eigenvalues (K) and vectors (N, K).
-void egt_encode_eigenvectors(int64_t num_weights, int64_t num_nodes, int64_t num_columns, int64_t rank,
+// The same of `count` symmetric matrices with these eigenvalues (K) and vectors (N, K).
+void egt_encode_eigenvectors(int64_t count, int64_t num_weights, int64_t num_nodes, int64_t num_columns, int64_t rank,
                              const double *weights, const double *values, const double *vectors, float *encoding);
 
 // How many atoms and bonds the molecules say they have, 0 where that cannot be read. Molecule m ends at ends[m].
