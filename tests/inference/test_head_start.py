@@ -14,6 +14,7 @@ import pytest
 import egt
 from egt.config.preparation import preparation
 from egt.encodings.store import prepare_in_memory
+from egt.encodings.store.chunks import samples_of
 from egt.inference import head_start as module
 from egt.inference.head_start import head_start
 from egt.sources.source import ALL
@@ -53,7 +54,7 @@ def test_parts_that_are_ready_are_those_of_the_file(folder: Path) -> None:
     samples = dict(zip(whole.rows, whole.samples, strict=True))
     for number, part in ready.items():
         assert part.num_records == len(ROWS[number * AT_ONCE :][:AT_ONCE])
-        for row, sample in zip(part.rows, part.samples, strict=True):
+        for row, sample in zip(part.rows.tolist(), samples_of(part, preparation(config)), strict=True):
             assert number * AT_ONCE <= row < (number + 1) * AT_ONCE
             whole_sample = samples[row]
             np.testing.assert_array_equal(sample.graph.node_categories, whole_sample.graph.node_categories)

@@ -61,9 +61,9 @@ def encode_triplets(weights: Matrix, u: Matrix, s: Vector, v: Matrix, rank: int)
     native = library()
     if native is None:
         return plain_loops.encode_triplets(weights, u, s, v, rank)
-    weights, u, s, v = (np.ascontiguousarray(array) for array in (weights, u, s, v))
+    given = [np.ascontiguousarray(array) for array in (weights, u, s, v)]
     encoding = np.zeros((len(u), 2 * rank), np.float32)
-    native.egt_encode_triplets(len(weights), *u.shape, rank, *map(_address, (weights, u, s, v, encoding)))
+    native.egt_encode_triplets(len(weights), *u.shape, rank, *map(_address, given), _address(encoding))
     return encoding
 
 

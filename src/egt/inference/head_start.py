@@ -17,7 +17,7 @@ from egt.config.load import override
 from egt.config.preparation import preparation
 from egt.config.reading import settings_of_trained
 from egt.encodings.encoding import Preparation
-from egt.encodings.store import Prepared, Workers
+from egt.encodings.store import Chunk, Workers
 from egt.errors import EgtError
 from egt.files import exists
 from egt.inference.run_data import open_new
@@ -41,10 +41,10 @@ class HeadStart:
         parts: the first parts of its records.
     """
 
-    def __init__(self, source: Source, parts: Sequence[Future[Prepared]]) -> None:
+    def __init__(self, source: Source, parts: Sequence[Future[Chunk]]) -> None:
         self.source, self._parts = source, parts
 
-    def take(self) -> Mapping[int, Prepared]:
+    def take(self) -> Mapping[int, Chunk]:
         """Return the parts that are ready, by their numbers, and leave the others to whoever prepares the rest."""
         for part in self._parts:
             part.cancel()
@@ -67,7 +67,7 @@ def head_start(artifact: str, path: str, settings: Sequence[str]) -> Iterator[He
     if opened is None:
         yield None
         return
-    with Workers(*opened, num_workers=1, function=_as_it_is) as workers:
+    with Workers(*opened, num_workers=1) as workers:
         source, _ = opened
         yield HeadStart(source, [*islice(workers.begin(source.records(ALL), RECORDS_AT_ONCE), _MOST)])
 
@@ -95,7 +95,3 @@ def _opened(artifact: str, path: str, settings: Sequence[str]) -> tuple[Source, 
     config = override(load_config(folder), computing)
     source = open_new(config, path, overrides)
     return (source, preparation(config)) if is_many_molecules(source, ALL) else None
-
-
-def _as_it_is(part: Prepared) -> Prepared:
-    return part

@@ -16,7 +16,7 @@ from egt.artifact.artifact import Artifact
 from egt.assemble import build_task
 from egt.config.preparation import preparation
 from egt.encodings.encoding import Sample
-from egt.encodings.store import Prepared, prepare_in_memory
+from egt.encodings.store import Chunk, Prepared, prepare_in_memory
 from egt.errors import ArtifactError, DataError
 from egt.execution.execution import execution, on_backend
 from egt.execution.memory import too_large
@@ -279,7 +279,7 @@ class Predictor:
         dropout_samples: int = 0,
         with_truth: bool = False,
         watch: Progress | None = None,
-        ready: Mapping[int, Prepared] | None = None,
+        ready: Mapping[int, Chunk] | None = None,
     ) -> Predictions:
         """Return the predictions for a split of a source, beside its labels `with_truth`. Arguments as elsewhere.
 
@@ -296,7 +296,7 @@ class Predictor:
         return Predictions(self.config, predictions, more)
 
     def _parts(
-        self, source: Source, split: str, answer: Answering, watch: Progress | None, ready: Mapping[int, Prepared]
+        self, source: Source, split: str, answer: Answering, watch: Progress | None, ready: Mapping[int, Chunk]
     ) -> Iterator[list[Prediction]]:
         """Yield the predictions for a split, part by part."""
         total, done = len(source.records(split)), 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from egt.config.preparation import preparation
-from egt.encodings.store import Prepared, compute_in_workers
+from egt.encodings.store import Chunk, Prepared, compute_in_workers
 from egt.inference.head_start import RECORDS_AT_ONCE, is_many_molecules
 from egt.inference.predictions import Prediction
 from egt.processors import num_processors
@@ -43,7 +43,7 @@ def in_processes(
     source: Source,
     split: str,
     answer: Callable[[Prepared], list[Prediction]],
-    ready: Mapping[int, Prepared],
+    ready: Mapping[int, Chunk],
 ) -> Iterator[list[Prediction]]:
     """Yield what `answer` gives for the records of a split, part by part, in order, computed by several processes.
 

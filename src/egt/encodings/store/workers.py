@@ -60,7 +60,7 @@ class Workers:
         preparation: what is computed for each graph.
         num_workers: number of processes; default one per processor, 0 or 1 for none besides this one.
         ahead: how many chunks at least may be in the making.
-        function: what `computed` and `begin` do to prepared graphs.
+        function: what `computed` does to prepared graphs.
         ready: parts for `computed` that are prepared already, by their numbers.
     """
 
@@ -71,7 +71,7 @@ class Workers:
         num_workers: int | None,
         ahead: int = 0,
         function: Callable[[Prepared], Any] | None = None,
-        ready: Mapping[int, Prepared] | None = None,
+        ready: Mapping[int, Chunk] | None = None,
     ) -> None:
         self.source, self.preparation, self.ahead = source, preparation, ahead
         self.function, self.ready = function, ready or {}
@@ -100,11 +100,11 @@ class Workers:
         num_workers = min(self.num_workers, -(-len(records) // at_once))
         return self._in_workers(_parts(records, at_once), num_workers, _compute)
 
-    def begin(self, records: Sequence[Any], at_once: int) -> Iterator[Future[Any]]:
-        """Yield what will be what the function makes of the records: a part is begun when it is asked for."""
+    def begin(self, records: Sequence[Any], at_once: int) -> Iterator[Future[Chunk]]:
+        """Yield what will be chunks of `at_once` records each: one is begun when it is asked for."""
         pool = self._pool_of(self.num_workers)
         for part in _parts(records, at_once):
-            yield pool.submit(_compute, *part)
+            yield pool.submit(_work, *part, None)
 
     def _here(self, parts: Iterator[_Part], kept: Parts | None) -> Generator[Chunk]:
         libraries = _blas_libraries()
@@ -167,12 +167,7 @@ def prepare_in_memory(
             num_done += sum(chunk.num_records for chunk in group)
             if progress is not None:
                 progress("preparing", num_done, len(records))
-            yield Prepared(
-                samples=[sample for chunk in group for sample in samples_of(chunk, preparation)],
-                rows=[row for chunk in group for row in chunk.rows.tolist()],
-                problems=[problem for chunk in group for problem in chunk.problems],
-                num_records=sum(chunk.num_records for chunk in group),
-            )
+            yield _together(group, preparation)
 
 
 def compute_in_workers(
@@ -182,7 +177,7 @@ def compute_in_workers(
     function: Callable[[Prepared], Result],
     *,
     at_once: int,
-    ready: Mapping[int, Prepared] | None = None,
+    ready: Mapping[int, Chunk] | None = None,
 ) -> Iterator[Result]:
     """Yield what a function makes of the prepared graphs of a split, part by part, in order.
 
@@ -204,6 +199,16 @@ def compute_in_workers(
         yield from results
 
 
+def _together(chunks: Sequence[Chunk], preparation: Preparation) -> Prepared:
+    """Return the graphs of some chunks with all their encodings."""
+    return Prepared(
+        samples=[sample for chunk in chunks for sample in samples_of(chunk, preparation)],
+        rows=[row for chunk in chunks for row in chunk.rows.tolist()],
+        problems=[problem for chunk in chunks for problem in chunk.problems],
+        num_records=sum(chunk.num_records for chunk in chunks),
+    )
+
+
 def _parts(records: Sequence[Any], size: int) -> Iterator[_Part]:
     """Yield the records in parts of this size, numbered."""
     for number, start in enumerate(range(0, len(records), size)):
@@ -213,7 +218,7 @@ def _parts(records: Sequence[Any], size: int) -> Iterator[_Part]:
 _OBJECTS = 100_000
 """How many new objects a worker makes before it looks for garbage: graphs are many objects, and hardly ever garbage."""
 
-_job: tuple[Source, Preparation, Callable[[Prepared], Any] | None, Mapping[int, Prepared]]
+_job: tuple[Source, Preparation, Callable[[Prepared], Any] | None, Mapping[int, Chunk]]
 """In a worker process: what it works on."""
 
 
@@ -221,7 +226,7 @@ def _start_worker(
     source: Source,
     preparation: Preparation,
     function: Callable[[Prepared], Any] | None,
-    ready: Mapping[int, Prepared],
+    ready: Mapping[int, Chunk],
 ) -> None:
     global _job
     _job = source, preparation, function, ready
@@ -241,7 +246,8 @@ def _work(number: int, records: list[Any], kept: Parts | None) -> Chunk:
 def _compute(number: int, records: list[Any]) -> Any:
     source, preparation, function, ready = _job
     assert function is not None
-    return function(ready[number] if number in ready else prepare_records(source, preparation, records))
+    known = ready.get(number)
+    return function(prepare_records(source, preparation, records) if known is None else _together([known], preparation))
 
 
 def _chunk(number: int, source: Source, preparation: Preparation, records: list[Any], kept: Parts | None) -> Chunk:
