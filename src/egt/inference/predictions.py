@@ -92,6 +92,9 @@ class Predictions(Sequence[Prediction]):
     def __len__(self) -> int:
         return len(self._answers)
 
+    def __iter__(self) -> Iterator[Prediction]:
+        return iter(self._answers)
+
     @overload
     def __getitem__(self, index: int) -> Prediction: ...
     @overload
@@ -172,7 +175,7 @@ class Predictions(Sequence[Prediction]):
         return pandas.DataFrame(self.table(), columns=self.columns)
 
     def _write(self, file: TextIO, header: bool, delimiter: str) -> None:
-        writer = csv.DictWriter(file, self.columns, restval="", delimiter=delimiter)
+        writer = csv.DictWriter(file, self.columns, restval="", extrasaction="ignore", delimiter=delimiter)
         if header:
             writer.writeheader()
         writer.writerows(self._rows())
