@@ -111,7 +111,10 @@ def collate(
     def rows(arrays: Sequence[Array]) -> Tensor:
         return torch.from_numpy(np.concatenate(arrays))
 
-    queries = [graph.edge_index if graph.query_index is None else graph.query_index for graph in graphs]
+    edge_pairs = queries = rows([place.rows(graph.edge_index, k) for k, graph in enumerate(graphs)])
+    if any(graph.query_index is not None for graph in graphs):
+        asked = [graph.edge_index if graph.query_index is None else graph.query_index for graph in graphs]
+        queries = rows([place.rows(index, k) for k, index in enumerate(asked)])
     return GraphBatch(
         layout=place.layout,
         graph_ids=torch.arange(len(graphs)) if graph_ids is None else torch.tensor(graph_ids, dtype=torch.int64),
@@ -120,8 +123,8 @@ def collate(
         edge_categories=rows([graph.edge_categories for graph in graphs]),
         edge_values=rows([graph.edge_values for graph in graphs]),
         graph_values=torch.from_numpy(np.stack([graph.graph_values for graph in graphs])),
-        edge_pairs=rows([place.rows(graph.edge_index, k) for k, graph in enumerate(graphs)]),
-        queries=rows([place.rows(index, k) for k, index in enumerate(queries)]),
+        edge_pairs=edge_pairs,
+        queries=queries,
         node={name: place.nodes([sample.node[name] for sample in samples], 0) for name in samples[0].node},
         pair=place.pairs(samples),
         graph_targets=_targets([graph.graph_targets for graph in graphs], "graph_targets", np.stack),
