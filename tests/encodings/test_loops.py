@@ -65,6 +65,15 @@ def test_signs_and_triplets(columns: int) -> None:
         assert not found[:, columns:10].any()
 
 
+def test_the_last_moment_tells_the_sign_where_the_others_vanish() -> None:
+    """The sums of u^3, v^3 and u^2 v are 0, that of u v^2 is negative."""
+    root = np.sqrt(5.25)
+    u, v = np.array([[1.0], [-1], [2], [-2]]), np.array([[1.0], [1], [root / 2 - 0.25], [-root / 2 - 0.25]])
+    for of_pairs in (loops.signs_of_pairs, plain_loops.signs_of_pairs):
+        assert of_pairs(np.ones((1, 4)), u, v).tolist() == [-1.0]
+        assert of_pairs(np.ones((1, 4)), -u, v).tolist() == [1.0]
+
+
 def test_fewer_vectors_than_nodes() -> None:
     rng = np.random.default_rng(0)
     values, vectors = np.array([-2.0, 0.5, 2.0]), rng.standard_normal((6, 3))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,17 @@ def test_a_damaged_form_is_read_within_its_bounds(place: int, value: int) -> Non
     raw = raw_numbers([bytes(damaged), *forms(["CCO"])])
     assert raw.readable[1]
     assert raw.atoms[-3:, 0].tolist() == [6, 6, 8]
+
+
+def test_a_damaged_number_of_bonds_takes_no_memory() -> None:
+    damaged = bytearray(*forms(["CC=O"]))
+    damaged[24:28] = b"\xff\xff\xff\x00"
+    tracemalloc.start()
+    raw = raw_numbers([bytes(damaged), *forms(["CCO"])])
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert raw.readable.tolist() == [False, True]
+    assert most < 1_000_000
 
 
 def test_no_molecules() -> None:

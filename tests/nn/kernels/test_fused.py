@@ -252,6 +252,26 @@ def test_nan_is_not_hidden(make_case: Any, bits: int, activation: str) -> None:
     assert not out[1:].isnan().any()
 
 
+@pytest.mark.parametrize("bias", [-16.0, -9.0, 0.0, 20.0])
+@pytest.mark.parametrize("portable", [False, True])
+def test_centrality_of_nearly_closed_and_of_open_gates(make_case: Any, bias: float, portable: bool) -> None:
+    """ln(1 + x) of gates that sum up to a millionth has as many right digits as any other."""
+    case = make_case(sizes=[5, 30], settings={"centrality": True})
+    with torch.no_grad():
+        case.weights.G[1].add_(bias)
+    out, expected = case.fused(portable=portable)[0], case.reference()[0]
+    torch.testing.assert_close(out.double(), expected.double(), rtol=5e-5, atol=1e-6 * expected.abs().max().item())
+
+
+def test_nan_of_a_gate_is_not_hidden_by_centrality(make_case: Any) -> None:
+    case = make_case(sizes=[5, 6], settings={"centrality": True})
+    with torch.no_grad():
+        case.e[3, 0] = torch.nan
+    out, _ = case.fused()
+    assert out[0].isnan().all()
+    assert not out[1:].isnan().any()
+
+
 def test_large_logits_do_not_overflow(make_case: Any) -> None:
     case = make_case(sizes=[9], settings={"clip": (-1e4, 1e4)}, logit_size=3000.0)
     check(case)
