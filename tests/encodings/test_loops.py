@@ -30,7 +30,9 @@ def test_hop_distances(random_graph: MakeGraph, max_hops: int) -> None:
         np.testing.assert_array_equal(found, plain_loops.hop_distances(graph, max_hops))
 
 
-def test_encodings_of_many_graphs(random_graph: MakeGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("at_once", [1, 100, 10**6])
+def test_encodings_of_many_graphs(random_graph: MakeGraph, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(loops, "_ENTRIES_AT_ONCE", at_once)
     graphs = [
         random_graph(num_nodes, 0.3, seed=seed, directed=directed, weighted=weighted)
         for num_nodes in (1, 2, 5, 23)

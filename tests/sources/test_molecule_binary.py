@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from egt.sources import molecule_binary
 from egt.sources.benchmarks.ogb_molecules import molhiv_table
 from egt.sources.molecule_binary import binary_form, raw_numbers
 from egt.sources.molecule_features import MoleculeFeatures, asked_features, ogb_features
@@ -98,6 +99,14 @@ def test_a_damaged_number_of_bonds_takes_no_memory() -> None:
     tracemalloc.stop()
     assert raw.readable.tolist() == [False, True]
     assert most < 1_000_000
+
+
+def test_without_a_compiler_rdkit_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = ogb_features(forms(KNOWN))
+    monkeypatch.setattr(molecule_binary, "library", lambda: None)
+    assert not raw_numbers(forms(KNOWN)).readable.any()
+    for smiles, one, other in zip(KNOWN, ogb_features(forms(KNOWN)), expected, strict=True):
+        assert_equal(one, other, smiles)
 
 
 def test_no_molecules() -> None:

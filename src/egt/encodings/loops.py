@@ -8,7 +8,7 @@ Vectors of eigen- and singular value decompositions are defined up to their sign
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -22,6 +22,9 @@ from egt.native.library import Graphs, library
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Encodings = list[NDArray[np.float32] | None]
+
+_ENTRIES_AT_ONCE = 1_000_000
+"""Entries of matrices that are in memory together: those of all molecules that are prepared at once."""
 
 
 def _address(array: NDArray[Any]) -> int:
@@ -102,6 +105,24 @@ def encode_undirected(graphs: Sequence[Graph], entries: Sequence[Vector], rank: 
         entries: (E,) of each: what the matrix has for its edges, beside ones on its diagonal.
         rank: of the encodings.
     """
+    found: Encodings = []
+    for some in _in_memory_at_once([graph.num_nodes for graph in graphs]):
+        found += _encode_undirected(graphs[some], entries[some], rank)
+    return found
+
+
+def _in_memory_at_once(sizes: Sequence[int]) -> Iterator[slice]:
+    """Yield runs of graphs whose matrices are in memory together."""
+    start = total = 0
+    for k, size in enumerate(sizes):
+        total += size * size
+        if total > _ENTRIES_AT_ONCE and k > start:
+            yield slice(start, k)
+            start, total = k, size * size
+    yield slice(start, len(sizes))
+
+
+def _encode_undirected(graphs: Sequence[Graph], entries: Sequence[Vector], rank: int) -> Encodings:
     found: Encodings = [None] * len(graphs)
     undirected = [(k, A, weights) for k, (A, weights) in enumerate(_adjacency(graphs, entries)) if weights is not None]
     for _, alike in groupby(undirected, lambda one: len(one[1])):
