@@ -88,16 +88,16 @@ def graphs_from_smiles(
     Parsing is done for some, then features for all, then graphs: RDKit is large, and the processor's caches hold one
     step, and the molecules of some.
     """
-    parsed: list[tuple[Any, str]] = []
+    read: list[tuple[Any, str]] = []
     for start in range(0, len(smiles), _PARSED_AT_ONCE):
         some = parse_smiles(smiles[start : start + _PARSED_AT_ONCE])
-        parsed += [(each if isinstance(each, EgtError) else _read(each, vocabulary), warning) for each, warning in some]
-    good = [molecule for molecule, _ in parsed if not isinstance(molecule, EgtError)]
+        read += [(each if isinstance(each, EgtError) else _kept(each, vocabulary), warning) for each, warning in some]
+    good = [each for each, _ in read if not isinstance(each, EgtError)]
     features = iter(ogb_features(good) if vocabulary == "ogb" else good)
     results: list[tuple[Graph, str] | EgtError] = []
-    for (molecule, warning), name, targets in zip(parsed, ids, graph_targets, strict=True):
-        if isinstance(molecule, EgtError):
-            results.append(molecule)
+    for (each, warning), name, targets in zip(read, ids, graph_targets, strict=True):
+        if isinstance(each, EgtError):
+            results.append(each)
             continue
         found = next(features)
         try:
@@ -109,7 +109,7 @@ def graphs_from_smiles(
     return results
 
 
-def _read(molecule: Any, vocabulary: MoleculeVocabulary) -> bytes | MoleculeFeatures:
+def _kept(molecule: Any, vocabulary: MoleculeVocabulary) -> bytes | MoleculeFeatures:
     """Return what is kept of an RDKit molecule: its binary form, from which many are read at once, or its features."""
     return zinc_features(molecule) if vocabulary == "zinc" else binary_form(molecule)
 
