@@ -43,6 +43,14 @@ def test_training_rows_decide(tmp_path: Path) -> None:
     assert schema.edge_features[0].mean == (2.0,)
 
 
+def test_a_graph_with_vectors_where_others_have_labels_is_refused_alone(tmp_path: Path) -> None:
+    plain = [{"nodes": {"z": [k % 2, 1, 0]}, "edges": [[0, 1]]} for k in range(6)]
+    source = lines(tmp_path, [*plain, {"nodes": {"z": [[1, 2]]}, "edges": []}], level="node", target="z")
+    errors = [source.read(record).error for record in source.records("all")]
+    assert errors[:6] == [""] * 6
+    assert errors[6].endswith("the target 'z' holds vectors; it must hold one label per row")
+
+
 @pytest.mark.parametrize("lists", [[None, []], [[1, 2], [3, 4]]])
 def test_a_graph_with_lists_where_others_have_categories_is_refused_alone(tmp_path: Path, lists: list[Any]) -> None:
     plain = [{"nodes": {"x": [1, 2, k % 2]}, "edges": [[0, 1]], "targets": {"y": k / 8}} for k in range(4)]

@@ -224,6 +224,8 @@ def _targets(
     for position, name in enumerate(schema.targets):
         if name not in columns:
             continue
+        if columns[name].ndim != 1:
+            raise DataError(f"the target {name!r} holds vectors; it must hold one label per row")
         targets[:, position], strange = encode_target(columns[name], schema.classes)
         if strange:
             warnings.append(strange_label(name, strange[0], schema.classes))
