@@ -202,3 +202,16 @@ def test_threads_that_still_work_are_waited_for() -> None:
     code += "from egt.cli.main import script\nscript()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("done\n")
+
+
+@pytest.mark.parametrize(("given", "kept"), [(None, "1"), ("2", "2")])
+def test_blas_has_one_thread_unless_the_user_says_otherwise(given: str | None, kept: str) -> None:
+    code = (
+        "import os, sys; from egt.cli import main as module\n"
+        "assert 'numpy' not in sys.modules\n"
+        "module.main = lambda: print(os.environ['OPENBLAS_NUM_THREADS'])\nmodule.script()"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    environment |= {} if given is None else {"OPENBLAS_NUM_THREADS": given}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == kept

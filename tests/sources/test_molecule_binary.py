@@ -90,6 +90,15 @@ def test_a_damaged_form_is_read_within_its_bounds(place: int, value: int) -> Non
     assert raw.atoms[-3:, 0].tolist() == [6, 6, 8]
 
 
+def test_an_atom_in_brackets_has_the_hydrogens_that_it_names() -> None:
+    """Whatever its valence would leave for more: no SMILES at hand writes both, so the flag is set by hand."""
+    [form] = forms(["CCO"])
+    in_brackets = bytearray(form)
+    in_brackets[31] |= 1 << 5  # the flags of the first atom
+    raw = raw_numbers([form, bytes(in_brackets)])
+    assert raw.atoms[:, 4].tolist() == [3, 2, 1, 0, 2, 1]
+
+
 def test_a_damaged_number_of_bonds_takes_no_memory() -> None:
     damaged = bytearray(*forms(["CC=O"]))
     damaged[24:28] = b"\xff\xff\xff\x00"

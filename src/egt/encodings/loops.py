@@ -43,10 +43,10 @@ class _Together:
         places = map(_address, (self.num_nodes, self._num_edges, *self._edges))
         self.passed = ctypes.byref(Graphs(len(graphs), *places))
 
-    def split(self, rows: NDArray[Any], counts: NDArray[np.int64]) -> list[NDArray[Any]]:
-        """Return the rows of each graph. counts: (graphs,) how many there are."""
-        ends = [0, *np.cumsum(counts).tolist()]
-        return [rows[start:end] for start, end in pairwise(ends)]
+
+def _split(rows: NDArray[Any], counts: NDArray[np.int64]) -> list[NDArray[Any]]:
+    """Return the rows of each graph. counts: (graphs,) how many there are."""
+    return [rows[start:end] for start, end in pairwise([0, *np.cumsum(counts).tolist()])]
 
 
 def signs_of_pairs(weights: Matrix, u: Matrix, v: Matrix) -> Vector:
@@ -145,7 +145,7 @@ def _adjacency(graphs: Sequence[Graph], entries: Sequence[Vector]) -> list[tuple
     sizes = given.num_nodes
     A, weights, undirected = np.zeros((sizes**2).sum()), np.empty(3 * sizes.sum()), np.zeros(len(graphs), np.bool_)
     native.egt_undirected_adjacency(given.passed, *map(_address, (all_entries, A, weights, undirected)))
-    parts = zip(given.split(A, sizes**2), given.split(weights, 3 * sizes), undirected.tolist(), strict=True)
+    parts = zip(_split(A, sizes**2), _split(weights, 3 * sizes), undirected.tolist(), strict=True)
     return [
         (of_graph.reshape(n, n), its_weights.reshape(3, n) if symmetric else None)
         for n, (of_graph, its_weights, symmetric) in zip(sizes.tolist(), parts, strict=True)
@@ -163,5 +163,5 @@ def hop_distances(graphs: Sequence[Graph], max_hops: int) -> list[NDArray[np.uin
     given = _Together(graphs)
     distances = np.empty((given.num_nodes**2).sum(), np.uint8)
     native.egt_hop_distances(given.passed, max_hops, _address(distances))
-    parts = given.split(distances, given.num_nodes**2)
+    parts = _split(distances, given.num_nodes**2)
     return [part.reshape(n, n) for part, n in zip(parts, given.num_nodes.tolist(), strict=True)]

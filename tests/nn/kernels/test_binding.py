@@ -34,14 +34,15 @@ def test_a_library_with_other_structs_is_refused(monkeypatch: pytest.MonkeyPatch
     path = build()
     if path is None:
         pytest.skip("no C++ compiler: no kernel")
-    binding.open_library(path)
+    found = ctypes.CDLL(str(path))
+    binding.declared(found)
 
     class NormLinear(ctypes.Structure):
         _fields_ = (*binding.NormLinear._fields_, ("one_more", ctypes.c_int64))
 
     monkeypatch.setattr(binding, "STRUCTS", (*binding.STRUCTS[:2], NormLinear, *binding.STRUCTS[3:]))
     with pytest.raises(RuntimeError, match=r"struct of NormLinear has 104 bytes and egt's 112; .*reinstall egt"):
-        binding.open_library(path)
+        binding.declared(found)
 
 
 def test_a_library_that_does_not_load_leaves_the_plain_backend(

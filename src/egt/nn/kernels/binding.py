@@ -137,16 +137,12 @@ def pointer(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-def open_library(path: Path) -> ctypes.CDLL:
-    """Load a compiled kernel and declare its functions.
+def declared(library: ctypes.CDLL) -> ctypes.CDLL:
+    """Declare the functions of the kernel in a library, and return it.
 
     Raises:
         RuntimeError: its structs are not the ones of this file; a call would read wrong memory.
     """
-    return _declared(ctypes.CDLL(str(path)))
-
-
-def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
     _check_structs(library)
     address = ctypes.c_void_p
     library.egt_pair_pass_forward.argtypes = [ctypes.POINTER(PairPass), address, address]
@@ -206,7 +202,7 @@ def raise_for(status: int, rows: str = "the rows given") -> None:
 def library() -> ctypes.CDLL | None:
     """Return the kernel, compiled if need be; None where it cannot be."""
     found = native.library()
-    return None if found is None else _declared(found)
+    return None if found is None else declared(found)
 
 
 @functools.cache
