@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -46,8 +47,9 @@ def worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_parts_that_are_ready_are_those_of_the_file(folder: Path) -> None:
     with head_start(str(folder / "run"), str(folder / "new.csv"), ()) as begun:
         assert begun is not None
-        begun._parts[2].result()
-        ready = begun.take()
+        while len(begun.parts.made()) < 3:
+            time.sleep(0.01)
+        ready = dict(begun.parts.take())
     assert set(ready) >= {0, 1, 2}
     config = egt.load(folder / "run").config
     [whole] = prepare_in_memory(begun.source, ALL, preparation(config), num_workers=1)
@@ -89,18 +91,20 @@ def test_nothing_is_begun_where_torch_is_loaded(folder: Path) -> None:
 
 CODE = f"""
 import sys
+import time
 import egt.processors
 egt.processors.num_processors = lambda: 2
 from egt.inference import head_start
 head_start.RECORDS_AT_ONCE = {AT_ONCE}
 taken = []
-plain = head_start.HeadStart.take
+plain = head_start.Ahead.take
 def take(self):
-    self._parts[1].result()
+    while len(self.made()) < 2:
+        time.sleep(0.01)
     found = plain(self)
     taken.extend(found)
     return found
-head_start.HeadStart.take = take
+head_start.Ahead.take = take
 from egt.cli.main import main
 try:
     main(["predict", "run", "new.csv", "-o", sys.argv[1]])

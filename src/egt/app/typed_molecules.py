@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from egt.errors import DataError
-from egt.sources.custom.formats.tables import Table, molecules_of
-from egt.sources.custom.raw import RawData, objects
+from egt.sources.custom.formats.tables import molecules_of
+from egt.sources.custom.raw import RawData, Table, objects
 from egt.sources.custom.schema import CustomSchema
 
 

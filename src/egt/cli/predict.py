@@ -121,7 +121,7 @@ def _head_start(
 
 def _go_on(model: Predictor, begun: HeadStart, name: str, asked: Asked, bars: Bars) -> Predictions:
     """Predict for a file that was begun."""
-    return model.predict_source(begun.source, ALL, ready=begun.take(), watch=about(bars, name), **asked)
+    return model.predict_source(begun.source, ALL, ready=begun.parts.take(), watch=about(bars, name), **asked)
 
 
 def _large_table(inputs: Sequence[str], output: Path | None, resume: bool) -> Path | None:

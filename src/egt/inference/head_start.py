@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from dataclasses import dataclass
 
 from egt.artifact.artifact import CARD, find_artifact, load_config
 from egt.config.load import override
 from egt.config.preparation import preparation
 from egt.config.reading import settings_of_trained
 from egt.encodings.encoding import Preparation
-from egt.encodings.store import Chunk, Workers
+from egt.encodings.store import Ahead
 from egt.errors import EgtError
 from egt.files import exists
 from egt.inference.run_data import open_new
@@ -33,22 +32,12 @@ _LONGEST = 1_000
 """Characters of a SMILES. Larger molecules need much memory: one process takes them one by one, with all threads."""
 
 
+@dataclass(frozen=True)
 class HeadStart:
-    """An opened file, and its parts that are being prepared.
+    """An opened file, and the first parts of its records that are being prepared."""
 
-    Args:
-        source: the file.
-        parts: the first parts of its records.
-    """
-
-    def __init__(self, source: Source, parts: Sequence[Future[Chunk]]) -> None:
-        self.source, self._parts = source, parts
-
-    def take(self) -> Mapping[int, Chunk]:
-        """Return the parts that are ready, by their numbers, and leave the others to whoever prepares the rest."""
-        for part in self._parts:
-            part.cancel()
-        return {number: part.result() for number, part in enumerate(self._parts) if not part.cancelled()}
+    source: Source
+    parts: Ahead
 
 
 @contextmanager
@@ -67,9 +56,9 @@ def head_start(artifact: str, path: str, settings: Sequence[str]) -> Iterator[He
     if opened is None:
         yield None
         return
-    with Workers(*opened, num_workers=1) as workers:
-        source, _ = opened
-        yield HeadStart(source, [*islice(workers.begin(source.records(ALL), RECORDS_AT_ONCE), _MOST)])
+    source, _ = opened
+    with Ahead(*opened, source.records(ALL), RECORDS_AT_ONCE, _MOST) as parts:
+        yield HeadStart(source, parts)
 
 
 def is_many_molecules(source: Source, split: str) -> bool:

@@ -38,7 +38,7 @@ from egt.processors import num_processors
 from egt.sources.source import Progress, Reading, Source
 
 Result = TypeVar("Result")
-_Part = tuple[int, list[Any]]
+Part = tuple[int, list[Any]]
 """The number of a chunk and its records."""
 _MOST = 16
 """Processes that compute: each needs memory of its own."""
@@ -92,21 +92,15 @@ class Workers:
         kept: where chunks are found that an earlier, interrupted build has made; None writes no file.
         """
         num_workers = min(self.num_workers, -(-len(records) // CHUNK_RECORDS))
-        parts = _parts(records, CHUNK_RECORDS)
+        parts = parts_of(records, CHUNK_RECORDS)
         return self._here(parts, kept) if num_workers <= 1 else self._in_workers(parts, num_workers, _work, kept)
 
     def computed(self, records: Sequence[Any], at_once: int) -> Generator[Any]:
         """Yield what the function makes of the records, `at_once` of them at a time, in order; only in workers."""
         num_workers = min(self.num_workers, -(-len(records) // at_once))
-        return self._in_workers(_parts(records, at_once), num_workers, _compute)
+        return self._in_workers(parts_of(records, at_once), num_workers, _compute)
 
-    def begin(self, records: Sequence[Any], at_once: int) -> Iterator[Future[Chunk]]:
-        """Yield what will be chunks of `at_once` records each: one is begun when it is asked for."""
-        pool = self._pool_of(self.num_workers)
-        for part in _parts(records, at_once):
-            yield pool.submit(_work, *part, None)
-
-    def _here(self, parts: Iterator[_Part], kept: Parts | None) -> Generator[Chunk]:
+    def _here(self, parts: Iterator[Part], kept: Parts | None) -> Generator[Chunk]:
         libraries = _blas_libraries()
         for number, records in parts:
             with libraries.limit(limits=1):
@@ -114,7 +108,7 @@ class Workers:
             yield chunk
 
     def _in_workers(
-        self, parts: Iterator[_Part], num_workers: int, work: Callable[..., Any], *more: Any
+        self, parts: Iterator[Part], num_workers: int, work: Callable[..., Any], *more: Any
     ) -> Generator[Any]:
         """Yield what `work(*part, *more)` returns in a worker, part by part."""
         pool = self._pool_of(num_workers)
@@ -143,7 +137,7 @@ class Workers:
             # A forked worker starts at once and needs no importable main module; but only on Linux fork is safe.
             context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
             job = self.source, self.preparation, self.function, self.ready
-            self._pool, self._pool_size = ProcessPoolExecutor(num_workers, context, _start_worker, job), num_workers
+            self._pool, self._pool_size = ProcessPoolExecutor(num_workers, context, _start, job), num_workers
         return self._pool
 
 
@@ -209,7 +203,7 @@ def _together(chunks: Sequence[Chunk], preparation: Preparation) -> Prepared:
     )
 
 
-def _parts(records: Sequence[Any], size: int) -> Iterator[_Part]:
+def parts_of(records: Sequence[Any], size: int) -> Iterator[Part]:
     """Yield the records in parts of this size, numbered."""
     for number, start in enumerate(range(0, len(records), size)):
         yield number, [records[k] for k in range(start, min(start + size, len(records)))]
@@ -222,7 +216,7 @@ _job: tuple[Source, Preparation, Callable[[Prepared], Any] | None, Mapping[int, 
 """In a worker process: what it works on."""
 
 
-def _start_worker(
+def _start(
     source: Source,
     preparation: Preparation,
     function: Callable[[Prepared], Any] | None,
@@ -230,6 +224,11 @@ def _start_worker(
 ) -> None:
     global _job
     _job = source, preparation, function, ready
+    start_worker()
+
+
+def start_worker() -> None:
+    """Make of a new process one that computes for its parent: with one thread, and never without it."""
     gc.freeze()  # what the parent has loaded stays: looking through it for garbage would only take time and memory
     gc.set_threshold(_OBJECTS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends its workers

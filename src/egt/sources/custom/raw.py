@@ -97,6 +97,15 @@ class RawData:
         return self.format == "molecules"
 
 
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A file of rows: its columns (missing values in bad rows), and the bad rows with their reasons."""
+
+    columns: Columns
+    num_rows: int
+    problems: Mapping[int, str]
+
+
 class Format:
     """One kind of raw data.
 
@@ -120,6 +129,13 @@ class Format:
 FORMATS: Registry[type[Format]] = Registry("file format", "egt.sources.custom.formats")
 
 
+def check_header(header: list[str], where: str) -> None:
+    """Raise a `DataError` where two columns have the same name."""
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise DataError(f"{where}: column names {twice} appear more than once; name each column differently")
+
+
 def one_or_many(data: Any, kind: Callable[[Any], bool]) -> list[Any]:
     """Return the objects of a kind: the given one, or all items of a list or data set of them; else none."""
     if kind(data):
@@ -136,11 +152,6 @@ def text_of(value: Any) -> str:
         return str(int(value))  # exact, however many digits it has
     number = float(value)
     return str(int(number)) if number.is_integer() else repr(number)
-
-
-def column_of_numbers(array: Any) -> Column:
-    """Return a numeric Arrow array as a float64 column, nulls as NaN."""
-    return np.array(array.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def is_exact(number: int) -> bool:

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
 import gzip
-from datetime import date
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from egt.errors import DataError
@@ -68,50 +65,6 @@ def test_damaged_gzip(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(CSV.encode() * 50)[:-12])
     with pytest.raises(DataError, match="damaged gzip"):
         read_table(path)
-
-
-def test_parquet_keeps_types_and_leaves_out_what_is_no_column(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "t.parquet"
-    table = {
-        "n": pa.array([1, None], pa.int32()),
-        "flag": pa.array([True, False]),
-        "text": pa.array(["x", None]),
-        "kind": pa.array(["p", "q"]).dictionary_encode(),
-        "image": pa.array([b"1", b"2"]),
-        "tags": pa.array([["a"], ["b"]]),
-    }
-    pq.write_table(pa.table(table), path)
-    columns = read_table(path).columns
-    np.testing.assert_equal(columns["n"], [1.0, np.nan])
-    assert columns["flag"].tolist() == [1.0, 0.0]
-    assert columns["text"].tolist() == ["x", None]
-    assert columns["kind"].tolist() == ["p", "q"]
-    assert columns.keys() == {"n", "flag", "text", "kind"}
-    for name in ("image", "tags"):
-        assert any(f"column '{name}'" in line and "left out" in line for line in caplog.messages)
-
-
-def test_parquet_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="not a Parquet file"):
-        read_table(write(tmp_path / "t.parquet", "hello"))
-
-
-def test_parquet_has_vectors_dates_and_long_numbers(tmp_path: Path) -> None:
-    path = tmp_path / "T.PARQUET"
-    table = {
-        "x": pa.array([[1.0, None], [3.0, 4.0]]),
-        "fixed": pa.array([[1, 2], [3, 4]], pa.list_(pa.int32(), 2)),
-        "day": pa.array([date(2024, 1, 31), None]),
-        "code": pa.array([2**53 + 1, 2**53 + 2]),
-        "view": pa.array(["x", None], pa.string_view()),
-    }
-    pq.write_table(pa.table(table), path)
-    columns = read_table(path).columns
-    np.testing.assert_equal(columns["x"], [[1, np.nan], [3, 4]])
-    np.testing.assert_equal(columns["fixed"], [[1, 2], [3, 4]])
-    assert columns["day"].tolist() == ["2024-01-31", None]
-    assert columns["code"].tolist() == ["9007199254740993", "9007199254740994"]
-    assert columns["view"].tolist() == ["x", None]
 
 
 def test_a_table_without_rows_has_its_columns(tmp_path: Path) -> None:
@@ -193,22 +146,6 @@ def test_molecules_of_rdkit_and_rows_without_one() -> None:
     chem = pytest.importorskip("rdkit.Chem")
     raw = read_raw([chem.MolFromSmiles("OCC"), None, "CCN"])
     assert raw.table["smiles"].tolist() == ["CCO", None, "CCN"]
-
-
-def test_a_frame_with_a_name_twice() -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame([["CC", 1.0, 2.0]], columns=["smiles", "y", "y"])
-    with pytest.raises(DataError, match=r"frame: column names \['y'\] appear more than once"):
-        read_raw(frame)
-
-
-def test_durations_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    columns = {"smiles": ["CC"], "took": pa.array([5], pa.duration("s"))}
-    columns["span"] = pa.array([(1, 2, 3)], pa.month_day_nano_interval())
-    pq.write_table(pa.table({name: columns[name] for name in ("smiles", "took")}), tmp_path / "t.parquet")
-    assert "smiles" in read_table(tmp_path / "t.parquet").columns
-    assert next(iter(read_raw(pa.table(columns)).table)) == "smiles"
-    assert "which cannot be used; the column is left out" in caplog.text
 
 
 def test_a_series_with_missing_molecules() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from egt.errors import DataError
-from egt.sources.custom.formats.tables import Table, column_of_texts, encoding_of, molecules_of
-from egt.sources.custom.raw import FORMATS, Format, RawData, digest_of_files, objects
+from egt.sources.custom.formats.tables import column_of_texts, encoding_of, molecules_of
+from egt.sources.custom.raw import FORMATS, Format, RawData, Table, digest_of_files, objects
 from egt.sources.molecules import require_rdkit
 
 SUFFIXES = (".sdf", ".sdf.gz")

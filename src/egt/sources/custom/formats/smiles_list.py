@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from egt.errors import DataError
-from egt.sources.custom.formats.tables import Table, molecules_of, open_text, read_delimited
-from egt.sources.custom.raw import FORMATS, Format, RawData, digest_of_files, objects
+from egt.sources.custom.formats.tables import molecules_of, open_text, read_delimited
+from egt.sources.custom.raw import FORMATS, Format, RawData, Table, digest_of_files, objects
 
 SUFFIXES = (".smi", ".smi.gz", ".smiles", ".txt", ".txt.gz")
 

@@ -8,33 +8,28 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
-import json
 import logging
 import math
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from egt.errors import DataError
 from egt.sources.custom.raw import (
     FORMATS,
     Column,
-    Columns,
     Format,
     RawData,
-    column_of_numbers,
-    column_of_values,
+    Table,
+    check_header,
     digest_of_files,
     digest_of_graphs,
     is_exact,
@@ -52,22 +47,11 @@ MISSING_TEXTS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"
 
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 _CODE = re.compile(r"[+-]?(0\d+|\d{16,})")
-_LIKE_CODE = r"^[+-]?0\d|\d{16}"
-"""What every code has, and few numbers."""
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
 _BLOCK = 2**20
 csv.field_size_limit(2**31 - 1)
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """A file of rows: its columns (missing values in bad rows), and the bad rows with their reasons."""
-
-    columns: Columns
-    num_rows: int
-    problems: Mapping[int, str]
 
 
 @FORMATS.register("molecules")
@@ -91,6 +75,8 @@ class Tables(Format):
         if isinstance(data, Path):
             return molecules_of(read_table(data, ragged=True), str(data), digest_of_files([data]))
         if is_frame(data):
+            from egt.sources.custom.arrow_tables import table_of_frame
+
             return molecules_of(table_of_frame(data, ragged=True), "frame")
         molecules = one_or_many(data, _is_molecule)
         parts = {"smiles": molecules} if molecules else _columns_of_rows(_rows(data))
@@ -135,26 +121,16 @@ def encoding_of(file: IO[bytes] | gzip.GzipFile) -> str:
 
 def read_table(path: Path, *, ragged: bool = False) -> Table:
     """Read a CSV, TSV or Parquet file; it may have no rows. With `ragged` lists of any lengths are texts."""
-    return _read_parquet(path, ragged) if path.suffix.lower() == ".parquet" else read_delimited(path)
+    if path.suffix.lower() != ".parquet":
+        return read_delimited(path)
+    from egt.sources.custom.arrow_tables import read_parquet
+
+    return read_parquet(path, ragged=ragged)
 
 
 def is_frame(data: object) -> bool:
     """Return whether an object is a data frame (pandas, Polars, Arrow: found without importing them)."""
     return hasattr(data, "__arrow_c_stream__") and hasattr(data, "columns")
-
-
-def table_of_frame(frame: Any, *, ragged: bool = False) -> Table:
-    """Return the columns of a data frame; the index of a pandas frame is none of them. `ragged` as in `read_table`."""
-    is_pandas = type(frame).__module__.split(".")[0] == "pandas"
-    if is_pandas:  # the others have no name twice
-        _check_header([str(name) for name in frame.columns], "frame")
-    try:
-        return _table_of_arrow(
-            pa.Table.from_pandas(frame, preserve_index=False) if is_pandas else pa.table(frame), "frame", ragged
-        )
-    except (pa.ArrowException, TypeError) as error:
-        reason = " ".join(str(error).split())
-        raise DataError(f"frame: a column mixes kinds of values ({reason}); give each column one type") from error
 
 
 def molecules_of(table: Table, where: str, digest: str = "") -> RawData:
@@ -269,7 +245,7 @@ def _table(lines: Sequence[Line], header: list[str], path: Path, skipped: int, *
     cells_of = list(zip(*rows, strict=True)) if rows else [()] * len(header)
     # Spreadsheets leave empty columns without a name at the right.
     kept = [k for k, name in enumerate(header) if name or any(cells_of[k])]
-    _check_header([header[k] for k in kept], f"{path} line 1")
+    check_header([header[k] for k in kept], f"{path} line 1")
     # Where the comma is free, it is the decimal sign of many countries.
     columns = {header[k]: column_of_texts(cells_of[k], decimal_comma=decimal_comma) for k in kept}
     return Table(columns, len(rows), problems)
@@ -277,67 +253,6 @@ def _table(lines: Sequence[Line], header: list[str], path: Path, skipped: int, *
 
 def _delimiter(header: str) -> str:
     return max(DELIMITERS, key=header.count)
-
-
-def _check_header(header: list[str], where: str) -> None:
-    twice = sorted({name for name in header if header.count(name) > 1})
-    if twice:
-        raise DataError(f"{where}: column names {twice} appear more than once; name each column differently")
-
-
-def _read_parquet(path: Path, ragged: bool) -> Table:
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path}: not a Parquet file that can be read: {error}") from error
-    return _table_of_arrow(table, str(path), ragged)
-
-
-def _table_of_arrow(table: pa.Table, where: str, ragged: bool) -> Table:
-    _check_header(table.column_names, where)
-    columns = {name: _arrow_column(table[name], f"{where}: column {name!r}", ragged) for name in table.column_names}
-    return Table({name: column for name, column in columns.items() if column is not None}, table.num_rows, {})
-
-
-def _arrow_column(array: pa.ChunkedArray, where: str, ragged: bool) -> Column | None:
-    """Return a column, or None for a type that cannot be one (images, nested records): such columns are left out."""
-    kind, is_a = array.type, pa.types
-    if is_a.is_dictionary(kind):
-        return _arrow_column(array.cast(kind.value_type), where, ragged)
-    if is_a.is_null(kind):
-        return np.full(len(array), np.nan)
-    if is_a.is_integer(kind) and _has_long_numbers(array):
-        return _arrow_column(array.cast(pa.string()), where, ragged)  # names of many digits
-    if is_a.is_boolean(kind) or is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind):
-        return column_of_numbers(array.cast(pa.float64(), safe=False))
-    if is_a.is_temporal(kind):
-        try:
-            return _arrow_column(array.cast(pa.string()), where, ragged)
-        except pa.ArrowException:  # durations and intervals are not spelled out
-            logger.warning("%s holds %s, which cannot be used; the column is left out", where, kind)
-            return None
-    if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
-        column = np.empty(len(array), dtype=object)
-        column[:] = array.to_pylist()
-        return column
-    if is_a.is_list(kind) or is_a.is_large_list(kind) or is_a.is_fixed_size_list(kind):
-        try:
-            return column_of_values(array.to_pylist(), where)
-        except DataError as error:
-            if ragged and not is_a.is_nested(kind.value_type) and not is_a.is_binary(kind.value_type):
-                return objects(
-                    [None if value is None else json.dumps(value, default=str) for value in array.to_pylist()]
-                )
-            logger.warning("%s; the column is left out", error)
-            return None
-    logger.warning("%s holds %s, which cannot be used; the column is left out", where, kind)
-    return None
-
-
-def _has_long_numbers(array: pa.ChunkedArray) -> bool:
-    """Return whether there are whole numbers beyond those that all float64 tell apart."""
-    extremes = pc.min_max(array)
-    return any(abs(extremes[end].as_py() or 0) > 2**53 for end in ("min", "max"))
 
 
 def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Column:
@@ -351,22 +266,26 @@ def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Col
         decimal_comma: whether 1,5 is a number where a column has no other spelling of numbers.
     """
     first = next((cell for raw in cells if (cell := raw.strip()) not in MISSING_TEXTS), "")
-    is_text = first and not _is_value(first)
-    if not is_text and (plain := _plain_numbers(cells)) is not None:
+    if first and not _is_value(first):
+        return objects(_present(cells))
+    from egt.sources.custom.arrow_tables import numbers, plain_numbers
+
+    if (plain := plain_numbers(cells, MISSING_TEXTS)) is not None:
         return plain
-    present = [None if (cell := raw.strip()) in MISSING_TEXTS else cell for raw in cells]
-    if is_text:
-        return objects(present)
+    present = _present(cells)
     known = [cell for cell in present if cell is not None]
     if known and all(cell.lower() in _BOOLEANS for cell in known):
         return np.array([np.nan if cell is None else _BOOLEANS[cell.lower()] for cell in present])
-    try:
-        numbers = column_of_numbers(pa.array(present, pa.string()).cast(pa.float64()))
-    except pa.ArrowInvalid:
-        if decimal_comma and all(_DECIMAL_COMMA.fullmatch(cell) for cell in known):
-            return np.array([np.nan if cell is None else float(cell.replace(",", ".")) for cell in present])
-        return objects(present)
-    return objects(present) if any(_is_code(cell) for cell in known) else numbers
+    if (found := numbers(present)) is not None:
+        return objects(present) if any(_is_code(cell) for cell in known) else found
+    if decimal_comma and all(_DECIMAL_COMMA.fullmatch(cell) for cell in known):
+        return np.array([np.nan if cell is None else float(cell.replace(",", ".")) for cell in present])
+    return objects(present)
+
+
+def _present(cells: Sequence[str]) -> list[str | None]:
+    """Return the cells without blanks around them, None where there is no value."""
+    return [None if (cell := raw.strip()) in MISSING_TEXTS else cell for raw in cells]
 
 
 def _is_value(cell: str) -> bool:
@@ -376,18 +295,6 @@ def _is_value(cell: str) -> bool:
     except ValueError:
         return cell.lower() in _BOOLEANS
     return True
-
-
-def _plain_numbers(cells: Sequence[str]) -> Column | None:
-    """Return a column of plain numbers, converted at once; None where cells have to be looked at one by one."""
-    texts = pc.utf8_trim_whitespace(pa.array(cells, pa.string()))
-    known = pc.if_else(pc.is_in(texts, value_set=pa.array(sorted(MISSING_TEXTS))), None, texts)
-    if pc.any(pc.match_substring_regex(known, _LIKE_CODE)).as_py():
-        return None
-    try:
-        return column_of_numbers(known.cast(pa.float64()))
-    except pa.ArrowInvalid:
-        return None
 
 
 def _is_code(cell: str) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 
 from egt.errors import DataError
 from egt.graph import IntArray
-from egt.sources.custom.formats.tables import TABLE_SUFFIXES, Table, read_table
+from egt.sources.custom.formats.tables import TABLE_SUFFIXES, read_table
 from egt.sources.custom.raw import (
     FORMATS,
     Column,
@@ -29,6 +29,7 @@ from egt.sources.custom.raw import (
     Format,
     RawData,
     RawGraph,
+    Table,
     digest_of_files,
     text_of,
     with_mask_split,
