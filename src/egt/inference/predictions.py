@@ -175,10 +175,10 @@ class Predictions(Sequence[Prediction]):
         return pandas.DataFrame(self.table(), columns=self.columns)
 
     def _write(self, file: TextIO, header: bool, delimiter: str) -> None:
-        writer = csv.DictWriter(file, self.columns, restval="", extrasaction="ignore", delimiter=delimiter)
+        writer, columns = csv.writer(file, delimiter=delimiter), self.columns
         if header:
-            writer.writeheader()
-        writer.writerows(self._rows())
+            writer.writerow(columns)
+        writer.writerows([*map(row.get, columns)] for row in self._rows())
 
     @property
     def _identity(self) -> str:
