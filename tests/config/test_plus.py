@@ -45,7 +45,8 @@ def test_each_step_on_zinc_changes_what_it_names_and_the_last_is_plus() -> None:
         {"model.gate"},
         {"model.node_inputs", "model.pair_inputs", "task.auxiliary"},
         {"model.edges", "model.edge_values", "model.edge_ffn_multiplier"},
-        {"model.attention_dropout", "model.masking"},
+        {"model.masking"},
+        {"model.attention_dropout"},
         {"optimizer.weight_decay", "optimizer.decays"},
         {"trainer.ema_decay"},
     ]

@@ -76,9 +76,8 @@ def size(layers: int, node_width: int, edge_width: int, edge_ffn_multiplier: flo
 
 
 def attention_dropout(probability: float, keys: float = 0.0) -> Change:
-    """Dropout of attention, and of whole keys, in place of random masking."""
-    dropout = {"attention_dropout": probability, "key_dropout": keys}
-    return changed(model={**dropout, "masking": RandomMaskingConfig()})
+    """Dropout of attention, and of whole keys."""
+    return changed(model={"attention_dropout": probability, "key_dropout": keys})
 
 
 def sparse(degree: int = 0) -> Change:
@@ -103,6 +102,8 @@ CENTRALITY = changed(model={"gate": "centrality"})
 """Centrality scalers beside the gates, as in the large-scale models of the paper."""
 EDGE_FLOW = changed(model={"edges": OuterSumEdgesConfig(), "edge_values": "sliced", "edge_ffn_multiplier": 1.0})
 """Nodes receive what their pairs hold, pairs receive both nodes; half of the edge feed-forward block pays for it."""
+UNMASKED = changed(model={"masking": RandomMaskingConfig()})
+"""No random masking."""
 SCALED_SUM = changed(model={"readout": ScaledSumPool()})
 DECAY = changed(optimizer={"weight_decay": 1e-5, "decays": "matrices"})
 """AdamW's decay of the matrices alone."""
@@ -115,7 +116,8 @@ ZINC_STEPS: Mapping[str, tuple[str, Change]] = {
     "centrality": ("+ centrality scalers", CENTRALITY),
     "walks": ("+ RRWP, no distance objective", walks(21, distances=True)),
     "flow": ("+ edge values and outer sum, narrower edge feed-forward", EDGE_FLOW),
-    "dropout": ("+ attention dropout 0.2, no masking", attention_dropout(0.2)),
+    "unmasked": ("without random masking", UNMASKED),
+    "dropout": ("+ attention dropout 0.2", attention_dropout(0.2)),
     "decay": ("+ weight decay of matrices", DECAY),
     "average": ("+ averaged weights", average(0.999)),
 }
@@ -139,6 +141,7 @@ def _blocks(num_steps: int, dropout: float, batch: int, lr: float = 1e-3) -> lis
         batches(batch),
         CENTRALITY,
         walks(num_steps),
+        UNMASKED,
         attention_dropout(dropout, keys=0.1),
         DECAY,
         average(0.999),
@@ -154,6 +157,7 @@ def _images(dropout: float, keys: float, feed_forward: float, batch: int, epochs
         CENTRALITY,
         walks(8),
         sparse(degree=10),
+        UNMASKED,
         attention_dropout(dropout, keys),
         changed(model=ffn),
         DECAY,
@@ -161,7 +165,7 @@ def _images(dropout: float, keys: float, feed_forward: float, batch: int, epochs
     ]
 
 
-_TSP = [cosine(epochs=40), CENTRALITY, sparse(), walks(8), changed(model={"masking": RandomMaskingConfig()}), DECAY]
+_TSP = [cosine(epochs=40), CENTRALITY, sparse(), walks(8), UNMASKED, DECAY]
 
 PLUS: Mapping[str, Sequence[Change]] = {
     "zinc-100k": _zinc(epochs=400),
@@ -179,6 +183,7 @@ PLUS: Mapping[str, Sequence[Change]] = {
         batches(64),
         CENTRALITY,
         walks(16, distances=True),
+        UNMASKED,
         attention_dropout(0.3),
         DECAY,
         average(0.999),

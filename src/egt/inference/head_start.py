@@ -73,7 +73,8 @@ def is_many_molecules(source: Source, split: str) -> bool:
 def _is_worth_it() -> bool:
     """Return whether there is something to wait for, and a processor that has nothing to do meanwhile."""
     alone = os.environ.get("OMP_NUM_THREADS") != "1" and "WORLD_SIZE" not in os.environ
-    return sys.platform == "linux" and "torch" not in sys.modules and num_processors() > 1 and alone
+    possible = sys.platform == "linux" and hasattr(os, "memfd_create")
+    return possible and "torch" not in sys.modules and num_processors() > 1 and alone
 
 
 def _opened(artifact: str, path: str, settings: Sequence[str]) -> tuple[Source, Preparation] | None:

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from egt.batching.layout import Layout
 from egt.errors import ConfigError
@@ -81,11 +82,12 @@ class VirtualNodeReadout(Readout):
     def virtual_edges(self, layout: Layout) -> Tensor:
         """Return the embeddings of all pairs with a virtual node, zeros elsewhere. Returns (pairs..., d_e)."""
         q, pair = self.num_virtual, layout.pair_indices
-        between = (self.edges.unsqueeze(0) + self.edges.unsqueeze(1)).flatten(0, 1) / 2
-        table = torch.cat([torch.zeros_like(self.edges[:1]), self.edges, between])  # (1 + q + q^2, d_e)
-        with_real = torch.where(pair.i < q, 1 + pair.i, torch.where(pair.j < q, 1 + pair.j, 0))
-        row = torch.where((pair.i < q) & (pair.j < q), 1 + q + pair.i * q + pair.j, with_real)
-        return rows_of(table, row.expand(layout.pair_shape))
+        ends = functional.pad(self.edges, (0, 0, 0, 1))  # (q + 1, d_e), the last row for any real node
+        table = ends.unsqueeze(1) + ends.unsqueeze(0)
+        both = torch.arange(q + 1, device=ends.device) < q
+        table = torch.where((both.unsqueeze(1) & both).unsqueeze(-1), table / 2, table)
+        row = pair.i.clamp(max=q) * (q + 1) + pair.j.clamp(max=q)
+        return rows_of(table.flatten(0, 1), row.expand(layout.pair_shape))
 
     def allowed(self, allowed: Tensor | None, layout: Layout, pair_rows: Tensor) -> Tensor | None:
         """Extend the mask by virtual nodes, which attend and are attended by every real node. (pairs..., 1) boolean."""
