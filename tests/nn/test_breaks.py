@@ -129,11 +129,10 @@ def signs_of_u_and_v_drawn_apart(patch: Patch) -> None:
 def virtual_edges_not_averaged(patch: Patch) -> None:
     plain = VirtualNodeReadout.virtual_edges
 
-    def virtual_edges(self: VirtualNodeReadout, layout: Layout) -> Tensor:
-        e = plain(self, layout)
-        pair = layout.pair_indices
-        between = ((pair.i < self.num_virtual) & (pair.j < self.num_virtual) & (pair.i != pair.j)).unsqueeze(-1)
-        return torch.where(between, 2 * e, e)
+    def virtual_edges(self: VirtualNodeReadout) -> Tensor:
+        table = plain(self)
+        table[:-1, :-1] *= 2 - torch.eye(self.num_virtual).unsqueeze(-1)
+        return table
 
     patch.setattr(VirtualNodeReadout, "virtual_edges", virtual_edges)
 

@@ -55,6 +55,18 @@ def test_rows_of_a_table_add_up_the_gradients_of_their_places(shape: tuple[int, 
     assert torch.equal(table.grad, asked.unsqueeze(1).expand(4, 3).float())
 
 
+@pytest.mark.parametrize("absent", ["zero", "learned"])
+def test_unknown_categories_add_nothing_and_train_no_row(absent: terms.Absent) -> None:
+    table = terms.CategoryTable((3, 4), 5, absent)
+    out = table(torch.tensor([[0, 3], [-1, 2], [2, -1], [-1, -1]]))
+    weight = table.table.weight
+    expected = torch.stack([weight[1] + weight[7], weight[6], weight[3], torch.zeros(5)])
+    torch.testing.assert_close(out, expected)
+    out.sum().backward()
+    assert weight.grad is not None
+    assert weight.grad[:, 0].tolist() == [0, 1, 0, 1, 0, 0, 1, 1]
+
+
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 @pytest.mark.parametrize("absent", ["zero", "learned"])
 def test_edge_categories_and_the_value_of_non_edges(absent: terms.Absent, layout: LayoutName) -> None:

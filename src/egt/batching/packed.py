@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import torch
@@ -88,6 +89,15 @@ class Packed:
             torch.cat([run[:, own, own].reshape(-1) for run in pairs]),
         )
 
+    def with_virtual_pairs(self, x: Tensor, table: Tensor) -> Tensor:
+        """Put pairs with virtual nodes, of which this layout has q, in front of the others.
+
+        x: (P', d) all pairs without them. table: (q + 1, q + 1, d) what pair (i, j) gets, index q for all other nodes.
+        Returns (P, d).
+        """
+        wide: Tensor = _WithVirtualPairs.apply(x, table, self)  # type: ignore[no-untyped-call]
+        return wide
+
     def _nodes(self, x: Tensor) -> list[Tensor]:
         """Split a node tensor into its runs, each (graphs, n, ...). `split` spares the backward zero-filled buffers."""
         parts = x.split([count * size for count, size in self.runs])
@@ -129,6 +139,33 @@ class Packed:
 
     def node_rows(self, h: Tensor) -> Tensor:
         return torch.cat([run[:, self.num_virtual :].flatten(0, 1) for run in self._nodes(h)])
+
+
+class _WithVirtualPairs(torch.autograd.Function):
+    """Pairs with virtual nodes in front of the others, size by size: no index for each pair, and each written once."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, table: Tensor, layout: Packed) -> Tensor:
+        ctx.layout, q = layout, layout.num_virtual
+        wide = x.new_empty(layout.num_pairs, x.shape[1])
+        narrow = Packed([size - q for size in layout.sizes])
+        for old, new in zip(narrow._pairs(x), layout._pairs(wide), strict=True):
+            new[:, q:, q:] = old
+            new[:, :q, :q] = table[:q, :q]
+            new[:, :q, q:] = table[:q, q:]
+            new[:, q:, :q] = table[q:, :q]
+        return wide
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        (d_wide,) = gradients
+        q, runs = ctx.layout.num_virtual, ctx.layout._pairs(d_wide)
+        d_table = d_wide.new_zeros(q + 1, q + 1, d_wide.shape[1])
+        for run in runs:
+            d_table[:q, :q] += run[:, :q, :q].sum(0)
+            d_table[:q, q] += run[:, :q, q:].sum((0, 2))
+            d_table[q, :q] += run[:, q:, :q].sum((0, 1))
+        return torch.cat([run[:, q:, q:].flatten(0, 2) for run in runs]), d_table, None
 
 
 class PackedArrangement(DenseArrangement):

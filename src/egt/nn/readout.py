@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from egt.batching.layout import Layout
+from egt.batching.packed import Packed
 from egt.errors import ConfigError
 from egt.nn.channels import Channels
 from egt.nn.terms import rows_of
@@ -71,7 +72,7 @@ class VirtualNodeReadout(Readout):
         _, i = torch.broadcast_tensors(layout.node_indices.graph, layout.node_indices.i)  # (nodes...)
         h = rows_of(self.nodes, i.clamp(max=self.num_virtual - 1))
         h = h.flatten(0, -2).index_copy_(0, node_rows, x.h.flatten(0, -2)).view(*i.shape, -1)
-        e = self.virtual_edges(layout).flatten(0, -2).index_copy_(0, pair_rows, x.e.flatten(0, -2))
+        e = self.with_virtual_edges(x.e.flatten(0, -2), layout, pair_rows)
         allowed, degree = self.allowed(x.context.allowed, layout, pair_rows), x.context.degree
         if degree is not None:
             wide = degree.new_zeros(i.numel(), 1).index_copy(0, node_rows, degree.flatten(0, -2))
@@ -79,15 +80,32 @@ class VirtualNodeReadout(Readout):
         context = replace(x.context, layout=layout, allowed=allowed, degree=degree)
         return Channels(h, e.unflatten(0, layout.pair_shape), context, pair_rows[x.queries], pair_rows[x.edges])
 
-    def virtual_edges(self, layout: Layout) -> Tensor:
-        """Return the embeddings of all pairs with a virtual node, zeros elsewhere. Returns (pairs..., d_e)."""
-        q, pair = self.num_virtual, layout.pair_indices
-        ends = functional.pad(self.edges, (0, 0, 0, 1))  # (q + 1, d_e), the last row for any real node
-        table = ends.unsqueeze(1) + ends.unsqueeze(0)
-        both = torch.arange(q + 1, device=ends.device) < q
-        table = torch.where((both.unsqueeze(1) & both).unsqueeze(-1), table / 2, table)
+    def with_virtual_edges(self, e: Tensor, layout: Layout, pair_rows: Tensor) -> Tensor:
+        """Put the edges of virtual nodes among the others.
+
+        Args:
+            e: (P, d_e) flat edge channel without them.
+            layout: with virtual nodes.
+            pair_rows: (P,) where each pair is there.
+
+        Returns:
+            The flat edge channel of that layout.
+        """
+        table, q = self.virtual_edges(), self.num_virtual
+        if isinstance(layout, Packed):
+            return layout.with_virtual_pairs(e, table)
+        pair = layout.pair_indices
         row = pair.i.clamp(max=q) * (q + 1) + pair.j.clamp(max=q)
-        return rows_of(table.flatten(0, 1), row.expand(layout.pair_shape))
+        wide = rows_of(table.flatten(0, 1), row.expand(layout.pair_shape).flatten())
+        return wide.index_copy_(0, pair_rows, e)
+
+    def virtual_edges(self) -> Tensor:
+        """Return the embeddings of pairs with a virtual node. Returns (q + 1, q + 1, d_e), index q for all others."""
+        ends = functional.pad(self.edges, (0, 0, 0, 1))  # (q + 1, d_e)
+        virtual = torch.arange(len(ends), device=ends.device) < self.num_virtual
+        both = (virtual.unsqueeze(1) & virtual).unsqueeze(-1)
+        table = ends.unsqueeze(1) + ends.unsqueeze(0)
+        return torch.where(both, table / 2, table)
 
     def allowed(self, allowed: Tensor | None, layout: Layout, pair_rows: Tensor) -> Tensor | None:
         """Extend the mask by virtual nodes, which attend and are attended by every real node. (pairs..., 1) boolean."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 from typing import Literal
 
 import torch
@@ -32,6 +34,21 @@ def rows_of(table: Tensor, index: Tensor) -> Tensor:
     return table.index_select(0, index.flatten()).view(*index.shape, table.shape[-1])
 
 
+def sum_of_rows(table: Tensor, index: Tensor, known: Tensor | None = None) -> Tensor:
+    """Add up the rows of a small table along the last axis of the index, (..., F). Returns (..., width).
+
+    Rows that are not known, (..., F) boolean, count nothing. On a CPU one is added after another: all of them at once
+    would not stay in the cache.
+    """
+    if table.device.type != "cpu":
+        rows = rows_of(table, index)
+        return (rows if known is None else rows * known.unsqueeze(-1)).sum(-2)
+    each = (rows_of(table, column) for column in index.unbind(-1))
+    if known is not None:
+        each = (rows * there.unsqueeze(-1) for rows, there in zip(each, known.unbind(-1), strict=True))
+    return reduce(add, each)
+
+
 class CategoryTable(nn.Module):
     """One embedding table for several categorical features; their embeddings are summed.
 
@@ -52,11 +69,11 @@ class CategoryTable(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids: (..., F). Returns (..., width)."""
-        known = ids >= 0
-        rows: Tensor = self.table((ids + self.offset) * known)
-        if self.table.padding_idx is None:  # else row 0 is zero anyway
-            rows = rows * known.unsqueeze(-1)
-        return rows.sum(-2)
+        known, weight = ids >= 0, self.table.weight
+        index = (ids + self.offset) * known
+        if self.table.padding_idx is None:
+            return sum_of_rows(weight, index, known)
+        return sum_of_rows(torch.cat([weight[:1].detach(), weight[1:]]), index)  # row 0 is zero, and stays it
 
     def absent(self) -> Tensor:
         """(width,) row 0; it gets a gradient only when it is learned."""
