@@ -17,7 +17,7 @@ import threading
 import time
 import zipfile
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -60,8 +60,7 @@ class Workers:
         preparation: what is computed for each graph.
         num_workers: number of processes; default one per processor, 0 or 1 for none besides this one.
         ahead: how many chunks at least may be in the making.
-        function: what `computed` does to prepared graphs.
-        ready: parts for `computed` that are prepared already, by their numbers.
+        compute: the number of a part -> what `computed` yields for it.
     """
 
     def __init__(
@@ -70,11 +69,9 @@ class Workers:
         preparation: Preparation,
         num_workers: int | None,
         ahead: int = 0,
-        function: Callable[[Prepared], Any] | None = None,
-        ready: Mapping[int, Chunk] | None = None,
+        compute: Callable[[int], Any] | None = None,
     ) -> None:
-        self.source, self.preparation, self.ahead = source, preparation, ahead
-        self.function, self.ready = function, ready or {}
+        self.source, self.preparation, self.ahead, self.compute = source, preparation, ahead, compute
         self.num_workers = num_processors() if num_workers is None else num_workers
         self._pool: ProcessPoolExecutor | None = None
         self._pool_size = 0
@@ -95,10 +92,9 @@ class Workers:
         parts = parts_of(records, CHUNK_RECORDS)
         return self._here(parts, kept) if num_workers <= 1 else self._in_workers(parts, num_workers, _work, kept)
 
-    def computed(self, records: Sequence[Any], at_once: int) -> Generator[Any]:
-        """Yield what the function makes of the records, `at_once` of them at a time, in order; only in workers."""
-        num_workers = min(self.num_workers, -(-len(records) // at_once))
-        return self._in_workers(parts_of(records, at_once), num_workers, _compute)
+    def computed(self, num_parts: int) -> Generator[Any]:
+        """Yield what is computed for each of so many parts, in order; only in workers."""
+        return self._in_workers(((number,) for number in range(num_parts)), min(self.num_workers, num_parts), _compute)
 
     def _here(self, parts: Iterator[Part], kept: Parts | None) -> Generator[Chunk]:
         libraries = _blas_libraries()
@@ -108,7 +104,7 @@ class Workers:
             yield chunk
 
     def _in_workers(
-        self, parts: Iterator[Part], num_workers: int, work: Callable[..., Any], *more: Any
+        self, parts: Iterable[tuple[Any, ...]], num_workers: int, work: Callable[..., Any], *more: Any
     ) -> Generator[Any]:
         """Yield what `work(*part, *more)` returns in a worker, part by part."""
         pool = self._pool_of(num_workers)
@@ -136,7 +132,7 @@ class Workers:
             library()  # a forked worker has it from the start
             # A forked worker starts at once and needs no importable main module; but only on Linux fork is safe.
             context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-            job = self.source, self.preparation, self.function, self.ready
+            job = self.source, self.preparation, self.compute
             self._pool, self._pool_size = ProcessPoolExecutor(num_workers, context, _start, job), num_workers
         return self._pool
 
@@ -186,9 +182,18 @@ def compute_in_workers(
         at_once: how many records are a part.
         ready: parts that are prepared already, by their numbers.
     """
+    records, done = source.records(split), ready or {}
+
+    def compute(number: int) -> Result:
+        """In a worker, which has the records: they need not be sent to it."""
+        if (known := done.get(number)) is not None:
+            return function(_together([known], preparation))
+        numbers = range(number * at_once, min((number + 1) * at_once, len(records)))
+        return function(prepare_records(source, preparation, [records[k] for k in numbers]))
+
     with (
-        Workers(source, preparation, min(num_processors(), _MOST), function=function, ready=ready) as workers,
-        closing(workers.computed(source.records(split), at_once)) as results,
+        Workers(source, preparation, min(num_processors(), _MOST), compute=compute) as workers,
+        closing(workers.computed(-(-len(records) // at_once))) as results,
     ):
         yield from results
 
@@ -212,18 +217,13 @@ def parts_of(records: Sequence[Any], size: int) -> Iterator[Part]:
 _OBJECTS = 100_000
 """How many new objects a worker makes before it looks for garbage: graphs are many objects, and hardly ever garbage."""
 
-_job: tuple[Source, Preparation, Callable[[Prepared], Any] | None, Mapping[int, Chunk]]
+_job: tuple[Source, Preparation, Callable[[int], Any] | None]
 """In a worker process: what it works on."""
 
 
-def _start(
-    source: Source,
-    preparation: Preparation,
-    function: Callable[[Prepared], Any] | None,
-    ready: Mapping[int, Chunk],
-) -> None:
+def _start(source: Source, preparation: Preparation, compute: Callable[[int], Any] | None) -> None:
     global _job
-    _job = source, preparation, function, ready
+    _job = source, preparation, compute
     start_worker()
 
 
@@ -238,15 +238,14 @@ def start_worker() -> None:
 
 
 def _work(number: int, records: list[Any], kept: Parts | None) -> Chunk:
-    source, preparation, _, _ = _job
+    source, preparation, _ = _job
     return _chunk(number, source, preparation, records, kept)
 
 
-def _compute(number: int, records: list[Any]) -> Any:
-    source, preparation, function, ready = _job
-    assert function is not None
-    known = ready.get(number)
-    return function(prepare_records(source, preparation, records) if known is None else _together([known], preparation))
+def _compute(number: int) -> Any:
+    _, _, compute = _job
+    assert compute is not None
+    return compute(number)
 
 
 def _chunk(number: int, source: Source, preparation: Preparation, records: list[Any], kept: Parts | None) -> Chunk:
