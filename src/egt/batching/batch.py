@@ -111,10 +111,10 @@ def collate(
     def rows(arrays: Sequence[Array]) -> Tensor:
         return torch.from_numpy(np.concatenate(arrays))
 
-    edge_pairs = queries = rows([place.rows(graph.edge_index, k) for k, graph in enumerate(graphs)])
+    edge_pairs = queries = torch.from_numpy(place.rows([graph.edge_index for graph in graphs]))
     if any(graph.query_index is not None for graph in graphs):
         asked = [graph.edge_index if graph.query_index is None else graph.query_index for graph in graphs]
-        queries = rows([place.rows(index, k) for k, index in enumerate(asked)])
+        queries = torch.from_numpy(place.rows(asked))
     return GraphBatch(
         layout=place.layout,
         graph_ids=torch.arange(len(graphs)) if graph_ids is None else torch.tensor(graph_ids, dtype=torch.int64),

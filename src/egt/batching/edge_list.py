@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from egt.batching.layout import Indices, rows_where
+from egt.batching.layout import Indices, numbered, rows_where
 from egt.encodings.encoding import Array, Sample
 
 _CHUNK = 1 << 14
@@ -234,13 +234,14 @@ class EdgeListArrangement:
         self.total = sum(sizes)
         self.start = np.cumsum(sizes) - sizes
         self.listed = [sample.listed_pairs for sample in samples]
-        self.codes = np.concatenate([self._codes(pairs, k) for k, pairs in enumerate(self.listed)])
+        self.codes = self._codes(self.listed)
         query, key = (torch.from_numpy(ends) for ends in np.divmod(self.codes, self.total))
         attended = sum(_num_attended(sample) for sample in samples)
         self.layout = EdgeList(sizes, query, key, has_only_attended=len(self.codes) == attended)
 
-    def _codes(self, index: Array, k: int) -> Array:
-        codes: Array = (self.start[k] + index[0]) * self.total + self.start[k] + index[1]
+    def _codes(self, pairs: Sequence[Array]) -> Array:
+        i, j, graph = numbered(pairs)
+        codes: Array = (self.start[graph] + i) * self.total + self.start[graph] + j
         return codes
 
     def nodes(self, arrays: Sequence[Array], fill: int) -> Tensor:
@@ -258,9 +259,9 @@ class EdgeListArrangement:
                 arrays["pairs"] = arrays["pairs"][:, 2]  # the layout holds the nodes, and the types remain
         return {name: torch.from_numpy(np.concatenate([arrays[name] for arrays in rows])) for name in rows[0]}
 
-    def rows(self, index: Array, k: int) -> Array:
+    def rows(self, pairs: Sequence[Array]) -> Array:
         """See `Arrangement`."""
-        return np.searchsorted(self.codes, self._codes(index, k))
+        return np.searchsorted(self.codes, self._codes(pairs))
 
 
 def _num_attended(sample: Sample) -> int:

@@ -143,8 +143,8 @@ class Arrangement(Protocol):
     def pairs(self, samples: Sequence[Sample]) -> dict[str, Tensor]:
         """Return the encodings of the pairs of all graphs, by name, as (pairs..., ...)."""
 
-    def rows(self, index: Array, k: int) -> Array:
-        """Return where the pairs `index` (2, R) of graph k stand in the flat edge channel."""
+    def rows(self, pairs: Sequence[Array]) -> Array:
+        """Return where some pairs of each graph, (2, R_k), stand in the flat edge channel."""
 
 
 class DenseArrangement:
@@ -154,7 +154,14 @@ class DenseArrangement:
         self.stride = stride
         self.start = np.cumsum(stride * stride) - stride * stride
 
-    def rows(self, index: Array, k: int) -> Array:
+    def rows(self, pairs: Sequence[Array]) -> Array:
         """See `Arrangement`."""
-        rows: Array = self.start[k] + index[0] * self.stride[k] + index[1]
+        i, j, graph = numbered(pairs)
+        rows: Array = self.start[graph] + i * self.stride[graph] + j
         return rows
+
+
+def numbered(pairs: Sequence[Array]) -> tuple[Array, Array, Array]:
+    """Return both ends of some pairs of each graph, (2, R_k), and the number of the graph, one graph after another."""
+    i, j = np.concatenate(pairs, axis=1)
+    return i, j, np.repeat(np.arange(len(pairs)), [each.shape[1] for each in pairs])

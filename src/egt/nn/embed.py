@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from egt.batching.batch import GraphBatch
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext, Channels
+from egt.nn.terms import EdgeTerm
 
 
 def everyone(batch: GraphBatch) -> Tensor | None:
@@ -61,7 +62,10 @@ class Embed(nn.Module):
     def forward(self, batch: GraphBatch) -> Channels:
         """Return the channels entering the first layer."""
         h = reduce(add, (term(batch) for term in self.node_terms))
-        e = reduce(add, (term(batch) for term in self.pair_terms))
+        first, *others = self.pair_terms
+        e = first(batch)
+        for term in others:
+            e = term.added_to(e, batch) if isinstance(term, EdgeTerm) else e + term(batch)
         degree = batch.node.get("out_degree")
         context = AttentionContext(batch.layout, self.mask(batch), batch.random_keys, degree)
         return Channels(h, e, context, batch.queries, batch.edge_pairs)

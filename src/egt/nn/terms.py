@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from operator import add
 from typing import Literal
 
 import torch
@@ -46,7 +45,7 @@ def sum_of_rows(table: Tensor, index: Tensor, known: Tensor | None = None) -> Te
     each = (rows_of(table, column) for column in index.unbind(-1))
     if known is not None:
         each = (rows * there.unsqueeze(-1) for rows, there in zip(each, known.unbind(-1), strict=True))
-    return reduce(add, each)
+    return reduce(Tensor.add_, each)  # into the first, which nobody else has
 
 
 class CategoryTable(nn.Module):
@@ -75,10 +74,9 @@ class CategoryTable(nn.Module):
             return sum_of_rows(weight, index, known)
         return sum_of_rows(torch.cat([weight[:1].detach(), weight[1:]]), index)  # row 0 is zero, and stays it
 
-    def absent(self) -> Tensor:
-        """(width,) row 0; it gets a gradient only when it is learned."""
-        row: Tensor = self.table(torch.zeros_like(self.offset[0]))
-        return row
+    def absent(self) -> Tensor | None:
+        """(width,) row 0 if it is learned."""
+        return self.table.weight[0] if self.table.padding_idx is None else None
 
 
 class NodeCategoryEmbedding(nn.Module):
@@ -206,16 +204,32 @@ class DegreeTables(nn.Module):
         return out
 
 
-def spread(rows: Tensor, absent: Tensor, batch: GraphBatch) -> Tensor:
-    """Edge embeddings at their pairs, and the value for non-edges at all others.
+class EdgeTerm(nn.Module):
+    """What all terms of edges share: a row for each edge, and one value, or nothing, for all other pairs."""
 
-    rows: (E, d_e), absent: (d_e,). Returns (pairs..., d_e).
-    """
-    everywhere = absent.expand(batch.layout.num_pairs, -1)
-    return everywhere.index_copy(0, batch.edge_pairs, rows).view(*batch.layout.pair_shape, -1)
+    def rows(self, batch: GraphBatch) -> Tensor:
+        """Return the rows of the edges, (E, d_e)."""
+        raise NotImplementedError
+
+    def elsewhere(self) -> Tensor | None:
+        """Return the value for non-edges, (d_e,); None for nothing."""
+        raise NotImplementedError
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Return (pairs..., d_e)."""
+        rows, absent = self.rows(batch), self.elsewhere()
+        everywhere = (rows.new_zeros(rows.shape[-1]) if absent is None else absent).expand(batch.layout.num_pairs, -1)
+        return everywhere.index_copy(0, batch.edge_pairs, rows).view(*batch.layout.pair_shape, -1)
+
+    def added_to(self, e: Tensor, batch: GraphBatch) -> Tensor:
+        """Return e + term, both (pairs..., d_e); where non-edges get nothing, only the edges are touched."""
+        if self.elsewhere() is not None:
+            term: Tensor = self(batch)
+            return e + term
+        return e.flatten(0, -2).index_add(0, batch.edge_pairs, self.rows(batch)).view_as(e)
 
 
-class EdgeCategoryEmbedding(nn.Module):
+class EdgeCategoryEmbedding(EdgeTerm):
     """Categorical edge features; non-edges get row 0.
 
     DISCREPANCY: non-edges get a fixed zero vector in the PyTorch code and a learned row in the TensorFlow code;
@@ -231,12 +245,17 @@ class EdgeCategoryEmbedding(nn.Module):
         super().__init__()
         self.categories = CategoryTable(sizes, width, absent)
 
-    def forward(self, batch: GraphBatch) -> Tensor:
-        """Return (pairs..., d_e)."""
-        return spread(self.categories(batch.edge_categories), self.categories.absent(), batch)
+    def rows(self, batch: GraphBatch) -> Tensor:
+        """See `EdgeTerm.rows`."""
+        out: Tensor = self.categories(batch.edge_categories)
+        return out
+
+    def elsewhere(self) -> Tensor | None:
+        """See `EdgeTerm.elsewhere`."""
+        return self.categories.absent()
 
 
-class EdgeValueProjection(nn.Module):
+class EdgeValueProjection(EdgeTerm):
     """Continuous edge features, W x + b; a non-edge gets the bias b ("learned", as x = 0) or nothing ("zero").
 
     Args:
@@ -250,10 +269,14 @@ class EdgeValueProjection(nn.Module):
         self.W = nn.Linear(num_values, width)
         self.absent = absent
 
-    def forward(self, batch: GraphBatch) -> Tensor:
-        """Return (pairs..., d_e)."""
-        absent = self.W.bias if self.absent == "learned" else torch.zeros_like(self.W.bias)
-        return spread(self.W(batch.edge_values), absent, batch)
+    def rows(self, batch: GraphBatch) -> Tensor:
+        """See `EdgeTerm.rows`."""
+        out: Tensor = self.W(batch.edge_values)
+        return out
+
+    def elsewhere(self) -> Tensor | None:
+        """See `EdgeTerm.elsewhere`."""
+        return self.W.bias if self.absent == "learned" else None
 
 
 class DistanceTable(nn.Module):
