@@ -36,12 +36,9 @@ def rows_of(table: Tensor, index: Tensor) -> Tensor:
 def sum_of_rows(table: Tensor, index: Tensor, known: Tensor | None = None) -> Tensor:
     """Add up the rows of a small table along the last axis of the index, (..., F). Returns (..., width).
 
-    Rows that are not known, (..., F) boolean, count nothing. On a CPU one is added after another: all of them at once
-    would not stay in the cache.
+    Rows that are not known, (..., F) boolean, count nothing. One is added after another: all of them at once would not
+    stay in a processor's cache.
     """
-    if table.device.type != "cpu":
-        rows = rows_of(table, index)
-        return (rows if known is None else rows * known.unsqueeze(-1)).sum(-2)
     each = (rows_of(table, column) for column in index.unbind(-1))
     if known is not None:
         each = (rows * there.unsqueeze(-1) for rows, there in zip(each, known.unbind(-1), strict=True))

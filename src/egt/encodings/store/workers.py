@@ -88,7 +88,7 @@ class Workers:
 
         kept: where chunks are found that an earlier, interrupted build has made; None writes no file.
         """
-        num_workers = min(self.num_workers, -(-len(records) // CHUNK_RECORDS))
+        num_workers = min(self.num_workers, _num_parts(records, CHUNK_RECORDS))
         parts = parts_of(records, CHUNK_RECORDS)
         return self._here(parts, kept) if num_workers <= 1 else self._in_workers(parts, num_workers, _work, kept)
 
@@ -188,12 +188,11 @@ def compute_in_workers(
         """In a worker, which has the records: they need not be sent to it."""
         if (known := done.get(number)) is not None:
             return function(_together([known], preparation))
-        numbers = range(number * at_once, min((number + 1) * at_once, len(records)))
-        return function(prepare_records(source, preparation, [records[k] for k in numbers]))
+        return function(prepare_records(source, preparation, _part(records, number, at_once)))
 
     with (
         Workers(source, preparation, min(num_processors(), _MOST), compute=compute) as workers,
-        closing(workers.computed(-(-len(records) // at_once))) as results,
+        closing(workers.computed(_num_parts(records, at_once))) as results,
     ):
         yield from results
 
@@ -210,8 +209,16 @@ def _together(chunks: Sequence[Chunk], preparation: Preparation) -> Prepared:
 
 def parts_of(records: Sequence[Any], size: int) -> Iterator[Part]:
     """Yield the records in parts of this size, numbered."""
-    for number, start in enumerate(range(0, len(records), size)):
-        yield number, [records[k] for k in range(start, min(start + size, len(records)))]
+    for number in range(_num_parts(records, size)):
+        yield number, _part(records, number, size)
+
+
+def _part(records: Sequence[Any], number: int, size: int) -> list[Any]:
+    return [records[k] for k in range(number * size, min((number + 1) * size, len(records)))]
+
+
+def _num_parts(records: Sequence[Any], size: int) -> int:
+    return -(-len(records) // size)
 
 
 _OBJECTS = 100_000
