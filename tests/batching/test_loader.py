@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,3 +53,28 @@ def test_sizes_come_from_a_store_that_knows_them() -> None:
 
     assert graph_sizes(Known()).tolist() == [7, 8]
     assert graph_sizes(SAMPLES[:3]).tolist() == [1, 2, 3]
+
+
+KILLED = """
+import os, signal
+from torch.utils.data._utils.worker import ManagerWatchdog
+ManagerWatchdog.is_alive = lambda self: True
+from tests.batching.test_loader import SAMPLES, np, step_loader
+steps = iter(step_loader(SAMPLES, [[np.array([0])]] * 9, "packed", num_workers=2))
+next(steps)
+print(*(worker.pid for worker in steps._workers), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
+def test_workers_end_with_a_parent_that_is_killed() -> None:
+    """Torch looks for a new parent, and misses one that came before it first looked: here it never finds one."""
+    folder = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, cwd=folder, timeout=60)
+    workers = done.stdout.split()
+    assert len(workers) == 2, done.stderr[-2000:]
+    limit = time.monotonic() + 30
+    while any(Path("/proc", worker, "fd", "0").exists() for worker in workers):
+        assert time.monotonic() < limit
+        time.sleep(0.05)

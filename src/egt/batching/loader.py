@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.batching.sampling import IntArray
 from egt.encodings.encoding import Sample
+from egt.encodings.store.workers import end_with_parent
 
 Plan = Sequence[IntArray]
 """The micro-batches of a step, each the numbers of its graphs."""
@@ -88,9 +89,13 @@ def step_loader(
 
 
 def _stand_apart(_: int) -> None:
-    """In a worker: Ctrl-C and signals to all processes of a command are for the main one, which ends its workers."""
+    """In a worker: Ctrl-C and signals to all processes of a command are for the main one, which ends its workers.
+
+    Where that one is killed, torch ends them, except a worker that has only just been started.
+    """
     if os.name == "posix":
         os.setpgid(0, 0)
+    end_with_parent()
 
 
 def _as_it_is(batches: list[GraphBatch]) -> list[GraphBatch]:

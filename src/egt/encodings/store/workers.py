@@ -240,7 +240,7 @@ def start_worker() -> None:
     gc.set_threshold(_OBJECTS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends its workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not with the handler that a forked worker has from its parent
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     _blas_libraries().limit(limits=1)
 
 
@@ -261,11 +261,15 @@ def _chunk(number: int, source: Source, preparation: Preparation, records: list[
     return kept.chunk(number, source, preparation, records)
 
 
-def _end_with_parent() -> None:
-    """End a worker whose parent was killed: it would wait forever for more work, and keep its locks."""
+def end_with_parent() -> None:
+    """Let a worker end when its parent was killed: it would wait forever for more work, and keep its locks."""
     parent = multiprocessing.parent_process()
     assert parent is not None
-    wait([parent.sentinel])
+    threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_after(sentinel: int) -> None:
+    wait([sentinel])
     os._exit(1)
 
 
