@@ -97,6 +97,15 @@ def test_edge_values_of_non_edges() -> None:
     torch.testing.assert_close(zero(batch)[0, 1, 0], torch.zeros(5))
 
 
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+@pytest.mark.parametrize("absent", ["zero", "learned"])
+def test_a_term_of_edges_is_added_to_what_pairs_have(absent: terms.Absent, layout: LayoutName) -> None:
+    batch = batch_of(small_graph(), layout)
+    e = torch.randn(*batch.layout.pair_shape, 5)
+    for term in (terms.EdgeCategoryEmbedding((2,), 5, absent), terms.EdgeValueProjection(2, 5, absent)):
+        torch.testing.assert_close(term.added_to(e, batch), e + term(batch))
+
+
 def test_zero_row_is_not_trained_and_the_learned_one_is() -> None:
     for absent, trained in (("zero", False), ("learned", True)):
         term = terms.EdgeCategoryEmbedding((2,), 5, absent)
