@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from egt.cli.main import main
+from tests.hostile import HostileFolder
 
 
 def run(*words: str) -> int:
@@ -215,3 +216,24 @@ def test_blas_has_one_thread_unless_the_user_says_otherwise(given: str | None, k
     environment |= {} if given is None else {"OPENBLAS_NUM_THREADS": given}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == kept
+
+
+EGT = str(Path(sys.executable).with_name("egt"))
+
+
+@pytest.mark.parametrize("command", [[EGT], [sys.executable, "-m", "egt"]], ids=["egt", "python -m egt"])
+def test_a_command_imports_nothing_from_the_current_folder(command: list[str], tmp_path: Path) -> None:
+    if not Path(command[0]).exists():
+        pytest.skip("the console script is not installed")
+    hostile = HostileFolder(tmp_path, "cyclopts", "traceback", "torch", "rdkit", "optuna")
+    done = subprocess.run([*command, "presets", "--json"], cwd=hostile.path, capture_output=True, check=False)
+    assert hostile.executed == []
+    assert done.returncode == 0
+
+
+def test_python_processes_of_a_command_import_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    hostile = HostileFolder(tmp_path, "torch", "pickle")
+    code = "import subprocess, sys\nfrom egt.cli import main\n"
+    code += "main.main = lambda: subprocess.run([sys.executable, '-c', 'import pickle; import torch'])\nmain.script()"
+    subprocess.run([sys.executable, "-P", "-c", code], cwd=hostile.path, check=True)
+    assert hostile.executed == []

@@ -14,6 +14,7 @@ from egt.errors import DataError, RunError
 from egt.execution import spawn
 from egt.execution.interruption import Interruption
 from egt.execution.spawn import run_together
+from tests.hostile import HostileFolder
 
 
 def note_rank(folder: Path) -> None:
@@ -72,6 +73,17 @@ def test_what_the_first_process_logs_is_logged_here(caplog: pytest.LogCaptureFix
 def test_each_process_knows_its_rank(tmp_path: Path) -> None:
     run_together(note_rank, 2, {"folder": tmp_path})
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"0": "2", "1": "2"}
+
+
+def test_processes_import_nothing_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile = HostileFolder(tmp_path, "pickle", "tempfile", "torch")
+    monkeypatch.chdir(hostile.path)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    (tmp_path / "ranks").mkdir()
+    run_together(note_rank, 2, {"folder": tmp_path / "ranks"})
+    assert hostile.executed == []
+    assert len(list((tmp_path / "ranks").iterdir())) == 2
+    assert "PYTHONSAFEPATH" not in os.environ, "processes that the caller starts are the caller's business"
 
 
 def test_an_error_of_any_process_is_raised_here() -> None:

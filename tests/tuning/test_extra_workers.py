@@ -11,6 +11,7 @@ import torch
 
 import egt
 from egt.tuning.extra_workers import more_workers
+from tests.hostile import HostileFolder
 from tests.tuning.conftest import QUICK
 
 
@@ -45,7 +46,7 @@ def test_others_go_on_with_the_same_folder_and_share_the_cores(started: list[Pro
         assert torch.get_num_threads() == max(1, before // 3)
     assert torch.get_num_threads() == before
     assert len(started) == 2
-    assert started[0].words[1:] == ["-m", "egt", "tune", "s", "--minutes", "5", "--json", "--trials", "9"]
+    assert started[0].words[1:] == ["-P", "-m", "egt", "tune", "s", "--minutes", "5", "--json", "--trials", "9"]
     assert started[0].environment["OMP_NUM_THREADS"] == str(max(1, before // 3))
 
 
@@ -64,6 +65,14 @@ def test_one_that_fails_is_said_and_the_search_is_kept(
     with more_workers(Path("s"), 1, 5.0, None):
         pass
     assert "1 of 1 other workers failed" in caplog.text
+
+
+def test_they_import_nothing_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile = HostileFolder(tmp_path, "cyclopts", "optuna", "torch", "runpy")
+    monkeypatch.chdir(hostile.path)
+    with more_workers(tmp_path / "no study", 1, 0.1, None):
+        pass
+    assert hostile.executed == []
 
 
 @pytest.mark.slow

@@ -38,6 +38,7 @@ def script() -> None:
     """
     # Encodings are computed with one thread of BLAS; others would spin for a while in every process that is started.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ["PYTHONSAFEPATH"] = "1"  # no process that is started imports what lies in the current folder
     gc.set_threshold(_OBJECTS)
     try:
         main()

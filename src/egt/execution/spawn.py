@@ -41,7 +41,7 @@ def run_together(function: Callable[..., None], num_processes: int, arguments: M
     with Interruption() as interruption:
         interruption.listen()
         try:
-            with _ignoring_control_c():
+            with _ignoring_control_c(), _safe_path():
                 for process in processes:
                     process.start()
             for _, sender in pipes:
@@ -147,6 +147,19 @@ def _ignoring_control_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Keep processes started inside from importing files of the current folder in place of Python's own modules."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        del os.environ["PYTHONSAFEPATH"]
+        if before is not None:
+            os.environ["PYTHONSAFEPATH"] = before
 
 
 def _end_with_parent() -> None:

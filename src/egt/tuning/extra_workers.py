@@ -32,7 +32,8 @@ def more_workers(folder: Path, count: int, minutes: float, trials: int | None) -
 
     threads = torch.get_num_threads()
     share = max(1, threads // (count + 1))
-    words = [sys.executable, "-m", "egt", "tune", str(folder), "--minutes", f"{minutes:.6g}", "--json"]
+    # -P: else Python would import whatever lies in the current folder under the name of a library.
+    words = [sys.executable, "-P", "-m", "egt", "tune", str(folder), "--minutes", f"{minutes:.6g}", "--json"]
     words += [] if trials is None else ["--trials", str(trials)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(share)}
     others = [subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL) for _ in range(count)]
