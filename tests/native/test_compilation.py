@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import logging
 import os
 import platform
@@ -13,6 +14,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -311,3 +313,169 @@ def test_without_a_home_folder_there_is_a_notice(
     monkeypatch.setattr(Path, "expanduser", homeless)
     assert build() is None
     assert "set EGT_CACHE_DIR" in caplog.text
+
+
+STRANGER = 12345
+"""The number of another user."""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder, and a place for temporary folders beside it."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    module._temporary_folder.cache_clear()
+    return tmp_path / "home"
+
+
+def give_away(*paths: Path) -> None:
+    """Make another user the owner, as of files which that user wrote."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    for path in paths:
+        os.chown(path, STRANGER, STRANGER, follow_symlinks=False)
+
+
+def forge(library: Path) -> tuple[Path, Path]:
+    """Put another library in the place of one, with a checksum that fits."""
+    checksum = library.with_suffix(".so.sha256")
+    library.write_text("forged\n")
+    checksum.write_text(hashlib.sha256(library.read_bytes()).hexdigest())
+    return library, checksum
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("mode", [0o755, 0o1777])
+@pytest.mark.parametrize("forged", [(0, 1), (0,), (1,)], ids=["both", "library", "checksum"])
+def test_a_file_of_another_user_is_compiled_again(
+    mode: int, forged: tuple[int, ...], fake_compiler: Callable[[str], Path], tmp_path: Path
+) -> None:
+    fake_compiler(WRITES_OUTPUT)
+    library = build(folder=tmp_path / "cache")
+    assert library is not None
+    (tmp_path / "cache").chmod(mode)
+    files = forge(library)
+    give_away(*(files[number] for number in forged))
+    found = build(folder=tmp_path / "cache")
+    assert found is not None
+    assert found.read_text() == "library\n"
+    assert found.stat().st_uid == os.geteuid()
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("mode", [0o664, 0o646])
+def test_a_file_that_others_can_write_is_compiled_again(
+    mode: int, fake_compiler: Callable[[str], Path], tmp_path: Path
+) -> None:
+    fake_compiler(WRITES_OUTPUT)
+    library = build(folder=tmp_path / "cache")
+    assert library is not None
+    for path in forge(library):
+        path.chmod(mode)
+    assert build(folder=tmp_path / "cache") == library
+    assert library.read_text() == "library\n"
+
+
+@pytest.mark.usefixtures("home")
+def test_a_link_in_place_of_a_library_is_not_followed(fake_compiler: Callable[[str], Path], tmp_path: Path) -> None:
+    fake_compiler(WRITES_OUTPUT)
+    library = build(folder=tmp_path / "cache")
+    assert library is not None
+    library.rename(tmp_path / "elsewhere.so")
+    library.symlink_to(tmp_path / "elsewhere.so")
+    assert build(folder=tmp_path / "cache") == library
+    assert not library.is_symlink()
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o1777])
+def test_a_folder_of_another_user_is_left_for_the_home_folder(
+    mode: int, home: Path, fake_compiler: Callable[[str], Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = fake_compiler(WRITES_OUTPUT)
+    library = build(folder=tmp_path / "cache")
+    assert library is not None
+    (tmp_path / "cache").chmod(mode)
+    give_away(tmp_path / "cache", *forge(library))
+    calls.unlink()
+    caplog.clear()
+    found = build(folder=tmp_path / "cache")
+    assert found == home / ".cache" / "egt" / "kernels" / library.name
+    assert found.read_text() == "library\n"
+    assert str(tmp_path / "cache") in caplog.messages[0]
+    assert str(found.parent) in caplog.messages[0]
+    assert build(folder=tmp_path / "cache") == found
+    assert len(calls.read_text().splitlines()) == CALLS_OF_ONE_BUILD, "it is kept there"
+
+
+@pytest.mark.parametrize("trouble", ["of another user", "a file"])
+def test_without_a_safe_home_a_temporary_folder_is_used(
+    trouble: str, home: Path, fake_compiler: Callable[[str], Path], tmp_path: Path
+) -> None:
+    calls = fake_compiler(WRITES_OUTPUT)
+    kernels = home / ".cache" / "egt" / "kernels"
+    kernels.mkdir(parents=True)
+    give_away(kernels)
+    if trouble == "a file":
+        kernels.rmdir()
+        kernels.write_text("in the way")
+    (tmp_path / "cache").mkdir()
+    give_away(tmp_path / "cache")
+    library = build(folder=tmp_path / "cache")
+    assert library is not None
+    assert library.is_relative_to(tmp_path / "tmp")
+    assert stat.S_IMODE(library.parent.stat().st_mode) == 0o700
+    assert build(folder=tmp_path / "cache") == library
+    assert len(calls.read_text().splitlines()) == CALLS_OF_ONE_BUILD
+
+
+@pytest.mark.parametrize(("mode", "used"), [(0o1777, True), (0o777, False)])
+def test_others_must_not_be_able_to_replace_the_folder(
+    mode: int, used: bool, home: Path, fake_compiler: Callable[[str], Path], tmp_path: Path
+) -> None:
+    fake_compiler(WRITES_OUTPUT)
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(mode)
+    library = build(folder=tmp_path / "shared" / "kernels")
+    assert library is not None
+    assert library.is_relative_to(tmp_path / "shared" if used else home)
+
+
+def test_what_is_written_is_writable_by_its_owner_alone(
+    home: Path, fake_compiler: Callable[[str], Path], tmp_path: Path
+) -> None:
+    fake_compiler(WRITES_OUTPUT + '; chmod 775 "$last"')
+    before = os.umask(0o002)
+    try:
+        library = build(folder=tmp_path / "cache")
+    finally:
+        os.umask(before)
+    assert library is not None
+    for path in (library.parent, library, library.with_suffix(".so.sha256")):
+        assert not path.stat().st_mode & 0o022
+    assert not home.exists()
+
+
+def test_a_loose_folder_of_ours_is_tightened_and_stays_in_use(
+    home: Path, fake_compiler: Callable[[str], Path], tmp_path: Path
+) -> None:
+    calls = fake_compiler(WRITES_OUTPUT)
+    library = build(folder=tmp_path / "cache")
+    (tmp_path / "cache").chmod(0o775)
+    assert build(folder=tmp_path / "cache") == library
+    assert stat.S_IMODE((tmp_path / "cache").stat().st_mode) == 0o755
+    assert len(calls.read_text().splitlines()) == CALLS_OF_ONE_BUILD
+    assert not home.exists()
+
+
+def test_where_there_are_no_users_the_cache_is_used(
+    home: Path, fake_compiler: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_compiler(WRITES_OUTPUT)
+    for name in ("getuid", "geteuid"):
+        monkeypatch.delattr(os, name)
+    library = build(folder=tmp_path / "cache")
+    assert library is not None
+    assert build(folder=tmp_path / "cache") == library
+    assert library.parent == tmp_path / "cache"
+    assert not home.exists()

@@ -6,12 +6,15 @@ neither torch nor this package is installed.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import functools
 import hashlib
 import logging
 import os
 import platform
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -31,12 +34,14 @@ FLAGS = (
 )
 _VERSION_SECONDS = 20
 _COMPILE_SECONDS = 900
+_HOME_CACHE = Path("~/.cache/egt")
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _UNFINISHED = "unfinished-"  # begins the name of a folder in which a compiler works
 
 
 def cache_folder() -> Path:
     """Return where compiled kernels are kept: $EGT_CACHE_DIR, by default ~/.cache/egt."""
-    return Path(os.environ.get("EGT_CACHE_DIR") or "~/.cache/egt").expanduser() / "kernels"
+    return Path(os.environ.get("EGT_CACHE_DIR") or _HOME_CACHE).expanduser() / "kernels"
 
 
 def compiler() -> str | None:
@@ -59,7 +64,8 @@ def build(flags: Sequence[str] = FLAGS, folder: Path | None = None) -> Path | No
     The name of a compiled one holds a hash of the sources, the flags, the compiler's version and the kind of machine.
     Of several processes one compiles and the others wait for it. A build happens in a folder of its own and is then
     renamed: even where there are no locks nobody ever loads a half-written library. One that does not match the
-    checksum beside it, as after a power cut, is compiled again.
+    checksum beside it, as after a power cut, is compiled again. So is one that another user can have written, and a
+    folder of another user is not used: whoever writes a library runs code as whoever loads it.
 
     Args:
         flags: of the compiler.
@@ -82,11 +88,11 @@ def build(flags: Sequence[str] = FLAGS, folder: Path | None = None) -> Path | No
     except RuntimeError:  # of `expanduser`
         log.warning("no home folder to keep the fused kernel in; set EGT_CACHE_DIR to a folder that can be written")
         return None
-    library = folder / f"pair_pass-{_key(flags, version, sys.platform, platform.machine())}.so"
-    if _is_whole(library):
-        return library
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = _safe_folder(folder)
+        library = folder / f"pair_pass-{_key(flags, version, sys.platform, platform.machine())}.so"
+        if _is_whole(library):
+            return library
         with _sole_compiler(folder):
             if _is_whole(library):  # the one we waited for compiled it
                 return library
@@ -113,10 +119,65 @@ def forget(library: Path) -> None:
             _checksum_file(library).unlink(missing_ok=True)
 
 
+def _safe_folder(folder: Path) -> Path:
+    """Make a folder that only this user writes to; if this one cannot be that, another: at home, else a temporary one.
+
+    The path that is returned holds no links, which could be led elsewhere later.
+    """
+    if safe := _protect(folder):
+        return safe
+    private = None
+    with suppress(OSError, RuntimeError):  # a home that cannot be written, or none
+        private = _protect(_HOME_CACHE.expanduser() / "kernels")
+    private = private or _temporary_folder()
+    log.warning(
+        "other users can change what is in %s: keeping the fused kernel in %s; set EGT_CACHE_DIR to a folder of yours",
+        *(folder, private),
+    )
+    return private
+
+
+@functools.cache
+def _temporary_folder() -> Path:
+    """Make a folder for a library that can be kept nowhere; it goes with this process."""
+    folder = Path(tempfile.mkdtemp(prefix="egt-kernels-")).resolve()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _protect(folder: Path) -> Path | None:
+    """Make a folder, take from others the right to write to it, and return its real path; None if they keep the right.
+
+    A folder of ours has it from a umask such as 002. Others also have it where they can put another folder in its
+    place: in one that all may write to, without the sticky bit.
+    """
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    folder = folder.resolve()
+    if not hasattr(os, "geteuid"):  # Windows: modes say nothing, and a profile is private
+        return folder
+    status = folder.stat()
+    if status.st_uid == os.geteuid() and status.st_mode & _WRITABLE_BY_OTHERS:
+        with suppress(OSError):
+            folder.chmod(stat.S_IMODE(status.st_mode) & ~_WRITABLE_BY_OTHERS)
+    modes = [parent.stat().st_mode for parent in folder.parents]
+    replaceable = any(mode & stat.S_IWOTH and not mode & stat.S_ISVTX for mode in modes)
+    return folder if _is_ours(folder) and not replaceable else None
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether only this user and root can have written a file or folder. A link is never: its target may change."""
+    if not hasattr(os, "geteuid"):
+        return True
+    status = path.lstat()
+    owned = status.st_uid in (0, os.geteuid())
+    return owned and not stat.S_ISLNK(status.st_mode) and not status.st_mode & _WRITABLE_BY_OTHERS
+
+
 def _is_whole(library: Path) -> bool:
-    """Whether a library is there as it was compiled: to load half of one would end the process without a word."""
+    """Whether a library is there as we compiled it: to load half of one would end the process without a word."""
     try:
-        return _checksum_file(library).read_text() == _checksum(library)
+        checksum = _checksum_file(library)
+        return _is_ours(library) and _is_ours(checksum) and checksum.read_text() == _checksum(library)
     except (OSError, ValueError):
         return False
 
@@ -126,6 +187,7 @@ def _keep(compiled: Path, library: Path) -> None:
     checksum = compiled.with_suffix(".sha256")
     checksum.write_text(_checksum(compiled))
     for path, place in ((compiled, library), (checksum, _checksum_file(library))):
+        path.chmod(stat.S_IMODE(path.stat().st_mode) & ~_WRITABLE_BY_OTHERS)
         with path.open("rb") as file:
             os.fsync(file.fileno())
         path.replace(place)
@@ -176,7 +238,8 @@ def _sole_compiler(folder: Path) -> Iterator[None]:
     """
     with ExitStack() as stack:
         try:
-            if _lock(stack.enter_context(open(folder / ".lock", "w")).fileno()):
+            # "a" empties nothing, should a link lie there from a time when others could write to the folder.
+            if _lock(stack.enter_context(open(folder / ".lock", "a")).fileno()):
                 for leftover in folder.glob(f"{_UNFINISHED}*"):
                     shutil.rmtree(leftover, ignore_errors=True)
         except OSError as error:
