@@ -11,7 +11,7 @@ import pytest
 from egt.artifact.artifact import load_artifact, save_artifact
 from egt.cli.predict import grouped
 from egt.uncertainty.calibration import Calibration
-from tests.cli.runs import egt, read_csv, write_csv, write_jsonl
+from tests.cli.runs import SMILES, TINY, egt, molecules, read_csv, write_csv, write_jsonl
 from tests.inference.test_dropout_draws import dropping
 from tests.inference.test_predictor import make
 
@@ -132,3 +132,25 @@ def test_the_name_of_the_output_says_its_format(tmp_path: Path, capsys: pytest.C
         assert not (tmp_path / name).exists()
     done = egt(capsys, "predict", tmp_path / "model", new, "-o", tmp_path / "more.parquet", "--resume")
     assert "a .csv or .tsv file as output (-o)" in done.err
+
+
+def test_an_atom_of_no_element_is_an_error_of_its_row_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = molecules(tmp_path / "data.csv", y=range(20))
+    labeled = write_csv(tmp_path / "labeled.csv", [*read_csv(data), {"smiles": "C[#200]C", "y": 3}])
+    assert egt(capsys, "data", "info", labeled).code == 0
+    for split in ("random", "scaffold"):
+        settings = (*TINY, "trainer.max_epochs=1", "model.num_layers=1", f"split.kind={split}")
+        done = egt(capsys, "train", labeled, "--out", split, "--set", *settings)
+        assert done.code == 0, done.err
+    many = [*SMILES, "[#200]"] * 20  # as many as are shared by several processes
+    new = write_csv(tmp_path / "new.csv", [{"smiles": text} for text in many])
+    done = egt(capsys, "predict", "random", new, "-o", "out.csv")
+    assert done.code == 0, done.err
+    found = read_csv(tmp_path / "out.csv")
+    assert [row["smiles"] for row in found] == many
+    for row in found:
+        is_bad = row["smiles"] == "[#200]"
+        assert (bool(row["error"]), row["y"] == "") == (is_bad, is_bad)

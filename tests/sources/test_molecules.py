@@ -104,6 +104,9 @@ def test_relaxed_reading_removes_explicit_hydrogens_as_the_strict_one_does() -> 
         ("not a molecule", "not a molecule"),
         ("", "empty"),
         ("  ", "empty"),
+        ("[#119]", "119"),
+        ("C[13#200]C", "200"),
+        ("[#300]", "300"),  # RDKit reads it as [#44]
     ],
 )
 def test_unreadable_smiles_gives_the_reason_in_one_line(
@@ -113,6 +116,49 @@ def test_unreadable_smiles_gives_the_reason_in_one_line(
         graph_from_smiles(smiles)
     assert "\n" not in str(raised.value)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("vocabulary", ["ogb", "zinc"])
+@pytest.mark.parametrize("kind", [RuntimeError, ValueError, OverflowError, IndexError, KeyError, SystemError])
+@pytest.mark.parametrize("step", ["MolFromSmiles", "DetectChemistryProblems", "RemoveHs", "AssignStereochemistry"])
+def test_whatever_rdkit_raises_is_the_error_of_that_molecule(
+    step: str, kind: type[Exception], vocabulary: MoleculeVocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rdkit import Chem
+
+    usual = getattr(Chem, step)
+
+    def fail(given: object, *rest: object, **more: object) -> object:
+        if given == bad or (isinstance(given, Chem.Mol) and given.GetNumAtoms() == 6):
+            raise kind("refused")
+        return usual(given, *rest, **more)
+
+    bad = "CC(C)(C)(C)C"  # five bonds: all steps of the relaxed reading are taken
+    monkeypatch.setattr(Chem, step, fail)
+    found = graphs_from_smiles(["CC", bad, "CN"], vocabulary=vocabulary, ids=["", "", ""], graph_targets=[None] * 3)
+    assert [isinstance(each, DataError) for each in found] == [False, True, False]
+
+
+@pytest.mark.parametrize("vocabulary", ["ogb", "zinc"])
+def test_a_molecule_without_features_is_an_error_in_its_place(
+    vocabulary: MoleculeVocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from egt.sources import molecule_features, molecules
+
+    def fail(*given: object) -> None:
+        raise RuntimeError("refused")
+
+    monkeypatch.setattr(molecule_features, "asked_features", fail)
+    monkeypatch.setattr(molecules, "zinc_features", fail)
+    large = "C" * 300  # more atoms than the fast reader takes
+    found = graphs_from_smiles([large, large], vocabulary=vocabulary, ids=["", ""], graph_targets=[None] * 2)
+    assert all(isinstance(each, DataError) for each in found)
+
+
+def test_an_atom_may_be_written_by_the_number_of_its_element() -> None:
+    for smiles, number in (("[#6]", 6), ("[#118]", 118), ("C#C [#200]", 6)):
+        graph, _ = graph_from_smiles(smiles)
+        assert graph.node_categories[0, 0] == number - 1
 
 
 def test_the_log_of_rdkit_is_as_before_after_a_failure() -> None:

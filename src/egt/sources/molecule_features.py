@@ -8,8 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from egt.errors import DataError
 from egt.graph import UNKNOWN, FeatureSchema, IntArray
 from egt.sources.molecule_binary import raw_numbers
+
+RDKIT_ERRORS = (RuntimeError, ValueError, ArithmeticError, LookupError, SystemError)
+"""What calls of RDKit raise for a molecule that they cannot handle: which kind depends on the call and the version."""
 
 OGB_ATOM_FEATURES: dict[str, tuple[str, ...]] = {
     "atomic number": (*(str(number) for number in range(1, 119)), "misc"),
@@ -112,14 +116,17 @@ class MoleculeFeatures(NamedTuple):
     warning: str = ""
 
 
-def ogb_features(forms: Sequence[bytes]) -> list[MoleculeFeatures]:
-    """OGB's nine atom and three bond features of molecules in RDKit's binary form."""
+def ogb_features(forms: Sequence[bytes]) -> list[MoleculeFeatures | DataError]:
+    """OGB's nine atom and three bond features of molecules in RDKit's binary form; an error where RDKit has none."""
     raw = raw_numbers(forms)
-    features = _coded(raw.num_atoms, raw.num_bonds, raw.atoms, raw.bonds)
+    features: list[MoleculeFeatures | DataError] = [*_coded(raw.num_atoms, raw.num_bonds, raw.atoms, raw.bonds)]
     for k in np.flatnonzero(~raw.readable).tolist():
         from rdkit.Chem import Mol  # here: hardly any molecule needs it
 
-        features[k] = asked_features(Mol(forms[k]))  # type: ignore[call-overload]  # its stubs know no bytes
+        try:
+            features[k] = asked_features(Mol(forms[k]))  # type: ignore[call-overload]  # its stubs know no bytes
+        except RDKIT_ERRORS as error:
+            features[k] = DataError(f"the features of the molecule cannot be computed: {reason_of(error)}")
     return features
 
 
@@ -132,6 +139,12 @@ def asked_features(molecule: Any) -> MoleculeFeatures:
     ]
     atom_rows, bond_rows = np.array(atoms, np.int64).reshape(-1, 9), np.array(bonds, np.int64).reshape(-1, 5)
     return _coded([len(atoms)], [len(bonds)], atom_rows, bond_rows)[0]
+
+
+def reason_of(error: Exception) -> str:
+    """Return what RDKit says about an error, in one line: its first lines, in front of those for its developers."""
+    said = str(error).split("Violation occurred", 1)[0]
+    return " ".join(said.split()) or type(error).__name__
 
 
 def _coded(

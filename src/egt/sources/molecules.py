@@ -20,19 +20,23 @@ from egt.graph import Graph, target_array
 from egt.sources.molecule_binary import binary_form
 from egt.sources.molecule_features import (
     OGB_SCHEMA,
+    RDKIT_ERRORS,
     ZINC_SCHEMA,
     MoleculeFeatures,
     ogb_features,
+    reason_of,
     zinc_features,
 )
 
 __all__ = [
     "OGB_SCHEMA",
+    "RDKIT_ERRORS",
     "ZINC_SCHEMA",
     "MoleculeVocabulary",
     "elements_of",
     "graph_from_smiles",
     "graphs_from_smiles",
+    "parse_or_none",
     "parse_smiles",
     "require_rdkit",
     "without_name",
@@ -40,6 +44,8 @@ __all__ = [
 
 MoleculeVocabulary = Literal["ogb", "zinc"]
 _BRACKET = re.compile(r"\[\d*(\*|[A-Z][a-z]?|se|as|te|[bcnops])?[^\]\n]*\]")
+_NO_ELEMENT = re.compile(r"\[\d*#(119|1[2-9]\d|[2-9]\d\d|\d{4,})")
+"""An atomic number beyond the last element; RDKit keeps the lowest eight bits and takes [#300] for ruthenium."""
 _ONE_LETTER = frozenset("BCNOPSFI*bcnops")
 _TWO_LETTERS = ("Br", "Cl")
 _PARSED_AT_ONCE = 16
@@ -90,8 +96,9 @@ def graphs_from_smiles(
     """
     read: list[tuple[Any, str]] = []
     for start in range(0, len(smiles), _PARSED_AT_ONCE):
-        some = parse_smiles(smiles[start : start + _PARSED_AT_ONCE])
-        read += [(each if isinstance(each, EgtError) else _kept(each, vocabulary), warning) for each, warning in some]
+        texts = smiles[start : start + _PARSED_AT_ONCE]
+        for text, (each, warning) in zip(texts, parse_smiles(texts), strict=True):
+            read.append((each if isinstance(each, EgtError) else _kept(each, text, vocabulary), warning))
     good = [each for each, _ in read if not isinstance(each, EgtError)]
     features = iter(ogb_features(good) if vocabulary == "ogb" else good)
     results: list[tuple[Graph, str] | EgtError] = []
@@ -100,6 +107,9 @@ def graphs_from_smiles(
             results.append(each)
             continue
         found = next(features)
+        if isinstance(found, EgtError):
+            results.append(found)
+            continue
         try:
             graph = _graph(found, targets, name)
         except EgtError as error:
@@ -109,9 +119,12 @@ def graphs_from_smiles(
     return results
 
 
-def _kept(molecule: Any, vocabulary: MoleculeVocabulary) -> bytes | MoleculeFeatures:
+def _kept(molecule: Any, smiles: str, vocabulary: MoleculeVocabulary) -> bytes | MoleculeFeatures | DataError:
     """Return what is kept of an RDKit molecule: its binary form, from which many are read at once, or its features."""
-    return zinc_features(molecule) if vocabulary == "zinc" else binary_form(molecule)
+    try:
+        return zinc_features(molecule) if vocabulary == "zinc" else binary_form(molecule)
+    except RDKIT_ERRORS as error:
+        return _unreadable(smiles, reason_of(error))
 
 
 def _graph(features: MoleculeFeatures, graph_targets: ArrayLike | None, id: str) -> Graph:
@@ -157,11 +170,13 @@ def parse_smiles(smiles: Sequence[str]) -> list[tuple[Any, str]]:
     with Chem.rdBase.BlockLogs():
         strict = [_parse_strict(text, Chem, flat=f) for text, f in zip(smiles, flat, strict=True)]
     results: list[tuple[Any, str]] = []
-    for text, molecule in zip(smiles, strict, strict=True):
+    for text, is_plain, molecule in zip(smiles, flat, strict, strict=True):
         warning = ""
         try:
             if not text.strip():
                 raise DataError("the SMILES string is empty")
+            if not is_plain and (found := _NO_ELEMENT.search(without_name(text))):
+                raise _unreadable(text, f"no element has the atomic number {found[1]}")
             if molecule is None:
                 molecule, reason = _parse_relaxed(text, Chem)
                 warning = f"read with relaxed sanitization: {reason}"
@@ -181,13 +196,18 @@ def _parse_strict(smiles: str, Chem: Any, *, flat: bool) -> Any:
     """
     try:
         molecule = Chem.MolFromSmiles(smiles, sanitize=not flat)
-    except UnicodeError:  # half a character: RDKit never sees it
-        return None
-    if not flat:
-        return molecule
-    if molecule is None or Chem.SanitizeMol(molecule, catchErrors=True) != Chem.SANITIZE_NONE:
+        if not flat:
+            return molecule
+        if molecule is None or Chem.SanitizeMol(molecule, catchErrors=True) != Chem.SANITIZE_NONE:
+            return None
+    except RDKIT_ERRORS:
         return None
     return molecule
+
+
+def parse_or_none(smiles: str) -> Any:
+    """Return the RDKit molecule of a SMILES string that RDKit accepts as it is; None for any other text."""
+    return _parse_strict(smiles, require_rdkit(), flat=False)
 
 
 def _parse_relaxed(smiles: str, Chem: Any) -> tuple[Any, str]:
@@ -195,23 +215,23 @@ def _parse_relaxed(smiles: str, Chem: Any) -> tuple[Any, str]:
     with _rdkit_messages() as messages:
         try:
             molecule = Chem.MolFromSmiles(smiles, sanitize=False)
-        except UnicodeError as error:
-            raise DataError(f"SMILES {smiles!r} cannot be read: {error}") from error
-        except SystemError as error:  # RDKit cut its message inside of a character
-            raise DataError(f"SMILES {smiles!r} cannot be read: it holds characters that no SMILES has") from error
-    if molecule is None:
-        raise DataError(f"SMILES {smiles!r} cannot be read: {_one_line(messages)}")
-    with _rdkit_messages():
-        reason = _one_line([problem.Message() for problem in Chem.DetectChemistryProblems(molecule)])
-        try:
+            if molecule is None:
+                raise _unreadable(smiles, _one_line(messages))
+            reason = _one_line([problem.Message() for problem in Chem.DetectChemistryProblems(molecule)])
             molecule.UpdatePropertyCache(strict=False)
             molecule = Chem.RemoveHs(molecule, sanitize=False)
             molecule.UpdatePropertyCache(strict=False)  # the hydrogens that went are now implicit ones
             Chem.SanitizeMol(molecule, Chem.SANITIZE_ALL ^ Chem.SANITIZE_PROPERTIES)
             Chem.AssignStereochemistry(molecule, cleanIt=True, force=True)
-        except (ValueError, RuntimeError) as error:
-            raise DataError(f"SMILES {smiles!r} cannot be read: {_one_line([str(error)])}") from error
+        except SystemError as error:  # RDKit cut its message inside of a character
+            raise _unreadable(smiles, "it holds characters that no SMILES has") from error
+        except RDKIT_ERRORS as error:
+            raise _unreadable(smiles, _one_line([reason_of(error)])) from error
     return molecule, reason
+
+
+def _unreadable(smiles: str, reason: str) -> DataError:
+    return DataError(f"SMILES {smiles!r} cannot be read: {reason}")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from egt.errors import DataError
 from egt.graph import IntArray
 from egt.sources.custom.raw import Column, Columns, RawData, RawGraph, encode_target, text_of
 from egt.sources.custom.schema import CustomSchema, Fold
-from egt.sources.molecules import require_rdkit
+from egt.sources.molecules import RDKIT_ERRORS, parse_or_none, require_rdkit
 
 logger = logging.getLogger(__name__)
 
@@ -253,15 +253,18 @@ def _fold_codes(pieces: Sequence[NDArray[np.int64]], fold: Fold) -> Codes:
 
 
 def _scaffolds(smiles: Sequence[str | None]) -> list[str | None]:
-    chem = require_rdkit()
+    require_rdkit()
     from rdkit import rdBase
     from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 
     scaffolds: list[str | None] = []
     with rdBase.BlockLogs():
         for text in smiles:
-            molecule = None if text is None else chem.MolFromSmiles(text)
-            scaffolds.append(None if molecule is None else MurckoScaffoldSmiles(mol=molecule))  # type: ignore[no-untyped-call]
+            molecule = None if text is None else parse_or_none(text)
+            try:
+                scaffolds.append(None if molecule is None else MurckoScaffoldSmiles(mol=molecule))  # type: ignore[no-untyped-call]
+            except RDKIT_ERRORS:
+                scaffolds.append(None)
     return scaffolds
 
 

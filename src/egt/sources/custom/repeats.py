@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from egt.errors import counted
 from egt.sources.custom.division import Codes
 from egt.sources.custom.raw import Columns, RawGraph
-from egt.sources.molecules import require_rdkit
+from egt.sources.molecules import parse_or_none, require_rdkit
 from egt.sources.source import SPLITS
 
 MOST_COMPARED = 20_000
@@ -125,7 +125,7 @@ def _keys(smiles: Sequence[str]) -> list[str]:
         return list(smiles)
     chem = require_rdkit()
     with chem.rdBase.BlockLogs():
-        molecules = [chem.MolFromSmiles(text) if text.isascii() else None for text in smiles]
+        molecules = [parse_or_none(text) if text.isascii() else None for text in smiles]
         return [
             text if molecule is None else chem.MolToSmiles(molecule)
             for text, molecule in zip(smiles, molecules, strict=True)

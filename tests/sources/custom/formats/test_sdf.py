@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,3 +52,18 @@ def test_encodings_of_older_programs(tmp_path: Path, encoding: str) -> None:
     table = read_raw(tmp_path / "a.sdf").table
     assert table["name"].tolist() == ["éthanol"]
     assert table["Größe"].tolist() == ["groß"]
+
+
+def test_a_molecule_that_rdkit_cannot_write_keeps_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.sdf").write_text("".join(block(smiles, smiles, y=1) for smiles in ("CC", "CCO", "CCC")))
+    usual = chem.MolToSmiles
+
+    def fail(molecule: Any) -> str:
+        if molecule.GetProp("_Name") == "CCO":
+            raise RuntimeError("refused")
+        return str(usual(molecule))
+
+    monkeypatch.setattr(chem, "MolToSmiles", fail)
+    raw = read_raw(tmp_path / "a.sdf")
+    assert raw.table["smiles"].tolist() == ["CC", None, "CCC"]
+    assert [*raw.problems] == [1]

@@ -146,6 +146,14 @@ def test_molecules_of_rdkit_and_rows_without_one() -> None:
     chem = pytest.importorskip("rdkit.Chem")
     raw = read_raw([chem.MolFromSmiles("OCC"), None, "CCN"])
     assert raw.table["smiles"].tolist() == ["CCO", None, "CCN"]
+    assert not raw.problems
+
+
+def test_a_molecule_that_rdkit_cannot_write_keeps_its_place_with_the_reason() -> None:
+    chem = pytest.importorskip("rdkit.Chem")
+    raw = read_raw([chem.MolFromSmiles("OCC"), chem.MolFromSmiles("C[#200]", sanitize=False), "CCN"])
+    assert raw.table["smiles"].tolist() == ["CCO", None, "CCN"]
+    assert [*raw.problems] == [1]
 
 
 def test_a_series_with_missing_molecules() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from egt.errors import DataError
 from egt.sources.custom.formats.tables import column_of_texts, encoding_of, molecules_of
 from egt.sources.custom.raw import FORMATS, Format, RawData, Table, digest_of_files, objects
+from egt.sources.molecule_features import RDKIT_ERRORS, reason_of
 from egt.sources.molecules import require_rdkit
 
 SUFFIXES = (".sdf", ".sdf.gz")
@@ -42,11 +43,19 @@ def read_sdf(path: Path) -> Table:
     rows: list[dict[str, str]] = []
     problems: dict[int, str] = {}
     for number, molecule in enumerate(_molecules(path)):
-        if molecule is None:
-            problems[number] = f"{path.name}: molecule {number + 1} cannot be read"
-        smiles.append(None if molecule is None else _smiles(molecule))
-        names.append((molecule.GetProp("_Name").strip() or None) if molecule is not None else None)
-        rows.append({} if molecule is None else {key: molecule.GetProp(key) for key in molecule.GetPropNames()})
+        text, name, row = None, None, {}
+        try:
+            if molecule is None:
+                problems[number] = f"{path.name}: molecule {number + 1} cannot be read"
+            else:
+                name = molecule.GetProp("_Name").strip() or None
+                row = {key: molecule.GetProp(key) for key in molecule.GetPropNames()}
+                text = _smiles(molecule)
+        except RDKIT_ERRORS as error:
+            problems[number] = f"{path.name}: molecule {number + 1} cannot be read: {reason_of(error)}"
+        smiles.append(text)
+        names.append(name)
+        rows.append(row)
     if not rows:
         raise DataError(f"{path}: there is no molecule in this file")
     columns = {"smiles": objects(smiles)} | ({"name": objects(names)} if any(names) else {})

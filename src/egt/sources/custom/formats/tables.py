@@ -13,7 +13,7 @@ import math
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice, zip_longest
@@ -36,6 +36,7 @@ from egt.sources.custom.raw import (
     objects,
     one_or_many,
 )
+from egt.sources.molecule_features import RDKIT_ERRORS, reason_of
 from egt.sources.molecules import require_rdkit
 
 TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -80,8 +81,9 @@ class Tables(Format):
             return molecules_of(table_of_frame(data, ragged=True), "frame")
         molecules = one_or_many(data, _is_molecule)
         parts = {"smiles": molecules} if molecules else _columns_of_rows(_rows(data))
-        columns = {name: objects([_smiles_of(molecule) for molecule in part]) for name, part in parts.items()}
-        return molecules_of(Table(columns, len(next(iter(columns.values()))), {}), "SMILES")
+        problems: dict[int, str] = {}
+        columns = {name: objects(_texts_of(part, problems)) for name, part in parts.items()}
+        return molecules_of(Table(columns, len(next(iter(columns.values()))), problems), "SMILES")
 
 
 @contextmanager
@@ -175,12 +177,26 @@ def _columns_of_rows(rows: Sequence[Sequence[Any]]) -> dict[str, Sequence[Any]]:
     return {f"smiles.{k}": part for k, part in enumerate(zip_longest(*rows))}
 
 
+def _texts_of(molecules: Iterable[Any], problems: dict[int, str]) -> list[str | None]:
+    """Return the SMILES of molecules; None, and the reason among the problems, where RDKit cannot write one."""
+    texts: list[str | None] = []
+    for row, molecule in enumerate(molecules):
+        try:
+            texts.append(_smiles_of(molecule))
+        except RDKIT_ERRORS as error:
+            texts.append(None)
+            problems[row] = f"molecule {row + 1} has no SMILES: {reason_of(error)}"
+    return texts
+
+
 def _smiles_of(molecule: Any) -> str | None:
     if _is_missing(molecule):
         return None
     if isinstance(molecule, str):
         return molecule
-    text: str = require_rdkit().MolToSmiles(molecule)
+    chem = require_rdkit()
+    with chem.rdBase.BlockLogs():
+        text: str = chem.MolToSmiles(molecule)
     return text
 
 
