@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from egt.errors import ConfigError, DataError, RunError
-from egt.files import exists, result_folder, user_folder
+from egt.files import exists, result_folder, user_folder, write_atomically
 
 
 def test_a_text_that_can_be_no_name_names_no_file(tmp_path: Path) -> None:
@@ -47,3 +52,86 @@ def test_results_go_to_a_folder_of_their_own(tmp_path: Path) -> None:
         result_folder(folder / "nodes.csv", "page.html")
     with pytest.raises(RunError, match="cannot be written"):
         result_folder(folder / "nodes.csv" / "below", "page.html")
+
+
+def test_a_file_is_replaced_when_all_is_written(tmp_path: Path) -> None:
+    place = tmp_path / "out.csv"
+    for old, new in ((None, "one"), ("one", "two")):
+        with write_atomically(place) as draft:
+            draft.write_text(new)
+            assert (place.read_text() if place.exists() else None) == old
+            assert draft.suffix == place.suffix  # by which some writers choose the format
+        assert place.read_text() == new
+    assert [*tmp_path.iterdir()] == [place]
+
+
+@pytest.mark.parametrize("reason", [OSError, KeyboardInterrupt])
+def test_a_failure_leaves_the_old_file_and_nothing_else(reason: type[BaseException], tmp_path: Path) -> None:
+    place = tmp_path / "out.csv"
+    place.write_text("old")
+
+    def fail() -> None:
+        with write_atomically(place) as draft:
+            draft.write_text("ne")
+            raise reason
+
+    with pytest.raises(reason):
+        fail()
+    assert place.read_text() == "old"
+    assert [*tmp_path.iterdir()] == [place]
+
+
+def test_a_link_stays_and_the_file_behind_it_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for name in ("first", "second"):  # second: a link to a file that is not there yet
+        link, real = tmp_path / name, tmp_path / "data" / name
+        if name == "first":
+            real.write_text("old")
+        link.symlink_to(Path("data", name))
+        with write_atomically(link) as draft:
+            draft.write_text("new")
+        assert link.is_symlink()
+        assert real.read_text() == "new"
+    assert len([*(tmp_path / "data").iterdir()]) == 2
+
+
+def test_a_new_file_has_the_mode_of_the_umask_and_a_replaced_one_keeps_its_own(tmp_path: Path) -> None:
+    place = tmp_path / "out.csv"
+    before = os.umask(0o027)
+    try:
+        modes = []
+        for mode in (None, 0o600):
+            if mode is not None:
+                place.chmod(mode)
+            with write_atomically(place) as draft:
+                draft.write_text("new")
+            modes.append(stat.S_IMODE(place.stat().st_mode))
+    finally:
+        os.umask(before)
+    assert modes == [0o640, 0o600]
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    with write_atomically(pipe) as draft:
+        draft.write_text("rows")
+    reader.join(timeout=10)
+    assert read == ["rows"]
+    assert pipe.is_fifo()
+
+
+def test_what_others_write_to_the_same_standard_output_stays(tmp_path: Path) -> None:
+    code = (
+        "from egt.files import write_atomically\n"
+        "print('before', flush=True)\n"
+        "with write_atomically('/dev/stdout') as draft:\n"
+        "    with draft.open('a') as file: file.write('rows\\n')\n"
+        "print('after', flush=True)\n"
+    )
+    with (tmp_path / "log").open("a") as log:
+        subprocess.run([sys.executable, "-c", code], stdout=log, check=True)
+    assert (tmp_path / "log").read_text() == "before\nrows\nafter\n"

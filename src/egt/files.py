@@ -1,8 +1,11 @@
-"""What comes from users and machines: a text that may be a path, YAML, the folders of caches and data."""
+"""Files of users and machines: texts that may be paths, YAML, folders of caches and data, results written whole."""
 
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +46,56 @@ def result_folder(folder: Path, mark: str) -> Path:
     if is_foreign:
         raise ConfigError(f"{folder}: holds other files, which could be overwritten; choose another folder (-o)")
     return folder
+
+
+@contextmanager
+def write_atomically(path: Path | str) -> Iterator[Path]:
+    """Yield the path of a draft, which takes the place of a file when all is written; the old file stays until then.
+
+    If the work fails, the draft is gone. Of a link, the file that it leads to is replaced; what can only be written
+    to, as a pipe, is its own draft.
+    """
+    place = replaceable(path)
+    if place is None:
+        yield Path(path)
+        return
+    draft = place.with_name(f".{place.stem}.{os.getpid()}.partial{place.suffix}")
+    try:
+        begin_draft(draft, place)
+        yield draft
+        put_in_place(draft, place)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def replaceable(path: Path | str) -> Path | None:
+    """Return the file to put a result in the place of, behind all links; None for pipes, devices and open files."""
+    path = Path(path)
+    if exists(path) and not path.is_file():
+        return None
+    folder = Path(os.path.realpath(path.parent))
+    if folder == Path("/dev") or Path("/proc") in folder.parents:  # /dev/stdout, which may be a file, stays open
+        return None
+    return Path(os.path.realpath(path))
+
+
+def begin_draft(draft: Path, place: Path) -> None:
+    """Make an empty draft of a file, which may be read and written by those who may read and write the old one.
+
+    Raises:
+        OSError: the folder or the old file cannot be written.
+    """
+    draft.open("wb").close()
+    if place.exists():
+        with place.open("r+b") as old, suppress(OSError):  # some file systems know no modes
+            draft.chmod(stat.S_IMODE(os.fstat(old.fileno()).st_mode))
+
+
+def put_in_place(draft: Path, place: Path) -> None:
+    """Put a draft in the place of a file once the disk holds all of it."""
+    with draft.open("r+b") as file:
+        os.fsync(file.fileno())
+    os.replace(draft, place)
 
 
 def user_folder(variable: str, *default: str) -> Path:

@@ -76,6 +76,11 @@ def test_the_frame_and_the_file_hold_the_same_table(tmp_path: Path) -> None:
     assert again["error"].tolist() == ["", "", "broken"]
     with pytest.raises(RunError, match="cannot be written"):
         found.to_csv(tmp_path / "none" / "out.csv")
+    with (tmp_path / "log").open("a") as log:
+        log.write("before\n")
+        log.flush()
+        found.to_csv(f"/dev/fd/{log.fileno()}")
+    assert (tmp_path / "log").read_bytes() == b"before\n" + (tmp_path / "out.csv").read_bytes()
 
 
 def test_molecules_of_one_input_among_others() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from functools import partialmethod
 from pathlib import Path
 
@@ -94,7 +96,8 @@ def test_a_file_that_was_killed_before_its_first_part_begins_again(
     with monkeypatch.context() as patched:
         patched.setattr(stream, "replace", killed)  # the rows are there, their record is not
         assert egt(capsys, "predict", run, table, "-o", "out.csv", "--resume").code != 0
-    assert len(read_csv(tmp_path / "out.csv")) == 22
+    assert len(read_csv(tmp_path / "out.csv.partial")) == 22
+    assert not (tmp_path / "out.csv").exists()
     done = egt(capsys, "predict", run, table, "-o", "out.csv", "--resume", "--json")
     assert (done.json["rows"], done.json["rows_before"]) == (22, 0), done.err
     assert len(read_csv(tmp_path / "out.csv")) == 22
@@ -107,22 +110,75 @@ def test_only_the_same_model_input_and_options_go_on(
     stopped(run, table, capsys, monkeypatch)
     if finished:
         assert egt(capsys, "predict", run, table, "-o", "out.csv", "--resume").code == 0
-    before = (tmp_path / "out.csv").read_bytes()
+    name = "out.csv" if finished else "out.csv.partial"
+    before = (tmp_path / name).read_bytes()
     settings = (*TINY, "trainer.max_epochs=1", "model.num_layers=1", "seed=1")
     assert egt(capsys, "train", "data.csv", "--out", "other", "--set", *settings).code == 0
     reversed_table = write_csv(tmp_path / "reversed.csv", read_csv(table)[::-1])
     for words, reason in (
-        (("other", table), "out.csv: holds predictions of another model;"),
-        ((run, reversed_table), "out.csv: holds predictions of another input (or it has changed since);"),
-        ((run, table, "--keep", "lot"), "out.csv: holds predictions of other options (keep);"),
+        (("other", table), f"{name}: holds predictions of another model;"),
+        ((run, reversed_table), f"{name}: holds predictions of another input (or it has changed since);"),
+        ((run, table, "--keep", "lot"), f"{name}: holds predictions of other options (keep);"),
         (("other", reversed_table, "--interval", "0.5"), "of another model and another input"),
     ):
         done = egt(capsys, "predict", *words, "-o", "out.csv", "--resume")
         assert (done.code, reason in done.err) == (2, True), done.err
         assert "predict without --resume to begin again, or choose another file (-o)" in done.err
-    assert (tmp_path / "out.csv").read_bytes() == before
-    (tmp_path / "out.csv").write_bytes(before.replace(b"CCO", b"CCN", 1))
+    assert (tmp_path / name).read_bytes() == before
+    (tmp_path / name).write_bytes(before.replace(b"CCO", b"CCN", 1))
     assert "has been changed since" in egt(capsys, "predict", run, table, "-o", "out.csv", "--resume").err
+
+
+def test_an_older_file_stays_until_all_rows_are_there(
+    run: Path, table: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out.csv").write_text("old")
+    stopped(run, table, capsys, monkeypatch)
+    assert (tmp_path / "out.csv").read_text() == "old"
+    assert (tmp_path / "out.csv.partial").exists()
+    assert egt(capsys, "predict", run, table, "-o", "out.csv", "--resume").code == 0
+    assert len(read_csv(tmp_path / "out.csv")) == 22
+    assert not (tmp_path / "out.csv.partial").exists()
+
+
+def test_rows_that_an_earlier_version_added_to_the_output_itself_are_gone_on_with(
+    run: Path, table: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped(run, table, capsys, monkeypatch)
+    (tmp_path / "out.csv.partial").rename(tmp_path / "out.csv")
+    done = egt(capsys, "predict", run, table, "-o", "out.csv", "--resume", "--json")
+    assert (done.json["rows"], done.json["rows_before"]) == (12, 10), done.err
+    assert len(read_csv(tmp_path / "out.csv")) == 22
+
+
+def test_a_link_stays_a_link(
+    run: Path, table: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_LARGE", 1)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "out.csv").symlink_to("results/real.csv")
+    assert egt(capsys, "predict", run, table, "-o", "out.csv").code == 0
+    assert (tmp_path / "out.csv").is_symlink()
+    assert len(read_csv(tmp_path / "results" / "real.csv")) == 22
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["real.csv"]
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_full_disk_leaves_an_older_file_as_it_was(large: bool, run: Path, table: Path, tmp_path: Path) -> None:
+    old = "id,y\n" + "0,1.5\n" * 3000
+    (tmp_path / "keep.csv").write_text(old)
+    lines = [
+        "import resource",
+        "from egt.cli import main, predict",
+        *(["predict._LARGE = 1"] if large else []),
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))",
+        f"main.main(['predict', {str(run)!r}, {str(table)!r}, '-o', 'keep.csv'])",
+    ]
+    words = [sys.executable, "-c", "\n".join(lines)]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("Traceback")) == (1, 0), done.stderr
+    assert (tmp_path / "keep.csv").read_text() == old
+    assert not [*tmp_path.glob(".*keep*")]
 
 
 def test_a_finished_file_leaves_nothing_beside_it_unless_it_may_go_on(

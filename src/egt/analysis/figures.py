@@ -13,6 +13,7 @@ from egt.analysis.analysis import Analysis
 from egt.analysis.hops import TO_VIRTUAL, UNREACHABLE
 from egt.analysis.views import Choice, Panels, panels
 from egt.errors import RunError
+from egt.files import write_atomically
 
 _STYLE = {
     "font.size": 7,
@@ -53,7 +54,8 @@ def _save(figure: Any, path: Path) -> list[Path]:
     try:
         for file in files:
             date = {"Date": None} if file.suffix == ".svg" else {}
-            figure.savefig(file, bbox_inches="tight", metadata=date)
+            with write_atomically(file) as draft:
+                figure.savefig(draft, bbox_inches="tight", metadata=date)
     except OSError as error:
         raise RunError(f"{path}: cannot be written ({error.strerror}); choose another folder (-o)") from error
     return files

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from egt.errors import RunError
+from egt.files import write_atomically
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -19,8 +20,10 @@ def write_columns(folder: Path, name: str, columns: Columns) -> list[Path]:
     table = pyarrow.table({key: list(values) for key, values in columns.items()})
     files = [folder / f"{name}.csv", folder / f"{name}.parquet"]
     try:
-        csv.write_csv(table, files[0])
-        parquet.write_table(table, files[1])
+        with write_atomically(files[0]) as draft:
+            csv.write_csv(table, draft)
+        with write_atomically(files[1]) as draft:
+            parquet.write_table(table, draft)
     except OSError as error:
         raise RunError(f"{folder}: cannot be written ({error}); choose another folder (-o)") from error
     return files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +14,7 @@ from cyclopts import Parameter
 
 from egt.cli.output import Bars, print_json, say, with_smiles
 from egt.errors import DataError
-from egt.files import exists
+from egt.files import begin_draft, exists, replaceable
 from egt.sources.source import ALL
 
 if TYPE_CHECKING:
@@ -68,9 +69,9 @@ def predict(
             training, drawn again for each; 0 answers once, without dropout.
         unlike: Warn of graphs, nodes or edges that are unlike the training data, which must be in its place: they are
             farther from it than almost all of validation.
-        resume: Continue after the rows that the output file already has, which must come from the same model, input
-            and options; a small file beside it, OUTPUT.resume, says so. It stays there, so that the same command can
-            be given again, however often it is stopped.
+        resume: Continue after the rows that are there already (OUTPUT.partial), which must come from the same model,
+            input and options; a small file beside it, OUTPUT.resume, says so. It stays there, so that the same command
+            can be given again, however often it is stopped.
         json: Print one JSON object as the last line.
     """
     if bool(inputs) == (split is not None):
@@ -131,7 +132,7 @@ def _large_table(inputs: Sequence[str], output: Path | None, resume: bool) -> Pa
 
     path = Path(inputs[0]) if len(inputs) == 1 else None
     fits = path is not None and exists(path) and path.is_file() and path.name.lower().endswith(TEXT_SUFFIXES)
-    fits = fits and output is not None and output.suffix in DELIMITERS and (output.is_file() or not output.exists())
+    fits = fits and output is not None and output.suffix in DELIMITERS and replaceable(output) is not None
     if resume and not fits:
         tables = ", ".join(TEXT_SUFFIXES)
         raise DataError(f"--resume needs one table ({tables}) as input and a .csv or .tsv file as output (-o)")
@@ -193,11 +194,13 @@ def check_writable(output: Path, inputs: Sequence[str]) -> None:
             raise DataError(f"{output}: there is no folder {output.parent}")
         if output.is_dir():
             raise DataError(f"{output}: is a folder; name a file in it (-o {output / 'out.csv'})")
-        is_new = not output.exists()
-        if is_new or output.is_file():  # a pipe would take the trial for the result
-            output.open("a").close()
-        if is_new:
-            output.unlink(missing_ok=True)
+        place = replaceable(output)
+        if place is not None:  # a pipe would take the trial for the result
+            trial = place.with_name(f".{place.name}.{os.getpid()}.trial")
+            try:
+                begin_draft(trial, place)
+            finally:
+                trial.unlink(missing_ok=True)
     except OSError as error:
         raise DataError(f"{output}: cannot be written ({error.strerror}); choose another file (-o)") from error
 

@@ -14,6 +14,7 @@ import yaml
 from egt.artifact.artifact import Artifact, save_artifact, versions
 from egt.artifact.ensemble import EnsembleArtifact, member_name, save_ensemble
 from egt.config.run import RunConfig
+from egt.files import write_atomically
 
 README = "README.md"
 _USE = """```python
@@ -38,7 +39,8 @@ def write_repository(artifact: Artifact, folder: Path, license: str = "") -> Non
     """
     public = _public(artifact)
     save_artifact(public, folder)
-    (folder / README).write_text(model_card(public, license), encoding="utf-8")
+    with write_atomically(folder / README) as card:
+        card.write_text(model_card(public, license), encoding="utf-8")
 
 
 def write_ensemble_repository(ensemble: EnsembleArtifact, folder: Path, license: str = "") -> None:
@@ -50,7 +52,8 @@ def write_ensemble_repository(ensemble: EnsembleArtifact, folder: Path, license:
             save_artifact(member, path)
         save_ensemble(public, paths, folder)
     first = replace(public.members[0], metrics=public.metrics)
-    (folder / README).write_text(model_card(first, license, _members_line(public)), encoding="utf-8")
+    with write_atomically(folder / README) as card:
+        card.write_text(model_card(first, license, _members_line(public)), encoding="utf-8")
 
 
 def model_card(artifact: Artifact, license: str = "", about: str = "") -> str:

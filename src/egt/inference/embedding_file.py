@@ -6,7 +6,6 @@ without an embedding for a graph that cannot be read. Both kinds of files have t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from egt.config.preparation import preparation
 from egt.config.run import RunConfig
 from egt.encodings.store import Prepared, prepare_in_memory
 from egt.errors import DataError, RunError
+from egt.files import write_atomically
 from egt.inference.answering import Beside, rows_of
 from egt.inference.embedding import EmbeddingLevel, FloatRows, Rows, check_layer, embedding_rows
 from egt.inference.neighbors import KnownRows, training_rows
@@ -76,19 +76,16 @@ def embed_to_file(
     check_layer(layer, model.config)
     known = training_rows(model, level=level, layer=layer, of=of, watch=watch) if neighbors else None
     written = Written(before=0)
-    draft = output.with_name(f".{output.name}.part")
+    width = _width(model.config, level)
     try:
-        with _writer(draft, output.suffix, _width(model.config, level)) as file:
+        with write_atomically(output) as draft, _writer(draft, output.suffix, width) as file:
             for part in _parts(model, inputs, split, of, level, layer, watch):
-                file.append(_columns(part, level, _width(model.config, level), known, neighbors))
+                file.append(_columns(part, level, width, known, neighbors))
                 written.rows += len(part)
                 written.errors += sum(1 for row in part if row.error)
                 written.warnings += sum(1 for row in part if row.warning)
-        os.replace(draft, output)
     except OSError as error:
         raise RunError(f"{output}: cannot be written ({error.strerror}); make room or choose another file") from error
-    finally:
-        draft.unlink(missing_ok=True)
     return written
 
 

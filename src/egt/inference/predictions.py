@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from egt.config.run import RunConfig
 from egt.errors import RunError
+from egt.files import write_atomically
 from egt.graph import IntArray
 from egt.tasks.task import PLACES, REMARKS
 
@@ -153,7 +154,8 @@ class Predictions(Sequence[Prediction]):
         if not isinstance(path, Path | str):
             self._write(path, header, delimiter)
             return
-        with _writing(path), Path(path).open("w", newline="", encoding="utf-8") as file:
+        # "a": a draft is empty, and what is in the file that /dev/stdout leads to must stay
+        with _writing(path) as draft, draft.open("a", newline="", encoding="utf-8") as file:
             self._write(file, header, delimiter)
 
     def to_parquet(self, path: Path | str) -> None:
@@ -163,8 +165,8 @@ class Predictions(Sequence[Prediction]):
 
         rows = self.table()
         columns = {name: _arrow([row.get(name) for row in rows]) for name in self.columns}
-        with _writing(path):
-            pq.write_table(pa.table(columns), path)
+        with _writing(path) as draft:
+            pq.write_table(pa.table(columns), draft)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the table as a pandas data frame."""
@@ -220,10 +222,11 @@ class Predictions(Sequence[Prediction]):
 
 
 @contextmanager
-def _writing(path: Path | str) -> Iterator[None]:
-    """Turn the failure of a file into a message."""
+def _writing(path: Path | str) -> Iterator[Path]:
+    """Yield the draft of a file; its failure becomes a message."""
     try:
-        yield
+        with write_atomically(path) as draft:
+            yield draft
     except OSError as error:
         raise RunError(f"{path}: cannot be written ({error.strerror}); choose another file (-o)") from error
 

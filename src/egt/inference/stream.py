@@ -1,8 +1,9 @@
 """A file of any length to a file of predictions: read, computed and written part by part.
 
-Beside an output that grows lies a small file, its `Record`: what the rows come from, and how much of the output is
-known to be right. It is written after the rows it vouches for, so that a run that is killed at any moment leaves both
-in a state from which a later one can go on.
+Rows are added to OUTPUT.partial, which takes the place of the output when it has all of them: whatever happens, the
+output is the old file or the whole result. Beside it lies a small file, its `Record`: what the rows come from, and how
+many of them are known to be right. It is written after the rows it vouches for, so that a run that is killed at any
+moment leaves both in a state from which a later one can go on.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from egt.artifact.artifact import file_sha256
 from egt.errors import DataError, RunError
+from egt.files import begin_draft, put_in_place, replaceable, write_atomically
 from egt.inference.predictions import Predictions
 from egt.sources.source import Progress
 
@@ -83,7 +85,7 @@ def predict_to_file(
     Args:
         model: that predicts one row per molecule.
         path: the table.
-        output: the .csv or .tsv file.
+        output: the .csv or .tsv file; it is written when all rows are there.
         resume: go on after the rows that the output has already, and leave its record, so that this can be asked for
             again.
         watch: is told how far the work is.
@@ -99,7 +101,7 @@ def predict_to_file(
             "predict without it"
         )
     growing = _Growing(output, _record(model, path, asked))
-    if resume and output.exists():
+    if resume:
         growing.go_on()
     written = Written(growing.record.rows)
     for part in model.predict_blocks(path, skip=written.before, **asked):
@@ -110,14 +112,9 @@ def predict_to_file(
         written.warnings += part.num_warnings
         if watch is not None:
             watch("predicting", written.before + written.rows, None)
-    if not resume and not model.processes.rank:
-        record_of(output).unlink(missing_ok=True)
+    if not model.processes.rank:
+        growing.finish(keep_record=resume)
     return written
-
-
-def record_of(output: Path) -> Path:
-    """Return the file with the record of an output."""
-    return output.with_name(f"{output.name}.resume")
 
 
 def _record(model: Predictor, path: Path, asked: Asked) -> Record:
@@ -137,36 +134,50 @@ class _Growing:
     """An output to which rows are added.
 
     Args:
-        path: of the output.
+        output: its path.
         record: of one without rows.
+
+    Fields:
+        path: the file with the rows until all of them are there.
     """
 
-    def __init__(self, path: Path, record: Record) -> None:
-        self.path, self.record = path, record
+    def __init__(self, output: Path, record: Record) -> None:
+        self.output, self.record = output, record
+        self._place = replaceable(output) or output
+        self.path = self._place.with_name(f"{self._place.name}.partial")
+        self._record_path = self._place.with_name(f"{self._place.name}.resume")
         self._sha256 = hashlib.sha256()
 
     def go_on(self) -> None:
         """Go on behind the rows that are there, after checking that they are the same predictions, and unchanged."""
-        kept = self._kept()
-        self.record.check_same(kept, self.path)
-        with self.path.open("rb") as file:
+        there = self.path if self.path.exists() else self._place
+        if not there.exists():
+            return
+        kept = self._kept(there)
+        self.record.check_same(kept, there)
+        with there.open("rb") as file:
             while block := file.read(min(_BLOCK, kept.size - file.tell())):
                 self._sha256.update(block)
         if kept.size and self._sha256.hexdigest() != kept.sha256:
-            raise DataError(f"{self.path}: has been changed since it was written; {_AGAIN}")
+            raise DataError(f"{there}: has been changed since it was written; {_AGAIN}")
         self.record = kept
 
     def append(self, part: Predictions) -> None:
         """Write a part behind the rows that are recorded, and record it."""
         record = self.record
         text = io.StringIO()
-        part.to_csv(text, header=not record.size, delimiter=DELIMITERS[self.path.suffix])
+        part.to_csv(text, header=not record.size, delimiter=DELIMITERS[self.output.suffix])
         content = text.getvalue().encode()
+        if not content:  # nothing is left to do
+            return
         self._sha256.update(content)
         try:
             if not record.size:
                 self._keep()
-            with self.path.open("r+b" if record.size else "wb") as file:
+                begin_draft(self.path, self._place)
+            elif not self.path.exists():  # versions before this file had another name added rows to the output itself
+                os.replace(self._place, self.path)
+            with self.path.open("r+b") as file:
                 file.seek(record.size)
                 file.truncate()
                 file.write(content)
@@ -180,13 +191,25 @@ class _Growing:
                 f"{self.path}: cannot be written ({error.strerror}); make room and go on with --resume"
             ) from error
 
-    def _kept(self) -> Record:
-        place = record_of(self.path)
+    def finish(self, *, keep_record: bool) -> None:
+        """Put all rows in the place of the output; its record goes, unless the same may be asked for again."""
+        try:
+            if self.path.exists():
+                put_in_place(self.path, self._place)
+            if not keep_record:
+                self._record_path.unlink(missing_ok=True)
+        except OSError as error:
+            raise RunError(
+                f"{self.output}: cannot be written ({error.strerror}); all rows are in {self.path}"
+            ) from error
+
+    def _kept(self, there: Path) -> Record:
+        place = self._record_path
         try:
             return Record(**json.loads(place.read_text(encoding="utf-8")))
         except FileNotFoundError as error:
             raise DataError(
-                f"{self.path}: nothing tells which model and input its rows come from: there is no {place.name}, as "
+                f"{there}: nothing tells which model and input its rows come from: there is no {place.name}, as "
                 f"beside an output that is finished or not of this command; {_AGAIN}"
             ) from error
         except (OSError, ValueError, TypeError) as error:
@@ -194,10 +217,5 @@ class _Growing:
 
     def _keep(self) -> None:
         """Write the record in one go: there is the former one, or this one."""
-        place = record_of(self.path)
-        draft = place.with_name(f"{place.name}.part")
-        with draft.open("w", encoding="utf-8") as file:
-            json.dump(asdict(self.record), file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, place)
+        with write_atomically(self._record_path) as draft:
+            draft.write_text(json.dumps(asdict(self.record)), encoding="utf-8")

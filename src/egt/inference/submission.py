@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from egt.errors import ConfigError, DataError, counted
+from egt.files import write_atomically
 from egt.inference.predictions import Predictions
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ def save_submission(predictions: Predictions, path: Path) -> None:
         log.warning("%s could not be read: the mean of the others is used", counted(missing.sum(), "molecule"))
         values[missing] = values[~missing].mean()
     try:
-        np.savez_compressed(path, y_pred=values)
+        with write_atomically(path) as draft:
+            np.savez_compressed(draft, y_pred=values)
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error.strerror})") from error

@@ -6,7 +6,6 @@ import csv
 import datetime
 import json
 import math
-import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -17,7 +16,7 @@ from egt.config.load import parse_config, read_config
 from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.errors import ConfigError, DataError
-from egt.files import exists
+from egt.files import exists, write_atomically
 from egt.processors import num_processors
 
 RESULT = "result.json"
@@ -133,9 +132,8 @@ def read_run(folder: Path) -> RunRecord:
 
 def write_record(record: RunRecord, folder: Path) -> None:
     """Write the result of a run, at once."""
-    draft = folder / f".{RESULT}.{os.getpid()}"
-    draft.write_text(replace(record, folder="").to_json(), encoding="utf-8")
-    draft.replace(folder / RESULT)
+    with write_atomically(folder / RESULT) as draft:
+        draft.write_text(replace(record, folder="").to_json(), encoding="utf-8")
 
 
 def keep_record(record: RunRecord, folder: Path) -> Path:

@@ -13,6 +13,8 @@ from egt.artifact.artifact import CARD, put_folder
 from egt.config.load import read_config
 from egt.config.run import RunConfig
 from egt.errors import RunError
+from egt.files import write_atomically
+from egt.reporting.page import write_page
 from egt.training.run_folder import ARTIFACT, CONFIG, METRICS, claimed
 from egt.tuning.score import measure
 from egt.tuning.space import Knob, changed
@@ -76,10 +78,11 @@ def leave_best(study: Study, space: Sequence[Knob], folder: Path) -> Tuning:
         best = next(each for each in trials if each.number == study.best_trial.number)
         place = trial_folder(folder, best.number)
         put_folder(folder / ARTIFACT, CARD, lambda draft: _copy(place / ARTIFACT, draft))
-        shutil.copyfile(place / ARTIFACT / CONFIG, folder / RUN)
-        shutil.copyfile(place / METRICS, folder / METRICS)
+        for source, target in ((place / ARTIFACT / CONFIG, folder / RUN), (place / METRICS, folder / METRICS)):
+            with write_atomically(target) as draft:
+                shutil.copyfile(source, draft)
         found = Tuning(folder, read_config(folder / RUN), changed(space, best.values), trials, best)
-        (folder / REPORT).write_text(tuning_page(found, space), encoding="utf-8")
+        write_page(folder / REPORT, tuning_page(found, space))
     return found
 
 
