@@ -18,15 +18,15 @@ from pathlib import Path
 
 import egt
 from egt.assemble import build_task
-from egt.config.presets import preset
 from egt.config.run import RunConfig
-from egt.encodings.store import Store
+from egt.config.run_data import open_source, prepare_split
+from egt.data.store import Store
 from egt.inference.evaluation import evaluate
 from egt.inference.predictor import Predictor
-from egt.inference.run_data import open_source, prepare_split
-from egt.reporting.record import RESULT, machine, read_run, write_record
-from egt.reproduce.budget import with_epochs
-from egt.tasks.task import Task
+from egt.paper.presets import preset
+from egt.paper.record import RESULT, machine, read_run, write_record
+from egt.paper.reproduce import with_epochs
+from egt.parts.tasks.task import Task
 from egt.training.callbacks import Callback
 from egt.training.checkpoint import read_tensors, write_tensors
 from egt.training.state import State

@@ -29,10 +29,9 @@ from egt.graph import IntArray
 from egt.inference.calibrating import bounds_of, calibrate
 from egt.inference.ensemble import Ensemble, labeled
 from egt.inference.loading import load
-from egt.tasks.scores import spearman
-from egt.tasks.task import TaskPart
-from egt.uncertainty.calibration import Calibration
-from egt.uncertainty.conformal import Floats, Scores, holds, sizes
+from egt.inference.uncertainty import Calibration, Floats, Scores, holds, sizes
+from egt.parts.tasks.scores import spearman
+from egt.parts.tasks.task import TaskPart
 
 COVERAGE = 0.9
 TAMPERED = 0.7

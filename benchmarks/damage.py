@@ -28,8 +28,8 @@ import numpy as np
 from benchmarks.side_by_side import write_table
 from egt.api import configured
 from egt.config.run import RunConfig
+from egt.config.run_data import open_source, prepare_split
 from egt.errors import EgtError
-from egt.inference.run_data import open_source, prepare_split
 from egt.native import compilation
 
 Outcome = str

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import egt
-from egt.sources.data_folder import data_folder
+from egt.data.download import data_folder
 
 Record = dict[str, Any]
 

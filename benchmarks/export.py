@@ -23,18 +23,17 @@ import onnxruntime
 import torch
 
 import egt
-from egt.artifact.artifact import Artifact
-from egt.batching.loader import graph_sizes
-from egt.batching.sampling import evaluation_batches
-from egt.encodings.encoding import Sample
+from egt.config.run_data import open_new
+from egt.data.batching.loader import evaluation_batches, graph_sizes
+from egt.data.custom.custom_source import CustomSource
+from egt.data.encodings.encoding import Sample
+from egt.data.source import ALL
 from egt.export.export import FILES, Run, answers, deviation, export
 from egt.export.portable import portable_preparation, tensor_inputs, tensors_of
 from egt.graph import Graph
+from egt.inference.artifact import Artifact
 from egt.inference.forward import forward
 from egt.inference.predictor import Predictor
-from egt.inference.run_data import open_new
-from egt.sources.custom.custom_source import CustomSource
-from egt.sources.source import ALL
 
 EXAMPLE = Path(__file__).parents[1] / "examples/onnx_predict.py"
 GRAPHS_AT_ONCE = 32

@@ -23,11 +23,11 @@ from types import FrameType
 from typing import Any
 
 from egt.api import _Asked
-from egt.config.custom import infer_config
+from egt.config.defaults import infer_config
 from egt.config.load import override, read_config, write_config
-from egt.config.presets import names, preset
+from egt.data.custom import open_custom
 from egt.errors import EgtError
-from egt.sources.custom import open_custom
+from egt.paper.presets import names, preset
 from egt.training.footprint import num_parameters
 
 REFUSED = "refused"

@@ -24,13 +24,13 @@ import torch
 from torch import Tensor
 
 from egt.assemble import build_model
-from egt.batching.packed import Packed
-from egt.batching.padded import Padded
 from egt.config.load import override
-from egt.config.presets import preset
-from egt.execution.execution import CPU, PLAIN
+from egt.data.batching.packed import Packed
+from egt.data.batching.padded import Padded
+from egt.inference.backends import CPU, PLAIN
 from egt.nn.channels import AttentionContext, Channels
 from egt.nn.kernels.allocator import keep_freed_memory
+from egt.paper.presets import preset
 
 WAYS = ("padded", "packed", "fused")
 

@@ -24,7 +24,7 @@ from rdkit import Chem
 import egt
 from benchmarks.defaults import read, spread
 from benchmarks.rivals import by_forest, cpu_seconds, scored, truth_of
-from egt.sources.data_folder import data_folder
+from egt.data.download import data_folder
 
 ARMS = ("random", "from ZINC", "forest")
 SETTINGS = {"optimizer.lr": 5e-4, "schedule": {"kind": "cosine"}, "trainer.patience": None}

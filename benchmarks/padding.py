@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from egt.batching.sampling import IntArray, Sampling, padded_share, permutation
-from egt.sources.benchmarks.benchmark import open_benchmark
+from egt.data.batching.loader import IntArray, Sampling, padded_share, permutation
+from egt.data.benchmark import open_benchmark
 
 
 def graph_sizes(name: str, count: int) -> IntArray:

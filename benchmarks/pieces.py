@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.links import IntArray, block_model, egt
-from egt.baselines.rules import Propagation
+from egt.data.source import TargetSchema
 from egt.graph import Graph
-from egt.sources.source import TargetSchema
+from egt.paper.rules import Propagation
 
 CLASSES, VALUES, NOISE = 10, 16, 4.0
 WITHIN = 0.4

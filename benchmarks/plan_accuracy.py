@@ -25,9 +25,9 @@ def train(given: str, folder: str) -> None:
 
     from egt.cli.main import main as command_line
     from egt.config.load import override
-    from egt.config.presets import preset
-    from egt.sources.benchmarks.benchmark import BENCHMARKS
-    from egt.sources.custom import GraphsSource
+    from egt.data.benchmark import BENCHMARKS
+    from egt.data.custom import GraphsSource
+    from egt.paper.presets import preset
     from egt.training import run
     from egt.training.footprint import synthetic_graph
     from egt.training.plan import card_sizes
@@ -66,7 +66,7 @@ def measure(given: str) -> dict[str, float]:
 
 def main(names: list[str]) -> None:
     from egt.config.load import override
-    from egt.config.presets import preset
+    from egt.paper.presets import preset
     from egt.training.plan import plan
 
     os.environ["EGT_DATA_DIR"] = os.devnull  # sizes from the cards

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 
 from egt.assemble import build_model
-from egt.batching.packed import Packed
 from egt.config.load import override
-from egt.config.presets import preset
-from egt.execution.execution import CPU
+from egt.data.batching.packed import Packed
+from egt.inference.backends import CPU
 from egt.nn.channels import AttentionContext
 from egt.nn.randomness import graph_keys
+from egt.paper.presets import preset
 
 SWAP = ("model.edge_values=sliced", "model.edges.kind=outer_sum", "model.edge_ffn_multiplier=1")
 FORMS: dict[str, Sequence[str]] = {

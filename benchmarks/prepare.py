@@ -30,16 +30,15 @@ from typing import Any
 
 import numpy as np
 
-from egt.encodings.distances import ShortestPaths
-from egt.encodings.encoding import Preparation
-from egt.encodings.store.chunks import make_chunk
+from egt.data.encodings.distances import ShortestPaths
+from egt.data.encodings.encoding import Preparation
+from egt.data.molecule_features import binary_form, ogb_features
+from egt.data.molecules import OGB_SCHEMA, graphs_from_smiles, parse_smiles
+from egt.data.source import DataCard, Reading
+from egt.data.store.chunks import make_chunk
 from egt.errors import EgtError
-from egt.inputs.svd import SvdEncoding
-from egt.sources.benchmarks.ogb_molecules import MOLHIV, molhiv_table
-from egt.sources.molecule_binary import binary_form
-from egt.sources.molecule_features import ogb_features
-from egt.sources.molecules import OGB_SCHEMA, graphs_from_smiles, parse_smiles
-from egt.sources.source import DataCard, Reading
+from egt.paper.benchmarks.ogb_molecules import MOLHIV, molhiv_table
+from egt.parts.inputs import SvdEncoding
 
 RANK, MAX_HOPS, CHUNK = 8, 16, 64
 PREPARATION = Preparation(OGB_SCHEMA, (SvdEncoding(RANK), ShortestPaths(MAX_HOPS)))

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 import egt
-from egt.sources.data_folder import data_folder
+from egt.data.download import data_folder
 
 SETS = {"esol": ("logSolubility", "rmse"), "bbbp": ("p_np", "roc_auc")}
 LABELS = 100

@@ -32,8 +32,8 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import roc_auc_score, root_mean_squared_error
 
 from benchmarks.defaults import read, spread
-from egt.sources.custom.division import random_split
-from egt.sources.data_folder import data_folder
+from egt.data.custom.splits import random_split
+from egt.data.download import data_folder
 
 Values = NDArray[np.float64]
 SPLITS = ("train", "val", "test")
@@ -184,7 +184,7 @@ def graphs(tool: str, seed: int, folder: Path) -> float:
     """Train on ENZYMES, and return the accuracy on the test graphs."""
     import egt
     from egt.api import configured
-    from egt.config import baselines
+    from egt.paper import presets as baselines
 
     data = data_folder() / "tudataset" / "ENZYMES"
     settings = ["split=stratified", f"split.seed={seed}", f"seed={seed}"]

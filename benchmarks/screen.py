@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.startup import Checkout, add_checkouts, checkouts_of
-from egt.sources.data_folder import data_folder
+from egt.data.download import data_folder
 
 LABELED = 400
 

@@ -18,18 +18,18 @@ import numpy as np
 import torch
 
 from egt.assemble import build_model
-from egt.batching.batch import collate
 from egt.config.load import override
 from egt.config.preparation import preparation
-from egt.config.presets import preset
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Preparation
-from egt.encodings.store.chunks import with_computed
-from egt.execution.execution import execution
+from egt.data.batching.batch import collate
+from egt.data.encodings.encoding import Preparation
+from egt.data.store.chunks import with_computed
 from egt.graph import Graph
+from egt.inference.backends import execution
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
-from egt.pairs.nearest import Nearest
+from egt.paper.presets import preset
+from egt.parts.pairs import Nearest
 from egt.training.engine import AdamW
 from egt.training.footprint import trial_loss
 

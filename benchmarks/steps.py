@@ -21,13 +21,13 @@ from typing import TypeVar
 
 import torch
 
-from egt.batching.batch import GraphBatch
 from egt.config.load import override
-from egt.config.presets import preset
 from egt.config.run import RunConfig
-from egt.execution.interruption import Interruption
-from egt.inference.run_data import open_source, prepare_split
+from egt.config.run_data import open_source, prepare_split
+from egt.data.batching.batch import GraphBatch
 from egt.nn.randomness import graph_keys
+from egt.paper.presets import preset
+from egt.processes import Interruption
 from egt.training.loop import clip_gradients, train_step
 from egt.training.work import Job, Work, opened
 

@@ -25,12 +25,12 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from egt.encodings.distances import ShortestPaths
-from egt.encodings.encoding import Preparation
-from egt.encodings.store import Store, prepare
+from egt.data.encodings.distances import ShortestPaths
+from egt.data.encodings.encoding import Preparation
+from egt.data.source import DataCard, Reading, TargetSchema
+from egt.data.store import Store, prepare
 from egt.graph import FeatureSchema, Graph
-from egt.inputs.svd import SvdEncoding
-from egt.sources.source import DataCard, Reading, TargetSchema
+from egt.parts.inputs import SvdEncoding
 
 BATCH_SIZE = 128
 SCHEMA = FeatureSchema(node_categories=(28,), edge_categories=(4,))

@@ -21,20 +21,20 @@ import numpy as np
 import torch
 
 from egt.assemble import build_model
-from egt.batching.batch import collate
-from egt.batching.packed import Packed
-from egt.batching.sampling import Sampling
 from egt.config.load import override
 from egt.config.preparation import preparation
-from egt.config.presets import preset
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
-from egt.encodings.store import prepare
-from egt.execution.execution import CPU
+from egt.data.batching.batch import collate
+from egt.data.batching.loader import Sampling
+from egt.data.batching.packed import Packed
+from egt.data.benchmark import open_benchmark
+from egt.data.encodings.encoding import Sample
+from egt.data.store import prepare
 from egt.graph import Graph
+from egt.inference.backends import CPU
 from egt.nn.channels import AttentionContext
 from egt.nn.layer import EGTLayer
-from egt.sources.benchmarks.benchmark import open_benchmark
+from egt.paper.presets import preset
 from egt.training.run import train_on
 
 

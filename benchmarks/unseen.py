@@ -25,8 +25,8 @@ from rdkit import Chem
 from rdkit.rdBase import BlockLogs
 
 from benchmarks.cora import write_cora
+from egt.data.benchmark import open_benchmark
 from egt.graph import Graph
-from egt.sources.benchmarks.benchmark import open_benchmark
 
 NOT_A_MOLECULE = "not a molecule"
 NUM_ROWS = 20

@@ -97,12 +97,12 @@ def python_page() -> str:
 
     homes = [home.replace(":", ".") for name, home in sorted(egt._HOMES.items()) if name != "presets"]
     checks = [f"egt.testing.{name}" for name in egt.testing.__all__]
-    parts = ["egt.parts.Part", "egt.parts.register", "egt.inputs.input.NodeInput", "egt.inputs.input.PairInput"]
+    parts = ["egt.parts.Part", "egt.parts.register", "egt.parts.inputs.NodeInput", "egt.parts.inputs.PairInput"]
     parts += [
-        "egt.inputs.input.PairChoice",
-        "egt.readouts.readout.ReadoutPart",
-        "egt.tasks.task.TaskPart",
-        "egt.schedules.schedule.SchedulePart",
+        "egt.parts.inputs.PairChoice",
+        "egt.parts.readouts.ReadoutPart",
+        "egt.parts.tasks.task.TaskPart",
+        "egt.parts.schedules.SchedulePart",
     ]
     chapters = {"From `egt`": homes, "Properties to check": checks, "Parts of your own": parts}
     lines = ["# In Python", *(_chapter(title, names) for title, names in chapters.items())]

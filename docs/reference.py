@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 
 from egt.cli.main import app
 from egt.config.run import RunConfig
-from egt.parts import Part, Section
+from egt.registry import Part, Section
 
 HERE = Path(__file__).parent
 MADE = "<!-- made by `python docs/reference.py`; change the docstrings instead -->\n"

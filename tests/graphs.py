@@ -9,16 +9,16 @@ import pytest
 import torch
 
 from egt.assemble import build_model
-from egt.batching.batch import LayoutName
 from egt.config.load import override
 from egt.config.preparation import preparation
-from egt.config.presets import preset
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
-from egt.execution.execution import BACKENDS, PLAIN, Backend
+from egt.data.batching.batch import LayoutName
+from egt.data.encodings.encoding import Sample
 from egt.graph import Graph
-from egt.model import EGT
+from egt.inference.backends import BACKENDS, PLAIN, Backend
 from egt.nn.kernels.fused import available
+from egt.nn.model import EGT
+from egt.paper.presets import preset
 
 KINDS = ("plain", "one_node", "no_edges", "self_loops", "directed", "weighted", "disconnected", "large")
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from egt.batching.batch import LayoutName, collate
-from egt.encodings.encoding import Sample
+from egt.data.batching.batch import LayoutName, collate
+from egt.data.encodings.encoding import Sample
 from egt.graph import Graph
 from tests.accelerator import DEVICE, on_cpu, switched_on
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import egt
-from egt.artifact.artifact import load_artifact
 from egt.config.load import read_config
+from egt.data.custom import CustomSchema, GraphsSource, open_custom
+from egt.data.source import TargetSchema
 from egt.errors import ArtifactError, ConfigError, DataError
 from egt.graph import Graph
-from egt.sources.custom import CustomSchema, GraphsSource, open_custom
-from egt.sources.source import TargetSchema
+from egt.inference.artifact import load_artifact
 from tests.caches import fresh_cache
 from tests.cli.runs import SMILES, TINY, molecules, write_csv
 from tests.cli.runs import egt as command
@@ -251,7 +251,7 @@ def test_predicting_molecules_writes_no_file_and_reads_each_once(
 
 
 def test_training_reads_each_molecule_once(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("egt.encodings.store.workers.num_processors", lambda: 1)
+    monkeypatch.setattr("egt.data.store.workers.num_processors", lambda: 1)
     parsed = count_parsed(monkeypatch)
     egt.train(table, set=QUICK, out="run", progress=False)
     assert sorted(parsed) == sorted(SMILES)
@@ -259,7 +259,7 @@ def test_training_reads_each_molecule_once(table: Path, monkeypatch: pytest.Monk
 
 def count_parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A list to which every SMILES is added that is parsed from now on."""
-    from egt.sources import molecules as module
+    from egt.data import molecules as module
 
     parsed: list[str] = []
     parse: Callable[[Sequence[str]], Any] = module.parse_smiles

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import egt
-from egt.artifact.artifact import load_artifact
 from egt.export.export import export
+from egt.inference.artifact import load_artifact
 from tests.caches import fresh_cache
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -86,7 +86,7 @@ def test_the_plug_in_is_found_once_it_is_installed(tmp_path: Path) -> None:
     assert installed.returncode == 0, installed.stderr
     code = (
         "import numpy as np, egt\n"
-        "from egt.inputs.input import PairInput\n"
+        "from egt.parts.inputs import PairInput\n"
         "[encoding] = PairInput.of_kind('heat_kernel').encodings()\n"
         "graph = egt.Graph.undirected(num_nodes=3, edge_index=[[0, 1], [1, 2]])\n"
         "kernel = encoding(graph)\n"

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import pytest
 import yaml
 
-from egt.parts import Section
+from egt.registry import Section
 
 ROOT = Path(__file__).resolve().parents[1]
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")

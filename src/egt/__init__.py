@@ -9,6 +9,7 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from egt.deprecation import find_moved_modules
 from egt.processors import limit_threads
 
 __version__ = "0.1.0"
@@ -16,29 +17,30 @@ __version__ = "0.1.0"
 # OpenMP reads these when torch is loaded. Threads that wait for work spin for some microseconds and then sleep: without
 # a bound, two trainings on the same cores slow each other down twenty times; without spinning at all, small ones are up
 # to 1.6 times slower on idle cores (benchmarks/results/threads.md). The bound is for GNU's OpenMP, others sleep at
-# once. Where torch is loaded already, `egt.execution.threads` has the same effect.
+# once. Where torch is loaded already, `egt.inference.threads` has the same effect.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ["OMP_WAIT_POLICY"] = "passive"
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 limit_threads()
+find_moved_modules()
 
 if TYPE_CHECKING:
     from egt.api import Run, train
-    from egt.config import presets
-    from egt.config.presets import preset
     from egt.config.run import RunConfig
     from egt.errors import EgtError
     from egt.graph import Graph
     from egt.inference.loading import load
     from egt.inference.predictions import Predictions
-    from egt.model import EGT
     from egt.nn.layer import EGTLayer
+    from egt.nn.model import EGT
+    from egt.paper import presets
+    from egt.paper.presets import preset
     from egt.sklearn import EGTClassifier, EGTRegressor
     from egt.training.run import train as fit
     from egt.tuning.tune import tune
 
 _HOMES = {
-    "EGT": "egt.model:EGT",
+    "EGT": "egt.nn.model:EGT",
     "EGTClassifier": "egt.sklearn:EGTClassifier",
     "EGTLayer": "egt.nn.layer:EGTLayer",
     "EGTRegressor": "egt.sklearn:EGTRegressor",
@@ -49,8 +51,8 @@ _HOMES = {
     "RunConfig": "egt.config.run:RunConfig",
     "fit": "egt.training.run:train",
     "load": "egt.inference.loading:load",
-    "preset": "egt.config.presets:preset",
-    "presets": "egt.config.presets:",
+    "preset": "egt.paper.presets:preset",
+    "presets": "egt.paper.presets:",
     "train": "egt.api:train",
     "tune": "egt.tuning.tune:tune",
 }

@@ -14,16 +14,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egt.config.custom import infer_config
+from egt.config.defaults import infer_config
 from egt.config.load import find_config, override, read_config
 from egt.config.reading import Wanted, as_words, naming, open_data, reads, texts_of
 from egt.config.run import RunConfig, StartConfig
+from egt.config.run_data import open_source
+from egt.data.custom.custom_source import CustomSource
+from egt.data.custom.schema import CustomSchema
+from egt.data.source import Progress, Source
 from egt.errors import ConfigError, DataError
 from egt.files import exists
-from egt.inference.run_data import open_source
-from egt.sources.custom.custom_source import CustomSource
-from egt.sources.custom.schema import CustomSchema
-from egt.sources.source import Progress, Source
 from egt.training.run import Outcome
 from egt.training.run import train as train_run
 from egt.training.run_folder import CONFIG, MEMBERS, run_folder, try_folder
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from egt.inference.predictions import Predictions
     from egt.inference.predictor import Predictor
     from egt.training.callbacks import Callback
-    from egt.training.transfer import Tuned
+    from egt.training.finetune import Tuned
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ def train(
             _check_same_start(given, folder, config)
         config = config.model_copy(update={"start": given})
     if start is not None and inferred:
-        from egt.artifact.artifact import find_artifact
+        from egt.inference.artifact import find_artifact
         from egt.training.finetune import with_model_of
 
         config = with_model_of(config, read_config(find_artifact(start) / CONFIG), settings)
@@ -204,13 +204,17 @@ class _Asked:
         where = str(self.path.resolve()) if self.path else "memory"
         run = infer_config(source.schema, source.card, where, self.name)
         if self.task == "pretrain":
-            from egt.config.pretraining import for_pretraining  # here: most runs have a target
+            from egt.config.defaults import for_pretraining  # here: most runs have a target
 
             return for_pretraining(run, source.schema)
         if source.schema.level != "node":
             return run
-        from egt.config.one_graph import for_one_graph, is_one_graph  # here: most runs are of many graphs
-        from egt.config.pieces import for_pieces, is_large
+        from egt.config.defaults import (  # here: most runs are of many graphs
+            for_one_graph,
+            for_pieces,
+            is_large,
+            is_one_graph,
+        )
 
         run = for_one_graph(run, source) if is_one_graph(source.schema, source.card) else run
         return for_pieces(run, source) if is_large(source.card) else run

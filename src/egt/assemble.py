@@ -10,32 +10,42 @@ from torch import nn
 from egt.config.model import ModelConfig
 from egt.config.preparation import pair_choice
 from egt.config.run import RunConfig
-from egt.model import EGT, directly, recomputed
 from egt.nn.dropout import Dropout, RandomMasking
 from egt.nn.embed import Embed, chosen, everyone, neighbors
-from egt.nn.feedforward import FeedForward
-from egt.nn.initialization import initialize_like_keras
 from egt.nn.layer import EdgeOnlyLayer, EGTLayer, head_width
-from egt.nn.pair_pass import CentralityGate, EdgePass, FrozenEdges, Logits, NoGate, PairPass, ResidualEdges, SigmoidGate
+from egt.nn.model import EGT, directly, initialize_like_keras, recomputed
+from egt.nn.pair_pass import (
+    CentralityGate,
+    EdgePass,
+    FeedForward,
+    FrozenEdges,
+    Logits,
+    NoGate,
+    PairPass,
+    ResidualEdges,
+    SigmoidGate,
+)
 from egt.nn.randomness import Stream
 from egt.nn.readout import MLP, PairHead
-from egt.tasks.task import TargetScale, Task
+from egt.parts.tasks.task import TargetScale, Task
 
 if TYPE_CHECKING:
-    from egt.nn.degree_scaling import DegreeScaling
     from egt.nn.edge_values import EdgeValues
+    from egt.nn.layer import DegreeScaling
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"elu": nn.ELU, "gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU}
+
 _GATES: dict[str, Callable[[int, int], NoGate | SigmoidGate]] = {
     "none": lambda edge_width, num_heads: NoGate(),
     "sigmoid": SigmoidGate,
     "centrality": CentralityGate,
 }
+
 _SCOPES = {"everyone": everyone, "neighbors": neighbors}
 
 
 class LayerClasses(Protocol):
-    """The classes that the layers of a model are built of; every backend (`egt.execution.execution`) has its own."""
+    """The classes that the layers of a model are built of; every backend (`egt.inference.backends`) has its own."""
 
     @property
     def name(self) -> str:
@@ -102,7 +112,7 @@ def _pair_types(model: ModelConfig) -> list[nn.Module]:
     """Return the term of the types of chosen pairs, where they are chosen."""
     if not (choices := pair_choice(model)):
         return []
-    from egt.nn.pair_types import PairTypes
+    from egt.nn.terms import PairTypes
 
     return [PairTypes(choice.num_types, model.edge_width) for choice in choices]
 
@@ -196,7 +206,7 @@ def _masking(model: ModelConfig, k: int) -> RandomMasking:
     probability, gates = model.masking.probability, model.masking.gates
     if model.key_dropout == 0:
         return RandomMasking(probability, model.num_heads, k, gates=gates)
-    from egt.nn.key_dropout import KeyDropout
+    from egt.nn.dropout import KeyDropout
 
     return KeyDropout(probability, model.num_heads, k, gates=gates, key_probability=model.key_dropout)
 
@@ -207,7 +217,7 @@ def _branch_dropout(
     """Return what is dropped of a branch in front of its residual sum."""
     if model.drop_path == 0:
         return Dropout(probability, stream, k, level)
-    from egt.nn.drop_path import DropPath, path_probability
+    from egt.nn.dropout import DropPath, path_probability
 
     rate = path_probability(model.drop_path, k, model.num_layers)
     return DropPath(probability, stream, k, level, path_probability=rate)
@@ -231,6 +241,6 @@ def _outer(model: ModelConfig) -> nn.Linear | None:
 def _node_scaling(model: ModelConfig) -> DegreeScaling | None:
     if model.node_scaling == "none":
         return None
-    from egt.nn.degree_scaling import DegreeScaling
+    from egt.nn.layer import DegreeScaling
 
     return DegreeScaling(model.node_width)

@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from egt.errors import GraphError
 
 IntArray = NDArray[np.int64]
+
 FloatArray = NDArray[np.float32]
+
 TargetArray = NDArray[np.float64]
 
 Level = Literal["graph", "node", "edge", "link"]

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _SELF = Path("/proc/self/cgroup")
+
 _MOUNT = Path("/sys/fs/cgroup")
 
 SPINS = "torch" in sys.modules and not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()

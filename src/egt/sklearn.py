@@ -18,6 +18,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from egt.api import Run, train
+from egt.config.reading import as_words
+from egt.data.custom.columns import RawData, digest_of_graphs, expanded
+from egt.data.custom.opening import read_raw
+from egt.errors import ArtifactError, ConfigError, DataError, GraphError
+from egt.inference.loading import load
+from egt.inference.predictor import Predictor
+
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils.multiclass import check_classification_targets
@@ -26,14 +34,6 @@ except ImportError as error:
     raise ImportError(
         'egt.sklearn needs scikit-learn 1.6; install it with: pip install "egt-graph[sklearn]"'
     ) from error
-
-from egt.api import Run, train
-from egt.config.reading import as_words
-from egt.errors import ArtifactError, ConfigError, DataError, GraphError
-from egt.inference.loading import load
-from egt.inference.predictor import Predictor
-from egt.sources.custom.opening import read_raw
-from egt.sources.custom.raw import RawData, digest_of_graphs, expanded
 
 TARGET = "target"
 """What the column of labels is called in the run."""

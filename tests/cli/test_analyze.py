@@ -34,7 +34,7 @@ def test_analyze_a_file(model: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_analyze_says_as_json_what_it_found(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("egt.analysis.output_folder.can_draw", lambda: False)
+    monkeypatch.setattr("egt.explain.analysis_page.can_draw", lambda: False)
     done = egt(capsys, "analyze", model, TRAINED / "molecules.csv", "--limit", "3", "-o", tmp_path / "out", "--json")
     assert done.json["graphs"] == 3
     assert done.json["summary"][0].startswith("Layer")

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from egt.sources.benchmarks.benchmark import BENCHMARKS
-from egt.sources.benchmarks.ogb_molecules import MOLHIV
-from egt.sources.download import file_checksum
+from egt.data.benchmark import BENCHMARKS
+from egt.data.download import file_checksum
+from egt.paper.benchmarks.ogb_molecules import MOLHIV
 from tests.cli.runs import SMILES, egt, molecules, ring, write_jsonl
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from egt.artifact.artifact import load_artifact
-from egt.sources.custom import SplitPlan
+from egt.data.custom import SplitPlan
+from egt.inference.artifact import load_artifact
 from tests.caches import fresh_cache
 from tests.cli.runs import SMILES, TINY, blocks, egt, molecules, read_csv, ring, write_csv, write_jsonl
 

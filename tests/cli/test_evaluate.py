@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from egt.artifact.artifact import save_artifact
 from egt.cli.output import metric_rows
+from egt.inference.artifact import save_artifact
 from tests.caches import fresh_cache
 from tests.cli.runs import TINY, egt, molecules, write_jsonl
 from tests.cli.test_predict import rows

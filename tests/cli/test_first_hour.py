@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from egt.data.custom import infer as survey
 from egt.inference.loading import load
-from egt.sources.custom import survey
 from tests.cli.runs import SMILES, TINY, blocks, egt, molecules, read_csv, write_csv
 
 Capture = pytest.CaptureFixture[str]

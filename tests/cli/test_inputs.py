@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import egt as front
-from egt.app.session import Session
+from egt.explain.page.session import Session
 from tests.cli.runs import SMILES, TINY, egt, write_csv
 
 Chem = pytest.importorskip("rdkit.Chem")

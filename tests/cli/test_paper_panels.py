@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runs import egt, molecules, read_csv
-from tests.reproduce.tiny import SETTINGS, molecule_files
+from tests.paper.tiny import SETTINGS, molecule_files
 
 Capture = pytest.CaptureFixture[str]
 SMALL = (*SETTINGS, "model.num_layers=3", "model.num_heads=2")

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from egt.artifact.artifact import load_artifact, save_artifact
 from egt.cli.predict import grouped
-from egt.uncertainty.calibration import Calibration
+from egt.inference.artifact import load_artifact, save_artifact
+from egt.inference.uncertainty import Calibration
 from tests.cli.runs import SMILES, TINY, egt, molecules, read_csv, write_csv, write_jsonl
 from tests.inference.test_dropout_draws import dropping
 from tests.inference.test_predictor import make

@@ -8,7 +8,7 @@ import pytest
 
 from tests.caches import fresh_cache
 from tests.cli.runs import egt
-from tests.reproduce.tiny import GRAPHS, SETTINGS
+from tests.paper.tiny import GRAPHS, SETTINGS
 
 WORDS = ("--seeds", "1", "--epochs", "2", "--set", GRAPHS, *SETTINGS)
 

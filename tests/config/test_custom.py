@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from egt.config.custom import infer_config
+from egt.config.defaults import infer_config
 from egt.config.model import ModelConfig
-from egt.config.presets import preset
+from egt.data.custom.schema import CustomSchema, Feature
+from egt.data.source import DataCard
 from egt.graph import FeatureSchema
-from egt.sources.custom.schema import CustomSchema, Feature
-from egt.sources.source import DataCard
-from egt.tasks.regression import Regression
+from egt.paper.presets import preset
+from egt.parts.tasks.regression import Regression
 
 
 def card(schema: CustomSchema, num_train: int = 100, largest: int = 30, num_val: int = 10) -> DataCard:

@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 
 from egt.config.load import find_config, override, parse_config, read_config, write_config
-from egt.config.presets import forms, names, preset
 from egt.errors import ConfigError
-from egt.inputs.distance import Distance, Reachability
-from egt.inputs.random_walk import RandomWalk
-from egt.readouts.virtual_nodes import VirtualNodes
-from egt.schedules.constant import ConstantRate
-from egt.schedules.plateau import Plateau
-from egt.tasks.binary import Binary
+from egt.paper.presets import forms, names, preset
+from egt.parts.inputs import Distance, RandomWalk, Reachability
+from egt.parts.readouts import VirtualNodes
+from egt.parts.schedules import ConstantRate, Plateau
+from egt.parts.tasks.classification import Binary
 
 
 @pytest.mark.parametrize("name", [*names(), "zinc-500k-simple-nope", "tsp-500k-constrained-ungated"])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from egt.config.load import migrate, parse_config, write_config
-from egt.config.presets import preset
 from egt.errors import ConfigError
+from egt.paper.presets import preset
 
 OLD_SCHEMA: dict[str, Any] = {
     "format": "jsonl",

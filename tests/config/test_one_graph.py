@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from egt.api import configured
-from egt.config.one_graph import agreement
-from egt.sources.custom import open_custom
+from egt.config.defaults import agreement
+from egt.data.custom import open_custom
 
 
 def _citations(path: Path, *, num_words: int = 120, alike: bool = True) -> Path:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from egt.api import configured
-from egt.config import pieces
+from egt.config import defaults as pieces
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import torch
 
 import egt
 from egt.api import Run
-from egt.config.pretraining import for_pretraining
+from egt.config.defaults import for_pretraining
 from egt.errors import ConfigError
 
 SMILES = ["CCO", "CCN", "c1ccccc1O", "CC(=O)O", "CCCl", "C1CCCC1", "CC#N", "OCCO", "c1ccncc1", "CCS"]
@@ -55,11 +55,11 @@ def test_validation_hides_the_same_each_time(pretrained: Run) -> None:
 
 def test_a_run_with_a_target_starts_from_it(folder: Path, pretrained: Run, caplog: pytest.LogCaptureFixture) -> None:
     frozen = {"trainer.max_epochs": 1, "optimizer.lr": 1e-12, "trainer.backend": "plain"}
-    with caplog.at_level(logging.WARNING, "egt.training.transfer"):
+    with caplog.at_level(logging.WARNING, "egt.training.finetune"):
         run = egt.train(
             folder / "labeled.csv", "y", start=folder / "first", set=frozen, out=folder / "second", progress=False
         )
-    assert not [record for record in caplog.records if record.name == "egt.training.transfer"]
+    assert not [record for record in caplog.records if record.name == "egt.training.finetune"]
     before, after = pretrained.artifact.model.state_dict(), run.artifact.model.state_dict()
     learned = [name for name in after if not name.startswith(("head.", "readout.norm"))]
     assert {"readout.nodes", "embed.node_terms.0.categories.table.weight", "layers.1.qkv.weight"} <= set(learned)

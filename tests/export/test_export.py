@@ -10,22 +10,18 @@ import numpy as np
 import pytest
 import torch
 
-from egt.artifact.artifact import Artifact
 from egt.assemble import build_model
 from egt.config.model import ModelConfig
-from egt.encodings.encoding import Sample
+from egt.data.custom.schema import CustomSchema, Feature
+from egt.data.encodings.encoding import Sample
 from egt.errors import ArtifactError, ConfigError, RunError
 from egt.export import export as exporting
 from egt.export.export import TOLERANCE, answers, deviation, export, portable, without_padding
 from egt.export.exported_schema import describe
-from egt.export.portable import portable_preparation, tensor_inputs, tensors_of
-from egt.export.probes import probe
+from egt.export.portable import portable_preparation, probe, tensor_inputs, tensors_of
 from egt.graph import Graph
-from egt.inputs.distance import Distance
-from egt.inputs.features import EdgeCategories, EdgeValues, NodeCategories
-from egt.inputs.graph_values import GraphValues
-from egt.inputs.svd import Svd
-from egt.sources.custom.schema import CustomSchema, Feature
+from egt.inference.artifact import Artifact
+from egt.parts.inputs import Distance, EdgeCategories, EdgeValues, GraphValues, NodeCategories, Svd
 from tests.inference.test_predictor import make
 
 SIZES = (6, 1, 3, 11, 2)

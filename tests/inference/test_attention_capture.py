@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from egt.artifact.artifact import Artifact
 from egt.assemble import build_model
-from egt.batching.batch import LayoutName, collate
 from egt.config.preparation import preparation
-from egt.config.presets import preset
+from egt.data.batching.batch import LayoutName, collate
 from egt.errors import ConfigError
-from egt.execution.execution import on_backend
 from egt.graph import Graph
 from egt.inference import attention_capture as module
+from egt.inference.artifact import Artifact
 from egt.inference.attention_capture import Attention, attentions
+from egt.inference.backends import on_backend
 from egt.inference.predictor import Predictor
 from egt.nn.pair_pass import PairPass
+from egt.paper.presets import preset
 from tests.graphs import KINDS, backend_named, lively, random_graph, tiny_config
 
 VIRTUAL = {"kind": "virtual_nodes", "num_virtual": 2}

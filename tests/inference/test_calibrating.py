@@ -12,13 +12,12 @@ import pytest
 
 import egt
 from egt.cli.output import print_coverage
+from egt.explain.report import coverage_sheet
 from egt.inference.calibrating import doubts, measure_coverage
 from egt.inference.predictor import Predictor
-from egt.reporting.ensembles import coverage_sheet
-from egt.tasks.binary import Binary
-from egt.tasks.regression import Regression
-from egt.uncertainty.calibration import Calibration
-from egt.uncertainty.conformal import Scores, labels_needed
+from egt.inference.uncertainty import Calibration, Scores, labels_needed
+from egt.parts.tasks.classification import Binary
+from egt.parts.tasks.regression import Regression
 from tests.cli.runs import TINY, write_jsonl
 from tests.inference.test_predictor import chain, make
 

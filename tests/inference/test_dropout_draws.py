@@ -10,24 +10,22 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from egt.artifact.artifact import Artifact
-from egt.artifact.ensemble import EnsembleArtifact
 from egt.assemble import build_model, build_task
-from egt.batching.batch import collate
 from egt.config.model import RandomMaskingConfig
 from egt.config.preparation import preparation
+from egt.data.batching.batch import collate
 from egt.errors import DataError
 from egt.graph import Graph
+from egt.inference.artifact import Artifact
 from egt.inference.ensemble import Ensemble
+from egt.inference.members import EnsembleArtifact
 from egt.inference.predictor import Predictor
-from egt.inputs.features import NodeValues
-from egt.inputs.svd import Svd
+from egt.inference.uncertainty import Calibration
 from egt.nn.randomness import graph_keys
-from egt.tasks.gaussian import Gaussian
-from egt.tasks.multiclass import Multiclass
-from egt.tasks.regression import Regression
-from egt.tasks.task import TaskPart
-from egt.uncertainty.calibration import Calibration
+from egt.parts.inputs import NodeValues, Svd
+from egt.parts.tasks.classification import Multiclass
+from egt.parts.tasks.regression import Gaussian, Regression
+from egt.parts.tasks.task import TaskPart
 from tests.inference.test_predictor import chain, make
 
 GRAPHS = [chain(size) for size in (5, 2, 9, 3)]

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from egt.errors import ConfigError, DataError, GraphError
-from egt.execution import memory
 from egt.graph import Graph
+from egt.inference import backends as memory
 from egt.inference import predictor
 from egt.inference.embedding_file import embed_to_file
 from egt.inference.predictor import Predictor

@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from egt.artifact.artifact import Artifact
-from egt.artifact.ensemble import EnsembleArtifact, Kind
 from egt.assemble import build_model
 from egt.errors import ArtifactError, DataError
 from egt.graph import Graph
+from egt.inference.artifact import Artifact
 from egt.inference.ensemble import Ensemble
+from egt.inference.members import EnsembleArtifact, Kind
 from egt.inference.predictor import Predictor
-from egt.tasks.binary import Binary
-from egt.tasks.multiclass import Multiclass
-from egt.tasks.regression import Regression
-from egt.tasks.task import TaskPart
-from egt.uncertainty.calibration import Calibration
+from egt.inference.uncertainty import Calibration
+from egt.parts.tasks.classification import Binary, Multiclass
+from egt.parts.tasks.regression import Regression
+from egt.parts.tasks.task import TaskPart
 from tests.inference.test_predictor import chain, make
 
 GRAPHS = [chain(size) for size in (5, 2, 9)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from egt.assemble import build_model
-from egt.execution.processes import Processes
 from egt.inference import forward as module
 from egt.inference.forward import forward
+from egt.processes import Processes
 from tests.training.tiny import tiny_config, tiny_samples
 
 

@@ -14,11 +14,11 @@ import pytest
 
 import egt
 from egt.config.preparation import preparation
-from egt.encodings.store import prepare_in_memory
-from egt.encodings.store.chunks import samples_of
+from egt.data.source import ALL
+from egt.data.store import prepare_in_memory
+from egt.data.store.chunks import samples_of
 from egt.inference import head_start as module
 from egt.inference.head_start import head_start
-from egt.sources.source import ALL
 from tests.cli.runs import SMILES, TINY
 
 AT_ONCE = 6

@@ -12,14 +12,13 @@ import pytest
 import egt
 from egt.assemble import build_model
 from egt.config.load import override
+from egt.config.run_data import open_source, prepare_split
 from egt.errors import DataError
 from egt.inference.embedding import answered_rows
 from egt.inference.embedding_file import embed_to_file
 from egt.inference.ensemble import Ensemble
-from egt.inference.neighbors import training_rows
-from egt.inference.novelty import novelty_of
+from egt.inference.neighbors import novelty_of, training_rows
 from egt.inference.predictor import Predictor
-from egt.inference.run_data import open_source, prepare_split
 from tests.cli.runs import TINY, blocks, read_csv, write_csv
 from tests.inference.test_ensemble import TASKS, ensemble
 

@@ -9,11 +9,11 @@ import pytest
 
 import egt
 from egt.config.load import override
-from egt.config.presets import preset
+from egt.data.custom.schema import CustomSchema
 from egt.errors import RunError
+from egt.explain.prediction_page import read_answers
 from egt.inference.predictions import Prediction, Predictions, join
-from egt.reporting.prediction_page import read_answers
-from egt.sources.custom.schema import CustomSchema
+from egt.paper.presets import preset
 from tests.cli.runs import TINY, blocks, read_csv, write_csv
 
 

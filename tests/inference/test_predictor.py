@@ -11,25 +11,22 @@ import pytest
 import torch
 
 import egt
-from egt.artifact.artifact import Artifact, find_artifact, save_artifact
 from egt.assemble import build_model
 from egt.config.model import ModelConfig
 from egt.config.run import DataConfig, RunConfig, TrainerConfig
+from egt.data.custom import CustomSchema, Feature
 from egt.errors import ArtifactError, DataError
-from egt.execution import memory
-from egt.execution.execution import execution
 from egt.graph import Graph
+from egt.inference import backends as memory
 from egt.inference import predictor
+from egt.inference.artifact import Artifact, find_artifact, save_artifact
+from egt.inference.backends import execution
 from egt.inference.predictor import Predictor
-from egt.inputs.distance import Distance
-from egt.inputs.features import NodeValues
-from egt.readouts.edge import PerEdge
-from egt.readouts.node import PerNode
-from egt.readouts.virtual_nodes import VirtualNodes
-from egt.sources.custom import CustomSchema, Feature
-from egt.tasks.multiclass import Multiclass
-from egt.tasks.regression import Regression
-from egt.tasks.task import TaskPart
+from egt.parts.inputs import Distance, NodeValues
+from egt.parts.readouts import PerEdge, PerNode, VirtualNodes
+from egt.parts.tasks.classification import Multiclass
+from egt.parts.tasks.regression import Regression
+from egt.parts.tasks.task import TaskPart
 
 
 def make(level: str = "graph", task: TaskPart | None = None, scale: dict[str, list[float]] | None = None) -> Artifact:

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import egt
-from egt.encodings.store import Prepared, prepare_in_memory
+from egt.data.store import Prepared, prepare_in_memory
 from egt.errors import RunError
 from egt.inference import head_start, predictor, sharing
 from egt.inference.answering import Answering
@@ -39,7 +39,7 @@ def two_processors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Parts of a few molecules, and two processors whatever machine this is."""
     for module in ("sharing", "head_start"):
         monkeypatch.setattr(f"egt.inference.{module}.RECORDS_AT_ONCE", AT_ONCE)
-    for module in ("egt.inference.sharing", "egt.encodings.store.workers"):
+    for module in ("egt.inference.sharing", "egt.data.store.workers"):
         monkeypatch.setattr(f"{module}.num_processors", lambda: 2)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -143,6 +143,6 @@ def test_what_one_process_does_alone(why: str, trained: Path, monkeypatch: pytes
 def opened(model: Predictor, data: Any) -> tuple[Any, str, Any]:
     """What `prepare_in_memory` needs."""
     from egt.config.preparation import preparation
-    from egt.inference.run_data import open_new
+    from egt.config.run_data import open_new
 
     return open_new(model.config, data), "all", preparation(model.config)

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from egt.config.presets import preset
 from egt.errors import ConfigError
-from egt.inference.predictions import Prediction, Predictions
-from egt.inference.submission import save_submission
+from egt.inference.predictions import Prediction, Predictions, save_submission
+from egt.paper.presets import preset
 
 
 def answers(name: str, *values: float | None) -> Predictions:

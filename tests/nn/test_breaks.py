@@ -9,14 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from egt.batching.layout import Indices, Layout
+from egt.data.batching.layout import Indices, Layout
 from egt.nn import pair_pass, terms
 from egt.nn.channels import AttentionContext
-from egt.nn.degree_scaling import DegreeScaling
-from egt.nn.drop_path import DropPath
-from egt.nn.dropout import RandomMasking
+from egt.nn.dropout import DropPath, KeyDropout, RandomMasking
 from egt.nn.edge_values import EdgeValues
-from egt.nn.key_dropout import KeyDropout
+from egt.nn.layer import DegreeScaling
 from egt.nn.pair_pass import CentralityGate, Logits, PairPass, ResidualEdges
 from egt.nn.randomness import Stream, derive, kept
 from egt.nn.readout import VirtualNodeReadout

@@ -9,9 +9,9 @@ import torch
 
 from egt import EGTLayer
 from egt.assemble import build_model
-from egt.batching.batch import LayoutName, collate
+from egt.data.batching.batch import LayoutName, collate
 from egt.errors import ConfigError
-from egt.nn.degree_scaling import DegreeScaling
+from egt.nn.layer import DegreeScaling
 from tests.graphs import graphs_of_every_kind, samples_of, tiny_config, tiny_model
 
 

@@ -9,11 +9,11 @@ from torch import nn
 from egt import EGTLayer
 from egt.assemble import build_model
 from egt.config.load import override
-from egt.config.presets import preset
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
 from egt.nn.edge_values import EdgeValueForm, EdgeValues
 from egt.nn.pair_pass import PairPass
+from egt.paper.presets import preset
 from tests.graphs import tiny_config
 
 

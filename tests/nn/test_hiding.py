@@ -9,13 +9,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from egt.batching.batch import GraphBatch, LayoutName, collate
-from egt.encodings.distances import ShortestPaths
-from egt.encodings.encoding import Preparation
+from egt.data.batching.batch import GraphBatch, LayoutName, collate
+from egt.data.encodings.distances import ShortestPaths
+from egt.data.encodings.encoding import Preparation
 from egt.graph import UNKNOWN, FeatureSchema, Graph
-from egt.inputs.random_walk import RandomWalks
 from egt.nn.hiding import hide
 from egt.nn.randomness import graph_keys
+from egt.parts.inputs import RandomWalks
 
 HOPS = 3
 SCHEMA = FeatureSchema(node_categories=(5,), num_node_values=1, edge_categories=(4,), num_edge_values=1)

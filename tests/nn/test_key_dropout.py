@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from egt.batching.batch import LayoutName, collate
+from egt.data.batching.batch import LayoutName, collate
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
-from egt.nn.key_dropout import KeyDropout
+from egt.nn.dropout import KeyDropout
 from egt.nn.pair_pass import CentralityGate
 from egt.nn.randomness import graph_keys
 from tests.graphs import graphs_of_every_kind, samples_of, tiny_config, tiny_model

@@ -81,7 +81,7 @@ def test_attention_dropout_keeps_the_mean() -> None:
 
     config = tiny_config(attention_dropout=0.3)
     model = tiny_model(config).train()
-    from egt.batching.batch import collate
+    from egt.data.batching.batch import collate
 
     x = model.embed(collate(samples_of(config, graphs_of_every_kind(0)[:1])))
     layer = model.layers[0]

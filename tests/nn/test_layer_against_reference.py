@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from egt.batching.batch import GraphBatch, LayoutName, collate
+from egt.data.batching.batch import GraphBatch, LayoutName, collate
 from egt.nn.randomness import graph_keys
 from egt.nn.readout import VirtualNodeReadout
 from tests import reference

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from egt.batching.batch import LayoutName, collate
-from egt.encodings.encoding import Sample
+from egt.data.batching.batch import LayoutName, collate
+from egt.data.encodings.encoding import Sample
 from egt.nn.channels import AttentionContext, Channels
-from egt.nn.pooling import AttentionReadout, ScaledSumReadout, SumReadout
+from egt.nn.readout import AttentionReadout, ScaledSumReadout, SumReadout
 from tests.graphs import graphs_of_every_kind
 
 LAYOUTS: tuple[LayoutName, ...] = ("packed", "padded", "edge_list")

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from egt.batching.batch import LayoutName, collate
+from egt.data.batching.batch import LayoutName, collate
 from egt.graph import Graph
 from egt.nn.channels import AttentionContext, Channels
-from egt.nn.propagation import PropagatedReadout
 from egt.nn.randomness import graph_keys
+from egt.nn.readout import PropagatedReadout
 from tests.graphs import graphs_of_every_kind, samples_of, tiny_config, tiny_model
 
 LOCAL: dict[str, Any] = {

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.config.preparation import preparation
-from egt.encodings.encoding import Preparation, Sample
+from egt.data.batching.batch import GraphBatch, LayoutName, collate
+from egt.data.encodings.encoding import Preparation, Sample
 from egt.graph import FeatureSchema, Graph
 from egt.nn import terms
 from egt.nn.randomness import graph_keys

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from egt.assemble import build_model
-from egt.batching.batch import LayoutName, collate
 from egt.config.preparation import preparation
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
-from egt.nn.walk_terms import NodeWalks, PairWalks
+from egt.data.batching.batch import LayoutName, collate
+from egt.data.encodings.encoding import Sample
+from egt.nn.terms import NodeWalks, PairWalks
 from tests.graphs import graphs_of_every_kind, samples_of, tiny_config
 
 K = 4

@@ -11,11 +11,11 @@ import numpy as np
 import safetensors.torch
 from torch import Tensor
 
-from egt.artifact.official import OfficialSettings, official_config
 from egt.config.preparation import preparation
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
+from egt.data.encodings.encoding import Sample
 from egt.graph import Graph
+from egt.paper.official import OfficialSettings, official_config
 
 FOLDER = Path(__file__).parent
 

@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from egt.artifact.official import convert, with_padding_attended
 from egt.assemble import build_model
-from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.config.preparation import preparation
 from egt.config.run import RunConfig
-from egt.execution.execution import PLAIN, Backend
-from egt.inputs.distance import Distance
-from egt.model import EGT
-from egt.tasks.distance import DistanceObjective
+from egt.data.batching.batch import GraphBatch, LayoutName, collate
+from egt.inference.backends import PLAIN, Backend
+from egt.nn.model import EGT
+from egt.paper.official import convert, with_padding_attended
+from egt.parts.inputs import Distance
+from egt.parts.tasks.distance import DistanceObjective
 from tests.graphs import WAYS, backend_named, fastest
 from tests.parity.golden import Golden, pytorch_config, pytorch_samples
 

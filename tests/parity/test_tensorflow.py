@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 
 from egt.assemble import build_model
-from egt.batching.batch import GraphBatch, LayoutName, collate
 from egt.config.load import override
 from egt.config.preparation import preparation
-from egt.config.presets import preset
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
+from egt.data.batching.batch import GraphBatch, LayoutName, collate
+from egt.data.encodings.encoding import Sample
 from egt.graph import Graph
-from egt.model import EGT
-from egt.tasks.distance import distance_loss
+from egt.nn.model import EGT
+from egt.paper.presets import preset
+from egt.parts.tasks.distance import distance_loss
 from tests.graphs import fastest
 from tests.parity.golden import Golden
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from egt.assemble import build_model
-from egt.batching.batch import collate
-from egt.execution.execution import PLAIN
+from egt.data.batching.batch import collate
 from egt.graph import Graph
+from egt.inference.backends import PLAIN
 from egt.testing import reach
 from tests.graphs import fastest, samples_of, tiny_config, tiny_model
 

@@ -8,7 +8,7 @@ import pytest
 from torch import nn
 
 from egt import testing
-from egt.batching.batch import LayoutName
+from egt.data.batching.batch import LayoutName
 from tests.graphs import KINDS, fastest, graphs_of_every_kind, samples_of, tiny_config, tiny_model
 
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.links import block_model, common_neighbors, non_edges, write_folder
 from egt import api
-from egt.config import custom
+from egt.config import defaults as custom
 
 NODES = 300
 

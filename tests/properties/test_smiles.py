@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from egt.batching.batch import collate
 from egt.config.load import override
-from egt.config.presets import preset
-from egt.sources.molecules import graph_from_smiles
+from egt.data.batching.batch import collate
+from egt.data.molecules import graph_from_smiles
+from egt.paper.presets import preset
 from tests.graphs import samples_of, tiny_model
 
 Chem = pytest.importorskip("rdkit.Chem")

@@ -14,8 +14,8 @@ from typing import Any, overload
 import pytest
 import torch
 
-from egt.batching.batch import GraphBatch
-from egt.encodings.encoding import Sample
+from egt.data.batching.batch import GraphBatch
+from egt.data.encodings.encoding import Sample
 from egt.errors import RunError
 from egt.training import callbacks, loop, state
 from egt.training.checkpoint import StepSums, Trained

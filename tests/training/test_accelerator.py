@@ -16,13 +16,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from egt.batching.batch import LayoutName
 from egt.config.load import override
 from egt.config.preparation import preparation
-from egt.config.presets import forms, names, preset
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
-from egt.execution.interruption import Interruption
+from egt.data.batching.batch import LayoutName
+from egt.data.encodings.encoding import Sample
+from egt.paper.presets import forms, names, preset
+from egt.processes import Interruption
 from egt.training.checkpoint import StepSums
 from egt.training.engine import Engine
 from egt.training.footprint import synthetic_graph
@@ -32,7 +32,7 @@ from tests.accelerator import DEVICE, Accelerator, found, on_cpu
 from tests.training.tiny import tiny_config, tiny_samples
 
 ONCE = "_tensor: upload"
-"""Constants of a task (`egt.tasks.task.constant`) travel to the device once in a process."""
+"""Constants of a task (`egt.parts.tasks.task.constant`) travel to the device once in a process."""
 DOCUMENTED = ["fetched: download"]
 """Where the host waits in a step: docs/devices.md."""
 

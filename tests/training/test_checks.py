@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from egt.config.run import RunConfig, TrainerConfig
-from egt.encodings.encoding import Sample
+from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError
-from egt.execution.processes import num_devices
-from egt.tasks.task import TargetScale
+from egt.parts.tasks.task import TargetScale
+from egt.processes import num_devices
 from egt.training.checks import (
     check_columns,
     check_devices,

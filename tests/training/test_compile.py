@@ -8,7 +8,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from egt.schedules.constant import ConstantRate
+from egt.parts.schedules import ConstantRate
 from egt.training.run import train_on
 from tests.training.tiny import tiny_config, tiny_samples
 

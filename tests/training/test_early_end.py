@@ -11,7 +11,7 @@ import torch
 
 from egt.config.run import RunConfig
 from egt.errors import ConfigError
-from egt.schedules.constant import ConstantRate
+from egt.parts.schedules import ConstantRate
 from egt.training.checkpoint import Trained
 from egt.training.run import train_on
 from tests.training.tiny import tiny_config, tiny_samples

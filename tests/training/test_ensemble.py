@@ -14,11 +14,11 @@ import torch
 
 import egt
 from egt.api import Run
-from egt.artifact.artifact import load_artifact
-from egt.artifact.ensemble import load_ensemble
+from egt.data.custom.schema import Fold
 from egt.errors import ConfigError
+from egt.inference.artifact import load_artifact
+from egt.inference.members import load_ensemble
 from egt.inference.predictor import Predictor
-from egt.sources.custom.schema import Fold
 from egt.training.callbacks import Callback
 from egt.training.state import State
 from tests.cli.runs import SMILES, TINY, blocks, molecules, write_csv

@@ -9,22 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from egt.artifact.artifact import Artifact
 from egt.assemble import build_model
-from egt.config.custom import custom_task
-from egt.config.pretraining import for_pretraining
+from egt.config.defaults import custom_task, for_pretraining
 from egt.config.run import RunConfig
+from egt.data.custom.schema import CustomSchema, Feature
 from egt.errors import ArtifactError, ConfigError
-from egt.inputs.constant import Constant
-from egt.inputs.distance import Distance
-from egt.inputs.features import edge_features, node_features
-from egt.inputs.svd import Svd
-from egt.readouts.edge import PerEdge
-from egt.readouts.node import PerNode
-from egt.readouts.virtual_nodes import VirtualNodes
-from egt.sources.custom.schema import CustomSchema, Feature
-from egt.training.finetune import start_of, with_model_of
-from egt.training.transfer import start_from
+from egt.inference.artifact import Artifact
+from egt.parts.inputs import Constant, Distance, Svd, edge_features, node_features
+from egt.parts.readouts import PerEdge, PerNode, VirtualNodes
+from egt.training.finetune import start_from, start_of, with_model_of
 from tests.training.tiny import tiny_config
 
 COLOR = Feature(name="color", kind="categorical", vocabulary=("red", "green"))

@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
+from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError, RunError
-from egt.schedules.cosine import Cosine
+from egt.parts.schedules import Cosine
 from egt.training.callbacks import Callback
 from egt.training.checkpoint import StepSums, Trained
+from egt.training.finetune import Start
 from egt.training.run import train_on
 from egt.training.state import State
-from egt.training.transfer import Start
 from tests.training.tiny import tiny_config, tiny_samples
 
 WALK = {"kind": "random_walk", "num_steps": 3, "scaled": True}

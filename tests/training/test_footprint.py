@@ -10,10 +10,10 @@ import torch
 
 from egt.assemble import build_model
 from egt.config.load import override
-from egt.config.presets import preset
 from egt.config.run import RunConfig
 from egt.errors import ConfigError
-from egt.execution.execution import CPU, PLAIN, Execution, execution
+from egt.inference.backends import CPU, PLAIN, Execution, execution
+from egt.paper.presets import preset
 from egt.training import footprint as module
 from egt.training.footprint import Footprint, measure_footprint, measure_seconds, num_parameters, synthetic_graph
 

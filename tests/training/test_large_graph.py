@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from egt.config.preparation import preparation
 from egt.config.load import override
-from egt.config.presets import preset
+from egt.paper.presets import preset
 from egt.training.run import train_on
 from egt.training.footprint import synthetic_graph
 

@@ -16,14 +16,14 @@ from torch import Tensor
 
 from egt.assemble import build_model
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
+from egt.data.encodings.encoding import Sample
 from egt.errors import ArtifactError, ConfigError, DataError, RunError
 from egt.nn.randomness import graph_keys
-from egt.schedules.constant import ConstantRate
+from egt.parts.schedules import ConstantRate
 from egt.training import loop
 from egt.training.checkpoint import Trained
+from egt.training.finetune import Start
 from egt.training.run import train_on
-from egt.training.transfer import Start
 from tests.training.tiny import tiny_config, tiny_samples
 
 

@@ -9,17 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from egt.batching.sampling import split as groups_of
 from egt.config.load import override
 from egt.config.preparation import preparation
-from egt.config.presets import preset
 from egt.config.run import RunConfig
-from egt.encodings.store import Store, prepare
+from egt.data.batching.loader import split as groups_of
+from egt.data.benchmark import BENCHMARKS
+from egt.data.custom import GraphsSource
+from egt.data.store import Store, prepare
 from egt.errors import ConfigError
-from egt.execution.execution import execution
-from egt.execution.memory import prediction_bytes
-from egt.sources.benchmarks.benchmark import BENCHMARKS
-from egt.sources.custom import GraphsSource
+from egt.inference.backends import execution, prediction_bytes
+from egt.paper.presets import preset
 from egt.training import memory_guard as memory
 from egt.training.footprint import Footprint, measure_footprint, synthetic_graph
 from egt.training.run import train_on

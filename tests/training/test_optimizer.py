@@ -12,7 +12,7 @@ from torch import nn
 
 from egt.assemble import build_model
 from egt.config.run import OptimizerConfig
-from egt.schedules.constant import ConstantRate
+from egt.parts.schedules import ConstantRate
 from egt.training.engine import AdamW, undecayed
 from egt.training.run import train_on
 from tests.training.tiny import tiny_config, tiny_samples

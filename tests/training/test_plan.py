@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from egt.config.load import override
-from egt.config.presets import preset
+from egt.data.benchmark import BENCHMARKS
 from egt.errors import ConfigError, DataError
-from egt.sources.benchmarks.benchmark import BENCHMARKS
+from egt.paper.presets import preset
 from egt.training.plan import card_sizes, known_sizes, plan
 from tests.accelerator import DEVICE, show
 from tests.caches import fresh_cache

@@ -10,9 +10,9 @@ import pytest
 
 from egt import api
 from egt.config.load import override
-from egt.config.presets import preset
+from egt.data.benchmark import BENCHMARKS
 from egt.errors import ConfigError
-from egt.sources.benchmarks.benchmark import BENCHMARKS
+from egt.paper.presets import preset
 from egt.training import memory_guard
 from egt.training import run as training
 from egt.training.memory_guard import check_sizes

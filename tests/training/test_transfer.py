@@ -8,8 +8,8 @@ import torch
 from egt.assemble import build_model
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, ConfigError
-from egt.model import EGT
-from egt.training.transfer import Remap, Start, freeze, start_from
+from egt.nn.model import EGT
+from egt.training.finetune import Remap, Start, freeze, start_from
 from tests.training.tiny import tiny_config
 
 

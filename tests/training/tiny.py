@@ -8,7 +8,7 @@ import numpy as np
 
 from egt.config.preparation import preparation
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
+from egt.data.encodings.encoding import Sample
 from egt.graph import Graph
 
 

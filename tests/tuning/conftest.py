@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import egt
-from egt.tuning.result import Tuning
 from egt.tuning.study import Tried
+from egt.tuning.tune import Tuning
 from tests.cli.runs import TINY, molecules
 
 QUICK = (*TINY, "model.num_layers=1")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import egt
-from egt.tuning.extra_workers import more_workers
+from egt.tuning.tune import more_workers
 from tests.hostile import HostileFolder
 from tests.tuning.conftest import QUICK
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egt.tuning.study import Tried
-from egt.tuning.trial_rows import described, text, trial_rows
+from egt.tuning.study import Tried, described, text, trial_rows
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import egt
 from egt.config.load import override, read_config
 from egt.config.reading import as_words
 from egt.errors import ConfigError
-from egt.tuning.result import Tuning
 from egt.tuning.study import Tried, trial_folder
+from egt.tuning.tune import Tuning
 from tests.tuning.conftest import QUICK
 
 

@@ -12,11 +12,11 @@ import pytest
 
 import egt
 from egt.errors import ConfigError, RunError, RunStopped
-from egt.reproduce.claims import claimed
+from egt.paper.claims import claimed
 from egt.training.state import State
 from egt.tuning import study, worker
-from egt.tuning.result import Tuning
 from egt.tuning.study import STUDY, Tried, trial_folder
+from egt.tuning.tune import Tuning
 from egt.tuning.worker import Watch, Worker
 from tests.cli.runs import read_csv
 from tests.tuning.conftest import QUICK

@@ -42,17 +42,16 @@ def analyze(
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.layout.
         json: Print one JSON object as the last line.
     """
-    from egt.analysis.analysis import analyze as look
-    from egt.analysis.output_folder import write_analysis
-    from egt.analysis.views import choose
-    from egt.analysis.words import summary
-    from egt.artifact.artifact import find_artifact
+    from egt.data.source import SPLITS
     from egt.errors import ConfigError
+    from egt.explain.analysis import analyze as look
+    from egt.explain.analysis_page import summary, write_analysis
+    from egt.explain.report import ANALYSIS
+    from egt.explain.views import choose
     from egt.files import exists
+    from egt.inference.artifact import find_artifact
     from egt.inference.loading import load_single
     from egt.nn.attention import attending
-    from egt.reporting.report import ANALYSIS
-    from egt.sources.source import SPLITS
 
     if limit is not None and limit < 0:
         raise ConfigError(f"--limit {limit}: give a number of graphs, or 0 for all")

@@ -29,8 +29,8 @@ def app(
     import webbrowser
     from threading import Thread
 
-    from egt.app.server import Server
-    from egt.app.session import Session
+    from egt.explain.page.server import Server
+    from egt.explain.page.session import Session
     from egt.inference.loading import load
 
     session = Session.of(artifact, load(artifact, set=settings))

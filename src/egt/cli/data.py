@@ -17,10 +17,10 @@ from egt.errors import DataError, counted
 from egt.files import exists
 
 if TYPE_CHECKING:
+    from egt.data.custom import CustomSource, Feature
+    from egt.data.custom.infer import Survey
+    from egt.data.source import DataCard
     from egt.graph import Level
-    from egt.sources.custom import CustomSource, Feature
-    from egt.sources.custom.survey import Survey
-    from egt.sources.source import DataCard
 
 
 def data(
@@ -68,7 +68,7 @@ def _naming(smiles: Sequence[str], features: Sequence[str]) -> list[str]:
 
 
 def _list(json: bool) -> None:
-    from egt.sources.benchmarks.benchmark import list_cards
+    from egt.data.benchmark import list_cards
 
     cards = list_cards()
     if json:
@@ -82,7 +82,7 @@ def _list(json: bool) -> None:
 
 
 def _info(name: str, json: bool) -> None:
-    from egt.sources.benchmarks.benchmark import list_cards, open_benchmark
+    from egt.data.benchmark import list_cards, open_benchmark
 
     cards = {card.name: card for card in list_cards()}
     if name not in cards:
@@ -118,7 +118,7 @@ def _info(name: str, json: bool) -> None:
 
 
 def _is_path(name: str) -> bool:
-    from egt.sources.benchmarks.benchmark import BENCHMARKS
+    from egt.data.benchmark import BENCHMARKS
 
     path = Path(name)
     return name not in BENCHMARKS and (exists(path) or bool(path.suffix) or path.parent != Path("."))
@@ -126,7 +126,7 @@ def _is_path(name: str) -> bool:
 
 def _custom_info(name: str, target: Sequence[str], task: Level | None, settings: Sequence[str], json: bool) -> None:
     from egt.config.reading import check_reads, open_data
-    from egt.sources.custom.survey import survey
+    from egt.data.custom.infer import survey
 
     check_reads(settings)
     with Bars(shown=not json) as bars:
@@ -181,7 +181,7 @@ def _listed(messages: Sequence[str], limit: int = 3) -> str:
 
 def _columns(card: DataCard) -> str:
     """Return what new files for a model of this data need to hold."""
-    from egt.sources.custom import card_schema
+    from egt.data.custom import card_schema
 
     schema = card_schema(card)
     if schema.format == "molecules":
@@ -207,10 +207,10 @@ def _megabytes(size: int) -> int:
 def _prepare(name: str, fetch: bool, json: bool) -> None:
     from egt.config.load import find_config
     from egt.config.preparation import preparation
-    from egt.config.presets import recipe_for
-    from egt.encodings.store import prepare_splits
-    from egt.inference.run_data import open_source
-    from egt.sources.benchmarks.benchmark import BENCHMARKS
+    from egt.config.run_data import open_source
+    from egt.data.benchmark import BENCHMARKS
+    from egt.data.store import prepare_splits
+    from egt.paper.presets import recipe_for
 
     config = recipe_for(name) if name in BENCHMARKS else find_config(name)
     with Bars(shown=not json) as bars:

@@ -15,6 +15,7 @@ from egt.errors import RunError
 from egt.processors import cpu_quota, num_processors, num_visible
 
 _NEEDED = ("torch", "numpy", "scipy", "numba", "pyarrow", "pydantic")
+
 _EXTRAS = {
     "mol": ("rdkit",),
     "graph": ("networkx", "torch_geometric", "h5py"),
@@ -25,6 +26,7 @@ _EXTRAS = {
     "tune": ("optuna",),
     "track": ("tensorboard",),
 }
+
 _DISTRIBUTIONS = {"torch_geometric": "torch-geometric", "skimage": "scikit-image", "sklearn": "scikit-learn"}
 
 
@@ -80,8 +82,8 @@ def _processors() -> str:
 
 
 def _backend() -> str:
-    from egt.config.presets import preset
-    from egt.execution.execution import execution
+    from egt.inference.backends import execution
+    from egt.paper.presets import preset
 
     backend = execution(preset("zinc-100k")).backend
     return f"{backend.name} ({backend.title}) on the CPU"
@@ -107,9 +109,9 @@ def _run_checks() -> dict[str, str]:
     from egt.assemble import build_model
     from egt.config.load import override
     from egt.config.preparation import preparation
-    from egt.config.presets import preset
-    from egt.execution.execution import execution, on_backend
     from egt.graph import Graph
+    from egt.inference.backends import execution, on_backend
+    from egt.paper.presets import preset
 
     config = override(
         preset("pcqm4mv2-small"),

@@ -30,10 +30,10 @@ def evaluate(
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
         json: Print one JSON object instead.
     """
+    from egt.data.source import SPLITS
     from egt.errors import DataError
-    from egt.execution.processes import join_processes, leave_processes
     from egt.inference.loading import load
-    from egt.sources.source import SPLITS
+    from egt.processes import join_processes, leave_processes
 
     if data is None and split not in SPLITS:
         raise DataError(f"--split {split}: there are train, val and test; other data is given with --data FILE")

@@ -37,10 +37,10 @@ def explain(
         settings: Settings to change, as path=value: overrides.smiles, overrides.id.
         json: Print one JSON object as the last line.
     """
-    from egt.analysis.explanation import explain as why
-    from egt.analysis.explanation_page import doubt_lines, score_table, top_rows, write_explanation
+    from egt.data.source import SPLITS
+    from egt.explain.explanation import explain as why
+    from egt.explain.explanation_page import doubt_lines, score_table, top_rows, write_explanation
     from egt.inference.loading import load_single
-    from egt.sources.source import SPLITS
 
     model = load_single(artifact, set=settings)
     given = data if data in SPLITS else grouped([data])[0]

@@ -34,7 +34,7 @@ def export(
         license: With --hub: the license of the model, as the hub spells it, e.g. mit.
         json: Print one JSON object as the last line.
     """
-    from egt.artifact.artifact import find_artifact, load_artifact
+    from egt.inference.artifact import find_artifact, load_artifact
 
     if license and not hub:
         raise ConfigError("--license is for the model card of --hub")
@@ -56,9 +56,9 @@ def export(
 
 
 def _write_repository(folder: Path, out: Path, license: str) -> None:
-    from egt.artifact.artifact import ENSEMBLE, load_artifact
-    from egt.artifact.ensemble import load_ensemble
     from egt.export.hub_repository import write_ensemble_repository, write_repository
+    from egt.inference.artifact import ENSEMBLE, load_artifact
+    from egt.inference.members import load_ensemble
 
     if (folder / ENSEMBLE).is_file():
         write_ensemble_repository(load_ensemble(folder), out, license)

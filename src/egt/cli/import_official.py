@@ -43,9 +43,9 @@ def import_official(
         attend_padding: Repeat the authors' virtual nodes that attend padding.
         json: Print one JSON object instead.
     """
-    from egt.artifact.artifact import save_artifact
-    from egt.artifact.official import OfficialSettings, find_settings
-    from egt.artifact.official import import_official as convert
+    from egt.inference.artifact import save_artifact
+    from egt.paper.official import OfficialSettings, find_settings
+    from egt.paper.official import import_official as convert
 
     settings = OfficialSettings.read(config) if config else find_settings(checkpoint)
     given: dict[str, Any] = {

@@ -22,7 +22,6 @@ from egt.errors import EgtError, RunError
 if TYPE_CHECKING:
     from cyclopts import App
 
-
 _OBJECTS = 100_000
 """How many new objects a command makes before it looks for garbage: modules and predictions are many, and none is."""
 

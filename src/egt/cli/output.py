@@ -17,6 +17,7 @@ from rich.text import Text
 from egt.errors import ConfigError, counted
 
 _SIZES = {"interval": "wide", "set": "classes"}
+
 _OF_ONE_CLASS = ("average_precision", "f1")
 """Metrics that are about one of two classes."""
 

@@ -33,7 +33,7 @@ def plan(
         json: Print one JSON object instead.
     """
     from egt.api import configured
-    from egt.execution.memory import recompute_hint
+    from egt.inference.backends import recompute_hint
     from egt.training.plan import plan as make_plan
 
     config = configured(run, target, task=task, smiles=smiles, features=features, set=settings)

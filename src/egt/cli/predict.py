@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from egt.cli.output import Bars, print_json, say, with_smiles
+from egt.data.source import ALL
 from egt.errors import DataError
 from egt.files import begin_draft, exists, replaceable
-from egt.sources.source import ALL
 
 if TYPE_CHECKING:
+    from egt.data.source import Progress
     from egt.inference.head_start import HeadStart
     from egt.inference.predictions import Predictions
     from egt.inference.predictor import Asked, Predictor
-    from egt.sources.source import Progress
 
 _FILE = re.compile(r"\.\w*[^\W\dBCNOPSFIbcnopslr]\w*$")
 """The end of a file name (.csv) and of no SMILES: it has a letter that no atom has outside of brackets."""
@@ -82,10 +82,10 @@ def predict(
     settings = tuple(with_smiles(settings, smiles))
     table = _large_table(inputs, output, resume)
     with _head_start(artifact, inputs, settings) if table is None and not unlike else nullcontext() as begun:
-        from egt.execution.processes import join_processes, leave_processes
         from egt.inference.loading import load
         from egt.inference.predictions import join
         from egt.nn.kernels.allocator import keep_freed_memory
+        from egt.processes import join_processes, leave_processes
 
         processes = join_processes()
         keep_freed_memory()  # as training does; this process does nothing else
@@ -127,8 +127,8 @@ def _go_on(model: Predictor, begun: HeadStart, name: str, asked: Asked, bars: Ba
 
 def _large_table(inputs: Sequence[str], output: Path | None, resume: bool) -> Path | None:
     """Return the table of molecules that is predicted part by part: a large one, or one of which a part is done."""
+    from egt.data.formats.tables import TEXT_SUFFIXES
     from egt.inference.stream import DELIMITERS
-    from egt.sources.custom.formats.tables import TEXT_SUFFIXES
 
     path = Path(inputs[0]) if len(inputs) == 1 else None
     fits = path is not None and exists(path) and path.is_file() and path.name.lower().endswith(TEXT_SUFFIXES)
@@ -214,7 +214,7 @@ def _check_suffix(output: Path) -> None:
 
 def _write(found: Predictions, output: Path | None, json: bool) -> None:
     if output is not None and output.suffix == ".npz":
-        from egt.inference.submission import save_submission
+        from egt.inference.predictions import save_submission
 
         save_submission(found, output)
     elif output is not None and output.suffix == ".parquet":

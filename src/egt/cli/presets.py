@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from egt.artifact.pretrained import pretrained_cards, pretrained_names
 from egt.cli.output import print_json, print_table
 from egt.config.load import write_config
-from egt.config.presets import forms, names, plus_names, preset
 from egt.errors import ConfigError
+from egt.inference.artifact import pretrained_cards, pretrained_names
+from egt.paper.presets import forms, names, plus_names, preset
 
 
 def presets(

@@ -17,24 +17,29 @@ from numpy.typing import NDArray
 
 from egt.cli.output import Bars, print_table, say
 from egt.config.load import override
-from egt.config.presets import preset
 from egt.errors import counted
+from egt.paper.presets import preset
 from egt.processors import num_processors
 
 if TYPE_CHECKING:
     from egt.config.run import RunConfig
+    from egt.data.source import Source
     from egt.graph import Graph
     from egt.inference.predictions import Prediction
     from egt.inference.predictor import Predictor
-    from egt.sources.source import Source
     from egt.training.run import Outcome
 
 FOLDER = Path("runs", "quickstart")
+
 TRAINING_SECONDS = 180.0
+
 _EPOCHS = (8, 20)
+
 _ANALYZED = 20
 """Test graphs whose attention is looked at."""
+
 _GRAPHS = "{train: 500, val: 60, test: 100}"
+
 _SETTINGS = (
     "name=quickstart",
     f"data.options={{split_sizes: {_GRAPHS}}}",
@@ -56,8 +61,8 @@ def main(folder: Path = FOLDER, settings: Sequence[str] = (), epochs: int | None
     say("PATTERN: which nodes of a random graph belong to a planted pattern?")
     config = override(preset("pattern-100k"), [*_SETTINGS, *settings])
 
+    from egt.config.run_data import open_source
     from egt.inference.predictor import Predictor
-    from egt.inference.run_data import open_source
     from egt.training.run import train
 
     if folder.exists():
@@ -82,10 +87,10 @@ def main(folder: Path = FOLDER, settings: Sequence[str] = (), epochs: int | None
 
 def _analyze(model: Predictor, graphs: Sequence[Graph], folder: Path) -> None:
     """Write what the model looks at in some graphs, as `egt analyze` does."""
-    from egt.analysis.analysis import analyze
-    from egt.analysis.output_folder import write_analysis
-    from egt.analysis.views import choose
-    from egt.reporting.report import ANALYSIS
+    from egt.explain.analysis import analyze
+    from egt.explain.analysis_page import write_analysis
+    from egt.explain.report import ANALYSIS
+    from egt.explain.views import choose
 
     with Bars() as bars:
         found = analyze(model.attention(graphs, watch=bars))
@@ -140,7 +145,7 @@ def _mean_recall(said: NDArray[np.bool_], truth: NDArray[np.bool_]) -> float:
 
 def _epochs_within(config: RunConfig, num_graphs: int) -> int:
     """How many epochs fit into the time there is, by a short trial on this machine."""
-    from egt.execution.execution import execution
+    from egt.inference.backends import execution
     from egt.training.footprint import measure_seconds
 
     sizes = [118] * 4
@@ -156,10 +161,10 @@ def _graphs(source: Source, split: str) -> list[Graph]:
 def _write_report(
     path: Path, outcome: Outcome, scores: Mapping[str, float], graph: Graph, prediction: Prediction, seconds: float
 ) -> None:
-    from egt.artifact.artifact import versions
-    from egt.reporting.charts import bar_chart, graph_drawing, line_chart, spring_positions
-    from egt.reporting.page import figure, page, table, write_page
-    from egt.reporting.report import ANALYSIS
+    from egt.charts import bar_chart, graph_drawing, line_chart, spring_positions
+    from egt.explain.report import ANALYSIS
+    from egt.inference.artifact import versions
+    from egt.pages import figure, page, table, write_page
 
     history = outcome.history
     losses = line_chart(
@@ -223,7 +228,7 @@ def _next(folder: Path) -> list[str]:
 
 
 def _summary(outcome: Outcome, scores: Mapping[str, float], report: Path, seconds: float) -> None:
-    from egt.reporting.report import ANALYSIS
+    from egt.explain.report import ANALYSIS
 
     rows = [(name, f"{100 * score:.1f}%") for name, score in scores.items()]
     labels = outcome.artifact.metrics["test"]["num_labels"]

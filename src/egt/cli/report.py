@@ -11,9 +11,10 @@ from cyclopts import Parameter
 from egt.cli.output import Bars, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from egt.reporting.results import Result
+    from egt.paper.results import Result
 
 Flag = Parameter(negative="")
+
 _SHOWN = ("data", "model", "measure", "ours", "seeds", "paper", "marks")
 """Columns that fit into a terminal; files have all of them."""
 
@@ -37,10 +38,9 @@ def report(
         json: Print one JSON object as the last line.
     """
     from egt.errors import DataError
-    from egt.reporting.ensembles import ensemble_sheets, read_ensembles
-    from egt.reporting.record import keep_record, read_records
-    from egt.reporting.report import as_json, write_report
-    from egt.reporting.results import collect, sheets
+    from egt.explain.report import as_json, ensemble_sheets, read_ensembles, write_report
+    from egt.paper.record import keep_record, read_records
+    from egt.paper.results import collect, sheets
 
     if not runs:
         raise DataError("give the folder of a run, or of several: egt report runs/paper")
@@ -76,8 +76,8 @@ def report(
 
 def _write_readme(readme: Path, results: list[Result]) -> None:
     from egt.errors import DataError
-    from egt.reporting.page import write_page
-    from egt.reporting.report import with_readme_table
+    from egt.explain.report import with_readme_table
+    from egt.pages import write_page
 
     try:
         text = readme.read_text(encoding="utf-8")

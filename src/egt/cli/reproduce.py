@@ -12,10 +12,10 @@ from egt.cli.output import Bars, print_json, print_table, say
 from egt.errors import counted
 
 if TYPE_CHECKING:
-    from egt.reproduce.rows import Order, RowRun
-    from egt.reproduce.run import Estimate, Summary
+    from egt.paper.reproduce import Estimate, Order, RowRun, Summary
 
 Many = Parameter(consume_multiple=True, negative="")
+
 Flag = Parameter(negative="")
 
 
@@ -50,10 +50,9 @@ def reproduce(
         json: Print one JSON object as the last line.
     """
     from egt.cli.train import show_log
-    from egt.execution.processes import is_first
-    from egt.reproduce.rows import Order
-    from egt.reproduce.run import estimates
-    from egt.reproduce.run import reproduce as run_all
+    from egt.paper.reproduce import Order, estimates
+    from egt.paper.reproduce import reproduce as run_all
+    from egt.processes import is_first
 
     order = Order(table, out, rows, seeds, budget, epochs, settings, start)
     if dry_run:

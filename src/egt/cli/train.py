@@ -25,9 +25,10 @@ from egt.errors import counted
 
 if TYPE_CHECKING:
     from egt.api import Run
-    from egt.sources.custom import CustomSchema
+    from egt.data.custom import CustomSchema
 
 Many = Parameter(consume_multiple=True, negative="")
+
 Flag = Parameter(negative="")
 
 
@@ -75,7 +76,7 @@ def train(
         json: Print one JSON object as the last line.
     """
     import egt.api
-    from egt.execution.processes import is_first
+    from egt.processes import is_first
 
     first = is_first()
     show_log(first)

@@ -13,10 +13,11 @@ from egt.cli.output import Bars, print_json, print_table, say, with_epochs, with
 from egt.errors import counted
 
 if TYPE_CHECKING:
-    from egt.tuning.result import Tuning
     from egt.tuning.study import Tried
+    from egt.tuning.tune import Tuning
 
 Many = Parameter(consume_multiple=True, negative="")
+
 Flag = Parameter(negative="")
 
 
@@ -75,7 +76,7 @@ def tune(
 
 
 def _tell(trial: Tried) -> None:
-    from egt.tuning.trial_rows import described
+    from egt.tuning.study import described
 
     score = "" if trial.score is None else f" {trial.score:.4g}"
     ending = f"failed: {trial.error}" if trial.error else f"{trial.state}{score}"
@@ -87,7 +88,7 @@ def _tell(trial: Tried) -> None:
 def _report(found: Tuning, json: bool) -> None:
     from dataclasses import asdict
 
-    from egt.tuning.trial_rows import described, trial_rows
+    from egt.tuning.study import described, trial_rows
 
     if json:
         content = {"folder": str(found.folder), "artifact": str(found.path), "measure": found.measure}

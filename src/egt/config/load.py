@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,10 @@ from pydantic_core import ErrorDetails
 from egt.config.run import RunConfig
 from egt.errors import ConfigError
 from egt.files import exists, parse_yaml
-from egt.parts import Part, PartError, Section
-from egt.readouts.readout import ReadoutPart
-from egt.schedules.schedule import SchedulePart
-from egt.tasks.task import TaskPart
+from egt.parts.readouts import ReadoutPart
+from egt.parts.schedules import SchedulePart
+from egt.parts.tasks.task import TaskPart
+from egt.registry import Part, PartError, Section
 
 
 def read_config(path: Path) -> RunConfig:
@@ -68,9 +69,8 @@ def find_config(name_or_path: str) -> RunConfig:
     path = Path(name_or_path)
     if path.suffix in {".yaml", ".yml"} or (exists(path) and path.is_file()):
         return read_config(path)
-    from egt.config.presets import preset  # here: presets read the cards of all benchmarks
-
-    return preset(name_or_path)
+    preset: RunConfig = import_module("egt.paper.presets").preset(name_or_path)  # by name: the paper stands above
+    return preset
 
 
 def override(config: RunConfig, settings: Sequence[str], where: str = "--set") -> RunConfig:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from egt.baselines.layer import LayerPart
 from egt.graph import Level
-from egt.inputs.input import NodeInput, PairChoice, PairInput
-from egt.parts import Part, Section
-from egt.readouts.readout import ReadoutPart
+from egt.parts.inputs import NodeInput, PairChoice, PairInput
+from egt.parts.layers import LayerPart
+from egt.parts.readouts import ReadoutPart
+from egt.registry import Part, Section
 
 if TYPE_CHECKING:
     from torch import nn

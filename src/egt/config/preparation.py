@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from egt.config.model import ModelConfig
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Encoding, Preparation, listed, merged
+from egt.data.encodings.encoding import Encoding, Preparation, listed, merged
 from egt.graph import FeatureSchema
 
 if TYPE_CHECKING:
-    from egt.encodings.chosen_pairs import ChosenPairs
-    from egt.inputs.input import Input
-    from egt.tasks.task import Objective
+    from egt.data.encodings.distances import ChosenPairs
+    from egt.parts.inputs import Input
+    from egt.parts.tasks.task import Objective
 
 
 def feature_schema(config: ModelConfig) -> FeatureSchema:
@@ -41,7 +41,7 @@ def pair_choice(model: ModelConfig) -> tuple[ChosenPairs, ...]:
     """Return the encoding that chooses the pairs, where the model does not take the edges."""
     if not model.pairs:
         return ()
-    from egt.encodings.chosen_pairs import ChosenPairs
+    from egt.data.encodings.distances import ChosenPairs
 
     return (ChosenPairs(model.pairs),)
 
@@ -50,6 +50,6 @@ def _layer_encodings(model: ModelConfig) -> tuple[Encoding, ...]:
     """Return what the layers themselves read of a graph."""
     if model.node_scaling == "none":
         return ()
-    from egt.encodings.out_degree import OutDegree
+    from egt.data.encodings.distances import OutDegree
 
     return (OutDegree(),)

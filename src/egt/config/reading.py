@@ -8,17 +8,19 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from egt.data.custom.custom_source import CustomSource
+from egt.data.custom.opening import open_custom
+from egt.data.custom.schema import SplitPlan
 from egt.errors import ConfigError, DataError
 from egt.files import parse_yaml
 from egt.graph import Level
-from egt.sources.custom.custom_source import CustomSource
-from egt.sources.custom.opening import open_custom
-from egt.sources.custom.schema import SplitPlan
 
 _PARSED = ("directed", "seed", "fractions", "graph_features")
 """Settings that are not texts."""
+
 _OF_COLUMNS = ("overrides.node_features.", "overrides.edge_features.")
 """Settings of a single column each."""
+
 Wanted = Level | Literal["pretrain"]
 """What a run on custom data learns: targets at a level, or to tell what is hidden, for others to start from."""
 

@@ -15,11 +15,10 @@ from pydantic import (
 )
 
 from egt.config.model import ModelConfig
-from egt.parts import Part, Section
-from egt.schedules.plateau import Plateau
-from egt.schedules.schedule import SchedulePart
-from egt.sources.custom.schema import CustomSchema
-from egt.tasks.task import TaskPart
+from egt.data.custom.schema import CustomSchema
+from egt.parts.schedules import Plateau, SchedulePart
+from egt.parts.tasks.task import TaskPart
+from egt.registry import Part, Section
 
 _Share = Annotated[float, Field(ge=0, lt=1)]
 

@@ -18,27 +18,30 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from egt.artifact.artifact import Artifact
 from egt.assemble import build_task
 from egt.config.preparation import preparation
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
+from egt.data.encodings.encoding import Sample
 from egt.errors import ArtifactError, ConfigError, RunError
-from egt.execution.execution import PLAIN, on_backend
 from egt.export.exported_schema import SCHEMA, describe
-from egt.export.portable import Portable, TensorInput, portable_preparation, tensor_inputs, tensors_of
-from egt.export.probes import probe
+from egt.export.portable import Portable, TensorInput, portable_preparation, probe, tensor_inputs, tensors_of
 from egt.files import exists
 from egt.graph import Graph
+from egt.inference.artifact import Artifact
+from egt.inference.backends import PLAIN, on_backend
 from egt.inference.forward import evaluating, forward, rows_per_graph, split_rows
 from egt.inference.predictor import Predictor
-from egt.tasks.task import TargetScale
+from egt.parts.tasks.task import TargetScale
 
 Form = Literal["onnx", "torch"]
+
 FILES: dict[Form, str] = {"onnx": "model.onnx", "torch": "model.pt2"}
+
 TOLERANCE = 1e-4
 """How far an answer may be from the model's: in standard deviations of the targets, where the run knows them."""
+
 _PROBE_SIZES = (1, 7, 2, 23, 12, 4, 31, 3)
+
 Run = Callable[[tuple[Tensor, ...]], NDArray[np.float32]]
 
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from egt.artifact.artifact import Artifact, versions
 from egt.config.run import RunConfig
-from egt.export.portable import TensorInput, portable_preparation
-from egt.inference.run_data import reading_schema
-from egt.sources.molecule_features import (
+from egt.config.run_data import reading_schema
+from egt.data.molecule_features import (
     OGB_ATOM_CODES,
     OGB_ATOM_FEATURES,
     OGB_ATOM_METHODS,
@@ -22,6 +20,8 @@ from egt.sources.molecule_features import (
     ZINC_ATOMS,
     ZINC_BONDS,
 )
+from egt.export.portable import TensorInput, portable_preparation
+from egt.inference.artifact import Artifact, versions
 
 SCHEMA, FORMAT = "schema.json", 1
 

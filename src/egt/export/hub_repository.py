@@ -11,12 +11,13 @@ from typing import Any
 
 import yaml
 
-from egt.artifact.artifact import Artifact, save_artifact, versions
-from egt.artifact.ensemble import EnsembleArtifact, member_name, save_ensemble
 from egt.config.run import RunConfig
 from egt.files import write_atomically
+from egt.inference.artifact import Artifact, save_artifact, versions
+from egt.inference.members import EnsembleArtifact, member_name, save_ensemble
 
 README = "README.md"
+
 _USE = """```python
 import egt
 
@@ -26,6 +27,7 @@ model.predict(...)  # {reads}
 
 The files are weights (safetensors), configuration (YAML) and card (JSON) with checksums; nothing is unpickled.
 """
+
 _LEVELS = {"graph": "whole graphs", "node": "nodes", "edge": "edges", "link": "links"}
 
 

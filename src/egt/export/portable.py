@@ -1,4 +1,7 @@
-"""A trained model as a function of plain tensors: padded batches of any number of graphs and nodes, plain PyTorch."""
+"""Random graphs with the features that a model reads, to trace it and to compare two forms of it.
+
+A trained model as a function of plain tensors: padded batches of any number of graphs and nodes, plain PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,45 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from egt.batching.batch import GraphBatch, collate
-from egt.batching.padded import Padded
 from egt.config.preparation import feature_schema, preparation
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Array, Preparation, Sample
-from egt.export.probes import probe
-from egt.graph import UNKNOWN
-from egt.model import EGT
-from egt.tasks.task import Task
+from egt.data.batching.batch import GraphBatch, collate
+from egt.data.batching.padded import Padded
+from egt.data.encodings.encoding import Array, Preparation, Sample
+from egt.graph import UNKNOWN, Graph
+from egt.nn.model import EGT
+from egt.parts.tasks.task import Task
+
+
+def probe(config: RunConfig, num_nodes: int, seed: int) -> Graph:
+    """Return a random graph with the features of a run; about one pair in four is an edge, in one direction or both."""
+    random, features = np.random.default_rng(seed), feature_schema(config.model)
+    pairs = np.argwhere((random.random((num_nodes, num_nodes)) < 0.25) & ~np.eye(num_nodes, dtype=bool)).T
+
+    def categories(sizes: tuple[int, ...], count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+        columns = [random.integers(0, size, count) for size in sizes]
+        return np.stack(columns, axis=1) if columns else np.zeros((count, 0), np.int64)
+
+    num_edges = pairs.shape[1]
+    return Graph(
+        num_nodes=num_nodes,
+        edge_index=pairs,
+        node_categories=categories(features.node_categories, num_nodes),
+        node_values=random.normal(size=(num_nodes, features.num_node_values)),
+        edge_categories=categories(features.edge_categories, num_edges),
+        edge_values=random.normal(size=(num_edges, features.num_edge_values)),
+        graph_values=random.normal(size=features.num_graph_values),
+    )
+
 
 GRAPHS, NODES, EDGES, QUERIES = "graphs", "nodes", "edges", "queries"
 """The sizes that may be anything."""
+
 _CATEGORIES = "the category of each feature as a number, -1 where it is unknown or there is no node"
 
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from egt.encodings.store import Prepared
+from egt.data.custom.custom_source import CustomSource
+from egt.data.source import Progress, Reading, Source
+from egt.data.store import Prepared
 from egt.errors import DataError, counted
 from egt.graph import Graph, Level
-from egt.inference.answers import Answer
-from egt.inference.predictions import Prediction
-from egt.sources.custom.custom_source import CustomSource
-from egt.sources.source import Progress, Reading, Source
+from egt.inference.predictions import Answer, Prediction
 
 if TYPE_CHECKING:
     from egt.inference.predictor import Predictor

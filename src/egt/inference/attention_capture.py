@@ -12,17 +12,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from egt.batching.batch import collate
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
+from egt.data.batching.batch import collate
+from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError
-from egt.execution.execution import PLAIN, execution, on_backend
 from egt.graph import Graph, IntArray
+from egt.inference.backends import PLAIN, execution, on_backend
 from egt.inference.embedding import flat_indices, of_each
 from egt.inference.forward import evaluating
-from egt.model import EGT
 from egt.nn.attention import LayerAttention, attending, watch
 from egt.nn.channels import Channels
+from egt.nn.model import EGT
 
 FloatArray = NDArray[np.float32]
 

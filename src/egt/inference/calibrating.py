@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from egt.config.run import RunConfig
-from egt.sources.custom.custom_source import CustomSource
-from egt.sources.source import Source
-from egt.tasks.task import Task, TaskPart
-from egt.uncertainty.calibration import Bounds, Calibration
-from egt.uncertainty.conformal import Floats, Scores, holds, labels_needed, sizes
+from egt.data.custom.custom_source import CustomSource
+from egt.data.source import Source
+from egt.inference.uncertainty import Bounds, Calibration, Floats, Scores, holds, labels_needed, sizes
+from egt.parts.tasks.task import Task, TaskPart
 
 COVERAGE = 0.9
 """Of the intervals and sets that a report tells about."""
+
 _FEW_GRAPHS = 30
 """Of fewer graphs, the labels of nodes or edges say little about other graphs."""
 

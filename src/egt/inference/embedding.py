@@ -11,25 +11,26 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from egt.batching.batch import collate
-from egt.batching.loader import graph_sizes
-from egt.batching.sampling import evaluation_batches
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
+from egt.config.run_data import in_pieces
+from egt.data.batching.batch import collate
+from egt.data.batching.loader import evaluation_batches, graph_sizes
+from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError
-from egt.execution.execution import execution
 from egt.graph import Graph, IntArray
+from egt.inference.backends import execution
 from egt.inference.forward import evaluating, evaluation_budget, graphs_at_once, rows_per_graph, split_rows
-from egt.inference.run_data import in_pieces
-from egt.model import EGT
 from egt.nn.channels import Channels
+from egt.nn.model import EGT
 
 if TYPE_CHECKING:
-    from egt.batching.pieces import Asked
+    from egt.data.batching.pieces import Asked
 
 FloatRows = NDArray[np.float32]
+
 Rows = tuple[FloatRows, IntArray]
 """The embeddings of one graph, (rows, width), and the nodes that each row belongs to, (0, 1 or 2, rows)."""
+
 EmbeddingLevel = Literal["graph", "node", "pair"]
 
 
@@ -108,7 +109,7 @@ def answered_rows(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> l
 
 def _asked(samples: Sequence[Sample], number: int, counts: Sequence[int]) -> Asked:
     """Return which answers a whole graph or a piece gives."""
-    from egt.batching.pieces import Asked, Pieces  # here: it loads numba, which predictions alone may not need
+    from egt.data.batching.pieces import Asked, Pieces  # here: it loads numba, which predictions alone may not need
 
     if isinstance(samples, Pieces):
         return samples.asked(number)

@@ -17,22 +17,23 @@ import pyarrow.parquet as pq
 
 from egt.config.preparation import preparation
 from egt.config.run import RunConfig
-from egt.encodings.store import Prepared, prepare_in_memory
+from egt.config.run_data import open_new, open_source
+from egt.data.formats.tables import TEXT_SUFFIXES
+from egt.data.source import ALL, Progress, Source
+from egt.data.store import Prepared, prepare_in_memory
 from egt.errors import DataError, RunError
 from egt.files import write_atomically
 from egt.inference.answering import Beside, rows_of
 from egt.inference.embedding import EmbeddingLevel, FloatRows, Rows, check_layer, embedding_rows
 from egt.inference.neighbors import KnownRows, training_rows
 from egt.inference.predictor import reading
-from egt.inference.run_data import open_new, open_source
 from egt.inference.stream import Written
-from egt.sources.custom.formats.tables import TEXT_SUFFIXES
-from egt.sources.source import ALL, Progress, Source
 
 if TYPE_CHECKING:
     from egt.inference.predictor import Predictor
 
 SUFFIXES = (".parquet", ".npy")
+
 _PLACES: dict[EmbeddingLevel, tuple[str, ...]] = {"graph": (), "node": ("node",), "pair": ("source", "target")}
 
 

@@ -10,18 +10,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from egt.artifact.ensemble import EnsembleArtifact
-from egt.encodings.encoding import Sample
+from egt.data.encodings.encoding import Sample
+from egt.data.source import SPLITS, Progress, Source
 from egt.errors import DataError
-from egt.execution.processes import ALONE, Processes
-from egt.inference.answers import Answer, pooled
 from egt.inference.embedding import Embedding
 from egt.inference.evaluation import Evaluation
-from egt.inference.predictions import Predictions
+from egt.inference.members import EnsembleArtifact
+from egt.inference.predictions import Answer, Predictions, pooled
 from egt.inference.predictor import Predictor
-from egt.sources.source import SPLITS, Progress, Source
-from egt.tasks.scores import TargetScores
-from egt.tasks.task import Task
+from egt.parts.tasks.scores import TargetScores
+from egt.parts.tasks.task import Task
+from egt.processes import ALONE, Processes
 
 
 class Ensemble(Predictor):

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
+from egt.config.run_data import in_pieces
+from egt.data.encodings.encoding import Sample
+from egt.data.source import Progress
 from egt.errors import DataError
-from egt.execution.processes import ALONE, Processes
 from egt.inference.forward import forward
-from egt.inference.run_data import in_pieces
-from egt.model import EGT
-from egt.sources.source import Progress
-from egt.tasks.scores import TargetScores
-from egt.tasks.task import Task
+from egt.nn.model import EGT
+from egt.parts.tasks.scores import TargetScores
+from egt.parts.tasks.task import Task
+from egt.processes import ALONE, Processes
 
 if TYPE_CHECKING:
     from torch import Tensor

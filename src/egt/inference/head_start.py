@@ -11,23 +11,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from egt.artifact.artifact import CARD, find_artifact, load_config
 from egt.config.load import override
 from egt.config.preparation import preparation
 from egt.config.reading import settings_of_trained
-from egt.encodings.encoding import Preparation
-from egt.encodings.store import Ahead
+from egt.config.run_data import open_new
+from egt.data.custom.custom_source import CustomSource
+from egt.data.encodings.encoding import Preparation
+from egt.data.source import ALL, Source
+from egt.data.store import Ahead
 from egt.errors import EgtError
 from egt.files import exists
-from egt.inference.run_data import open_new
+from egt.inference.artifact import CARD, find_artifact, load_config
 from egt.processors import num_processors
-from egt.sources.custom.custom_source import CustomSource
-from egt.sources.source import ALL, Source
 
 RECORDS_AT_ONCE = 256
 """How many records are a part: enough that a model is not mostly waiting for Python."""
+
 _MOST = 40
 """Parts that are begun: more than can be prepared in the meantime."""
+
 _LONGEST = 1_000
 """Characters of a SMILES. Larger molecules need much memory: one process takes them one by one, with all threads."""
 

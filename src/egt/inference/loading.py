@@ -10,14 +10,14 @@ from typing import Any
 
 import torch
 
-from egt.artifact.artifact import ENSEMBLE, find_artifact, load_artifact
-from egt.artifact.ensemble import load_ensemble, member_name
 from egt.config.load import override
 from egt.config.reading import settings_of_trained
-from egt.execution.processes import ALONE, Processes, device_of
 from egt.files import exists
+from egt.inference.artifact import ENSEMBLE, find_artifact, load_artifact
 from egt.inference.ensemble import Ensemble
+from egt.inference.members import load_ensemble, member_name
 from egt.inference.predictor import Predictor
+from egt.processes import ALONE, Processes, device_of
 
 log = logging.getLogger(__name__)
 

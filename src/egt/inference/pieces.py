@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.batching.pieces import Pieces
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
-from egt.execution.processes import ALONE, Processes
+from egt.config.run_data import in_pieces
+from egt.data.batching.pieces import Pieces
+from egt.data.encodings.encoding import Sample
+from egt.data.source import Progress
 from egt.inference.forward import forward, rows_per_graph, split_rows
-from egt.inference.run_data import in_pieces
-from egt.model import EGT
-from egt.sources.source import Progress
-from egt.tasks.task import Task
+from egt.nn.model import EGT
+from egt.parts.tasks.task import Task
+from egt.processes import ALONE, Processes
 
 FloatRows = NDArray[np.float32]
 

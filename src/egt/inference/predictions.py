@@ -1,8 +1,14 @@
-"""Predictions in the user's terms: one answer per row of the input, and all of them as a table, a frame or a file."""
+"""What is computed for one graph, and how the answers of several runs become one.
+
+Predictions in the user's terms: one answer per row of the input, and all of them as a table, a frame or a file.
+
+Predictions as the file that OGB's leaderboard takes: an .npz archive with one array, `y_pred`.
+"""
 
 from __future__ import annotations
 
 import csv
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,13 +19,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.config.run import RunConfig
-from egt.errors import RunError
+from egt.errors import ConfigError, DataError, RunError, counted
 from egt.files import write_atomically
 from egt.graph import IntArray
-from egt.tasks.task import PLACES, REMARKS
+from egt.inference.uncertainty import Spread
+from egt.parts.tasks.task import PLACES, REMARKS
 
 if TYPE_CHECKING:
     import pandas
+
+Answer = tuple[NDArray[np.float32], IntArray | None, NDArray[np.float32] | None] | str
+"""Values, pairs and (of several runs) deviations of a graph, or the reason why there are none."""
+
+
+def pooled(runs: Iterable[Sequence[Answer]], count: int = 1) -> list[Answer]:
+    """Return for each graph the mean and the deviation over runs: models of an ensemble, or draws of dropout.
+
+    Args:
+        runs: the answers of each for the same graphs; at least two, or one of several draws.
+        count: of how many draws the answers of a run are the mean.
+    """
+    total: list[Spread | str] = []
+    last: Sequence[Answer] = ()
+    for last in runs:
+        each = [answer if isinstance(answer, str) else Spread.of(answer[0], answer[2], count) for answer in last]
+        total = [_added(*both) for both in zip(total, each, strict=True)] if total else each
+    return [_answer(spread, answer) for spread, answer in zip(total, last, strict=True)]
+
+
+def _added(one: Spread | str, other: Spread | str) -> Spread | str:
+    """Return the sum, or the reason of the first that has none."""
+    if isinstance(one, str):
+        return one
+    return other if isinstance(other, str) else one + other
+
+
+def _answer(spread: Spread | str, last: Answer) -> Answer:
+    if isinstance(spread, str) or isinstance(last, str):
+        return spread if isinstance(spread, str) else last
+    return spread.mean.astype(np.float32), last[1], spread.std.astype(np.float32)
+
 
 Row = dict[str, Any]
 
@@ -242,3 +281,30 @@ def _arrow(cells: list[Any]) -> Any:
 def join(parts: Sequence[Predictions]) -> Predictions:
     """Return the predictions of one model for several inputs, one after another."""
     return Predictions(parts[0].config, (answer for part in parts for answer in part), parts[0].more)
+
+
+log = logging.getLogger(__name__)
+
+
+def save_submission(predictions: Predictions, path: Path) -> None:
+    """Write `y_pred`, (molecules,) float32, as `PCQM4Mv2Evaluator.save_test_submission` of OGB does.
+
+    The official names are `y_pred_pcqm4m-v2_test-dev.npz` (147,037 molecules, our split "test") and
+    `y_pred_pcqm4m-v2_test-challenge.npz` (147,432 molecules, "test-challenge").
+    A molecule that could not be read gets the mean of the others, with a warning.
+    """
+    config = predictions.config
+    if config.model.level != "graph" or config.task.num_outputs != 1:
+        raise ConfigError(f"{path}: an .npz file holds one number per graph; write a .csv file for this model")
+    values = np.array([np.nan if p.values is None else p.values[0, 0] for p in predictions], dtype=np.float32)
+    missing = np.isnan(values)
+    if missing.all():
+        raise DataError(f"{path}: no molecule could be read (of {len(values)})")
+    if missing.any():
+        log.warning("%s could not be read: the mean of the others is used", counted(missing.sum(), "molecule"))
+        values[missing] = values[~missing].mean()
+    try:
+        with write_atomically(path) as draft:
+            np.savez_compressed(draft, y_pred=values)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror})") from error

@@ -12,36 +12,34 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from egt.artifact.artifact import Artifact
 from egt.assemble import build_task
 from egt.config.preparation import preparation
-from egt.encodings.encoding import Sample
-from egt.encodings.store import Chunk, Prepared, prepare_in_memory
+from egt.config.run_data import open_new, open_source, prepare_split, reading_schema, warn_of_labels
+from egt.data.custom.custom_source import CustomSource
+from egt.data.custom.opening import open_custom, with_columns
+from egt.data.encodings.encoding import Sample
+from egt.data.formats.tables import molecule_blocks
+from egt.data.share import FirstRows
+from egt.data.source import ALL, SPLITS, Progress, Source
+from egt.data.store import Chunk, Prepared, prepare_in_memory
 from egt.errors import ArtifactError, DataError
-from egt.execution.execution import execution, on_backend
-from egt.execution.memory import too_large
-from egt.execution.processes import ALONE, Processes, device_of
 from egt.graph import Graph, IntArray, Level
 from egt.inference.answering import Answering, rows_of
-from egt.inference.answers import Answer, pooled
+from egt.inference.artifact import Artifact
 from egt.inference.attention_capture import Attention, attentions
+from egt.inference.backends import execution, on_backend, too_large
 from egt.inference.calibrating import bounds_of, doubts
 from egt.inference.embedding import Embedding, embeddings
 from egt.inference.evaluation import Evaluation, evaluate
 from egt.inference.forward import forward, rows_per_graph, split_rows
-from egt.inference.predictions import Prediction, Predictions
-from egt.inference.run_data import open_new, open_source, prepare_split, reading_schema, warn_of_labels
+from egt.inference.predictions import Answer, Prediction, Predictions, pooled
 from egt.inference.sharing import in_processes, is_shared
-from egt.sources.custom.custom_source import CustomSource
-from egt.sources.custom.formats.tables import molecule_blocks
-from egt.sources.custom.opening import open_custom, with_columns
-from egt.sources.share import FirstRows
-from egt.sources.source import ALL, SPLITS, Progress, Source
-from egt.tasks.task import TargetScale
-from egt.uncertainty.calibration import Calibration
+from egt.inference.uncertainty import Calibration
+from egt.parts.tasks.task import TargetScale
+from egt.processes import ALONE, Processes, device_of
 
 if TYPE_CHECKING:
-    from egt.inference.novelty import Novelty
+    from egt.inference.neighbors import Novelty
 
 log = logging.getLogger(__name__)
 
@@ -217,7 +215,7 @@ class Predictor:
             of: the data that the model was trained on, where that was objects in memory.
             watch: receives the progress of the work.
         """
-        from egt.inference.novelty import novelty_of
+        from egt.inference.neighbors import novelty_of
 
         self.novelty = novelty_of(self, of, watch)
 
@@ -316,7 +314,7 @@ class Predictor:
         """For each graph its values and pairs, and deviations over draws of dropout; or why there are none."""
         if not dropout_samples:
             return self._computed(samples, progress)
-        from egt.inference.dropout_draws import draw, dropping, part_of
+        from egt.inference.forward import draw, dropping, part_of
 
         return pooled(
             self._computed(
@@ -372,7 +370,7 @@ class Predictor:
         return {"values": values, "pairs": pairs, "std": std, "bounds": bounds}
 
     def _check_dropout(self, samples: int, interval: float | None) -> None:
-        from egt.inference.dropout_draws import check_dropout
+        from egt.inference.forward import check_dropout
 
         if interval is not None or self.temperatures is not None:
             what = "calibrated probabilities" if interval is None else "intervals and sets"

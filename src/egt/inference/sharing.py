@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import torch
 
 from egt.config.preparation import preparation
-from egt.encodings.store import Chunk, Prepared, compute_in_workers
+from egt.data.source import Source
+from egt.data.store import Chunk, Prepared, compute_in_workers
 from egt.inference.head_start import RECORDS_AT_ONCE, is_many_molecules
 from egt.inference.predictions import Prediction
 from egt.processors import num_processors
-from egt.sources.source import Source
 
 if TYPE_CHECKING:
     from egt.inference.predictor import Predictor

@@ -16,18 +16,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from egt.artifact.artifact import file_sha256
+from egt.data.source import Progress
 from egt.errors import DataError, RunError
 from egt.files import begin_draft, put_in_place, replaceable, write_atomically
+from egt.inference.artifact import file_sha256
 from egt.inference.predictions import Predictions
-from egt.sources.source import Progress
 
 if TYPE_CHECKING:
     from egt.inference.predictor import Asked, Predictor
 
 DELIMITERS = {"": ",", ".csv": ",", ".tsv": "\t"}
 """Suffixes of outputs that grow, with what stands between two cells."""
+
 _BLOCK = 1 << 20
+
 _AGAIN = "predict without --resume to begin again, or choose another file (-o)"
 
 

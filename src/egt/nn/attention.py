@@ -64,7 +64,7 @@ def _pair_pass(layer: nn.Module) -> PairPass:
     if type(pairs).forward is not PairPass.forward:
         raise ConfigError(
             f"{type(pairs).__name__} never forms the attention matrices; watch layers of the backend 'plain' "
-            "(`egt.execution.execution.on_backend` makes them from the same weights)"
+            "(`egt.inference.backends.on_backend` makes them from the same weights)"
         )
     return pairs
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from egt.batching.layout import Layout
+from egt.data.batching.layout import Layout
 from egt.nn.randomness import fresh_keys
 
 
@@ -51,7 +51,7 @@ class AttentionContext:
             h: (B, N, d_h) node channel.
             sizes: (B,) nodes of each graph, the rest is padding; None when there is none.
         """
-        from egt.batching.padded import Padded  # for dense tensors alone
+        from egt.data.batching.padded import Padded  # for dense tensors alone
 
         if sizes is None:
             return cls(Padded(torch.full(h.shape[:1], h.shape[1], device=h.device), h.shape[1]))

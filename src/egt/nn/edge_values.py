@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from egt.batching.layout import Layout
+from egt.data.batching.layout import Layout
 from egt.errors import ConfigError
 
 EdgeValueForm = Literal["sliced", "full"]

@@ -9,7 +9,7 @@ from operator import add
 import torch
 from torch import Tensor, nn
 
-from egt.batching.batch import GraphBatch
+from egt.data.batching.batch import GraphBatch
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext, Channels
 from egt.nn.terms import EdgeTerm

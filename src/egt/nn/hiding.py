@@ -7,8 +7,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from egt.batching.batch import GraphBatch
-from egt.batching.layout import Indices
+from egt.data.batching.batch import GraphBatch
+from egt.data.batching.layout import Indices
 from egt.graph import UNKNOWN
 from egt.nn.channels import Channels
 from egt.nn.randomness import Stream, derive, graph_keys, kept

@@ -1,19 +1,50 @@
-"""The pair work of a layer. This plain composition of the parts is the specification; fast paths must equal it."""
+"""The pointwise feed-forward block of a channel.
+
+The pair work of a layer. This plain composition of the parts is the specification; fast paths must equal it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from egt.batching.layout import Layout
+from egt.data.batching.layout import Layout
 from egt.nn.channels import AttentionContext
 from egt.nn.dropout import Dropout, RandomMasking
-from egt.nn.feedforward import FeedForward
 
 if TYPE_CHECKING:
     from egt.nn.edge_values import EdgeValues
+
+
+class FeedForward(nn.Module):
+    """x + W2 act(W1 LN(x)).
+
+    Args:
+        width: of the channel.
+        hidden_width: of the block inside.
+        activation: makes the non-linearity, ELU in the paper.
+        norm: LN of the channel.
+        dropout: applied before the residual sum.
+    """
+
+    def __init__(
+        self, width: int, hidden_width: int, activation: Callable[[], nn.Module], norm: nn.Module, dropout: Dropout
+    ) -> None:
+        super().__init__()
+        self.norm = norm
+        self.W1 = nn.Linear(width, hidden_width)
+        self.activation = activation()
+        self.W2 = nn.Linear(hidden_width, width)
+        self.dropout = dropout
+
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
+        """Apply the block. x: (nodes... or pairs..., width)."""
+        update: Tensor = self.dropout(self.W2(self.activation(self.W1(self.norm(x)))), context)
+        return x + update
+
 
 Clip = tuple[float, float] | None
 

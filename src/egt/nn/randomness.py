@@ -13,11 +13,14 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from egt.batching.layout import Indices
+from egt.data.batching.layout import Indices
 
 MASK32 = 0xFFFFFFFF
+
 _SIGN = 1 << 31
+
 _I, _J, _T = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D
+
 _FIRST, _SECOND = 0x7FEB352D, 0x846CA68B
 
 Number = TypeVar("Number", Tensor, int)

@@ -1,6 +1,11 @@
 """Readouts: how the channels become one row per graph, node or query pair.
 
 A readout first prepares the channels that enter the layers (virtual nodes add themselves), then reads what comes out.
+
+
+Readouts of a graph from all its nodes, besides their mean: sums and attention.
+
+Personalized PageRank on the node channel, behind the layers.
 """
 
 from __future__ import annotations
@@ -13,10 +18,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from egt.batching.layout import Layout
-from egt.batching.packed import Packed
+from egt.data.batching.layout import Layout
+from egt.data.batching.loader import graph_sizes
+from egt.data.batching.packed import Packed
+from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError
 from egt.nn.channels import Channels
+from egt.nn.dropout import Dropout
+from egt.nn.randomness import Stream
 from egt.nn.terms import rows_of
 
 
@@ -206,3 +215,104 @@ class PairHead(nn.Module):
         """e: (rows..., d_e) of the edge channel. Returns (rows..., outputs)."""
         out: Tensor = self.mlp(self.norm(e))
         return out
+
+
+def sum_rows(rows: Tensor, graph: Tensor, num_graphs: int) -> Tensor:
+    """Return the sum of the rows of each graph. rows: (M, d), graph: (M,). Returns (B, d)."""
+    return rows.new_zeros(num_graphs, rows.shape[1]).index_add(0, graph, rows)
+
+
+def softmax_rows(logits: Tensor, graph: Tensor, num_graphs: int) -> Tensor:
+    """Return the softmax over the nodes of each graph. logits: (M, H), graph: (M,). Returns (M, H)."""
+    top = logits.detach().new_full((num_graphs, logits.shape[1]), -torch.inf)
+    top = top.scatter_reduce(0, graph.unsqueeze(1).expand_as(logits), logits.detach(), "amax")
+    weights = (logits - top[graph]).exp()
+    return weights / sum_rows(weights, graph, num_graphs)[graph]
+
+
+class SumReadout(Readout):
+    """The sum of the final node embeddings of each graph: it grows with the graph, as extensive targets do."""
+
+    def forward(self, x: Channels) -> Tensor:
+        """Return (B, d_h)."""
+        return sum_rows(self.own_nodes(x), self.own_graphs(x), x.layout.num_graphs)
+
+    def own_nodes(self, x: Channels) -> Tensor:
+        """Return the normalized real nodes of all graphs, virtual ones left out. Returns (M, d_h)."""
+        return x.layout.node_rows(self.norm(x.h))
+
+    def own_graphs(self, x: Channels) -> Tensor:
+        """Return the graph of each of these nodes. Returns (M,)."""
+        graph = x.layout.node_indices.graph.expand(x.h.shape[:-1])
+        return x.layout.node_rows(graph.unsqueeze(-1)).squeeze(-1)
+
+
+class ScaledSumReadout(SumReadout):
+    """`sum_i h_i / n`, n the mean size of the training graphs: a sum, on the scale of a mean."""
+
+    mean_size: Tensor
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__(norm)
+        self.register_buffer("mean_size", torch.ones(()))
+
+    def fit(self, samples: Sequence[Sample]) -> None:
+        """Take the mean size from the training graphs."""
+        self.mean_size.fill_(float(graph_sizes(samples).mean()))
+
+    def forward(self, x: Channels) -> Tensor:
+        """Return (B, d_h)."""
+        return super().forward(x) / self.mean_size
+
+
+class AttentionReadout(SumReadout):
+    """Each head takes its share of the channels from the nodes it attends: `sum_i softmax_i(w^k h_i) h_i^k`.
+
+    Args:
+        num_heads: H, a divisor of the node width.
+        width: d_h.
+        norm: final LN of the node channel.
+    """
+
+    def __init__(self, num_heads: int, width: int, norm: nn.Module) -> None:
+        super().__init__(norm)
+        self.W = nn.Linear(width, num_heads, bias=False)
+
+    def forward(self, x: Channels) -> Tensor:
+        """Return (B, d_h)."""
+        h, graph, num_graphs = self.own_nodes(x), self.own_graphs(x), x.layout.num_graphs
+        A = softmax_rows(self.W(h), graph, num_graphs)  # (M, H)
+        heads = h.unflatten(-1, (A.shape[-1], -1)) * A.unsqueeze(-1)  # (M, H, d_k)
+        return sum_rows(heads.flatten(1), graph, num_graphs)
+
+
+class PropagatedReadout(Readout):
+    """z_0 = dropout(LN(h)), z <- (1 - a) S z + a z_0, with S = D^-1/2 (A + I) D^-1/2: rows averaged over a walk.
+
+    D counts the edges that leave a node, and the node itself; a node without edges keeps its row. The head behind it
+    is best linear: propagated logits are then the same as propagated embeddings.
+
+    Args:
+        norm: final LN of the node channel.
+        steps: how often the rows are passed along the edges.
+        restart: a, the share of a node's own row that each step puts back.
+        dropout: chance of an entry of z_0 to be 0 in a training step.
+    """
+
+    def __init__(self, norm: nn.Module, steps: int, restart: float, dropout: float = 0.0) -> None:
+        super().__init__(norm)
+        self.steps, self.restart = steps, restart
+        self.dropout = Dropout(dropout, Stream.READOUT, 0, "node")
+
+    def forward(self, x: Channels) -> Tensor:
+        """Return (M, d_h)."""
+        start = self.dropout(self.norm(x.h), x.context).flatten(0, -2)  # (rows, d_h)
+        i, j = (rows.expand(x.layout.pair_shape).flatten()[x.edges] for rows in x.layout.pair_nodes)
+        degree = start.new_ones(len(start)).index_add(0, i, start.new_ones(len(i)))
+        along = (degree[i] * degree[j]).rsqrt().unsqueeze(1)
+        stay = degree.reciprocal().unsqueeze(1)
+        z = start
+        for _ in range(self.steps):
+            passed = (stay * z).index_add(0, i, along * z[j])
+            z = torch.lerp(passed, start, self.restart)
+        return x.layout.node_rows(z.view(x.h.shape))

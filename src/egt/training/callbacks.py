@@ -23,7 +23,6 @@ from egt.training.run_folder import METRICS
 if TYPE_CHECKING:
     from egt.training.state import State
 
-
 log = logging.getLogger(__name__)
 
 

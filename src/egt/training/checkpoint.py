@@ -22,9 +22,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from egt.config.run import RunConfig
-from egt.encodings.store.store_files import sync_folder
+from egt.data.store.store_files import sync_folder
 from egt.errors import ArtifactError, RunError
-from egt.tasks.task import TargetScale
+from egt.parts.tasks.task import TargetScale
 from egt.training.run_folder import CHECKPOINTS, cannot_write, claimed
 
 
@@ -90,10 +90,11 @@ class RunProgress:
 
 
 FORMAT = "egt-checkpoint-1"
+
 _NEEDED = ("config", "data", "scale", "progress", "schedule", "precision", "trained")
 """What the state of a run holds; `State.checkpoint` writes it."""
-_KEPT = 2
 
+_KEPT = 2
 
 Kept = tuple[dict[str, Any], dict[str, Tensor]]
 """The state of a run as JSON, and its tensors by name."""

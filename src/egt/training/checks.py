@@ -15,21 +15,25 @@ from numpy.typing import NDArray
 from egt.assemble import build_task
 from egt.config.load import parse_config
 from egt.config.run import RunConfig, TrainerConfig
-from egt.encodings.encoding import Sample
+from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError, counted
-from egt.execution.processes import has_cuda, launched
 from egt.files import exists
-from egt.tasks.task import TargetScale, Task, fixed_columns
+from egt.parts.tasks.task import TargetScale, Task, fixed_columns
+from egt.processes import has_cuda, launched
 from egt.training.checkpoint import checkpoints_of
 from egt.training.run_folder import MEMBERS
 
 log = logging.getLogger(__name__)
 
 _SMALLEST_LABEL = 1e-34
+
 _FLOAT32_STEPS = 1e-5
 """A spread below this share of the mean is less than a hundred steps of a float32."""
+
 _DIVISION_HINT = "--set split=stratified, split.seed=1 or split.fractions=[0.6, 0.2, 0.2]"
+
 _LENGTH = {("trainer", "max_epochs"), ("trainer", "max_steps")}
+
 _FREE: set[tuple[str, ...]] = {
     *_LENGTH,
     ("trainer", "patience"),

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
-from egt.batching.batch import GraphBatch
 from egt.config.run import OptimizerConfig, TrainerConfig
-from egt.execution.execution import DTYPES
-from egt.execution.processes import ALONE, device_of, join_processes, launched, leave_processes
-from egt.model import EGT
+from egt.data.batching.batch import GraphBatch
+from egt.inference.backends import DTYPES
+from egt.nn.model import EGT
+from egt.processes import ALONE, device_of, join_processes, launched, leave_processes
 
 Losses = Callable[[GraphBatch], tuple[Tensor, Tensor]]
 

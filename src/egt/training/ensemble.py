@@ -18,10 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from egt.artifact.ensemble import EnsembleArtifact, Kind, member_name, save_ensemble
 from egt.config.run import RunConfig
+from egt.config.run_data import open_labeled, prepare_split
+from egt.data.custom.custom_source import CustomSource
+from egt.data.custom.schema import Fold
+from egt.data.source import Progress, Source
 from egt.errors import ConfigError, RunError
-from egt.execution.processes import is_first
 from egt.files import exists
 from egt.inference.calibrating import (
     bounds_of,
@@ -32,12 +34,11 @@ from egt.inference.calibrating import (
     measure_coverage,
 )
 from egt.inference.ensemble import Ensemble, evaluate_answers
+from egt.inference.members import EnsembleArtifact, Kind, member_name, save_ensemble
 from egt.inference.predictor import Predictor
-from egt.inference.run_data import open_labeled, prepare_split
-from egt.sources.custom.custom_source import CustomSource
-from egt.sources.custom.schema import Fold
-from egt.sources.source import Progress, Source
-from egt.tasks.task import TaskPart
+from egt.inference.uncertainty import Calibration, Floats
+from egt.parts.tasks.task import TaskPart
+from egt.processes import is_first
 from egt.training.callbacks import Callback
 from egt.training.checks import check_columns, check_unused
 from egt.training.run import Outcome, train
@@ -51,13 +52,13 @@ from egt.training.run_folder import (
     try_folder,
     unchanged_if_refused,
 )
-from egt.uncertainty.calibration import Calibration
-from egt.uncertainty.conformal import Floats
 
 log = logging.getLogger(__name__)
 
 _LEAST: Mapping[Kind, int] = {"seeds": 2, "folds": 3}
+
 _OPTIONS: Mapping[Kind, str] = {"seeds": "--ensemble", "folds": "--folds"}
+
 HeldOut = tuple[Floats, Floats]
 """(rows, outputs) decoded answers and (rows, T) labels of rows that a model was not trained on."""
 

@@ -1,4 +1,6 @@
-"""What a training step costs in memory and time, measured on a model with the same parts but few layers.
+"""How many bytes of tensors are alive at once while something is computed.
+
+What a training step costs in memory and time, measured on a model with the same parts but few layers.
 
 Small graphs pass through the model as it will really run (layout, kernel, precision), and the bytes of tensors that
 are alive at once are counted. They grow linearly with the pairs, the nodes and the layers of a batch; a few
@@ -8,7 +10,8 @@ measurements give the rates.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -18,26 +21,89 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from egt.assemble import build_model, build_task
-from egt.batching.batch import GraphBatch, LayoutName, collate
-from egt.batching.sampling import split
 from egt.config.preparation import feature_schema, preparation
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
+from egt.data.batching.batch import GraphBatch, LayoutName, collate
+from egt.data.batching.loader import split
+from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError
-from egt.execution.execution import Backend, Execution
 from egt.graph import Graph
-from egt.model import EGT
+from egt.inference.backends import Backend, Execution
 from egt.nn.kernels.allocator import keep_freed_memory
+from egt.nn.model import EGT
 from egt.nn.randomness import graph_keys
+
+
+class LiveBytes(TorchDispatchMode):
+    """Counts what operations inside of a `with` block allocate and free, whatever their code and layout.
+
+    The outputs of the fused kernel are counted apart: they come from a pool (`egt.nn.kernels.allocator`), and what is
+    free there is of no use to others.
+
+    Args:
+        known: tensors that are there anyway, as the parameters.
+
+    Attributes:
+        peak: the most bytes that were alive at once.
+        heap_peak: the most, except outputs of the kernel.
+        pool_peak: the most of outputs of the kernel.
+    """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Decline torch's wrapper around `__torch_dispatch__`: it loads the compiler, which takes seconds."""
+        return False
+
+    def __init__(self, known: Iterable[Tensor] = ()) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.peak = self.heap_peak = self.pool_peak = 0
+        self._heap = self._pool = 0
+        self._alive = {tensor.untyped_storage()._cdata for tensor in known}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operation and watch the tensors that it returns."""
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, Tensor):
+                self.watch(tensor, pooled=func.namespace == "egt")
+        return result
+
+    def watch(self, tensor: Tensor, *, pooled: bool = False) -> None:
+        """Count a tensor until its memory is freed; a view of one that is counted adds nothing."""
+        storage = tensor.untyped_storage()
+        if storage._cdata in self._alive:
+            return
+        self._alive.add(storage._cdata)
+        self._add(storage.nbytes(), pooled)
+        weakref.finalize(storage, self._freed, storage._cdata, storage.nbytes(), pooled).atexit = False
+
+    def _freed(self, address: int, size: int, pooled: bool) -> None:
+        self._alive.discard(address)
+        self._add(-size, pooled)
+
+    def _add(self, size: int, pooled: bool) -> None:
+        if pooled:
+            self._pool += size
+            self.pool_peak = max(self.pool_peak, self._pool)
+        else:
+            self._heap += size
+            self.heap_peak = max(self.heap_peak, self._heap)
+        self.peak = max(self.peak, self._heap + self._pool)
+
 
 _ADAM_COPIES = 4
 """Numbers kept per parameter: the parameter, its gradient, and two moments."""
+
 _HEAP_GAPS = 1.3
 """Memory of the heap that is kept over what is in use: freed tensors leave gaps that do not fit the next ones."""
+
 _ROUNDS = 4
 """How often a time is taken; the shortest counts."""
+
 _MEASURED = (((8,) * 24, 2.0), ((32,) * 4, 2.0), ((32,) * 8, 2.0), ((32,) * 8, 12.0))
 """Sizes and edges per node of batches whose pairs, nodes, edges and constant part can be told apart."""
 
@@ -251,7 +317,6 @@ def _used_bytes(model: EGT, config: RunConfig, batch: GraphBatch, how: Execution
         parameter.register_post_accumulate_grad_hook(_drop_gradient)
     model.train()
     batch = batch.to("cpu")  # whose layout has not computed its indices yet
-    from egt.training.live_bytes import LiveBytes
 
     with LiveBytes(model.parameters()) as live:
         for tensor in _tensors(batch):

@@ -11,15 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from egt import processors
-from egt.batching.batch import GraphBatch
 from egt.config.run import RunConfig
+from egt.data.batching.batch import GraphBatch
 from egt.errors import RunError, RunStopped
-from egt.execution.execution import execution
-from egt.execution.interruption import Interruption
-from egt.execution.memory import recompute_hint
-from egt.execution.processes import device_of
+from egt.inference.backends import execution, recompute_hint
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
+from egt.processes import Interruption, device_of
 from egt.training.callbacks import told
 from egt.training.checkpoint import StepSums
 from egt.training.engine import whole
@@ -34,7 +32,7 @@ def loop(job: Job) -> None:
     """
     keep_freed_memory()
     if processors.SPINS:
-        from egt.execution.threads import stop_spinning  # here: not where egt was imported before torch
+        from egt.inference.threads import stop_spinning  # here: not where egt was imported before torch
 
         stop_spinning()
     with (

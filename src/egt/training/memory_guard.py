@@ -8,15 +8,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from egt.batching.loader import graph_sizes
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
+from egt.data.batching.loader import graph_sizes
+from egt.data.encodings.encoding import Sample
+from egt.data.source import DataCard
 from egt.errors import ConfigError, counted
-from egt.execution.execution import Execution, execution
-from egt.execution.memory import available_memory, prediction_bytes, recompute_hint
-from egt.execution.processes import device_of, num_devices, share_of_batch
+from egt.inference.backends import Execution, available_memory, execution, prediction_bytes, recompute_hint
 from egt.inference.forward import evaluation_budget, graphs_at_once
-from egt.sources.source import DataCard
+from egt.processes import device_of, num_devices, share_of_batch
 from egt.training.footprint import Footprint, measure_footprint, num_copies, num_parameters
 
 log = logging.getLogger(__name__)

@@ -9,32 +9,36 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.batching.batch import LayoutName
-from egt.batching.loader import graph_sizes
 from egt.config.preparation import preparation
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
-from egt.encodings.store import Store
-from egt.encodings.store.building import cache_folder, store_name
+from egt.config.run_data import in_pieces, open_source
+from egt.data.batching.batch import LayoutName
+from egt.data.batching.loader import graph_sizes
+from egt.data.benchmark import BENCHMARKS
+from egt.data.encodings.encoding import Sample
+from egt.data.generated import GeneratedSource
+from egt.data.share import TrainShare
+from egt.data.source import DataCard, Source
+from egt.data.store import Store
+from egt.data.store.building import cache_folder, store_name
 from egt.errors import DataError
-from egt.execution.execution import Execution, execution
-from egt.execution.memory import available_memory
-from egt.execution.processes import device_of, share_of_batch
-from egt.inference.run_data import in_pieces, open_source
-from egt.sources.benchmarks.benchmark import BENCHMARKS
-from egt.sources.generated import GeneratedSource
-from egt.sources.share import TrainShare
-from egt.sources.source import DataCard, Source
+from egt.inference.backends import Execution, available_memory, execution
+from egt.processes import device_of, share_of_batch
 from egt.training.footprint import Footprint, measure_footprint, measure_seconds
 from egt.training.memory_guard import check_model
 
 _PROCESS_BYTES = 600_000_000
 """What Python and torch take before any model."""
+
 _MEASURED_PAIRS = 60_000
+
 _SAMPLED = 300
+
 _CONCENTRATION = 8.0
 """Of the Beta distribution that stands for unknown sizes: like molecules and block models."""
+
 _ADAM_BYTES_PER_SECOND = 2e9
+
 _BATCHES_DRAWN = 100
 
 Sizes = NDArray[np.int64]

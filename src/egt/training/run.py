@@ -15,16 +15,16 @@ import torch
 from numpy.typing import NDArray
 
 from egt.assemble import build_model, build_task
-from egt.batching.loader import graph_sizes
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
-from egt.encodings.store import Store
+from egt.config.run_data import in_pieces, keep_schema, open_labeled, prepare_split
+from egt.data.batching.loader import graph_sizes
+from egt.data.encodings.encoding import Sample
+from egt.data.source import SPLITS, Progress, Source
+from egt.data.store import Store
 from egt.errors import ConfigError, DataError
-from egt.execution.execution import execution
-from egt.execution.processes import is_first, launched, num_devices
-from egt.inference.run_data import in_pieces, keep_schema, open_labeled, prepare_split
-from egt.sources.source import SPLITS, Progress, Source
-from egt.tasks.task import TargetScale
+from egt.inference.backends import execution
+from egt.parts.tasks.task import TargetScale
+from egt.processes import is_first, launched, num_devices
 from egt.training.callbacks import Callback
 from egt.training.checkpoint import Trained, checkpoints_of, read_trained
 from egt.training.checks import (
@@ -53,9 +53,8 @@ from egt.training.run_folder import (
 from egt.training.work import Job
 
 if TYPE_CHECKING:
-    from egt.artifact.artifact import Artifact
-    from egt.training.transfer import Start
-
+    from egt.inference.artifact import Artifact
+    from egt.training.finetune import Start
 
 log = logging.getLogger(__name__)
 
@@ -193,7 +192,7 @@ def train_on(
     job = Job(config, training, validation or (), folder, facts, start, show_progress, callbacks)
     devices = num_devices(config.trainer)
     if devices > 1 and launched() is None:
-        from egt.execution.spawn import run_together
+        from egt.processes import run_together
 
         run_together(loop, devices, {"job": job})
     else:
@@ -313,7 +312,7 @@ def _artifact(
     path: Path,
 ) -> Artifact:
     """Evaluate the trained model and save it; in the other processes of a run, an untrained one stands for it."""
-    from egt.artifact.artifact import Artifact, save_artifact
+    from egt.inference.artifact import Artifact, save_artifact
     from egt.inference.calibrating import Seen, calibrate, is_transductive, labeled_graphs, measure_coverage
     from egt.inference.evaluation import evaluate
 

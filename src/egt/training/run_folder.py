@@ -16,13 +16,18 @@ from egt.errors import ConfigError, EgtError, RunError
 from egt.files import check_no_file, exists
 
 CONFIG, METRICS, CHECKPOINTS, ARTIFACT = "config.yaml", "metrics.csv", "checkpoints", "artifact"
+
 MEMBERS = "members.json"
 """Only in the folder of an ensemble: how many runs it has, and how they differ."""
+
 LOCK = ".lock"
 """Held by the run that writes to the folder; it also marks the folder as a run's."""
+
 _PATIENCE_SECONDS = 30.0
 """How long a run waits for one that was killed a moment ago to be gone."""
+
 _LONGEST_NAME = 200
+
 _TRIAL_BYTES = 1 << 20
 """A disk without this little room is full."""
 

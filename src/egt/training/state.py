@@ -13,16 +13,16 @@ from torch import Tensor, nn
 
 from egt.assemble import build_model
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
+from egt.data.encodings.encoding import Sample
 from egt.errors import ArtifactError
-from egt.execution.execution import execution
-from egt.model import EGT
-from egt.schedules.schedule import Schedule
+from egt.inference.backends import execution
+from egt.nn.model import EGT
+from egt.parts.schedules import Schedule
 from egt.training.checkpoint import Best, Kept, RunProgress, StepSums, checkpoints_of, named, write_tensors
 from egt.training.engine import AdamW, Engine, part_like, undecayed, whole
 
 if TYPE_CHECKING:
-    from egt.training.transfer import Start
+    from egt.training.finetune import Start
 
 
 class WeightAverage:
@@ -255,7 +255,7 @@ def starting_model(
     if kept is None:
         model.fit(training)
     if start is not None:
-        from egt.training.transfer import start_from
+        from egt.training.finetune import start_from
 
         start_from(model, start)
     if kept is not None:

@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from torch import Tensor, nn
 
 from egt.assemble import build_task
-from egt.batching.batch import GraphBatch, collate
-from egt.batching.loader import graph_sizes, in_epoch, step_loader
-from egt.batching.sampling import Sampling
 from egt.config.run import RunConfig
-from egt.encodings.encoding import Sample
+from egt.config.run_data import in_pieces
+from egt.data.batching.batch import GraphBatch, collate
+from egt.data.batching.loader import Sampling, graph_sizes, in_epoch, step_loader
+from egt.data.encodings.encoding import Sample
 from egt.errors import RunError, RunStopped
-from egt.execution.execution import execution
-from egt.execution.interruption import Interruption
-from egt.inference.run_data import in_pieces
-from egt.model import EGT
-from egt.tasks.task import TargetScale, Task
+from egt.inference.backends import execution
+from egt.nn.model import EGT
+from egt.parts.tasks.task import TargetScale, Task
+from egt.processes import Interruption
 from egt.training.callbacks import Callback, LogLine, MetricsFile, RunBar, trackers
 from egt.training.checkpoint import checkpoints_of
 from egt.training.checks import check_same_run
@@ -30,8 +29,7 @@ from egt.training.engine import Engine
 from egt.training.state import State, starting_model
 
 if TYPE_CHECKING:
-    from egt.training.transfer import Start
-
+    from egt.training.finetune import Start
 
 _MOST_NAMED = 20
 """How many graphs a message lists."""

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from optuna.trial import Trial
 
 Value = float | str
+
 _SIZES = (2_000, 50_000)
 """Labels of small and of medium data; there is more room for large models, and less need of dropout, with more."""
+
 _DROPOUT_STEP = 0.1
+
 _READOUTS = ("virtual_nodes", "mean", "scaled_sum", "attention")
 
 

@@ -1,7 +1,13 @@
-"""The study: what is searched, what was tried and what came of it, in one SQLite file that all workers share."""
+"""What trials are compared by: the validation that also selects the epoch of a run.
+
+The study: what is searched, what was tried and what came of it, in one SQLite file that all workers share.
+
+Trials as rows of a table, for the terminal and the page.
+"""
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,19 +20,47 @@ from egt.errors import ConfigError
 from egt.files import exists
 from egt.training.checks import check_unused
 from egt.training.run_folder import CONFIG, check_not_foreign, claimed
-from egt.tuning.score import higher_is_better
 from egt.tuning.space import Value
 
 if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
+
+def measure(config: RunConfig) -> str:
+    """Return the name of what is compared: the loss, or the metric of the task (`trainer.select_by`)."""
+    return "loss" if config.trainer.select_by == "loss" else config.task.deciding_metric
+
+
+def higher_is_better(config: RunConfig) -> bool:
+    """Return whether more of it is better."""
+    return config.trainer.select_by == "metric" and config.task.higher_is_better
+
+
+def score(config: RunConfig, row: Mapping[str, float]) -> float:
+    """Return the score of an epoch; a metric without labels is worse than any other.
+
+    Args:
+        config: the run.
+        row: of its history, with validation.
+    """
+    value = row[f"val_{measure(config)}"]
+    if math.isnan(value):
+        return -math.inf if higher_is_better(config) else math.inf
+    return value
+
+
 STUDY, TRIALS = "study.db", "trials"
+
 State = Literal["done", "pruned", "failed", "open"]
+
 _NAME = "egt"
+
 _SEARCH = "search"
+
 _UNPRUNED_TRIALS = 3
 """As many trials run to their end before any is compared with the median of the others."""
+
 _LOCK_SECONDS = 60
 """How long a worker waits for another one that writes to the file."""
 
@@ -184,3 +218,36 @@ def _check_same(folder: Path, kept: Search, asked: Search) -> None:
                 f"{folder} holds a search with {words}; continue it with `egt tune {folder}`, or choose another "
                 "folder (--out)"
             )
+
+
+def text(value: Value) -> str:
+    """Return a value of a knob as people read it."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def described(trial: Tried) -> str:
+    """Return what a trial tries."""
+    return ", ".join(f"{name} {text(value)}" for name, value in trial.values.items())
+
+
+def trial_rows(trials: Sequence[Tried], best: int) -> tuple[list[str], list[list[str]]]:
+    """Return the columns and the rows of a table with all trials; the validation stands before the last two columns.
+
+    Args:
+        trials: at least one, all of the same knobs.
+        best: the number of the best one.
+    """
+    names = list(trials[0].values)
+    rows = []
+    for trial in trials:
+        marks = (["default"] if trial.number == 0 else []) + (["best"] if trial.number == best else [])
+        rows.append(
+            [
+                str(trial.number),
+                *(text(trial.values[name]) if name in trial.values else "" for name in names),
+                "" if trial.score is None else f"{trial.score:.4g}",
+                str(trial.epochs),
+                ", ".join([trial.state, *marks]),
+            ]
+        )
+    return ["trial", *names, "validation", "epochs", "how it ended"], rows

@@ -1,31 +1,150 @@
-"""The front door of a search: `egt.tune` does what `egt tune` does."""
+"""More workers on this machine: each is `egt tune FOLDER` in a process of its own, as on another machine.
+
+What a search leaves: `run.yaml` with the best settings, the artifact of the best trial, and a page.
+
+The front door of a search: `egt.tune` does what `egt tune` does.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
+import shutil
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from egt.api import Settings, configured
+from egt.config.load import read_config
 from egt.config.reading import as_words
 from egt.config.run import RunConfig
-from egt.errors import ConfigError, RunStopped
-from egt.files import exists
+from egt.config.run_data import open_source
+from egt.data.custom.custom_source import CustomSource
+from egt.data.custom.schema import CustomSchema
+from egt.data.source import Progress, Source
+from egt.errors import ConfigError, RunError, RunStopped
+from egt.files import exists, write_atomically
 from egt.graph import Level
-from egt.inference.run_data import open_source
-from egt.sources.custom.custom_source import CustomSource
-from egt.sources.custom.schema import CustomSchema
-from egt.sources.source import Progress, Source
-from egt.training.run_folder import run_folder, try_folder
-from egt.tuning.extra_workers import more_workers
-from egt.tuning.result import Tuning, leave_best
-from egt.tuning.space import Knob, first_trials, search_space
-from egt.tuning.study import STUDY, Search, import_optuna, kept_search, open_study, tried
+from egt.inference.artifact import CARD, put_folder
+from egt.pages import write_page
+from egt.training.run_folder import ARTIFACT, CONFIG, METRICS, claimed, run_folder, try_folder
+from egt.tuning.page import tuning_page
+from egt.tuning.space import Knob, changed, first_trials, search_space
+from egt.tuning.study import STUDY, Search, Tried, import_optuna, kept_search, measure, open_study, trial_folder, tried
 from egt.tuning.worker import Tell, Worker
 
+if TYPE_CHECKING:
+    from optuna.study import Study
+
+    from egt.inference.predictor import Predictor
+
 log = logging.getLogger(__name__)
+
+
+@contextmanager
+def more_workers(folder: Path, count: int, minutes: float, trials: int | None) -> Iterator[None]:
+    """Let other workers take part in a search; at the end of the context they are waited for, or stopped if it fails.
+
+    Meanwhile the threads of this process are its share of the cores.
+
+    Args:
+        folder: with a study.
+        count: of other workers.
+        minutes: their budget.
+        trials: how many trials the study shall have.
+    """
+    if not count:
+        yield
+        return
+    import torch
+
+    threads = torch.get_num_threads()
+    share = max(1, threads // (count + 1))
+    # -P: else Python would import whatever lies in the current folder under the name of a library.
+    words = [sys.executable, "-P", "-m", "egt", "tune", str(folder), "--minutes", f"{minutes:.6g}", "--json"]
+    words += [] if trials is None else ["--trials", str(trials)]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(share)}
+    others = [subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL) for _ in range(count)]
+    torch.set_num_threads(share)
+    try:
+        yield
+        if failed := [other.returncode for other in others if other.wait()]:  # what this one has found is as good
+            log.warning("%d of %d other workers failed, see above", len(failed), count)
+    finally:
+        for other in others:
+            other.terminate()
+            other.wait()
+        torch.set_num_threads(threads)
+
+
+RUN, REPORT = "run.yaml", "report.html"
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What `egt.tune` leaves.
+
+    Fields:
+        folder: of the search.
+        config: the best run.
+        settings: in which it differs from the default, path -> value; `egt.train(..., set=settings)` trains it again.
+        trials: that have begun, in their order.
+        best: the best of them on validation.
+    """
+
+    folder: Path
+    config: RunConfig
+    settings: Mapping[str, Any]
+    trials: Sequence[Tried]
+    best: Tried
+
+    @property
+    def path(self) -> Path:
+        """The artifact of the best trial."""
+        return self.folder / ARTIFACT
+
+    @property
+    def measure(self) -> str:
+        """What is compared on validation."""
+        return measure(self.config)
+
+    @cached_property
+    def model(self) -> Predictor:
+        """The model of the best trial."""
+        from egt.inference.loading import load
+
+        return load(self.path)
+
+
+def leave_best(study: Study, space: Sequence[Knob], folder: Path) -> Tuning:
+    """Write what a search has found so far.
+
+    Raises:
+        RunError: no trial has finished; other workers are still busy with the first ones.
+    """
+    with claimed(folder):  # other workers may end at the same moment
+        trials = tried(study)
+        if not any(each.state == "done" for each in trials):
+            raise RunError(f"{folder}: no trial has finished yet; continue with `egt tune {folder}`")
+        best = next(each for each in trials if each.number == study.best_trial.number)
+        place = trial_folder(folder, best.number)
+        put_folder(folder / ARTIFACT, CARD, lambda draft: _copy(place / ARTIFACT, draft))
+        for source, target in ((place / ARTIFACT / CONFIG, folder / RUN), (place / METRICS, folder / METRICS)):
+            with write_atomically(target) as draft:
+                shutil.copyfile(source, draft)
+        found = Tuning(folder, read_config(folder / RUN), changed(space, best.values), trials, best)
+        write_page(folder / REPORT, tuning_page(found, space))
+    return found
+
+
+def _copy(source: Path, draft: Path) -> None:
+    shutil.copytree(source, draft, dirs_exist_ok=True)
 
 
 def tune(

@@ -1,6 +1,6 @@
 """A worker: takes trials of a study one after another, and trains each as an ordinary run in a folder of its own.
 
-Who does which trial is decided by claims (`egt.reproduce.claims`), so that any number of workers share a study. A
+Who does which trial is decided by claims (`egt.paper.claims`), so that any number of workers share a study. A
 trial whose worker was killed, or ran out of time, is continued from its checkpoint by the next one that comes.
 """
 
@@ -13,15 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from egt.data.source import Progress, Source
 from egt.errors import ConfigError, RunError, RunStopped
-from egt.reproduce.claims import Claim, claimed, holder
-from egt.sources.source import Progress, Source
+from egt.paper.claims import Claim, claimed, holder
 from egt.training.callbacks import Callback
 from egt.training.run import train
 from egt.training.run_folder import CHECKPOINTS
-from egt.tuning.score import score
 from egt.tuning.space import Knob, with_values
-from egt.tuning.study import Search, Tried, import_optuna, sampler_of, trial_folder, tried
+from egt.tuning.study import Search, Tried, import_optuna, sampler_of, score, trial_folder, tried
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from egt.training.state import State
 
 Tell = Callable[[Tried], None]
+
 _MOST_FAILURES = 5
 """As many trials in a row may fail: then it is not their settings."""
 

@@ -12,7 +12,7 @@ import numpy as np, torch
 from pathlib import Path
 from egt.assemble import build_model
 from egt.config.preparation import preparation
-from egt.batching.batch import collate
+from egt.data.batching.batch import collate
 from tests.graphs import graphs_of_every_kind, samples_of, tiny_config
 
 def resident():

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from egt.assemble import build_model
-from egt.batching.batch import collate
-from egt.execution.execution import CPU
+from egt.data.batching.batch import collate
+from egt.inference.backends import CPU
 from egt.nn.kernels import layers
 from egt.nn.kernels.fused import available
 from egt.nn.randomness import graph_keys

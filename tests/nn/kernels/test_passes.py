@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from egt.assemble import build_model
-from egt.batching.batch import collate
+from egt.data.batching.batch import collate
 from egt.errors import ConfigError
-from egt.execution.execution import CPU, PLAIN, Backend
+from egt.inference.backends import CPU, PLAIN, Backend
 from egt.nn.kernels.fused import available
 from egt.nn.kernels.layers import FusedEdgePass, FusedPairPass, activation_name
 from egt.nn.pair_pass import PairPass

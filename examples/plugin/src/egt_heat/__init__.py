@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.encodings.encoding import Encoding
+from egt.data.encodings.encoding import Encoding
 from egt.graph import Graph
-from egt.inputs.input import PairInput
-from egt.parts import register
+from egt.parts.inputs import PairInput
+from egt.registry import register
 
 if TYPE_CHECKING:
     from torch import nn

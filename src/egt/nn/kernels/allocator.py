@@ -15,8 +15,10 @@ from torch import Tensor
 
 # Options of glibc's mallopt (malloc.h).
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+
 _POOLED_BYTES = 1 << 20
 """Smaller buffers come from the heap as any other tensor."""
+
 _ROOM = 1.25
 """Blocks are this much larger than their first buffer: the next batch may be, and pages never touched cost nothing."""
 

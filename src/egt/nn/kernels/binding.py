@@ -42,11 +42,13 @@ _INTEGERS = (
     *("key_dropout_threshold", "edge_path_threshold", "ffn_path_threshold"),
     *("num_threads", "portable"),
 )
+
 _NUMBERS = (
     *("norm_eps", "ffn_norm_eps", "clip_low", "clip_high", "scale"),
     *("dropout_scale", "edge_dropout_scale", "ffn_dropout_scale"),
     *("key_dropout_scale", "edge_path_scale", "ffn_path_scale"),
 )
+
 _POINTERS = (
     *("sizes", "row_start", "target", "qkv", "e", "allowed"),
     *("mask_keys", "dropout_keys", "edge_dropout_keys", "ffn_dropout_keys"),
@@ -85,6 +87,7 @@ class NormLinearGradients(ctypes.Structure):
 
 
 _UPDATE_INTEGERS = ("num_rows", "width", "out_width", "hidden_width", "num_threads", "portable", "activation")
+
 _UPDATE_POINTERS = (
     *("run_parallel", "h", "out", "O_weight", "O_bias", "norm_weight", "norm_bias"),
     *("W1_weight", "W1_bias", "W2_weight", "W2_bias", "D1", "D2", "h_new", "h1", "hidden"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from egt.batching.packed import Packed
+from egt.data.batching.packed import Packed
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
 from egt.nn.dropout import Dropout, RandomMasking
@@ -18,10 +18,11 @@ from egt.nn.pair_pass import CentralityGate, EdgePass, FrozenEdges, Logits, NoGa
 from egt.nn.randomness import PATHS, Stream, derive, salts
 
 if TYPE_CHECKING:
-    from egt.batching.edge_list import EdgeList
+    from egt.data.batching.edge_list import EdgeList
     from egt.nn.edge_values import EdgeValues
 
 _NO_CLIP = (float("-inf"), float("inf"))
+
 _ACTIVATIONS: dict[type[nn.Module], str] = {nn.ELU: "elu", nn.GELU: "gelu", nn.ReLU: "relu", nn.SiLU: "silu"}
 
 

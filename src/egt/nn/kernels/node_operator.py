@@ -41,7 +41,9 @@ _SHAPES = {
     "W2_weight": "dm",
     "hidden": "Mm",
 }
+
 _LINEAR_INPUTS = ("x", "norm_weight", "norm_bias", "weight", "bias")
+
 _UPDATE_WEIGHTS = (
     *("O_weight", "O_bias", "norm_weight", "norm_bias"),
     *("W1_weight", "W1_bias", "W2_weight", "W2_bias"),

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from egt.encodings.encoding import Encoding
+from egt.inputs.input import PairInput
 from numpy.typing import NDArray
 
-from egt.encodings.encoding import Encoding
 from egt.graph import Graph
-from egt.inputs.input import PairInput
 from egt.parts import register
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from egt.readouts.readout import ReadoutPart
+
 from egt.graph import Level
 from egt.parts import register
-from egt.readouts.readout import ReadoutPart
 
 if TYPE_CHECKING:
     from egt.config.model import ModelConfig

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from egt.tasks.task import Row, TaskPart, number
 from numpy.typing import NDArray
 
 from egt.parts import register
-from egt.tasks.task import Row, TaskPart, number
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from egt.tasks.scores import Scores
+    from torch import Tensor
 
 
 @register

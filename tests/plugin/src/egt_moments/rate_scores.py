@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from egt.tasks.scores import ErrorScores
+from torch import Tensor
 
 
 class RateScores(ErrorScores):

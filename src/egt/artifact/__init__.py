@@ -1,1 +1,0 @@
-"""What a run leaves: a folder without pickles that reproduces its number."""

@@ -1,0 +1,158 @@
+"""The data of a run and new data for its model, as sources and prepared samples."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from egt.config.preparation import feature_schema, preparation
+from egt.config.run import RunConfig
+from egt.data.custom.custom_source import CustomSource
+from egt.data.custom.opening import open_custom
+from egt.data.custom.schema import CustomSchema, card_schema
+from egt.data.encodings.encoding import Sample
+from egt.data.source import ALL, Progress, Source
+from egt.data.store import Store, prepare
+from egt.errors import DataError, EgtError
+from egt.files import exists
+from egt.graph import Graph
+
+log = logging.getLogger(__name__)
+
+
+def open_source(
+    config: RunConfig, data: Any = None, *, fetch: bool = False, progress: Progress | None = None
+) -> Source:
+    """Return the data that a run is trained and evaluated on, divided as its configuration says.
+
+    Args:
+        config: the run.
+        data: the data itself, where the run was trained on objects in memory; by default what `data.source` names.
+        fetch: download the published files of a benchmark if there are none.
+        progress: receives the bytes of a download.
+    """
+    schema = config.data.custom
+    if schema is None:
+        from egt.data.benchmark import open_benchmark  # here: the run of a file needs no benchmark
+
+        source = open_benchmark(config.data.source, options=config.data.options, fetch=fetch, progress=progress)
+        if config.data.train_share == 1:
+            return source
+        from egt.data.share import TrainShare
+
+        return TrainShare(source, config.data.train_share)
+    if data is None and not exists(config.data.source):
+        raise DataError(
+            f"{config.data.source}: the data of this run is not there; put it back, give new data (--data FILE), "
+            "or, if it was in memory, hand it over again (data=...)"
+        )
+    return open_custom(config.data.source if data is None else data, schema=schema, split=schema.split)
+
+
+def open_labeled(config: RunConfig) -> Source:
+    """Return the data of a run that is to be trained, after a warning of labels that are not understood."""
+    source = open_source(config)
+    warn_of_labels(source)
+    return source
+
+
+def warn_of_labels(source: Source) -> None:
+    """Warn of labels that the schema of custom data does not know: they count as missing."""
+    for warning in source.unknown_labels() if isinstance(source, CustomSource) else ():
+        log.warning("%s", warning)
+
+
+def open_new(config: RunConfig, data: Any, overrides: Mapping[str, Any] | None = None) -> Source:
+    """Return new data for the model of a run; its rows are the split "all".
+
+    Args:
+        config: the run, which says how raw data becomes graphs.
+        data: SMILES strings, one or a list, `Graph`s, the path of a file or folder, a data frame, NetworkX graphs or
+            PyG data. For a run with several SMILES in a row, texts have commas between them.
+        overrides: the columns `smiles` and `id` of this data, where they are not called as in training.
+    """
+    if isinstance(data, Sequence) and not data:
+        raise DataError("there is nothing to predict: the list is empty")
+    schema = reading_schema(config)
+    graphs = [data] if isinstance(data, Graph) else data
+    if isinstance(graphs, Sequence) and all(isinstance(item, Graph) for item in graphs) and schema.format != "graphs":
+        from egt.data.custom.graphs_source import GraphsSource
+
+        # Graphs for a model of other data have the categories and values that it reads.
+        return GraphsSource({ALL: graphs}, schema.target(), feature_schema(config.model))
+    if isinstance(data, str) and schema.format == "molecules" and not exists(data) and _is_smiles(data, schema):
+        data = [data]
+    if schema.more_smiles and isinstance(data, list | tuple) and all(isinstance(item, str) for item in data):
+        data = [tuple(text.split(",")) for text in data]
+    return open_custom(data, schema=schema, overrides=overrides)
+
+
+def _is_smiles(text: str, schema: CustomSchema) -> bool:
+    """Return whether a text is a molecule, or the molecules of a row with commas between them."""
+    from egt.data.molecules import parse_smiles
+
+    parts = text.split(",") if schema.more_smiles else [text]
+    return bool(text.strip()) and all(not isinstance(each, EgtError) for each, _ in parse_smiles(parts))
+
+
+def reading_schema(config: RunConfig) -> CustomSchema:
+    """Return how new files are read: as the custom data of the run was, or as the card of its benchmark says."""
+    if config.data.custom is not None:
+        return config.data.custom
+    from egt.data.benchmark import BENCHMARKS
+
+    return card_schema(BENCHMARKS.get(config.data.source).card)
+
+
+def keep_schema(config: RunConfig, source: Source) -> RunConfig:
+    """Add to the run what its features and targets mean, whatever it trains on, so that its model can predict."""
+    if config.data.custom is not None:
+        return config
+    from egt.data.benchmark import BENCHMARKS
+
+    if config.data.source in BENCHMARKS:
+        return config
+    data = config.data.model_copy(update={"custom": card_schema(source.card)})
+    return config.model_copy(update={"data": data})
+
+
+def prepare_split(
+    config: RunConfig,
+    source: Source,
+    split: str,
+    *,
+    cache_dir: Path | str | None = None,
+    progress: Progress | None = None,
+) -> Store:
+    """Open the prepared graphs of a split, stored or built now. Arguments as in `egt.encodings.store.prepare`."""
+    return prepare(source, split, preparation(config), cache_dir=cache_dir, progress=progress)
+
+
+def in_pieces(
+    config: RunConfig, samples: Sequence[Sample], *, training: bool = False, every: bool = False
+) -> Sequence[Sample]:
+    """Return prepared graphs as a run computes them: whole, or the pieces that `data.pieces` asks for.
+
+    Args:
+        config: the run.
+        samples: whole graphs; pieces come back unchanged.
+        training: the pieces are those of training steps, and not of passes without gradients.
+        every: the pieces ask about every node or edge, and not only about those that have labels.
+    """
+    how = config.data.pieces
+    if how is None:
+        return samples
+    from egt.data.batching.pieces import Pieces  # here: most runs have none
+
+    if isinstance(samples, Pieces):
+        return samples
+    return Pieces(
+        samples,
+        "node" if config.model.level == "node" else "edge",
+        how.roots if training else how.evaluation_roots,
+        [limit if isinstance(limit, int) else None for limit in how.neighbors],
+        seed=config.seed,
+        every=every,
+    )

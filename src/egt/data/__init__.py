@@ -1,0 +1,1 @@
+"""Raw files, tables, molecules and Python objects -> `Graph` -> `GraphBatch`."""

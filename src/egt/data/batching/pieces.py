@@ -1,0 +1,341 @@
+"""Whom the nodes of a piece of a large graph bring along, and which pairs the piece has. Compiled by numba.
+
+The pairs of a graph come sorted by their first node: those of node i are `start[i]` to `start[i + 1]` of `keys`, the
+second nodes, and one of them is the node with itself.
+
+
+Large graphs in pieces: some nodes (or edges, or pairs) that are asked about, and a neighborhood drawn around them.
+
+A piece is a graph of its own: the nodes that were drawn, every edge between them, and the rows that they have in the
+encodings of the whole graph. Labels are those of the rows that the piece asks about, so over all pieces each label
+counts once. With all neighbors of enough hops a piece is the whole graph, array by array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, overload
+
+import numba
+import numpy as np
+
+from egt.data.batching.loader import permutation
+from egt.data.encodings.encoding import Array, Sample
+from egt.graph import Graph, IntArray
+from egt.jit import compiled
+
+ALL = -1
+"""The limit of a hop that takes every neighbor."""
+
+_INDEX = numba.int64[::1]
+
+
+@compiled(numba.float64(numba.uint64))
+def _uniform(state: np.uint64) -> float:
+    """Return a number in [0, 1) that the state alone decides (the mixing of splitmix64)."""
+    x = state
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x = x ^ (x >> np.uint64(31))
+    return float(x >> np.uint64(11)) * 2.0**-53
+
+
+@compiled(_INDEX(_INDEX, _INDEX, _INDEX, _INDEX, numba.uint64))
+def neighborhood(start: IntArray, keys: IntArray, roots: IntArray, limits: IntArray, seed: np.uint64) -> IntArray:
+    """Return the roots and the neighbors that are drawn for them, hop by hop, sorted.
+
+    At hop k each node that was new at the hop before brings along `limits[k]` of its neighbors, drawn without
+    replacement (Knuth's selection sampling), or all it has if those are fewer or the limit is `ALL`.
+    """
+    num_nodes = len(start) - 1
+    seen = np.zeros(num_nodes, np.bool_)
+    found, end = np.empty(num_nodes, np.int64), 0
+    for root in roots:
+        if not seen[root]:
+            seen[root] = True
+            found[end] = root
+            end += 1
+    border, state = 0, seed
+    for limit in limits:
+        last = end
+        for place in range(border, last):
+            node = found[place]
+            left = start[node + 1] - start[node] - 1  # without itself
+            needed = left if limit < 0 else min(limit, left)
+            for row in range(start[node], start[node + 1]):
+                neighbor = keys[row]
+                if neighbor == node:
+                    continue
+                state += np.uint64(0x9E3779B97F4A7C15)
+                if needed == left or _uniform(state) * left < needed:
+                    needed -= 1
+                    if not seen[neighbor]:
+                        seen[neighbor] = True
+                        found[end] = neighbor
+                        end += 1
+                left -= 1
+                if needed == 0:
+                    break
+        border = last
+    return np.flatnonzero(seen)
+
+
+@compiled(_INDEX(_INDEX, _INDEX, _INDEX))
+def inner_pairs(start: IntArray, keys: IntArray, nodes: IntArray) -> IntArray:
+    """Return the rows of the pairs whose nodes are both among some nodes, which come sorted."""
+    inside = np.zeros(len(start) - 1, np.bool_)
+    inside[nodes] = True
+    total = 0
+    for node in nodes:
+        total += start[node + 1] - start[node]
+    rows, end = np.empty(total, np.int64), 0
+    for node in nodes:
+        for row in range(start[node], start[node + 1]):
+            if inside[keys[row]]:
+                rows[end] = row
+                end += 1
+    return rows[:end].copy()
+
+
+RootLevel = Literal["node", "edge"]
+"""What the roots of a piece are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What a piece is asked about.
+
+    Fields:
+        graph: the number of the whole graph.
+        rows: (R,) nodes, edges or query pairs of that graph.
+        places: (R,) where the output for the piece has them.
+        num_rows: how many rows that output has.
+    """
+
+    graph: int
+    rows: IntArray
+    places: IntArray
+    num_rows: int
+
+
+class Pieces(Sequence[Sample]):
+    """Prepared graphs cut into pieces, each made when it is asked for; the same piece at every time.
+
+    Args:
+        whole: the graphs, prepared for the edge-list layout.
+        level: of the targets.
+        roots: how many nodes, edges or query pairs a piece is asked about.
+        neighbors: for each hop, how many neighbors of a node come along; None for all.
+        seed: of all that is drawn.
+        every: ask about every row, and not only about those that have labels (if there are any).
+
+    Attributes:
+        sizes: (pieces,) the most nodes that each piece can have.
+    """
+
+    def __init__(
+        self,
+        whole: Sequence[Sample],
+        level: RootLevel,
+        roots: int,
+        neighbors: Sequence[int | None],
+        *,
+        seed: int = 0,
+        every: bool = False,
+    ) -> None:
+        self.level, self.roots, self.seed = level, roots, seed
+        self.limits = np.array([ALL if limit is None else limit for limit in neighbors], np.int64)
+        self.epoch: int | None = None
+        self._graphs = [_Whole(sample, level) for sample in whole]
+        rows = [graph.labeled_rows() for graph in self._graphs]
+        if every or not any(map(len, rows)):
+            rows = [np.arange(graph.num_rows) for graph in self._graphs]
+        self._in_order = self._rows = rows
+        counts = [-(-len(rows) // roots) for rows in self._rows]
+        self._starts = [(number, k * roots) for number, count in enumerate(counts) for k in range(count)]
+        self.sizes = np.array([self._most_nodes(number) for number, _ in self._starts], np.int64)
+
+    def in_epoch(self, epoch: int) -> Pieces:
+        """Return other pieces of the same graphs, those of an epoch: other roots together, other neighbors."""
+        pieces = copy(self)
+        pieces.epoch = epoch
+        pieces._rows = [
+            rows[permutation(len(rows), self.seed, epoch, number)] for number, rows in enumerate(self._in_order)
+        ]
+        return pieces
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Sample]: ...
+    def __getitem__(self, index: int | slice) -> Sample | list[Sample]:
+        """Return one piece, or some of them."""
+        if isinstance(index, slice):
+            return [self[k] for k in range(*index.indices(len(self)))]
+        number, rows = self._asked(index)
+        return self._graphs[number].cut(self._nodes(index), rows)
+
+    def asked(self, index: int) -> Asked:
+        """Return what a piece is asked about."""
+        number, rows = self._asked(index)
+        return Asked(number, rows, *self._graphs[number].places(self._nodes(index), rows))
+
+    def _asked(self, index: int) -> tuple[int, IntArray]:
+        number, start = self._starts[index]
+        return number, np.sort(self._rows[number][start : start + self.roots])
+
+    def _nodes(self, index: int) -> IntArray:
+        """(n,) the nodes of a piece, sorted."""
+        number, rows = self._asked(index)
+        key = np.random.SeedSequence((self.seed, 0 if self.epoch is None else self.epoch + 1, index))
+        graph = self._graphs[number]
+        nodes: IntArray = neighborhood(
+            graph.start, graph.keys, graph.ends(rows), self.limits, key.generate_state(1, np.uint64)[0]
+        )
+        return nodes
+
+    def _most_nodes(self, number: int) -> int:
+        most, new = 0, self.roots * (1 if self.level == "node" else 2)
+        for limit in (0, *self.limits.tolist()):
+            new = self._graphs[number].num_nodes if limit == ALL else new * max(limit, 1)
+            most += new
+        return min(most, self._graphs[number].num_nodes)
+
+
+class _Whole:
+    """One whole graph, and where its pairs are.
+
+    Args:
+        sample: the graph with its encodings.
+        level: of the targets.
+    """
+
+    def __init__(self, sample: Sample, level: RootLevel) -> None:
+        self.sample, self.level = sample, level
+        self.num_nodes = sample.graph.num_nodes
+
+    @cached_property
+    def _pairs(self) -> IntArray:
+        return self.sample.listed_pairs
+
+    @cached_property
+    def start(self) -> IntArray:
+        """(N + 1,) where the pairs of each node begin."""
+        return np.searchsorted(self._pairs[0], np.arange(self.num_nodes + 1))
+
+    @cached_property
+    def keys(self) -> IntArray:
+        """(P,) the second node of each pair."""
+        return np.ascontiguousarray(self._pairs[1])
+
+    @cached_property
+    def _edge_of_pair(self) -> IntArray:
+        """(P,) the number of the edge that a pair is, -1 for none."""
+        edges = np.full(self._pairs.shape[1], -1)
+        edges[self._row_of(self.sample.graph.edge_index)] = np.arange(self.sample.graph.num_edges)
+        return edges
+
+    @cached_property
+    def _pair_of_query(self) -> IntArray | None:
+        """(R,) the row of each query pair."""
+        index = self.sample.graph.query_index
+        return None if index is None else self._row_of(index)
+
+    @cached_property
+    def _is_query_alone(self) -> Array:
+        """(P,) whether a pair is listed only because it is asked about."""
+        alone = np.zeros(self._pairs.shape[1], bool)
+        if self._pair_of_query is not None:
+            alone[self._pair_of_query] = True
+            alone &= (self._edge_of_pair < 0) & (self._pairs[0] != self._pairs[1])
+            if (chosen := self.sample.listed.get("pairs")) is not None:
+                alone &= chosen[:, 2] == 0
+        return alone
+
+    def _row_of(self, index: IntArray) -> IntArray:
+        """Return the rows of listed pairs (2, R)."""
+        listed, asked = (pairs[0] * self.num_nodes + pairs[1] for pairs in (self._pairs, index))
+        order = np.argsort(asked)  # a search for sorted numbers is several times as fast
+        rows = np.empty_like(order)
+        rows[order] = np.searchsorted(listed, asked[order])
+        return rows
+
+    def labeled_rows(self) -> IntArray:
+        """Return the nodes, edges or query pairs that have a label."""
+        targets = self._targets
+        return np.zeros(0, np.int64) if targets is None else np.flatnonzero(~np.isnan(targets).all(axis=1))
+
+    @property
+    def num_rows(self) -> int:
+        """How many nodes, edges or query pairs there are."""
+        return self.num_nodes if self.level == "node" else int(self._asked_pairs.shape[1])
+
+    @property
+    def _asked_pairs(self) -> IntArray:
+        graph = self.sample.graph
+        return graph.edge_index if graph.query_index is None else graph.query_index
+
+    @property
+    def _targets(self) -> Array | None:
+        graph = self.sample.graph
+        return graph.node_targets if self.level == "node" else graph.edge_targets
+
+    def ends(self, rows: IntArray) -> IntArray:
+        """Return the nodes of what is asked about."""
+        return rows if self.level == "node" else np.unique(self._asked_pairs[:, rows])
+
+    def places(self, nodes: IntArray, rows: IntArray) -> tuple[IntArray, int]:
+        """Return where the output for a piece has the rows that are asked about, and how many rows it has."""
+        if self.level == "node":
+            return np.searchsorted(nodes, rows), len(nodes)
+        if self._pair_of_query is not None:
+            return np.arange(len(rows)), len(rows)
+        edges = self._edges(inner_pairs(self.start, self.keys, nodes))
+        return np.searchsorted(edges, rows), len(edges)
+
+    def _edges(self, pairs: IntArray) -> IntArray:
+        """Return the numbers of the edges among some pairs, in the order of the graph."""
+        edges = self._edge_of_pair[pairs]
+        return np.sort(edges[edges >= 0])
+
+    def cut(self, nodes: IntArray, rows: IntArray) -> Sample:
+        """Return the piece of some nodes that is asked about some rows."""
+        pairs = inner_pairs(self.start, self.keys, nodes)
+        edges = self._edges(pairs)
+        graph, queries = self.sample.graph, None
+        if graph.query_index is not None and self._pair_of_query is not None:
+            queries = graph.query_index[:, rows]
+            pairs = np.union1d(pairs[~self._is_query_alone[pairs]], self._pair_of_query[rows])
+        new = np.zeros(self.num_nodes, np.int64)  # the number of each node in the piece
+        new[nodes] = np.arange(len(nodes))
+        targets = self._cut_targets(nodes, rows)
+        fields: dict[str, Any] = {
+            "edge_index": new[graph.edge_index[:, edges]],
+            "query_index": None if queries is None else new[queries],
+            "edge_weight": None if graph.edge_weight is None else graph.edge_weight[edges],
+            "node_targets": targets if self.level == "node" else None,
+            "edge_targets": targets if self.level == "edge" else None,
+            **{name: getattr(graph, name)[nodes] for name in ("node_categories", "node_values")},
+            **{name: getattr(graph, name)[edges] for name in ("edge_categories", "edge_values")},
+        }
+        piece = Graph.trusted(**{**vars(graph), "num_nodes": len(nodes), **fields})
+        listed = {name: array[pairs] for name, array in self.sample.listed.items()}
+        if "pairs" in listed:
+            listed["pairs"][:, :2] = new[listed["pairs"][:, :2]]
+        return Sample(piece, {name: array[nodes] for name, array in self.sample.node.items()}, listed=listed)
+
+    def _cut_targets(self, nodes: IntArray, rows: IntArray) -> Array | None:
+        """Return the targets of a piece: those of the rows that are asked about, NaN elsewhere."""
+        targets = self._targets
+        if targets is None:
+            return None
+        places, num_rows = self.places(nodes, rows)
+        cut = np.full((num_rows, targets.shape[1]), np.nan)
+        cut[places] = targets[rows]
+        return cut

@@ -1,0 +1,214 @@
+"""Targets of atoms and bonds in a table of molecules: each cell holds a list with one value per atom or bond."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.data.custom.columns import Column, RawData, encode_target, missing_in, strange_label, text_of
+from egt.data.custom.schema import CustomSchema
+from egt.data.formats.tables import column_of_texts
+from egt.data.molecules import graphs_from_smiles, parse_smiles
+from egt.errors import DataError, EgtError
+from egt.graph import Graph, IntArray, Level
+
+PARTS: dict[Level, str] = {"node": "atom", "edge": "bond"}
+
+MOST_TRIED = 50
+"""So many rows tell whether lists are of atoms or of bonds."""
+
+_SEPARATORS = (";", ",", None)
+"""What stands between values outside of JSON; None is any white space."""
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """A column whose cells hold lists.
+
+    Fields:
+        values: (V,) of all cells one after the other, numbers or texts.
+        starts: (R + 1,) where those of each row begin, and where the last ones end.
+        missing: (R,) rows without a list.
+    """
+
+    values: Column
+    starts: IntArray
+    missing: NDArray[np.bool_]
+
+    @property
+    def counts(self) -> IntArray:
+        """(R,) how many values each row has."""
+        return np.diff(self.starts)
+
+
+def lists_of(column: Column) -> Lists:
+    """Return the lists of a column: of vectors (R, width), of numbers (one each), or of texts such as `[0.1, 0.2]`."""
+    missing = missing_in(column) if column.ndim == 1 else np.zeros(len(column), dtype=bool)
+    if column.dtype != object:
+        width = column.shape[1] if column.ndim == 2 else 1
+        return Lists(column.reshape(-1), np.arange(len(column) + 1) * width, missing)
+    cells = [[] if cell is None else _split(cell) for cell in column]
+    values = column_of_texts([value for cell in cells for value in cell])
+    return Lists(values, np.cumsum([0, *map(len, cells)]), missing)
+
+
+def _split(cell: str) -> list[str]:
+    """Return the values of a JSON list, or of a text with semicolons, commas or spaces between them."""
+    try:
+        values = json.loads(cell)
+    except (ValueError, RecursionError):
+        values = None
+    if isinstance(values, list):
+        return ["" if value is None else value if isinstance(value, str) else json.dumps(value) for value in values]
+    inside = re.sub(r"^\s*\[|\]\s*$", "", cell).strip()
+    between = next(each for each in _SEPARATORS if each is None or each in inside)
+    return [value.strip().strip("'\"") for value in inside.split(between)]
+
+
+def find_parts(
+    raw: RawData, smiles: Sequence[str], columns: Mapping[str, Column], level: Level | None
+) -> tuple[Level, dict[str, Column], str]:
+    """Return the level of targets that are lists, their values as columns of it, and how the level was found.
+
+    Args:
+        raw: the table.
+        smiles: its columns with molecules.
+        columns: the targets.
+        level: "node" for atoms or "edge" for bonds; None to find out.
+
+    Raises:
+        DataError: there are no lists, they tell neither, or the atoms have lost their order.
+    """
+    for name, column in columns.items():
+        if column.dtype != object and column.ndim == 1:
+            raise DataError(
+                f"{raw.where}: target {name!r} holds single numbers; --task node needs a list in each cell, with one "
+                "value per atom, and --task edge one with a value per bond, as [0.1, 0.2]"
+            )
+    if not raw.keeps_order:
+        raise DataError(
+            f"{raw.where}: atoms of this file get another order when they are read, so that lists do not fit them; "
+            "give a table with the SMILES and the lists"
+        )
+    lists = {name: lists_of(column) for name, column in columns.items()}
+    found, note = (level, "") if level is not None else _find_level(raw, smiles, *next(iter(lists.items())))
+    return found, {name: each.values for name, each in lists.items()}, note
+
+
+def _find_level(raw: RawData, smiles: Sequence[str], name: str, lists: Lists) -> tuple[Level, str]:
+    rows, counts = np.flatnonzero(~lists.missing)[:MOST_TRIED].tolist(), lists.counts
+    sizes = {row: size for row in rows if (size := _size(raw, smiles, row)) is not None}
+    fits = {level: [row for row, size in sizes.items() if size[level] == counts[row]] for level in PARTS}
+    most, least = sorted(fits, key=lambda level: len(fits[level]), reverse=True)
+    if 2 * len(fits[most]) <= len(sizes):
+        row = next((row for row in sizes if row not in fits[most]), 0)
+        there = " and ".join(f"{count} {PARTS[level]}s" for level, count in sizes.get(row, {}).items())
+        raise DataError(
+            f"{raw.where} row {row + 1}: target {name!r} holds {counts[row]} values, and the molecule "
+            f"{f'has {there}' if there else 'cannot be read'}; give one value per atom, or one per bond, in the order "
+            "of the SMILES (several values of a whole molecule are columns of their own)"
+        )
+    if len(fits[most]) == len(fits[least]):
+        raise DataError(
+            f"{raw.where}: the lists of target {name!r} fit the atoms as well as the bonds; say which they are with "
+            "--task node (atoms) or --task edge (bonds)"
+        )
+    return most, f"the lists of {name!r} have one value per {PARTS[most]}"
+
+
+def _size(raw: RawData, smiles: Sequence[str], row: int) -> dict[Level, int] | None:
+    """Return the number of atoms and bonds of a row; None if it cannot be read."""
+    texts = [raw.table[name][row] or "" for name in smiles]
+    found = graphs_from_smiles(texts, ids=texts, graph_targets=[None] * len(texts))
+    graphs = [each[0] for each in found if not isinstance(each, EgtError)]
+    if len(graphs) < len(texts):
+        return None
+    return {
+        "node": sum(graph.num_nodes for graph in graphs),
+        "edge": sum(graph.num_edges for graph in graphs) // 2,
+    }
+
+
+class PartTargets:
+    """The targets of the atoms or bonds of all rows of a table.
+
+    Args:
+        raw: the table; a target that it lacks is missing in all rows.
+        schema: its meaning, with targets of atoms or bonds.
+
+    Attributes:
+        warnings: row -> which label is not understood.
+    """
+
+    def __init__(self, raw: RawData, schema: CustomSchema) -> None:
+        self.warnings: dict[int, str] = {}
+        there = any(name in raw.table for name in schema.targets)
+        self._columns = [self._column(raw, name, schema) for name in schema.targets if there]
+
+    def __call__(self, row: int) -> tuple[Values | None, ...]:
+        """Return (n,) values of each target, None where the row has no list; nothing where the table has no target."""
+        return tuple(None if column is None else column[row] for column in self._columns)
+
+    def _column(self, raw: RawData, name: str, schema: CustomSchema) -> list[Values | None] | None:
+        if name not in raw.table:
+            return None
+        lists = lists_of(raw.table[name])
+        encoded, strange = encode_target(lists.values, schema.classes)
+        if strange:
+            for place in np.flatnonzero(np.isnan(encoded) & ~missing_in(lists.values)).tolist():
+                row = int(np.searchsorted(lists.starts, place, side="right")) - 1
+                self.warnings[row] = strange_label(name, text_of(lists.values[place]), schema.classes)
+        parts = np.split(encoded, lists.starts[1:-1])
+        return [None if missing else part for part, missing in zip(parts, lists.missing.tolist(), strict=True)]
+
+
+def with_part_targets(graph: Graph, given: Sequence[Values | None], schema: CustomSchema) -> Graph:
+    """Return a molecule with the targets of its atoms or bonds; bonds are asked about once, from begin to end.
+
+    Args:
+        graph: without targets.
+        given: (n,) values of each target, or None; empty where there are no targets.
+        schema: which targets they are.
+
+    Raises:
+        DataError: there are more or fewer values than atoms or bonds.
+    """
+    atoms = schema.level == "node"
+    count = graph.num_nodes if atoms else graph.num_edges // 2
+    targets = None
+    if given:
+        named = zip(given, schema.targets, strict=True)
+        targets = np.stack([_checked(values, count, name, schema) for values, name in named], axis=1)
+    fields: dict[str, Any] = {"node_targets": targets} if atoms else {"edge_targets": targets}
+    if not atoms:
+        fields["query_index"] = np.ascontiguousarray(graph.edge_index[:, ::2])
+    for array in fields.values():
+        if array is not None:
+            array.setflags(write=False)
+    return Graph.trusted(**{**vars(graph), **fields})
+
+
+def _checked(values: Values | None, count: int, name: str, schema: CustomSchema) -> Values:
+    if values is None:
+        return np.full(count, np.nan)
+    if len(values) != count:
+        part = PARTS[schema.level]
+        raise DataError(
+            f"target {name!r} holds {len(values)} values, the molecule has {count} {part}s; give one value per {part}, "
+            "in the order of the SMILES (hydrogens in brackets of their own are no atoms here)"
+        )
+    return values
+
+
+def symbols_of(smiles: Sequence[str]) -> list[str]:
+    """Return the elements of the atoms of some molecules in order; of one that cannot be read none."""
+    molecules = [molecule for molecule, _ in parse_smiles(smiles) if not isinstance(molecule, EgtError)]
+    return [atom.GetSymbol() for molecule in molecules for atom in molecule.GetAtoms()]

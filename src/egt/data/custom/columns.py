@@ -1,0 +1,332 @@
+"""What every file format is parsed into: named columns whose meaning is not decided yet.
+
+A `Column` is one of three arrays: (n,) float64 numbers with NaN where a value is missing, (n,) object texts with None
+where one is missing, or (n, width) float64 vectors. A format may use the type as a hint: texts are always categories
+and vectors always continuous; only plain numbers are guessed about.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.errors import DataError
+from egt.graph import IntArray
+from egt.registry import Registry
+
+Column = NDArray[Any]
+
+Columns = Mapping[str, Column]
+
+LARGEST = float(np.finfo(np.float32).max)
+"""The largest number that a graph can hold."""
+
+MAX_NODES = 10_000_000
+"""The most nodes of one graph."""
+
+_NUMBER = r"(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|nan|NaN|null|None|true|false|True|False)"
+
+_LIST = re.compile(
+    rf"\[\s*(?:{_NUMBER}(?:[\s,;]+{_NUMBER})*)?\s*\]|\[\s*['\"].*['\"]\s*\]|{_NUMBER}(?:[;\s]+{_NUMBER})+", re.DOTALL
+)
+
+_LISTS_TRIED = 10
+
+
+@dataclass(frozen=True, eq=False)
+class RawGraph:
+    """One graph as its file gives it.
+
+    Fields:
+        num_nodes: N.
+        edges: (2, E) as listed, before parallel edges are merged and opposite directions added.
+        nodes: columns with N rows.
+        edge_columns: columns with E rows.
+        directed: what the file says about this graph; None if it says nothing.
+        queries: (2, R) query pairs (link prediction), or None.
+        query_targets: (R, 1) whether each of them is a link, or None.
+        names: what the file calls the N nodes; empty where they are numbered.
+    """
+
+    num_nodes: int
+    edges: IntArray
+    nodes: Columns = field(default_factory=dict)
+    edge_columns: Columns = field(default_factory=dict)
+    directed: bool | None = None
+    queries: IntArray | None = None
+    query_targets: NDArray[np.float64] | None = None
+    names: Sequence[str] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class RawData:
+    """A whole data set before its columns have a meaning.
+
+    Fields:
+        where: the name of the data in messages.
+        format: its kind: "molecules", "jsonl", "folder", "tu", "graphml", "networkx", "pyg" or "graphs".
+        num_rows: the number of rows R, one per graph, bad ones included.
+        table: graph-level columns with R rows.
+        graphs: R graphs, None for a bad row; empty for molecules, which are in a SMILES column of the table.
+        problems: row -> why it cannot be read.
+        declared: level -> the columns that the format itself declares to be targets.
+        inputs: the graph-level columns that the format itself declares to be features.
+        digest: a hash of the content.
+        first_row: the place of row 0 in the file, where this is a part of one.
+        keeps_order: whether the atoms of molecules are in the order of the file.
+    """
+
+    where: str
+    format: str
+    num_rows: int
+    table: Columns
+    graphs: Sequence[RawGraph | None] = ()
+    problems: Mapping[int, str] = field(default_factory=dict)
+    declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    digest: str = ""
+    first_row: int = 0
+    keeps_order: bool = True
+
+    @property
+    def is_molecules(self) -> bool:
+        """Whether each row is a SMILES string."""
+        return self.format == "molecules"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A file of rows: its columns (missing values in bad rows), and the bad rows with their reasons."""
+
+    columns: Columns
+    num_rows: int
+    problems: Mapping[int, str]
+
+
+class Format:
+    """One kind of raw data.
+
+    Fields:
+        what: the data in words, for the message that lists what can be read.
+    """
+
+    what: ClassVar[str]
+
+    @staticmethod
+    def fits(data: Any) -> bool:
+        """Return whether this is the format of some data: a `Path` that exists, or Python objects."""
+        raise NotImplementedError
+
+    @staticmethod
+    def read(data: Any) -> RawData:
+        """Return the columns of the data; raises a `DataError` if it cannot be read as a whole."""
+        raise NotImplementedError
+
+
+FORMATS: Registry[type[Format]] = Registry("file format", "egt.data.formats")
+
+
+def check_header(header: list[str], where: str) -> None:
+    """Raise a `DataError` where two columns have the same name."""
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise DataError(f"{where}: column names {twice} appear more than once; name each column differently")
+
+
+def one_or_many(data: Any, kind: Callable[[Any], bool]) -> list[Any]:
+    """Return the objects of a kind: the given one, or all items of a list or data set of them; else none."""
+    if kind(data):
+        return [data]
+    items = list(data) if isinstance(data, Iterable) and not isinstance(data, str | Mapping) else []
+    return items if all(kind(item) for item in items) else []
+
+
+def text_of(value: Any) -> str:
+    """Return the one spelling of a category: 3, 3.0, "3" and True are "3", "3", "3" and "1"."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | np.integer):
+        return str(int(value))  # exact, however many digits it has
+    number = float(value)
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def is_exact(number: int) -> bool:
+    """Return whether a float64 holds a whole number as it is. One that it does not hold is taken for a name.
+
+    Raises:
+        OverflowError: for a number beyond all float64.
+    """
+    return int(float(number)) == number
+
+
+def column_of_values(values: Sequence[Any], where: str) -> Column:
+    """Return a column of Python values (from JSON, NetworkX): numbers, texts, or lists of numbers of one length.
+
+    Raises:
+        DataError: for values that fit into no column, with `where` in front.
+    """
+    if any(isinstance(value, list | tuple) for value in values):
+        return _vectors(values, where)
+    allowed = (bool, int, float, str, np.number, np.bool_, type(None))
+    for value in values:
+        if not isinstance(value, allowed):
+            raise DataError(f"{where} holds {value!r:.80}; allowed are numbers, texts, null, and lists of numbers")
+    try:
+        named = any(isinstance(value, int | np.integer) and not is_exact(int(value)) for value in values)
+        if not named and not any(isinstance(value, str) for value in values):
+            return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
+        return objects([None if value is None or value != value else text_of(value) for value in values])
+    except (OverflowError, ValueError) as error:
+        raise DataError(f"{where} holds a number that is too large: {error}") from error
+
+
+def _vectors(values: Sequence[Any], where: str) -> Column:
+    widths = {len(value) for value in values if isinstance(value, list | tuple)}
+    flat = all(value is None or isinstance(value, list | tuple) for value in values)
+    if len(widths) != 1 or not flat:
+        raise DataError(f"{where} mixes lists of lengths {sorted(widths)} with each other or with single values")
+    missing = [None] * widths.pop()
+    rows = [missing if value is None else value for value in values]
+    if any(not isinstance(cell, int | float | None) for row in rows for cell in row):
+        raise DataError(f"{where} holds lists with something else than numbers")
+    try:
+        return np.array([[np.nan if cell is None else cell for cell in row] for row in rows], dtype=np.float64)
+    except OverflowError as error:
+        raise DataError(f"{where} holds a number that is too large: {error}") from error
+
+
+def objects(values: Sequence[str | None]) -> Column:
+    """Return a column of texts, None where one is missing."""
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def holds_lists(column: Column) -> bool:
+    """Return whether the cells of a column hold several values each: vectors, or texts such as `[0.1, 0.2]`."""
+    if column.dtype != object:
+        return column.ndim == 2
+    cells = islice((cell for cell in column if cell is not None), _LISTS_TRIED)
+    return any(_LIST.fullmatch(cell.strip()) for cell in cells)
+
+
+def missing_in(column: Column) -> NDArray[np.bool_]:
+    """(n,) True where a value is missing; a vector is missing where any part of it is."""
+    if column.dtype == object:
+        return np.array([value is None for value in column], dtype=bool)
+    absent: NDArray[np.bool_] = np.isnan(column)
+    return absent if column.ndim == 1 else np.logical_or.reduce(absent, axis=1)
+
+
+def encode_target(column: Column, classes: Sequence[str]) -> tuple[NDArray[np.float64], list[str]]:
+    """(n,) numbers or class ids, NaN where there is none, and the values that are neither number nor class.
+
+    A number that no graph can hold, infinity for one, is none.
+    """
+    strange: list[str] = []
+    if not classes:
+        numbers, strange = as_numbers(column)
+        beyond = np.abs(numbers) > LARGEST
+        return np.where(beyond, np.nan, numbers), [*strange, *(f"{number:g}" for number in numbers[beyond])]
+    id_of = {name: float(number) for number, name in enumerate(classes)}
+    encoded = np.full(len(column), np.nan)
+    for row in np.flatnonzero(~missing_in(column)):
+        name = text_of(column[row])
+        if name in id_of:
+            encoded[row] = id_of[name]
+        else:
+            strange.append(name)
+    return encoded, strange
+
+
+def strange_label(name: str, value: str, classes: Sequence[str]) -> str:
+    """Return the warning about a label that is neither a number nor a known class."""
+    allowed = f"one of {', '.join(classes[:10])}" if classes else "a finite number"
+    return f"label {name!r} is {value!r}, not {allowed}: treated as missing"
+
+
+def as_numbers(column: Column) -> tuple[NDArray[np.float64], list[str]]:
+    """(n,) or (n, width) numbers, NaN where there is none, and the texts that are not numbers."""
+    if column.dtype != object:
+        return column, []
+    numbers = np.full(len(column), np.nan)
+    strange: list[str] = []
+    for row in np.flatnonzero(~missing_in(column)):
+        try:
+            numbers[row] = float(column[row])
+        except ValueError:
+            strange.append(column[row])
+    return numbers, strange
+
+
+def sorted_texts(texts: set[str]) -> list[str]:
+    """Numbers by size, then texts by letter."""
+
+    def key(text: str) -> tuple[int, float, str]:
+        try:
+            return 0, float(text), text
+        except ValueError:
+            return 1, 0.0, text
+
+    return sorted(texts, key=key)
+
+
+def expanded(name: str, column: Column) -> dict[str, Column]:
+    """Return a vector column as one column per part, named `name.0`, `name.1`, ...; any other column unchanged."""
+    if column.ndim == 1:
+        return {name: column}
+    if column.shape[1] == 1:
+        return {name: column[:, 0]}
+    return {f"{name}.{k}": column[:, k] for k in range(column.shape[1])}
+
+
+def with_mask_split(columns: Columns, where: str) -> Columns:
+    """Return columns whose `train_mask`, `val_mask`, `test_mask` are replaced by one `split` column."""
+    masks = {split: f"{split}_mask" for split in ("train", "val", "test")}
+    if "split" in columns or masks["train"] not in columns:
+        return columns
+    rest = {name: column for name, column in columns.items() if name not in masks.values()}
+    split = objects([None] * len(columns[masks["train"]]))
+    for name, mask in masks.items():
+        if mask not in columns:
+            continue
+        if columns[mask].ndim != 1 or columns[mask].dtype == object:
+            raise DataError(f"{where}: {mask} must be one column of 0 and 1 (true and false); keep one of the masks")
+        split[columns[mask] == 1] = name
+    return {**rest, "split": split}
+
+
+def digest_of_files(paths: Iterable[Path]) -> str:
+    """Return the SHA-256 of some files: their names and contents, in the order of the names."""
+    total = hashlib.sha256()
+    for path in sorted(paths):
+        total.update(path.name.encode())
+        with path.open("rb") as file:
+            total.update(hashlib.file_digest(file, "sha256").digest())
+    return total.hexdigest()
+
+
+def digest_of_graphs(table: Columns, graphs: Sequence[RawGraph | None]) -> str:
+    """Return the SHA-256 of graphs that are in memory."""
+    total = hashlib.sha256()
+    groups: list[tuple[str, Columns]] = [("table", table)]
+    for graph in graphs:
+        if graph is not None:
+            total.update(f"{graph.num_nodes} {graph.directed}".encode() + graph.edges.tobytes())
+            for queries in (graph.queries, graph.query_targets):
+                total.update(b"" if queries is None else queries.tobytes())
+            groups += [("nodes", graph.nodes), ("edges", graph.edge_columns)]
+    for group, columns in groups:
+        for name, column in columns.items():
+            total.update(f"{group} {name} {column.shape}".encode())
+            total.update(repr(column.tolist()).encode() if column.dtype == object else column.tobytes())
+    return total.hexdigest()

@@ -1,0 +1,283 @@
+"""`open_custom`: from a path or Python objects to a `Source` of graphs, in four steps: read, infer, divide, learn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.data.custom.columns import (
+    FORMATS,
+    LARGEST,
+    Column,
+    Format,
+    RawData,
+    as_numbers,
+    missing_in,
+    sorted_texts,
+    text_of,
+)
+from egt.data.custom.custom_source import CustomSource
+from egt.data.custom.infer import infer
+from egt.data.custom.roles import find_id, find_smiles, find_smiles_of
+from egt.data.custom.schema import CustomSchema, Feature, SplitKind, SplitPlan
+from egt.data.custom.splits import Division, divide
+from egt.data.formats.tables import Tables
+from egt.data.molecules import elements_of
+from egt.errors import DataError
+from egt.files import exists
+from egt.graph import Level
+
+
+def open_custom(
+    data: Any,
+    *,
+    target: str | Sequence[str] | None = None,
+    level: Level | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    split: SplitPlan | str | None = None,
+    seed: int = 0,
+    schema: CustomSchema | None = None,
+    labeled: bool = True,
+) -> CustomSource:
+    """Open custom data.
+
+    Args:
+        data: the path of a file or folder (formats in docs/data.md), a pandas or Polars frame, `Graph`s, NetworkX
+            graphs, PyG data, or SMILES.
+        target: the target column, or several names or patterns such as `NR-*`; None to guess.
+        level: "graph", "node", "edge" or "link"; None to guess.
+        overrides: corrections of other guesses: see `egt.data.custom.infer.infer`. With `schema` only the columns
+            `smiles` and `id`, which new data may call otherwise.
+        split: "random", "scaffold", "stratified", the name of a split column, or a `SplitPlan`. None: a split column
+            if there is one, else random; with `schema`: no division, all rows are in the split "all".
+        seed: of the division, when `split` is not a `SplitPlan`.
+        schema: what a model was trained on, to read new data (targets are not needed) in the same way. With
+            `split="auto"` the data is divided as the schema says.
+        labeled: False for graphs to pre-train on, which have no target.
+
+    Raises:
+        DataError: if the data cannot be read, or a guess is ambiguous; the message lists the choices.
+    """
+    raw = read_raw(data)
+    if schema is not None:
+        if target is not None or level is not None:
+            raise DataError("with a schema nothing is guessed: change the schema in place of target or level")
+        schema = _with_roles(raw, schema, overrides or {})
+        _check_fits(raw, schema)
+        if split is None:
+            return CustomSource(raw, schema, None)
+        plan = _plan(split, seed)
+        divided = schema if plan.kind == "auto" else schema.model_copy(update={"split": plan})
+        return CustomSource(raw, divided, divide(raw, divided))
+    chosen = [target] if isinstance(target, str) else target
+    guessed = infer(raw, target=chosen, level=level, overrides=overrides, split=_plan(split, seed), labeled=labeled)
+    division = divide(raw, guessed)
+    return CustomSource(raw, learn(raw, guessed, division), division)
+
+
+def read_raw(data: Any) -> RawData:
+    """Parse a path or Python objects; the format is told from the name of a file or the type of an object.
+
+    Raises:
+        DataError: if there is nothing at the path, the format is unknown, or the file as a whole cannot be read.
+    """
+    if isinstance(data, RawData):
+        return data
+    if isinstance(data, str | Path):
+        data = Path(data)
+        if not exists(data):
+            raise DataError(f"{data}: there is no such file or folder")
+    elif isinstance(data, Iterator):
+        data = list(data)
+    for known in _formats():
+        if known.fits(data):
+            return known.read(data)
+    raise DataError(f"{_unknown(data)}; allowed are {'; '.join(known.what for known in _formats())}")
+
+
+def _unknown(data: Any) -> str:
+    if not isinstance(data, Path):
+        return f"data of type {type(data).__name__} is given"
+    if data.is_file():
+        return f"{data}: this kind of file is not known"
+    if (data / "config.yaml").is_file():
+        return f"{data}: this is the folder of a run (continue it with `egt train {data} --resume`)"
+    if edges := sorted(data.glob("edges.*")):
+        return f"{data}: {edges[0].name} is there, but no table of nodes; list them in nodes.csv (column node)"
+    return f"{data}: this folder holds no graphs that are known"
+
+
+def _formats() -> Iterator[type[Format]]:
+    yield Tables  # the most common one: the others are imported only when it does not fit
+    for name in FORMATS:
+        if (known := FORMATS.get(name)) is not Tables:
+            yield known
+
+
+def _plan(split: SplitPlan | str | None, seed: int) -> SplitPlan:
+    if split is None:
+        return SplitPlan(seed=seed)
+    if isinstance(split, SplitPlan):
+        return split
+    if split in get_args(SplitKind) and split != "column":
+        return SplitPlan(kind=cast(SplitKind, split), seed=seed)
+    if not split:
+        raise DataError("split is an empty text; name a split column, or random, scaffold or stratified")
+    return SplitPlan(kind="column", column=split, seed=seed)
+
+
+def _with_roles(raw: RawData, schema: CustomSchema, given: Mapping[str, Any]) -> CustomSchema:
+    """Return the schema with the columns that hold SMILES and ids in this data, as the user says."""
+    if other := sorted(set(given) - {"smiles", "id"}):
+        raise DataError(
+            f"overrides.{other[0]} cannot be changed once a model is trained; allowed here are overrides.smiles and "
+            "overrides.id, the columns of this data that hold the SMILES and the names"
+        )
+    if "smiles" in given and not raw.is_molecules:
+        raise DataError(f"{raw.where}: overrides.smiles is given, but this is {raw.format} data, without SMILES")
+    if "id" in given:
+        schema = schema.model_copy(update={"id": find_id(raw.table, str(given["id"]), raw.where)})
+    if "smiles" not in given:
+        return schema
+    found, model = find_smiles(raw.table, given["smiles"], raw.where), schema.smiles_columns
+    if len(found) != len(model):
+        raise DataError(
+            f"{raw.where}: {len(found)} columns of SMILES are given ({', '.join(found)}), and the model reads "
+            f"{len(model)} ({', '.join(model)}); name as many, in this order (--smiles)"
+        )
+    return _reading(schema, found)
+
+
+def _reading(schema: CustomSchema, smiles: tuple[str, ...]) -> CustomSchema:
+    """Return the schema with other columns of SMILES."""
+    return schema.model_copy(update={"smiles": smiles[0], "more_smiles": smiles[1:]})
+
+
+def with_columns(raw: RawData, schema: CustomSchema, given: Mapping[str, Any]) -> CustomSchema:
+    """Fix the columns of SMILES and ids as the first part of a file has them, for its other parts."""
+    schema = _with_roles(raw, schema, given)
+    if schema.id not in raw.table:
+        schema = schema.model_copy(update={"id": find_id(raw.table, None, raw.where)})
+    return _reading(schema, find_smiles_of(schema.smiles_columns, raw.table, raw.where))
+
+
+def _check_fits(raw: RawData, schema: CustomSchema) -> None:
+    """Refuse data that lacks what a schema needs."""
+    if raw.is_molecules != (schema.format == "molecules"):
+        what = "does not read molecules" if raw.is_molecules else "reads molecules only"
+        raise DataError(
+            f"{raw.where}: this is {raw.format} data, but the schema was made for {schema.format} data; "
+            f"a model of it {what}"
+        )
+    if absent := [feature.name for feature in schema.graph_features if feature.name not in raw.table]:
+        raise DataError(
+            f"{raw.where}: the model was trained with the feature columns {', '.join(absent)}, which are missing; "
+            f"there are {', '.join(raw.table) or 'none'}. Add them, named as in the training data"
+        )
+    graphs = [graph for graph in raw.graphs if graph is not None]
+    for level, features in (("node", schema.node_features), ("edge", schema.edge_features)):
+        there = {name for graph in graphs for name in (graph.nodes if level == "node" else graph.edge_columns)}
+        rows = sum(graph.num_nodes if level == "node" else graph.edges.shape[1] for graph in graphs)
+        absent = [feature.name for feature in features if feature.kind != "ignored" and feature.name not in there]
+        if absent and rows:
+            raise DataError(
+                f"{raw.where}: the {level} columns {', '.join(absent)} are missing; "
+                f"there are {', '.join(sorted(there)) or 'none'}. Name the columns as in the training data"
+            )
+
+
+def learn(raw: RawData, schema: CustomSchema, division: Division) -> CustomSchema:
+    """Return the schema with what the training split teaches, and nothing else: vocabularies, and means and deviations.
+
+    When a graph is divided within (node masks), the whole graph is the training input, so its features are learned
+    from all its nodes. For links, held-out edges are left out.
+    """
+    training = {
+        row: graph
+        for row, graph in enumerate(raw.graphs)
+        if graph is not None and (division.within or division.rows[row] == 0)
+    }
+    held_out = schema.level == "link" and division.within
+    rows = slice(None) if division.within else division.rows == 0
+
+    def node_columns(name: str) -> list[Column]:
+        return [graph.nodes[name] for graph in training.values() if name in graph.nodes]
+
+    def edge_columns(name: str) -> list[Column]:
+        found = {row: graph.edge_columns[name] for row, graph in training.items() if name in graph.edge_columns}
+        return [column[division.parts[row] == 0] if held_out else column for row, column in found.items()]
+
+    return schema.model_copy(
+        update={
+            "elements": _elements(raw, schema, division),
+            "node_features": tuple(_learned(feature, node_columns(feature.name)) for feature in schema.node_features),
+            "edge_features": tuple(_learned(feature, edge_columns(feature.name)) for feature in schema.edge_features),
+            "graph_features": tuple(
+                _learned(feature, [raw.table[feature.name][rows]]) for feature in schema.graph_features
+            ),
+        }
+    )
+
+
+def _elements(raw: RawData, schema: CustomSchema, division: Division) -> tuple[str, ...]:
+    """Return the elements of the training molecules."""
+    if not raw.is_molecules:
+        return ()
+    cells = (cell for name in schema.smiles_columns for cell in raw.table[name][division.rows == 0])
+    return tuple(sorted(elements_of(cell for cell in cells if isinstance(cell, str))))
+
+
+def _learned(feature: Feature, columns: list[Column]) -> Feature:
+    match feature.kind:
+        case "categorical":
+            plain = [column for column in columns if column.ndim == 1]  # a graph that has lists there is refused later
+            seen = {text_of(value) for column in plain for value in column[~missing_in(column)]}
+            return feature.model_copy(update={"vocabulary": tuple(sorted_texts(seen))})
+        case "continuous":
+            numbers = [as_numbers(column)[0].reshape(len(column), -1) for column in columns if len(column)]
+            alike = [part for part in numbers if part.shape[1] == feature.width]
+            return _scaled(feature, np.concatenate(alike) if alike else np.zeros((0, feature.width)))
+        case "ignored":
+            return feature
+
+
+def _scaled(feature: Feature, values: NDArray[np.float64]) -> Feature:
+    """Return mean and deviation of each part.
+
+    Vectors that are mostly zeros (bags of words, one-hot) keep their zeros: all parts are divided by one number, which
+    makes the others about 1 in size. Zeros and ones stay unchanged.
+    """
+    width = feature.width
+    if width > 1 and (size := _size_of_sparse(values)) is not None:
+        return feature if size == 1 else feature.model_copy(update={"mean": (0.0,) * width, "std": (size,) * width})
+    mean, std = _moments(values)
+    return feature.model_copy(update={"mean": mean, "std": std})
+
+
+def _size_of_sparse(values: NDArray[np.float64]) -> float | None:
+    """Return the root mean square of what is not zero; None where at most half of the numbers are zeros."""
+    known = values[np.abs(values) <= LARGEST]
+    filled = known[known != 0]
+    if 2 * len(filled) > len(known):
+        return 1.0 if np.isin(known, (0, 1)).all() else None
+    largest = np.abs(filled).max(initial=0.0)
+    return float(largest * np.sqrt(np.mean((filled / largest) ** 2))) if largest else 1.0
+
+
+def _moments(values: NDArray[np.float64]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and standard deviation of each column over its values; 0 and 1 where there is nothing to learn.
+
+    Numbers that no graph can hold are left out: the graphs that have them are refused.
+    """
+    known = np.abs(values) <= LARGEST
+    count = np.maximum(known.sum(axis=0), 1)
+    mean = np.where(known, values, 0.0).sum(axis=0) / count
+    largest = np.abs(np.where(known, values, 0.0)).max(axis=0, initial=0.0)
+    unit = np.ldexp(1.0, np.frexp(largest)[1])  # a power of 2; squares of very small numbers would be 0
+    spread = np.sqrt((np.where(known, (values - mean) / unit, 0.0) ** 2).sum(axis=0) / count)
+    std = np.where(spread > 1e-12, spread * unit, 1.0)
+    return tuple(float(x) for x in mean), tuple(float(x) for x in std)

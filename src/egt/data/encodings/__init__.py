@@ -1,0 +1,1 @@
+"""Graph -> arrays: positional and structural encodings as pure functions."""

@@ -1,0 +1,236 @@
+"""GraphML files and NetworkX graphs: attributes of nodes, edges and graphs become columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from egt.data.custom.columns import (
+    FORMATS,
+    Column,
+    Columns,
+    Format,
+    RawData,
+    RawGraph,
+    column_of_values,
+    digest_of_files,
+    digest_of_graphs,
+    expanded,
+    one_or_many,
+    text_of,
+    with_mask_split,
+)
+from egt.data.custom.records import merge_edges
+from egt.errors import DataError
+from egt.graph import Graph
+
+
+def is_networkx(graph: object) -> bool:
+    """Return whether an object is a NetworkX graph (found without importing NetworkX)."""
+    return any(kind.__module__.split(".")[0] == "networkx" for kind in type(graph).__mro__) and hasattr(graph, "adj")
+
+
+@FORMATS.register("networkx")
+class NetworkX(Format):
+    """A GraphML file, a folder of them, or NetworkX graphs."""
+
+    what = "a .graphml file or a folder of them, or NetworkX graphs"
+
+    @staticmethod
+    def fits(data: Any) -> bool:
+        """Return whether these are GraphML files or NetworkX graphs."""
+        return bool(_graphml_files(data) if isinstance(data, Path) else one_or_many(data, is_networkx))
+
+    @staticmethod
+    def read(data: Any) -> RawData:
+        """Return the graphs of files or of objects."""
+        if isinstance(data, Path):
+            return read_graphml(_graphml_files(data))
+        return raw_networkx(one_or_many(data, is_networkx))
+
+
+def _graphml_files(path: Path) -> list[Path]:
+    if path.is_dir():
+        return sorted(path.glob("*.graphml"))
+    return [path] if path.name.lower().endswith(".graphml") else []
+
+
+def read_graphml(paths: Sequence[Path]) -> RawData:
+    """Read GraphML files; one with several graphs gives a row for each."""
+    networkx = _networkx()
+    reader = networkx.readwrite.graphml.GraphMLReader  # `read_graphml` gives the first graph of a file only
+    rows: list[Any] = []
+    names: list[str] = []
+    problems: dict[int, str] = {}
+    for path in paths:
+        try:
+            graphs = list(reader()(path=path)) or [networkx.read_graphml(path)]  # it knows more headers
+        except Exception as error:  # the XML parser and NetworkX raise many kinds; each one is a bad file
+            graphs = [None]
+            problems[len(rows)] = f"{path.name}: not a GraphML file that can be read: {error!r:.200}"
+        stem = path.name.removesuffix(".graphml")
+        names += [stem] if len(graphs) == 1 else [f"{stem}/{number}" for number in range(len(graphs))]
+        rows += graphs
+    where = str(paths[0] if len(paths) == 1 else paths[0].parent)
+    return _raw(rows, names, problems, where, "graphml", digest_of_files(paths))
+
+
+def raw_networkx(graphs: Sequence[Any], where: str = "networkx graphs") -> RawData:
+    """NetworkX graphs as raw data."""
+    return _raw(list(graphs), [], {}, where, "networkx", "")
+
+
+def from_networkx(
+    graph: Any,
+    *,
+    node_categories: Mapping[str, Sequence[str]] | None = None,
+    node_values: Sequence[str] = (),
+    edge_categories: Mapping[str, Sequence[str]] | None = None,
+    edge_values: Sequence[str] = (),
+    weight: str | None = None,
+    graph_targets: Sequence[str] = (),
+    node_targets: Sequence[str] = (),
+    edge_targets: Sequence[str] = (),
+    id: str = "",
+) -> Graph:
+    """Return a NetworkX graph as a `Graph`, with the attributes that are named here and nothing guessed.
+
+    Args:
+        graph: any NetworkX graph; the edges of an undirected one are stored in both directions.
+        node_categories: categorical node attributes: name -> its possible values, in the order of their ids.
+        node_values: names of numeric node attributes, taken as they are.
+        edge_categories: categorical edge attributes, as for nodes.
+        edge_values: names of numeric edge attributes.
+        weight: the edge attribute that is the weight of an edge.
+        graph_targets: names of graph attributes to learn.
+        node_targets: names of node attributes to learn; a missing one is not scored.
+        edge_targets: names of edge attributes to learn.
+        id: the name of the graph.
+
+    Raises:
+        DataError: for an attribute that is not there or not in its vocabulary.
+    """
+    raw_graph = _raw_graph(graph)
+    weights = None if weight is None else _numeric(raw_graph.edge_columns, [weight], "edge")[:, 0]
+    merged = merge_edges(raw_graph.edges, weights, raw_graph.num_nodes, directed=bool(raw_graph.directed))
+    rows = merged.rows
+    return Graph(
+        num_nodes=raw_graph.num_nodes,
+        edge_index=merged.index,
+        node_categories=_ids(raw_graph.nodes, node_categories or {}, raw_graph.num_nodes, "node"),
+        node_values=_numeric(raw_graph.nodes, node_values, "node", raw_graph.num_nodes),
+        edge_categories=_ids(raw_graph.edge_columns, edge_categories or {}, raw_graph.edges.shape[1], "edge")[rows],
+        edge_values=_numeric(raw_graph.edge_columns, edge_values, "edge", raw_graph.edges.shape[1])[rows],
+        edge_weight=None if merged.weight is None else merged.weight.astype(np.float32),
+        graph_targets=_graph_targets(graph, graph_targets) if graph_targets else None,
+        node_targets=_numeric(raw_graph.nodes, node_targets, "node") if node_targets else None,
+        edge_targets=_numeric(raw_graph.edge_columns, edge_targets, "edge")[rows] if edge_targets else None,
+        id=id,
+    )
+
+
+def _graph_targets(graph: Any, names: Sequence[str]) -> Column:
+    columns = {str(name): column_of_values([value], f"graph attribute {name!r}") for name, value in graph.graph.items()}
+    targets: Column = _numeric(columns, names, "graph")[0]
+    return targets
+
+
+def _networkx() -> Any:
+    try:
+        import networkx
+    except ImportError as error:
+        raise DataError('GraphML needs NetworkX: pip install "egt-graph[graph]"') from error
+    return networkx
+
+
+def _raw(
+    graphs: Sequence[Any], names: Sequence[str], problems: dict[int, str], where: str, format: str, digest: str
+) -> RawData:
+    raw_graphs: list[RawGraph | None] = []
+    for row, graph in enumerate(graphs):
+        try:
+            raw_graphs.append(None if graph is None else _raw_graph(graph))
+        except DataError as error:
+            raw_graphs.append(None)
+            problems[row] = f"{names[row] if names else f'graph {row}'}: {error}"
+    keys = dict.fromkeys(str(name) for graph in graphs if graph is not None for name in graph.graph)
+    attributes = [
+        {} if graph is None else {str(key): _plain(value) for key, value in graph.graph.items()} for graph in graphs
+    ]
+    table: dict[str, Column] = {}
+    for key in keys:
+        values = [given.get(key) for given in attributes]
+        if all(isinstance(value, str | int | float | list | tuple | None) for value in values):
+            table |= expanded(key, column_of_values(values, f"{where}: graph attribute {key!r}"))
+    if names and "id" not in table:
+        table["id"] = column_of_values(names, where)
+    return RawData(
+        where=where,
+        format=format,
+        num_rows=len(raw_graphs),
+        table=table,
+        graphs=raw_graphs,
+        problems=problems,
+        digest=digest or digest_of_graphs(table, raw_graphs),
+    )
+
+
+def _raw_graph(graph: Any) -> RawGraph:
+    number_of = {node: number for number, node in enumerate(graph.nodes)}
+    if not number_of:
+        raise DataError("the graph has no nodes")
+    edges = list(graph.edges(data=True))
+    ends = [[number_of[source], number_of[target]] for source, target, _ in edges]
+    return RawGraph(
+        num_nodes=len(number_of),
+        edges=np.array(ends, dtype=np.int64).reshape(-1, 2).T,
+        nodes=with_mask_split(_columns([data for _, data in graph.nodes(data=True)], "node"), "nodes"),
+        edge_columns=with_mask_split(_columns([data for _, _, data in edges], "edge"), "edges"),
+        directed=bool(graph.is_directed()),
+        names=tuple(str(node) for node in number_of),
+    )
+
+
+def _columns(rows: Sequence[Mapping[Any, Any]], level: str) -> Columns:
+    names = dict.fromkeys(str(name) for row in rows for name in row)
+    texted = [{str(name): value for name, value in row.items()} for row in rows]
+    return {
+        name: column_of_values([_plain(row.get(name)) for row in texted], f"{level} attribute {name!r}")
+        for name in names
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return the numbers and vectors of NumPy and PyTorch as those of Python."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _numeric(columns: Columns, names: Sequence[str], level: str, num_rows: int = 0) -> Column:
+    chosen = []
+    for name in names:
+        column = _column(columns, name, level)
+        if column.dtype == object:
+            raise DataError(f"{level} attribute {name!r} holds text; give it as a category instead")
+        chosen.append(column.reshape(len(column), -1))
+    return np.concatenate(chosen, axis=1) if chosen else np.zeros((num_rows, 0))
+
+
+def _ids(columns: Columns, vocabularies: Mapping[str, Sequence[str]], num_rows: int, level: str) -> Column:
+    ids = np.zeros((num_rows, len(vocabularies)), dtype=np.int64)
+    for position, (name, values) in enumerate(vocabularies.items()):
+        id_of = {text_of(value): number for number, value in enumerate(values)}
+        for row, value in enumerate(_column(columns, name, level)):
+            key = None if value is None or value != value else text_of(value)
+            if key not in id_of:
+                raise DataError(f"{level} attribute {name!r} is {key!r} in row {row}; its vocabulary is {list(id_of)}")
+            ids[row, position] = id_of[key]
+    return ids
+
+
+def _column(columns: Columns, name: str, level: str) -> Column:
+    if name not in columns:
+        raise DataError(f"there is no {level} attribute {name!r}; there are {', '.join(columns) or 'none'}")
+    return columns[name]

@@ -1,0 +1,326 @@
+"""Tables of molecules: CSV (also gzipped) and Parquet files, pandas and Polars frames, and lists of SMILES.
+
+A line that does not fit is kept as a problem, in place.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import logging
+import math
+import re
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from egt.data.custom.columns import (
+    FORMATS,
+    Column,
+    Format,
+    RawData,
+    Table,
+    check_header,
+    digest_of_files,
+    digest_of_graphs,
+    is_exact,
+    objects,
+    one_or_many,
+)
+from egt.data.molecule_features import RDKIT_ERRORS, reason_of
+from egt.data.molecules import require_rdkit
+from egt.errors import DataError
+
+TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+"""Of tables that can be read part by part."""
+
+TABLE_SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
+
+DELIMITERS = ",;\t|"
+
+MISSING_TEXTS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
+"""The cells of a text file that mean "no value"; `Na` is sodium and does not."""
+
+_BOOLEANS = {"true": 1.0, "false": 0.0}
+
+_CODE = re.compile(r"[+-]?(0\d+|\d{16,})")
+
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
+
+_BLOCK = 2**20
+
+csv.field_size_limit(2**31 - 1)
+
+logger = logging.getLogger(__name__)
+
+
+@FORMATS.register("molecules")
+class Tables(Format):
+    """A table with a row for each molecule, or SMILES alone."""
+
+    what = f"a table of molecules ({', '.join(TABLE_SUFFIXES)}, or a pandas or Polars frame), SMILES or RDKit molecules"
+
+    @staticmethod
+    def fits(data: Any) -> bool:
+        """Return whether this is a file with such a name, a frame, or molecules."""
+        if isinstance(data, Path):
+            return data.is_file() and data.name.lower().endswith(TABLE_SUFFIXES)
+        if is_frame(data):
+            return True
+        return data is not None and not isinstance(data, str) and bool(one_or_many(data, _is_molecule) or _rows(data))
+
+    @staticmethod
+    def read(data: Any) -> RawData:
+        """Return the rows; which column holds the SMILES is decided later."""
+        if isinstance(data, Path):
+            return molecules_of(read_table(data, ragged=True), str(data), digest_of_files([data]))
+        if is_frame(data):
+            from egt.data.formats.arrow_tables import table_of_frame
+
+            return molecules_of(table_of_frame(data, ragged=True), "frame")
+        molecules = one_or_many(data, _is_molecule)
+        parts = {"smiles": molecules} if molecules else _columns_of_rows(_rows(data))
+        problems: dict[int, str] = {}
+        columns = {name: objects(_texts_of(part, problems)) for name, part in parts.items()}
+        return molecules_of(Table(columns, len(next(iter(columns.values()))), problems), "SMILES")
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[IO[str]]:
+    """Open a plain or gzipped text file; whatever goes wrong while it is read is a `DataError`."""
+    try:
+        opener = gzip.open if path.suffix.lower() == ".gz" else open
+        with opener(path, "rb") as content:
+            encoding = encoding_of(content)
+        if encoding == "cp1252":
+            logger.warning("%s is not UTF-8; it is read as Windows-1252 (older Excel): check names with accents", path)
+        with opener(path, "rt", encoding=encoding, newline="") as file:
+            yield file
+    except UnicodeError as error:
+        raise DataError(f"{path}: not UTF-8 text ({error}); save the file as UTF-8") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: damaged gzip file ({error}); copy it again") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def encoding_of(file: IO[bytes] | gzip.GzipFile) -> str:
+    """How a text is written: UTF-16 says so in its first bytes, else UTF-8 or, if that is impossible, Windows-1252."""
+    start = file.read(2)
+    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "utf-16"
+    decoder, part = codecs.getincrementaldecoder("utf-8")(), start
+    try:
+        while part:
+            decoder.decode(part)
+            part = file.read(_BLOCK)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return "cp1252" if b"\0" not in part else "utf-8-sig"  # whose error then says where it is wrong
+    return "utf-8-sig"
+
+
+def read_table(path: Path, *, ragged: bool = False) -> Table:
+    """Read a CSV, TSV or Parquet file; it may have no rows. With `ragged` lists of any lengths are texts."""
+    if path.suffix.lower() != ".parquet":
+        return read_delimited(path)
+    from egt.data.formats.arrow_tables import read_parquet
+
+    return read_parquet(path, ragged=ragged)
+
+
+def is_frame(data: object) -> bool:
+    """Return whether an object is a data frame (pandas, Polars, Arrow: found without importing them)."""
+    return hasattr(data, "__arrow_c_stream__") and hasattr(data, "columns")
+
+
+def molecules_of(table: Table, where: str, digest: str = "") -> RawData:
+    """Return a table in which each row is a molecule."""
+    if not table.num_rows:
+        raise DataError(f"{where}: there is no row below the header")
+    return RawData(
+        where=where,
+        format="molecules",
+        num_rows=table.num_rows,
+        table=table.columns,
+        problems=table.problems,
+        digest=digest or digest_of_graphs(table.columns, ()),
+    )
+
+
+def molecule_blocks(path: Path, size: int) -> Iterator[RawData]:
+    """Yield the molecules of a large text file, `size` rows at a time, each block as data of its own."""
+    first_row = 0
+    for table in table_blocks(path, size):
+        raw = molecules_of(table, str(path), f"{path} from row {first_row}")
+        yield replace(raw, first_row=first_row)
+        first_row += table.num_rows
+
+
+def _is_molecule(data: object) -> bool:
+    """Whether this is a SMILES string, an RDKit molecule (found without importing RDKit), or a missing one."""
+    return isinstance(data, str) or _is_missing(data) or hasattr(data, "GetNumAtoms")
+
+
+def _is_missing(data: object) -> bool:
+    """Whether this stands for a missing value, in Python (None) or pandas (NaN, NA; found without importing it)."""
+    return data is None or (isinstance(data, float) and math.isnan(data)) or type(data).__name__ == "NAType"
+
+
+def _rows(data: Any) -> list[Any]:
+    """Return rows of several molecules, as [("CCO", "O"), ("CCN", "O")]; none for anything else."""
+    return one_or_many(data, lambda row: isinstance(row, list | tuple) and bool(row) and all(map(_is_molecule, row)))
+
+
+def _columns_of_rows(rows: Sequence[Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    return {f"smiles.{k}": part for k, part in enumerate(zip_longest(*rows))}
+
+
+def _texts_of(molecules: Iterable[Any], problems: dict[int, str]) -> list[str | None]:
+    """Return the SMILES of molecules; None, and the reason among the problems, where RDKit cannot write one."""
+    texts: list[str | None] = []
+    for row, molecule in enumerate(molecules):
+        try:
+            texts.append(_smiles_of(molecule))
+        except RDKIT_ERRORS as error:
+            texts.append(None)
+            problems[row] = f"molecule {row + 1} has no SMILES: {reason_of(error)}"
+    return texts
+
+
+def _smiles_of(molecule: Any) -> str | None:
+    if _is_missing(molecule):
+        return None
+    if isinstance(molecule, str):
+        return molecule
+    chem = require_rdkit()
+    with chem.rdBase.BlockLogs():
+        text: str = chem.MolToSmiles(molecule)
+    return text
+
+
+def read_delimited(path: Path) -> Table:
+    """Read a text file of columns; the delimiter is taken from its first line."""
+    [table] = table_blocks(path)
+    return table
+
+
+def table_blocks(path: Path, size: int = sys.maxsize) -> Iterator[Table]:
+    """Yield the rows of a text file of columns, `size` at a time; at least one block, which may have no rows."""
+    with open_text(path) as file:
+        first = file.readline()
+        # Spreadsheets may name the delimiter in a line of its own.
+        skipped = int(first.lower().rstrip("\r\n") in {f"sep={delimiter}" for delimiter in DELIMITERS})
+        delimiter = first[4] if skipped else _delimiter(first)
+        if not skipped:
+            file.seek(0)
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        try:
+            header = [name.strip() for name in next(reader, [])]
+            if not header:
+                raise DataError(f"{path}: the file is empty; its first line must name the columns")
+            lines = _lines(reader, header)
+            block = list(islice(lines, size))
+            while True:
+                following = list(islice(lines, size))
+                yield _table(block, header, path, skipped, decimal_comma=delimiter == ";")
+                if not following:
+                    return
+                block = following
+        except csv.Error as error:
+            raise DataError(f"{path} line {reader.line_num + skipped}: {error}; is a quote left open?") from error
+
+
+Line = tuple[int, list[str]]
+"""The number of a line and its cells."""
+
+
+def _lines(reader: Any, header: list[str]) -> Iterator[Line]:
+    """Yield the lines below the header that are rows."""
+    blank = 0
+    for cells in reader:
+        if not cells:
+            blank += 1
+            continue
+        if len(header) == 1:  # a blank line is an empty cell here, unless the file ends with it
+            yield from ((reader.line_num, [""]) for _ in range(blank))
+        blank = 0
+        yield reader.line_num, cells
+
+
+def _table(lines: Sequence[Line], header: list[str], path: Path, skipped: int, *, decimal_comma: bool) -> Table:
+    problems: dict[int, str] = {}
+    rows: list[list[str]] = []
+    for line, cells in lines:
+        if len(cells) != len(header):
+            given, there = len(cells), len(header)
+            problems[len(rows)] = f"{path.name} line {line + skipped}: {given} fields, the header has {there}"
+            cells = [""] * len(header)
+        rows.append(cells)
+    cells_of = list(zip(*rows, strict=True)) if rows else [()] * len(header)
+    # Spreadsheets leave empty columns without a name at the right.
+    kept = [k for k, name in enumerate(header) if name or any(cells_of[k])]
+    check_header([header[k] for k in kept], f"{path} line 1")
+    # Where the comma is free, it is the decimal sign of many countries.
+    columns = {header[k]: column_of_texts(cells_of[k], decimal_comma=decimal_comma) for k in kept}
+    return Table(columns, len(rows), problems)
+
+
+def _delimiter(header: str) -> str:
+    return max(DELIMITERS, key=header.count)
+
+
+def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Column:
+    """Return a column of a text file: numbers if every cell that is there is one, or true or false; else texts.
+
+    Codes stay texts, though they look like numbers: whole numbers with leading zeros (0042), and those with so many
+    digits that no float64 holds them exactly.
+
+    Args:
+        cells: one text per row.
+        decimal_comma: whether 1,5 is a number where a column has no other spelling of numbers.
+    """
+    first = next((cell for raw in cells if (cell := raw.strip()) not in MISSING_TEXTS), "")
+    if first and not _is_value(first):
+        return objects(_present(cells))
+    from egt.data.formats.arrow_tables import numbers, plain_numbers
+
+    if (plain := plain_numbers(cells, MISSING_TEXTS)) is not None:
+        return plain
+    present = _present(cells)
+    known = [cell for cell in present if cell is not None]
+    if known and all(cell.lower() in _BOOLEANS for cell in known):
+        return np.array([np.nan if cell is None else _BOOLEANS[cell.lower()] for cell in present])
+    if (found := numbers(present)) is not None:
+        return objects(present) if any(_is_code(cell) for cell in known) else found
+    if decimal_comma and all(_DECIMAL_COMMA.fullmatch(cell) for cell in known):
+        return np.array([np.nan if cell is None else float(cell.replace(",", ".")) for cell in present])
+    return objects(present)
+
+
+def _present(cells: Sequence[str]) -> list[str | None]:
+    """Return the cells without blanks around them, None where there is no value."""
+    return [None if (cell := raw.strip()) in MISSING_TEXTS else cell for raw in cells]
+
+
+def _is_value(cell: str) -> bool:
+    """Return whether a cell may be a number, or true or false; a column that has another one is a column of texts."""
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return cell.lower() in _BOOLEANS
+    return True
+
+
+def _is_code(cell: str) -> bool:
+    if not _CODE.fullmatch(cell):
+        return False
+    return cell.lstrip("+-").startswith("0") or len(cell) > 300 or not is_exact(int(cell))

@@ -1,0 +1,265 @@
+"""A folder with `nodes`, `edges` and, for more than one graph, `graphs` tables (.csv, .csv.gz, .tsv or .parquet).
+
+    nodes.csv    [graph], [node], then features, targets, and `split` or `train_mask`, `val_mask`, `test_mask`
+    edges.csv    [graph], source, target, then features (`weight` is the edge weight), targets, `split`
+    graphs.csv   graph, then targets and `split`
+    queries.csv  [graph], source, target: pairs to be asked about (link prediction); optional
+
+Columns in brackets may be left out: without `graph` there is one graph, without `node` the nodes of a graph are
+numbered from 0 in the order of the file. `source` and `target` name nodes by the `node` column, or by number.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from egt.data.custom.columns import (
+    FORMATS,
+    Column,
+    Columns,
+    Format,
+    RawData,
+    RawGraph,
+    Table,
+    digest_of_files,
+    text_of,
+    with_mask_split,
+)
+from egt.data.formats.tables import TABLE_SUFFIXES, read_table
+from egt.errors import DataError
+from egt.graph import IntArray
+
+NAMES = {
+    "graph": ("graph", "graph_id"),
+    "node": ("node", "node_id", "id"),
+    "source": ("source", "src", "from"),
+    "target": ("target", "dst", "to"),
+}
+"""The spellings that a structural column may have."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The rows of one table that belong to one graph, with the structural columns taken off."""
+
+    rows: IntArray
+    columns: Columns
+
+
+@FORMATS.register("folder")
+class TablesFolder(Format):
+    """A folder of node, edge and graph tables."""
+
+    what = "a folder with nodes.csv and edges.csv"
+
+    @staticmethod
+    def fits(data: Any) -> bool:
+        """Return whether this is the path of such a folder."""
+        return isinstance(data, Path) and data.is_dir() and is_folder(data)
+
+    @staticmethod
+    def read(data: Any) -> RawData:
+        """Return the graphs of a folder."""
+        return read_folder(data)
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a folder has a nodes and an edges table."""
+    return _find(path, "nodes") is not None and _find(path, "edges") is not None
+
+
+def read_folder(path: Path) -> RawData:
+    """Read a folder of node, edge and graph tables."""
+    files = {name: _find(path, name) for name in ("nodes", "edges", "graphs", "queries")}
+    tables = {name: _strict(file) for name, file in files.items() if file is not None}
+    keys = {name: _keys(table, f"{path}: {name}") for name, table in tables.items()}
+    graphs = _graph_names(tables, keys, path)
+    if not graphs:
+        raise DataError(f"{path}: the graphs table has no row below the header")
+    nodes = _parts(tables["nodes"], keys["nodes"], ("graph", "node"), graphs)
+    edges = _parts(tables["edges"], keys["edges"], ("graph", "source", "target"), graphs)
+    node_names = _take(tables["nodes"].columns, "node")
+    raw_graphs: list[RawGraph | None] = []
+    problems: dict[int, str] = {}
+    for row in range(len(graphs)):
+        try:
+            raw_graphs.append(_raw_graph(row, nodes, edges, node_names, tables, keys, graphs))
+        except DataError as error:
+            raw_graphs.append(None)
+            problems[row] = f"{path.name}: graph {graphs[row]!r}: {error}"
+    table = {
+        name: column
+        for name, column in (tables["graphs"].columns if "graphs" in tables else {}).items()
+        if name.lower() not in NAMES["graph"]
+    }
+    table["id"] = np.array(graphs, dtype=object)
+    return RawData(
+        where=str(path),
+        format="folder",
+        num_rows=len(graphs),
+        table=table,
+        graphs=raw_graphs,
+        problems=problems,
+        digest=digest_of_files(file for file in files.values() if file is not None),
+    )
+
+
+def _find(path: Path, name: str) -> Path | None:
+    files = [path / f"{name}{suffix}" for suffix in TABLE_SUFFIXES if (path / f"{name}{suffix}").is_file()]
+    if len(files) > 1:
+        raise DataError(f"{path}: both {files[0].name} and {files[1].name} are there; keep one")
+    return files[0] if files else None
+
+
+def _strict(path: Path) -> Table:
+    """Return a table without bad lines: here a line alone does not say which graph it would spoil."""
+    table = read_table(path)
+    if table.problems:
+        raise DataError(f"{path.parent.name}/{next(iter(table.problems.values()))}")
+    return table
+
+
+def _find_column(columns: Columns, role: str) -> str | None:
+    """Return the column with a structural role, in capitals or not.
+
+    Both ends of an edge are spelled alike where they can be: of `src`, `dst` and `target` the last is a label.
+    """
+    spelled = {name.lower(): name for name in reversed(list(columns))}
+    pairs = zip(NAMES["source"], NAMES["target"], strict=True)
+    paired = [name for pair in pairs if all(end in spelled for end in pair) for name in pair if name in NAMES[role]]
+    return next((spelled[name] for name in (*paired, *NAMES[role]) if name in spelled), None)
+
+
+def _take(columns: Columns, role: str) -> Column | None:
+    name = _find_column(columns, role)
+    return None if name is None else columns[name]
+
+
+def _keys(table: Table, where: str) -> list[str] | None:
+    """Return the graph of each row, or None when the table has no graph column."""
+    column = _take(table.columns, "graph")
+    try:
+        return None if column is None else _texts(column, "graph")
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from error
+
+
+def _texts(column: Column, what: str) -> list[str]:
+    if column.ndim != 1:
+        raise DataError(f"column {what!r} must hold names or numbers")
+    texts = ["" if value is None or value != value else text_of(value) for value in column]
+    if "" in texts:
+        raise DataError(f"column {what!r} is empty in data row {texts.index('') + 1}")
+    return texts
+
+
+def _graph_names(tables: Mapping[str, Table], keys: Mapping[str, list[str] | None], path: Path) -> list[str]:
+    parts = [name for name in ("nodes", "edges", "queries") if name in tables]
+    grouped = [name for name in parts if keys[name] is not None]
+    if grouped and len(grouped) < len(parts):
+        raise DataError(f"{path}: {', '.join(grouped)} has a graph column; each of {', '.join(parts)} needs one")
+    if "graphs" in tables:
+        names = keys["graphs"]
+        if names is None:
+            raise DataError(f"{path}: the graphs table needs the column graph")
+        if len(set(names)) < len(names):
+            raise DataError(f"{path}: the graphs table names a graph twice")
+        if not grouped and len(names) > 1:
+            raise DataError(f"{path}: there are {len(names)} graphs, so nodes and edges need the column graph")
+    else:
+        names = list(dict.fromkeys(keys["nodes"] or ["0"]))
+    known = set(names)
+    for part in grouped:
+        strange = next((key for key in keys[part] or () if key not in known), None)
+        if strange is not None:
+            raise DataError(f"{path}: {part} names graph {strange!r}, which the other tables do not have")
+    return names
+
+
+def _parts(table: Table, keys: list[str] | None, structure: tuple[str, ...], graphs: list[str]) -> list[_Part]:
+    names = {name for role in {*structure} & {"graph", "node"} for name in NAMES[role]}
+    taken = {_find_column(table.columns, role) for role in structure}
+    features = {
+        name: column for name, column in table.columns.items() if name not in taken and name.lower() not in names
+    }
+    parts = []
+    for rows in _rows_of(keys, table.num_rows, graphs):
+        parts.append(_Part(rows, {name: column[rows] for name, column in features.items()}))
+    return parts
+
+
+def _rows_of(keys: list[str] | None, num_rows: int, graphs: list[str]) -> list[IntArray]:
+    if keys is None:
+        return [np.arange(num_rows)]
+    rows: dict[str, list[int]] = defaultdict(list)
+    for row, key in enumerate(keys):
+        rows[key].append(row)
+    return [np.array(rows[name], dtype=np.int64) for name in graphs]
+
+
+def _raw_graph(
+    row: int,
+    nodes: list[_Part],
+    edges: list[_Part],
+    node_names: Column | None,
+    tables: Mapping[str, Table],
+    keys: Mapping[str, list[str] | None],
+    graphs: list[str],
+) -> RawGraph:
+    num_nodes = len(nodes[row].rows)
+    if not num_nodes:
+        raise DataError("it has no nodes")
+    called = np.arange(float(num_nodes)) if node_names is None else node_names[nodes[row].rows]
+    names = _texts(called, "node")
+    number_of = {name: number for number, name in enumerate(names)}
+    if len(number_of) < num_nodes:
+        raise DataError("two nodes have the same name")
+    queries = None
+    if "queries" in tables:
+        asked = _rows_of(keys["queries"], tables["queries"].num_rows, graphs)[row]
+        queries = _pairs(tables["queries"], asked, called, number_of, "queries")
+    return RawGraph(
+        num_nodes=num_nodes,
+        edges=_pairs(tables["edges"], edges[row].rows, called, number_of, "edges"),
+        nodes=with_mask_split(nodes[row].columns, "nodes"),
+        edge_columns=with_mask_split(edges[row].columns, "edges"),
+        queries=queries,
+        names=() if node_names is None else names,
+    )
+
+
+def _pairs(table: Table, rows: IntArray, called: Column, number_of: Mapping[str, int], what: str) -> IntArray:
+    """(2, E) the nodes of each pair, from what they are called: (N,) as in the file, and by text."""
+    ends = []
+    for role in ("source", "target"):
+        name = _find_column(table.columns, role)
+        if name is None:
+            raise DataError(f"{what} needs the columns source and target; it has {', '.join(table.columns)}")
+        known = _matched(table.columns[name][rows], called)
+        if known is not None:
+            ends.append(known)
+            continue
+        texts = _texts(table.columns[name][rows], name)
+        strange = next((k for k, end in enumerate(texts) if end not in number_of), None)
+        if strange is not None:
+            raise DataError(
+                f"{what} line {int(rows[strange]) + 2} names node {texts[strange]!r} in column {name!r}, "
+                "which is not in nodes"
+            )
+        ends.append(np.array([number_of[end] for end in texts], dtype=np.int64))
+    return np.stack(ends)
+
+
+def _matched(ends: Column, called: Column) -> IntArray | None:
+    """(E,) the node of each end where names are numbers and all are known, at once; None where texts have to tell."""
+    if ends.ndim != 1 or ends.dtype == object or called.dtype == object:
+        return None
+    order = np.argsort(called, kind="stable")
+    found: IntArray = order[np.minimum(np.searchsorted(called[order], ends), len(called) - 1)]
+    return found if np.array_equal(called[found], ends) else None

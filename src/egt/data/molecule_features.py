@@ -1,0 +1,286 @@
+"""RDKit's binary form of molecules -> their raw numbers, many at once, by `native/csrc/molecules.cpp`.
+
+One call of RDKit gives all about a molecule in this form; asking atom by atom takes five times as long.
+The form, with numbers of several bytes from low to high:
+
+    20 bytes     mark, 0, and the three parts of the version of the form
+    4 + 4 + 1    number of atoms, number of bonds, flags
+    1 + atoms    tag; each atom: atomic number, flags, 4 bytes that tell which fields it has, these fields
+    1 + bonds    tag; each bond: begin, end, flags, which tell what it has of type, direction and stereo
+    1 + 4 + rings    tag, number of rings; each ring: number of atoms, atoms
+
+Versions 16.2 to 16.4 of the form are read, of molecules of up to 254 atoms, whose numbers take one byte. RDKit raises
+the version with every change; the source of 16.2 and what 16.4 writes agree in all that is used here.
+
+
+What atoms and bonds are described by: OGB's nine and three features, or the 28 and 4 types of ZINC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.errors import DataError
+from egt.graph import UNKNOWN, FeatureSchema, IntArray
+from egt.native.library import library
+
+_LONGEST = 520
+"""No atom, bond or ring takes more bytes: so many behind the last molecule keep every look inside the array."""
+
+
+class RawNumbers(NamedTuple):
+    """What RDKit says about the atoms and bonds of some molecules, one molecule below another.
+
+    Fields:
+        readable: (M,) False where a molecule has something that is not known here; it then has no rows.
+        num_atoms: (M,) rows of each molecule in `atoms`.
+        num_bonds: (M,) rows of each molecule in `bonds`.
+        atoms: (sum of num_atoms, 9) atomic number, chiral tag, degree with hydrogens, charge, hydrogens, radical
+            electrons, hybridization, aromatic, in a ring.
+        bonds: (sum of num_bonds, 5) begin, end, type, stereo, conjugated.
+    """
+
+    readable: NDArray[np.bool_]
+    num_atoms: IntArray
+    num_bonds: IntArray
+    atoms: IntArray
+    bonds: IntArray
+
+
+def binary_form(molecule: Any) -> bytes:
+    """Return the binary form of an RDKit molecule."""
+    form: bytes = molecule.ToBinary(0)  # 0: without the properties that users may add
+    return form
+
+
+def raw_numbers(forms: Sequence[bytes]) -> RawNumbers:
+    """Return the raw numbers of molecules from their binary forms; without a compiler none is readable."""
+    count, native = len(forms), library()
+    readable, num_atoms, num_bonds = np.zeros(count, np.bool_), np.zeros(count, np.int64), np.zeros(count, np.int64)
+    if native is None:
+        return RawNumbers(readable, num_atoms, num_bonds, np.zeros((0, 9), np.int64), np.zeros((0, 5), np.int64))
+    ends = np.cumsum([len(form) for form in forms], dtype=np.int64)
+    data = b"".join([*forms, bytes(_LONGEST)])
+    native.egt_count_molecules(count, data, ends.ctypes.data, num_atoms.ctypes.data, num_bonds.ctypes.data)
+    atoms, bonds = np.zeros((num_atoms.sum(), 9), np.int64), np.zeros((num_bonds.sum(), 5), np.int64)
+    filled = (readable, num_atoms, num_bonds, atoms, bonds)
+    native.egt_read_molecules(count, data, ends.ctypes.data, *(array.ctypes.data for array in filled))
+    return RawNumbers(readable, num_atoms, num_bonds, atoms[: num_atoms.sum()], bonds[: num_bonds.sum()])
+
+
+RDKIT_ERRORS = (RuntimeError, ValueError, ArithmeticError, LookupError, SystemError)
+"""What calls of RDKit raise for a molecule that they cannot handle: which kind depends on the call and the version."""
+
+OGB_ATOM_FEATURES: dict[str, tuple[str, ...]] = {
+    "atomic number": (*(str(number) for number in range(1, 119)), "misc"),
+    "chirality": ("unspecified", "tetrahedral clockwise", "tetrahedral counterclockwise", "other", "misc"),
+    "degree with hydrogens": (*(str(k) for k in range(11)), "misc"),
+    "formal charge": (*(str(k) for k in range(-5, 6)), "misc"),
+    "hydrogens": (*(str(k) for k in range(9)), "misc"),
+    "radical electrons": (*(str(k) for k in range(5)), "misc"),
+    "hybridization": ("SP", "SP2", "SP3", "SP3D", "SP3D2", "misc"),
+    "aromatic": ("no", "yes"),
+    "in a ring": ("no", "yes"),
+}
+
+OGB_BOND_FEATURES: dict[str, tuple[str, ...]] = {
+    "bond type": ("single", "double", "triple", "aromatic", "misc"),
+    "stereo": ("none", "Z", "E", "cis", "trans", "any"),
+    "conjugated": ("no", "yes"),
+}
+
+OGB_VOCABULARY = {**OGB_ATOM_FEATURES, **OGB_BOND_FEATURES}
+
+OGB_SCHEMA = FeatureSchema(node_categories=(128,) * 9, edge_categories=(8,) * 3)
+"""What models read: every atom feature has a table of 128 rows and every bond feature one of 8, as the authors' do."""
+
+# fmt: off
+ZINC_ATOMS = (
+    "C", "O", "N", "F", "C H1", "S", "Cl", "O -", "N H1 +", "Br", "N H3 +", "N H2 +", "N +", "N -", "S -", "I", "P",
+    "O H1 +", "N H1 -", "O +", "S +", "P H1", "P H2", "C H2 -", "P +", "S H1 +", "C H1 -", "P H1 +",
+)
+
+# fmt: on
+"""The 28 atom types of ZINC: element, hydrogens written in the SMILES bracket, sign of the charge."""
+
+ZINC_BONDS = ("NONE", "SINGLE", "DOUBLE", "TRIPLE")
+
+ZINC_SCHEMA = FeatureSchema(node_categories=(len(ZINC_ATOMS),), edge_categories=(len(ZINC_BONDS),))
+
+_ZINC_ATOM_ID = {symbol: number for number, symbol in enumerate(ZINC_ATOMS)}
+
+
+class _Codes:
+    """Turns raw integers of RDKit into category ids: one table per column, looked up for a whole molecule at once.
+
+    Args:
+        *columns: for each column its raw values in the order of their ids; every other value gets the last id, which
+            is "misc" where the vocabulary ends with a raw value of None.
+    """
+
+    def __init__(self, *columns: Sequence[int | None]) -> None:
+        known = [[value for value in column if value is not None] for column in columns]
+        self.low = np.array([min(column) - 1 for column in known])
+        self.high = np.array([max(column) + 1 for column in known])
+        self.offset = np.concatenate([[0], np.cumsum(self.high - self.low + 1)[:-1]]) - self.low
+        tables = []
+        for column, low, high in zip(columns, self.low, self.high, strict=True):
+            table = np.full(high - low + 1, len(column) - 1, dtype=np.int64)
+            for number, value in enumerate(column):
+                if value is not None:
+                    table[value - low] = number
+            tables.append(table)
+        self.table = np.concatenate(tables)
+
+    def __call__(self, raw: IntArray) -> IntArray:
+        """Return the ids of (rows, columns) raw values."""
+        ids: IntArray = self.table[np.minimum(np.maximum(raw, self.low), self.high) + self.offset]
+        return np.ascontiguousarray(ids)
+
+
+OGB_ATOM_CODES: tuple[tuple[int | None, ...], ...] = (
+    (*range(1, 119), None),
+    (0, 1, 2, 3, None),
+    (*range(11), None),
+    (*range(-5, 6), None),
+    (*range(9), None),
+    (*range(5), None),
+    (2, 3, 4, 6, 7, None),
+    (0, 1),
+    (0, 1),
+)
+
+OGB_BOND_CODES: tuple[tuple[int | None, ...], ...] = ((1, 2, 3, 12, None), (0, 2, 3, 4, 5, 1), (0, 1))
+"""The raw values of RDKit (chiral tag, hybridization, bond type and stereo are enumerations) in the order of OGB's ids.
+
+Every other value has the last id.
+"""
+
+OGB_ATOM_METHODS = (
+    *("GetAtomicNum", "GetChiralTag", "GetTotalDegree", "GetFormalCharge", "GetTotalNumHs"),
+    *("GetNumRadicalElectrons", "GetHybridization", "GetIsAromatic", "IsInRing"),
+)
+
+OGB_BOND_METHODS = ("GetBondType", "GetStereo", "GetIsConjugated")
+"""The methods of RDKit's atoms and bonds that give these values."""
+
+_ogb_atom_ids, _ogb_bond_ids = _Codes(*OGB_ATOM_CODES), _Codes(*OGB_BOND_CODES)
+
+
+class MoleculeFeatures(NamedTuple):
+    """The arrays of a molecule's graph, read-only, and a warning if they do not say all about it.
+
+    Fields:
+        atoms: (N, F) category ids of the atoms.
+        edge_index: (2, 2 * bonds) both directions of each bond.
+        bonds: (2 * bonds, F) category ids of the edges.
+    """
+
+    atoms: IntArray
+    edge_index: IntArray
+    bonds: IntArray
+    warning: str = ""
+
+
+def ogb_features(forms: Sequence[bytes]) -> list[MoleculeFeatures | DataError]:
+    """OGB's nine atom and three bond features of molecules in RDKit's binary form; an error where RDKit has none."""
+    raw = raw_numbers(forms)
+    features: list[MoleculeFeatures | DataError] = [*_coded(raw.num_atoms, raw.num_bonds, raw.atoms, raw.bonds)]
+    for k in np.flatnonzero(~raw.readable).tolist():
+        from rdkit.Chem import Mol  # here: hardly any molecule needs it
+
+        try:
+            features[k] = asked_features(Mol(forms[k]))  # type: ignore[call-overload]  # its stubs know no bytes
+        except RDKIT_ERRORS as error:
+            features[k] = DataError(f"the features of the molecule cannot be computed: {reason_of(error)}")
+    return features
+
+
+def asked_features(molecule: Any) -> MoleculeFeatures:
+    """OGB's features of one molecule, for which RDKit is asked atom by atom: slow, for whatever a molecule holds."""
+    atoms = [[getattr(atom, method)() for method in OGB_ATOM_METHODS] for atom in molecule.GetAtoms()]
+    bonds = [
+        [bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), *(getattr(bond, method)() for method in OGB_BOND_METHODS)]
+        for bond in molecule.GetBonds()
+    ]
+    atom_rows, bond_rows = np.array(atoms, np.int64).reshape(-1, 9), np.array(bonds, np.int64).reshape(-1, 5)
+    return _coded([len(atoms)], [len(bonds)], atom_rows, bond_rows)[0]
+
+
+def reason_of(error: Exception) -> str:
+    """Return what RDKit says about an error, in one line: its first lines, in front of those for its developers."""
+    said = str(error).split("Violation occurred", 1)[0]
+    return " ".join(said.split()) or type(error).__name__
+
+
+def _coded(
+    num_atoms: Iterable[int], num_bonds: Iterable[int], atoms: IntArray, bonds: IntArray
+) -> list[MoleculeFeatures]:
+    """Return the features of some molecules from the numbers that `RawNumbers` explains."""
+    num_edges = [2 * int(number) for number in num_bonds]
+    parts = zip(
+        _split(_ogb_atom_ids(atoms), map(int, num_atoms)),
+        _split(_both_directions(bonds).T, num_edges),
+        _split(_ogb_bond_ids(bonds[:, 2:]).repeat(2, axis=0), num_edges),
+        strict=True,
+    )
+    return [MoleculeFeatures(of_atoms, _frozen(pairs.T), of_edges) for of_atoms, pairs, of_edges in parts]
+
+
+def _split(rows: IntArray, counts: Iterable[int]) -> list[IntArray]:
+    """Consecutive rows as one read-only array for each molecule."""
+    rows.setflags(write=False)
+    ends = list(accumulate(counts, initial=0))
+    return [rows[start:end] for start, end in pairwise(ends)]
+
+
+def _frozen(array: IntArray) -> IntArray:
+    array = np.ascontiguousarray(array)
+    array.setflags(write=False)
+    return array
+
+
+def _both_directions(bonds: IntArray) -> IntArray:
+    """(2, 2 * bonds): begin -> end and end -> begin of every bond; the ends are columns 0 and 1 of `bonds`."""
+    return bonds[:, [[0, 1], [1, 0]]].swapaxes(0, 1).reshape(2, -1)
+
+
+def zinc_features(molecule: Any) -> MoleculeFeatures:
+    """ZINC's types of atoms and bonds of an RDKit molecule; `UNKNOWN` for others, with a warning."""
+    atoms, unknown = _zinc_atoms(molecule)
+    edge_index, bonds = _zinc_bonds(molecule)
+    strange = [f"atom type {', '.join(unknown)}"] if unknown else []
+    strange += ["a type of bond"] if (bonds == UNKNOWN).any() else []
+    warning = f"not in the ZINC vocabulary: {' and '.join(strange)}" if strange else ""
+    return MoleculeFeatures(_frozen(atoms), edge_index, bonds, warning)
+
+
+def _zinc_atoms(rdkit: Any) -> tuple[IntArray, list[str]]:
+    """(N, 1) atom types, and the names of those that ZINC does not have.
+
+    A type names the hydrogens that a kekulized SMILES writes: those of a charged or chiral atom, which is in brackets.
+    """
+    names = []
+    for atom in rdkit.GetAtoms():
+        name, charge = atom.GetSymbol(), atom.GetFormalCharge()
+        if (charge or atom.GetChiralTag()) and (hydrogens := atom.GetTotalNumHs()):
+            name += f" H{hydrogens}"
+        names.append(f"{name} {'+' if charge > 0 else '-'}" if charge else name)
+    ids = np.array([_ZINC_ATOM_ID.get(name, UNKNOWN) for name in names], dtype=np.int64)
+    return ids.reshape(-1, 1), sorted({name for name in names if name not in _ZINC_ATOM_ID})
+
+
+def _zinc_bonds(rdkit: Any) -> tuple[IntArray, IntArray]:
+    """(2, 2 * bonds) edges and (2 * bonds, 1) types of the kekulized molecule; `UNKNOWN` for a bond of another kind."""
+    from rdkit.Chem import Kekulize
+
+    Kekulize(rdkit, clearAromaticFlags=True)
+    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondType()) for bond in rdkit.GetBonds()]
+    table = np.array(bonds, np.int64).reshape(-1, 3)
+    types = np.where((table[:, 2:] > 0) & (table[:, 2:] < len(ZINC_BONDS)), table[:, 2:], UNKNOWN)  # 0 is "no bond"
+    return _frozen(_both_directions(table)), _frozen(types.repeat(2, axis=0))

@@ -1,0 +1,252 @@
+"""`prepare`: read every record of some splits, compute encodings in several processes, write them as they come.
+
+A store is a folder named after its content, found again by anyone who asks for the same content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from egt.data.encodings.encoding import Preparation
+from egt.data.source import Progress, Source
+from egt.data.store.chunks import FORMAT_VERSION, field_names, stored_settings
+from egt.data.store.store_files import Store, StoreWriter, sync_folder, verify_if_changed, writing_in
+from egt.data.store.workers import Parts, Workers
+from egt.errors import DataError
+from egt.files import user_folder
+
+log = logging.getLogger(__name__)
+
+
+def prepare(
+    source: Source,
+    split: str,
+    preparation: Preparation,
+    *,
+    cache_dir: Path | str | None = None,
+    num_workers: int | None = None,
+    progress: Progress | None = None,
+) -> Store:
+    """Return the prepared graphs of a split: opened if they are on disk, else built and kept there.
+
+    The folder is keyed by the content of the source, the schema and the settings of the stored encodings. It appears
+    at once when complete, so it may be built by several processes at a time and a builder may be killed at any moment;
+    what took it long (tours, superpixels) is then not computed again.
+
+    Args:
+        source: where the records come from.
+        split: which of its splits.
+        preparation: the schema to check and the encodings to compute.
+        cache_dir: the folder of all stores; default `EGT_CACHE_DIR`, else `~/.cache/egt`.
+        num_workers: number of processes; default one per processor, 0 or 1 for none besides this one. The files are
+            the same, bit for bit.
+        progress: receives "preparing SPLIT" after each chunk of records.
+    """
+    splits = prepare_splits(
+        source, [split], preparation, cache_dir=cache_dir, num_workers=num_workers, progress=progress
+    )
+    return splits[split]
+
+
+def prepare_splits(
+    source: Source,
+    splits: Sequence[str],
+    preparation: Preparation,
+    *,
+    cache_dir: Path | str | None = None,
+    num_workers: int | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Store]:
+    """Return the prepared graphs of several splits, as `prepare` gives each.
+
+    One set of worker processes serves all of them, and goes on with the next split while a thread brings the last one
+    to the disk.
+    """
+    folder = cache_folder(cache_dir)
+    paths = {split: folder / store_name(source, split, preparation) for split in splits}
+    with ThreadPoolExecutor(1) as disk, Workers(source, preparation, num_workers) as workers:
+        finishing: list[Future[None]] = []
+        for split, path in paths.items():
+            if _missing(path, preparation) is None:
+                continue
+            written = _write(path, source, split, preparation, workers, progress)
+            if written is not None:
+                finishing.append(disk.submit(written.finish))
+        for future in finishing:
+            future.result()
+    return {split: Store(path, preparation) for split, path in paths.items()}
+
+
+def _missing(path: Path, preparation: Preparation) -> str | None:
+    """Return what an intact store lacks: None for nothing, "" if there is none, else how it is damaged."""
+    if not path.exists():
+        return ""
+    try:
+        verify_if_changed(path)
+        Store(path, preparation)
+    except DataError as damage:
+        return str(damage)
+    return None
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A store whose graphs are all written but may not be on the disk yet; nobody else can see it.
+
+    Fields:
+        building: the folder it is in.
+        path: the folder where it belongs.
+        writer: of its files.
+        about: what its index says beside the files.
+        parts: what was kept for the case that the build is interrupted.
+        held: lets go of the lock, the open files, and of `building` if that is still there.
+    """
+
+    building: Path
+    path: Path
+    writer: StoreWriter
+    about: dict[str, Any]
+    parts: Parts
+    held: ExitStack
+
+    def finish(self) -> None:
+        """Bring the files to the disk and the folder to its place."""
+        with self.held, writing_in(self.path.parent):
+            self.writer.finish(self.about)
+            publish(self.building, self.path)
+            shutil.rmtree(self.parts.folder, ignore_errors=True)
+
+
+def _write(
+    path: Path, source: Source, split: str, preparation: Preparation, workers: Workers, progress: Progress | None
+) -> _Written | None:
+    """Write the graphs of a split into a new folder; None if another process has made the store meanwhile."""
+    with ExitStack() as held:
+        with writing_in(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            held.enter_context(sole_builder(path))
+        missing = _missing(path, preparation)
+        if missing is None:  # made by another process, while this one waited for the lock
+            return None
+        if missing:
+            log.warning("%s: these graphs are prepared again", missing)
+        with writing_in(path.parent):
+            if path.exists():
+                discard(path)
+            building = building_folder(path)
+            held.callback(shutil.rmtree, building, ignore_errors=True)
+            writer = held.enter_context(closing(StoreWriter(building, field_names(preparation))))
+        parts = Parts(path.with_name(f".{path.name}.parts"))
+        records = source.records(split)
+        num_done = 0
+        with closing(workers.chunks(records, parts)) as chunks:
+            for chunk in chunks:
+                with writing_in(path.parent):
+                    writer.append(chunk)
+                num_done += chunk.num_records
+                if progress is not None:
+                    progress(f"preparing {split}", num_done, len(records))
+        about = {
+            "format": FORMAT_VERSION,
+            "source": source.card.name,
+            "split": split,
+            "preparation": stored_settings(preparation),
+            "num_records": len(records),
+        }
+        return _Written(building, path, writer, about, parts, held.pop_all())
+
+
+def cache_folder(given: Path | str | None) -> Path:
+    """Return the folder of all stores: the given one, else `EGT_CACHE_DIR`, else `~/.cache/egt`."""
+    return Path(given).expanduser() if given else user_folder("EGT_CACHE_DIR", ".cache", "egt")
+
+
+def store_name(source: Source, split: str, preparation: Preparation) -> str:
+    """Return the folder name of a store: readable words, and a hash of everything that decides its content."""
+    content = {
+        "format": FORMAT_VERSION,
+        "source": source.fingerprint(),
+        "split": split,
+        "preparation": stored_settings(preparation),
+    }
+    key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    words = re.sub(r"[^A-Za-z0-9_.]+", "-", f"{source.card.name}-{split}").strip("-.")
+    return f"{words[:80]}-{key[:32]}"
+
+
+@contextmanager
+def sole_builder(path: Path) -> Iterator[None]:
+    """Hold the lock of one store, which only saves double work: stores stay valid where there are no locks.
+
+    The operating system releases the lock of a builder that is killed.
+    """
+    with open(path.with_name(f".{path.name}.lock"), "w") as file:
+        locked = _lock(file.fileno(), path)
+        try:
+            if locked:
+                for leftover in path.parent.glob(f".{path.name}.*.building"):
+                    shutil.rmtree(leftover)
+            yield
+        finally:
+            if locked:
+                _unlock(file.fileno())
+
+
+def _lock(handle: int, path: Path) -> bool:
+    """Return True once the lock is ours, False where the system or the file system has no such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        log.info("%s: another process is preparing these graphs, waiting for it", path)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError as error:
+        log.info("%s: cannot be locked (%s), continuing without a lock", path, error.strerror)
+        return False
+    return True
+
+
+def _unlock(handle: int) -> None:
+    """Release the lock at once: closing the file would not while worker processes, which inherit it, live on."""
+    import fcntl
+
+    fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def building_folder(path: Path) -> Path:
+    """Return a new folder beside the final one, so that moving it there is one step."""
+    folder = path.with_name(f".{path.name}.{uuid.uuid4().hex}.building")
+    folder.mkdir()
+    return folder
+
+
+def publish(built: Path, path: Path) -> None:
+    """Move a finished folder into place at once; if another builder was first, keep theirs."""
+    try:
+        built.rename(path)
+    except OSError:
+        if not path.is_dir():
+            raise
+        shutil.rmtree(built)
+    sync_folder(path.parent)
+
+
+def discard(path: Path) -> None:
+    """Remove a damaged store; it stops being visible at once."""
+    away = path.with_name(f".{path.name}.{uuid.uuid4().hex}.building")
+    path.rename(away)
+    shutil.rmtree(away)

@@ -1,0 +1,328 @@
+"""The files of a store, written and read: flat `.npy` arrays, and a JSON index with their checksums.
+
+`StoreWriter` appends chunks to the arrays; `Store` maps them into memory and gives samples as views.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.data.encodings.encoding import Preparation, Sample
+from egt.data.source import Reading
+from egt.data.store.chunks import (
+    GRAPH_FIELDS,
+    GRAPH_VALUES,
+    Array,
+    Chunk,
+    check_width,
+    field_names,
+    put_together,
+    stored_settings,
+    with_computed,
+)
+from egt.errors import DataError
+
+INDEX = "index.json"
+
+_LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors of the process, and not of a file or folder."""
+
+
+class GrowingArray:
+    """A `.npy` file whose first axis grows with every `append`; numpy leaves room in the header for the final length.
+
+    Args:
+        path: the file to create.
+        dtype: type of the entries.
+        row_shape: shape of one row.
+    """
+
+    def __init__(self, path: Path, dtype: np.dtype[Any], row_shape: tuple[int, ...] = ()) -> None:
+        self.dtype, self.row_shape, self.length = dtype, row_shape, 0
+        self._file = open(path, "wb", buffering=1 << 20)  # noqa: SIM115 (open from the first to the last chunk)
+        self._write_header()
+        self._begin = self._file.tell()
+
+    def append(self, rows: Array) -> None:
+        """Write more rows (n, *row_shape)."""
+        self._file.write(np.ascontiguousarray(rows, dtype=self.dtype).data.cast("B") if rows.size else b"")
+        self.length += len(rows)
+
+    def finish(self) -> None:
+        """Write the final length and wait until the disk has everything."""
+        self._file.seek(0)
+        self._write_header()
+        assert self._file.tell() == self._begin, "the header grew into the data"
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def close(self) -> None:
+        """Close the file; without `finish` it is of no use."""
+        with suppress(OSError):  # closing tries again to write what could not be written, which was reported then
+            self._file.close()
+
+    def _write_header(self) -> None:
+        descr = np.lib.format.dtype_to_descr(self.dtype)
+        header = {"shape": (self.length, *self.row_shape), "fortran_order": False, "descr": descr}
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+
+class StoreWriter:
+    """Appends chunks to the arrays of a folder; memory does not grow with them.
+
+    Args:
+        folder: an empty folder.
+        fields: the columns of `offsets`.
+    """
+
+    def __init__(self, folder: Path, fields: tuple[str, ...]) -> None:
+        self.folder = folder
+        self._arrays: dict[str, GrowingArray] = {}
+        self._without_rows: dict[str, Array] = {}
+        self._problems: list[Reading] = []
+        self._end = np.zeros((1, len(fields)), np.int64)
+        self._create("num_nodes", np.zeros(0, np.int64))
+        self._create("rows", np.zeros(0, np.int64))
+        self._create("present", np.zeros(0, np.uint8))
+        self._create("offsets", self._end)
+
+    def append(self, chunk: Chunk) -> None:
+        """Write the graphs of a chunk behind those that are there."""
+        offsets = self._end + np.cumsum(chunk.lengths, axis=0)
+        self._end = offsets[-1:] if len(offsets) else self._end
+        self._arrays["num_nodes"].append(chunk.num_nodes)
+        self._arrays["rows"].append(chunk.rows)
+        self._arrays["present"].append(chunk.present)
+        self._arrays["offsets"].append(offsets)
+        for name, rows in chunk.data.items():
+            if name in self._arrays and len(rows):
+                check_width(name, self._arrays[name].row_shape, rows.shape[1:])
+                self._arrays[name].append(rows)
+            elif name not in self._arrays and len(rows):
+                self._create(name, rows)
+            else:
+                self._without_rows[name] = rows
+        self._problems.extend(chunk.problems)
+
+    def finish(self, about: dict[str, Any]) -> None:
+        """Bring everything to the disk and write the index, which makes the folder a store."""
+        for name, rows in self._without_rows.items():
+            if name not in self._arrays:
+                self._create(name, rows)
+        for array in self._arrays.values():
+            array.finish()
+        problems = [
+            {f.name: getattr(problem, f.name) for f in dataclasses.fields(problem) if f.name != "graph"}
+            for problem in self._problems
+        ]
+        write_index(self.folder, {**about, "problems": problems})
+
+    def close(self) -> None:
+        """Close all files, finished or not."""
+        for array in self._arrays.values():
+            array.close()
+
+    def _create(self, name: str, rows: Array) -> None:
+        self._arrays[name] = GrowingArray(self.folder / f"{name}.npy", rows.dtype, rows.shape[1:])
+        self._arrays[name].append(rows)
+
+
+def map_array(path: Path) -> Array:
+    """Return a `.npy` file as a plain read-only array that lives in the page cache, not in this process."""
+    try:
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    except OSError as error:
+        if error.errno in _LIMITS:
+            raise
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except Exception as error:  # numpy reads the header as Python: any error may come of a damaged one
+        raise DataError(f"{path}: is damaged ({type(error).__name__}); delete the folder") from error
+
+
+def write_index(folder: Path, content: Mapping[str, Any]) -> None:
+    """Write the index with the size and checksum of every array, and its own checksum, to the disk."""
+    files = {path.name: describe(path) for path in sorted(folder.glob("*.npy"))}
+    full = {**content, "files": files}
+    with open(folder / INDEX, "w") as file:
+        json.dump({"sha256": _checksum(full), "content": full}, file, sort_keys=True)
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(folder)
+
+
+def read_index(folder: Path) -> dict[str, Any]:
+    """Return the content of a store's index, after a check of its own checksum and of the size of every file."""
+    try:
+        index = json.loads((folder / INDEX).read_text())
+        content: dict[str, Any] = index["content"]
+        intact = index["sha256"] == _checksum(content)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{folder}: not a store of prepared graphs ({error}); delete the folder") from error
+    if not intact:
+        raise DataError(f"{folder}: {INDEX} was changed after it was written; delete the folder")
+    for name, expected in content["files"].items():
+        path = folder / name
+        size = path.stat().st_size if path.exists() else None
+        if size != expected["bytes"]:
+            found = "is missing" if size is None else f"has {size} bytes"
+            raise DataError(f"{path}: {found}, but {expected['bytes']} bytes were written; delete the folder")
+    return content
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """Size and checksum of a file."""
+    with open(path, "rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the disk knows the names in a folder; elsewhere than on POSIX systems a folder cannot be opened."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def writing_in(folder: Path) -> Iterator[None]:
+    """Turn an error of the file system into one that says what to do about it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _LIMITS:
+            raise
+        raise DataError(
+            f"{folder}: prepared graphs cannot be written there ({error.strerror or error}); "
+            "make it writable, free some space, or set EGT_CACHE_DIR to another folder"
+        ) from error
+
+
+def verify(folder: Path) -> None:
+    """Read every file of a store and raise a `DataError` that names those whose content is not what was written."""
+    expected = read_index(folder)["files"]
+    damaged = [name for name in expected if describe(folder / name) != expected[name]]
+    if damaged:
+        raise DataError(
+            f"{folder}: {', '.join(damaged)} changed after being written (checksum differs); "
+            "delete the folder, it will be prepared again"
+        )
+
+
+def verify_if_changed(folder: Path) -> None:
+    """Verify a store unless the file system says that no file has changed since that was last done.
+
+    Reading gigabytes at each start would take longer than opening them; asking for their times does not.
+    """
+    stamp, found = folder.with_name(f".{folder.name}.verified"), _stamps(folder)
+    try:
+        known = json.loads(stamp.read_text())
+    except (OSError, ValueError):
+        known = None
+    if known == found:
+        return
+    verify(folder)
+    with suppress(OSError):  # a store beside which nothing can be written is verified at each start
+        draft = stamp.with_name(f"{stamp.name}.{os.getpid()}")
+        draft.write_text(json.dumps(found))
+        draft.replace(stamp)
+
+
+def _stamps(folder: Path) -> dict[str, list[int]]:
+    """Return what changes with each write to a file: size, inode, and times, the last of which nobody can set."""
+    found = {path.name: path.stat() for path in sorted(folder.iterdir())}
+    return {name: [it.st_size, it.st_ino, it.st_mtime_ns, it.st_ctime_ns] for name, it in found.items()}
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+class Store(Sequence[Sample]):
+    """The samples of a folder written by `prepare`, in the order of the source.
+
+    Arrays of a sample are read-only views of the files; encodings that are not stored are computed on access.
+    A pickled store is only its path: it opens the files again where it is unpickled.
+
+    Attributes:
+        path: the folder.
+        preparation: what was done to each graph.
+        sizes: (number of graphs,) number of nodes of each graph.
+        rows: (number of graphs,) row of the source that each graph came from.
+        problems: the rows with an error (they have no graph here) or a warning (they have one), without their graphs.
+    """
+
+    def __init__(self, path: Path, preparation: Preparation) -> None:
+        self.path, self.preparation = path, preparation
+        self._index = read_index(path)
+        self._stored = [encoding for encoding in preparation.encodings if encoding.stored]
+        if self._index["preparation"] != stored_settings(preparation):
+            raise DataError(
+                f"{path}: was prepared with {self._index['preparation']}, not with {stored_settings(preparation)}; "
+                "let `prepare` find the folder that fits"
+            )
+        self.sizes: NDArray[np.int64] = map_array(path / "num_nodes.npy")
+        self.rows: NDArray[np.int64] = map_array(path / "rows.npy")
+        self._present: NDArray[np.uint8] = map_array(path / "present.npy")
+        self._offsets: NDArray[np.int64] = map_array(path / "offsets.npy")
+        self._fields: list[tuple[int, str, NDArray[Any]]] = [
+            (column, name, map_array(path / f"{name}.npy"))
+            for column, name in enumerate(field_names(preparation))
+            if f"{name}.npy" in self._index["files"]
+        ]
+
+    @property
+    def problems(self) -> list[Reading]:
+        """The rows that could not be read or prepared, or only with reservations."""
+        return [Reading(**problem) for problem in self._index["problems"]]
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the graphs and their targets; of no encodings, whose last digits differ between machines."""
+        files = self._index["files"]
+        names = ["num_nodes", "rows", *GRAPH_FIELDS, *([GRAPH_VALUES] if f"{GRAPH_VALUES}.npy" in files else [])]
+        content = [files.get(f"{name}.npy", {}).get("sha256") for name in names]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Sample]: ...
+    def __getitem__(self, index: int | slice) -> Sample | list[Sample]:
+        """Return the sample of one graph, or a list of them."""
+        if isinstance(index, slice):
+            return [self._sample(k) for k in range(*index.indices(len(self)))]
+        num_graphs = len(self.sizes)
+        if not -num_graphs <= index < num_graphs:
+            raise IndexError(f"{self.path} holds {num_graphs} graphs; there is no graph {index}")
+        return self._sample(index % num_graphs)
+
+    def _sample(self, k: int) -> Sample:
+        starts, ends = self._offsets[k : k + 2].tolist()
+        rows = {name: data[starts[column] : ends[column]] for column, name, data in self._fields}
+        sample = put_together(int(self.sizes[k]), int(self._present[k]), rows, self._stored)
+        return with_computed(sample, self.preparation)
+
+    def verify(self) -> None:
+        """See `verify`."""
+        verify(self.path)
+
+    def __reduce__(self) -> tuple[type[Store], tuple[Path, Preparation]]:
+        return Store, (self.path, self.preparation)

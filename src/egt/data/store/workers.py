@@ -1,0 +1,352 @@
+"""Chunks of a source in order, prepared by this process or by several.
+
+`prepare_in_memory` gives them as samples, for what is read once; `compute_in_workers` gives what a function makes of
+them where they were prepared. On the way to a store, chunks that took long to make are kept until it is complete: a
+killed build continues where it was.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import zipfile
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from itertools import islice
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from egt.data.encodings.encoding import Preparation
+from egt.data.source import Progress, Reading, Source
+from egt.data.store.chunks import Chunk, Prepared, make_chunk, prepare_records, samples_of
+from egt.data.store.store_files import writing_in
+from egt.errors import RunError
+from egt.native.library import library
+from egt.processors import num_processors
+
+Result = TypeVar("Result")
+
+Part = tuple[int, list[Any]]
+"""The number of a chunk and its records."""
+
+_MOST = 16
+"""Processes that compute: each needs memory of its own."""
+
+CHUNK_RECORDS = 64
+
+CHUNKS_AT_ONCE = 32
+"""How many chunks are in memory at once where no store is written: about two thousand records."""
+
+CHUNKS_AHEAD = 3
+"""How many chunks per worker may be in the making or waiting to be written: it bounds the memory. Where no store is
+written, as many as are taken at once: workers go on while a model computes."""
+
+
+class Workers:
+    """The processes that make the chunks of a source. They start when they are first needed and serve all splits.
+
+    Used as `with Workers(source, preparation, num_workers) as workers: ... workers.chunks(records, kept)`.
+
+    Args:
+        source: what the records belong to.
+        preparation: what is computed for each graph.
+        num_workers: number of processes; default one per processor, 0 or 1 for none besides this one.
+        ahead: how many chunks at least may be in the making.
+        compute: the number of a part -> what `computed` yields for it.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        preparation: Preparation,
+        num_workers: int | None,
+        ahead: int = 0,
+        compute: Callable[[int], Any] | None = None,
+    ) -> None:
+        self.source, self.preparation, self.ahead, self.compute = source, preparation, ahead, compute
+        self.num_workers = num_processors() if num_workers is None else num_workers
+        self._pool: ProcessPoolExecutor | None = None
+        self._pool_size = 0
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def chunks(self, records: Sequence[Any], kept: Parts | None = None) -> Generator[Chunk]:
+        """Yield the chunks of all records, in order; the same numbers for every number of workers.
+
+        kept: where chunks are found that an earlier, interrupted build has made; None writes no file.
+        """
+        num_workers = min(self.num_workers, _num_parts(records, CHUNK_RECORDS))
+        parts = parts_of(records, CHUNK_RECORDS)
+        return self._here(parts, kept) if num_workers <= 1 else self._in_workers(parts, num_workers, _work, kept)
+
+    def computed(self, num_parts: int) -> Generator[Any]:
+        """Yield what is computed for each of so many parts, in order; only in workers."""
+        return self._in_workers(((number,) for number in range(num_parts)), min(self.num_workers, num_parts), _compute)
+
+    def _here(self, parts: Iterator[Part], kept: Parts | None) -> Generator[Chunk]:
+        libraries = _blas_libraries()
+        for number, records in parts:
+            with libraries.limit(limits=1):
+                chunk = _chunk(number, self.source, self.preparation, records, kept)
+            yield chunk
+
+    def _in_workers(
+        self, parts: Iterable[tuple[Any, ...]], num_workers: int, work: Callable[..., Any], *more: Any
+    ) -> Generator[Any]:
+        """Yield what `work(*part, *more)` returns in a worker, part by part."""
+        pool = self._pool_of(num_workers)
+        pending: deque[Future[Any]] = deque()
+        try:
+            for part in parts:
+                pending.append(pool.submit(work, *part, *more))
+                if len(pending) >= max(CHUNKS_AHEAD * num_workers, self.ahead):
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        except BrokenProcessPool as error:
+            raise RunError(
+                "preparing graphs: a worker process was ended from outside, most often for lack of memory; "
+                "try fewer workers (num_workers=1)"
+            ) from error
+        finally:
+            for chunk in pending:
+                chunk.cancel()
+
+    def _pool_of(self, num_workers: int) -> ProcessPoolExecutor:
+        """Return the running processes if there are enough of them, else new ones."""
+        if self._pool is None or self._pool_size < num_workers:
+            self.__exit__()
+            library()  # a forked worker has it from the start
+            # A forked worker starts at once and needs no importable main module; but only on Linux fork is safe.
+            context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+            job = self.source, self.preparation, self.compute
+            self._pool, self._pool_size = ProcessPoolExecutor(num_workers, context, _start, job), num_workers
+        return self._pool
+
+
+def prepare_in_memory(
+    source: Source,
+    split: str,
+    preparation: Preparation,
+    *,
+    num_workers: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Prepared]:
+    """Yield the prepared graphs of a split, about two thousand at a time; no file is written.
+
+    Arguments as in `prepare`; the stage that `progress` receives is "preparing".
+    """
+    records = source.records(split)
+    num_done = 0
+    workers = Workers(source, preparation, num_workers, ahead=CHUNKS_AT_ONCE)
+    with workers, closing(workers.chunks(records)) as chunks:
+        while group := list(islice(chunks, CHUNKS_AT_ONCE)):
+            num_done += sum(chunk.num_records for chunk in group)
+            if progress is not None:
+                progress("preparing", num_done, len(records))
+            yield _together(group, preparation)
+
+
+def compute_in_workers(
+    source: Source,
+    split: str,
+    preparation: Preparation,
+    function: Callable[[Prepared], Result],
+    *,
+    at_once: int,
+    ready: Mapping[int, Chunk] | None = None,
+) -> Iterator[Result]:
+    """Yield what a function makes of the prepared graphs of a split, part by part, in order.
+
+    Both happen in worker processes, one per processor, at most 16. They are forked, so that the function and all that
+    it needs is there from the start. It must not start threads.
+
+    Args:
+        source: what to read.
+        split: of its records.
+        preparation: what is computed for each graph.
+        function: prepared graphs -> whatever can be sent from one process to another.
+        at_once: how many records are a part.
+        ready: parts that are prepared already, by their numbers.
+    """
+    records, done = source.records(split), ready or {}
+
+    def compute(number: int) -> Result:
+        """In a worker, which has the records: they need not be sent to it."""
+        if (known := done.get(number)) is not None:
+            return function(_together([known], preparation))
+        return function(prepare_records(source, preparation, _part(records, number, at_once)))
+
+    with (
+        Workers(source, preparation, min(num_processors(), _MOST), compute=compute) as workers,
+        closing(workers.computed(_num_parts(records, at_once))) as results,
+    ):
+        yield from results
+
+
+def _together(chunks: Sequence[Chunk], preparation: Preparation) -> Prepared:
+    """Return the graphs of some chunks with all their encodings."""
+    return Prepared(
+        samples=[sample for chunk in chunks for sample in samples_of(chunk, preparation)],
+        rows=[row for chunk in chunks for row in chunk.rows.tolist()],
+        problems=[problem for chunk in chunks for problem in chunk.problems],
+        num_records=sum(chunk.num_records for chunk in chunks),
+    )
+
+
+def parts_of(records: Sequence[Any], size: int) -> Iterator[Part]:
+    """Yield the records in parts of this size, numbered."""
+    for number in range(_num_parts(records, size)):
+        yield number, _part(records, number, size)
+
+
+def _part(records: Sequence[Any], number: int, size: int) -> list[Any]:
+    return [records[k] for k in range(number * size, min((number + 1) * size, len(records)))]
+
+
+def _num_parts(records: Sequence[Any], size: int) -> int:
+    return -(-len(records) // size)
+
+
+_OBJECTS = 100_000
+"""How many new objects a worker makes before it looks for garbage: graphs are many objects, and hardly ever garbage."""
+
+_job: tuple[Source, Preparation, Callable[[int], Any] | None]
+"""In a worker process: what it works on."""
+
+
+def _start(source: Source, preparation: Preparation, compute: Callable[[int], Any] | None) -> None:
+    global _job
+    _job = source, preparation, compute
+    start_worker()
+
+
+def start_worker() -> None:
+    """Make of a new process one that computes for its parent: with one thread, and never without it."""
+    gc.freeze()  # what the parent has loaded stays: looking through it for garbage would only take time and memory
+    gc.set_threshold(_OBJECTS)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends its workers
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not with the handler that a forked worker has from its parent
+    end_with_parent()
+    _blas_libraries().limit(limits=1)
+
+
+def _work(number: int, records: list[Any], kept: Parts | None) -> Chunk:
+    source, preparation, _ = _job
+    return _chunk(number, source, preparation, records, kept)
+
+
+def _compute(number: int) -> Any:
+    _, _, compute = _job
+    assert compute is not None
+    return compute(number)
+
+
+def _chunk(number: int, source: Source, preparation: Preparation, records: list[Any], kept: Parts | None) -> Chunk:
+    if kept is None:
+        return make_chunk(source, preparation, records)
+    return kept.chunk(number, source, preparation, records)
+
+
+def end_with_parent() -> None:
+    """Let a worker end when its parent was killed: it would wait forever for more work, and keep its locks."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_after(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
+
+
+def _blas_libraries() -> Any:
+    """Find libraries to limit to one thread: matrices are small, workers fill the processors, digits must not vary."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+_WORTH_KEEPING = 1.0
+"""Seconds; chunks that are made faster are not worth a file."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The chunks of an unfinished store, each a file that is there completely or not at all.
+
+    Args:
+        folder: of the files; made when the first one is written.
+    """
+
+    folder: Path
+
+    def chunk(self, number: int, source: Source, preparation: Preparation, records: Sequence[Any]) -> Chunk:
+        """Chunk `number` of a split, from its file or made again."""
+        file = self.folder / f"{number:08d}.npz"
+        kept = _read(file)
+        if kept is not None and kept.num_records == len(records):
+            return kept
+        start = time.monotonic()
+        chunk = make_chunk(source, preparation, records)
+        if time.monotonic() - start > _WORTH_KEEPING:
+            with writing_in(self.folder.parent):
+                _write(file, chunk)
+        return chunk
+
+
+def _write(file: Path, chunk: Chunk) -> None:
+    problems = [{key: value for key, value in asdict(p).items() if key != "graph"} for p in chunk.problems]
+    text = json.dumps({"num_records": chunk.num_records, "problems": problems}).encode()
+    file.parent.mkdir(exist_ok=True)
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    arrays: dict[str, Any] = {
+        "about": np.frombuffer(text, np.uint8),
+        "num_nodes": chunk.num_nodes,
+        "rows": chunk.rows,
+        "present": chunk.present,
+        "lengths": chunk.lengths,
+        **{f"data.{name}": array for name, array in chunk.data.items()},
+    }
+    try:
+        with open(draft, "wb") as stream:
+            np.savez(stream, **arrays)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _read(file: Path) -> Chunk | None:
+    try:
+        with np.load(file, allow_pickle=False) as found:
+            arrays = {name: found[name] for name in found.files}
+        about = json.loads(arrays["about"].tobytes())
+        return Chunk(
+            num_records=about["num_records"],
+            num_nodes=arrays["num_nodes"],
+            rows=arrays["rows"],
+            present=arrays["present"],
+            lengths=arrays["lengths"],
+            data={name.removeprefix("data."): array for name, array in arrays.items() if name.startswith("data.")},
+            problems=[Reading(**problem) for problem in about["problems"]],
+        )
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None  # none there, or damaged: it is made again

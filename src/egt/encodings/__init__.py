@@ -1,1 +1,0 @@
-"""Graph -> arrays: positional and structural encodings as pure functions, and the store that keeps them."""

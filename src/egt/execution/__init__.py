@@ -1,1 +1,0 @@
-"""How a run is executed: processes, devices, signals, layouts, kernels and memory, for training and inference alike."""

@@ -1,0 +1,278 @@
+"""What an analysis says, in plain words.
+
+The analysis as one page that needs no network: sentences, and charts that answer to the mouse and the keyboard.
+
+An analysis as files in a folder: the page, the figures, the numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from base64 import b64encode
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.errors import counted
+from egt.explain.analysis import FROM_VIRTUAL, TO_VIRTUAL, UNREACHABLE, Analysis, write_columns
+from egt.explain.figures import can_draw, write_figures
+from egt.explain.report import ANALYSIS
+from egt.explain.views import Choice
+from egt.files import result_folder
+from egt.inference.attention_capture import Attention
+from egt.pages import page, write_page
+
+MOST = 0.7
+"""The part of a layer's weight that decides where it looks."""
+
+
+def summary(analysis: Analysis) -> list[str]:
+    """Return some sentences: how far layers look, how selective heads are, what gates and edge channel do."""
+    return [*_reach(analysis), *_apart(analysis), *_heads(analysis), *_gates(analysis), *_edges(analysis)]
+
+
+def _kind(near: float, nearby: float) -> str:
+    if near >= MOST:
+        return "near"
+    return "around" if nearby >= MOST else "far"
+
+
+def _reach(analysis: Analysis) -> list[str]:
+    hops = analysis.hops
+    weight = hops.product.mean(1)  # (L, codes)
+    near, nearby, reach = hops.within(weight, 1), hops.within(weight, 3), hops.reach(weight)
+    even = float(hops.reach(hops.even))
+    kinds = [_kind(a, b) for a, b in zip(near.tolist(), nearby.tolist(), strict=True)]
+    said = []
+    for kind, group in groupby(range(len(kinds)), key=kinds.__getitem__):
+        some = list(group)
+        where = _named([analysis.layers[number] for number in some])
+        mean = reach[some].mean()
+        verb = "s" if len(some) == 1 else ""
+        if kind == "near":
+            text = f"look{verb} at the node itself and its neighbors ({_percent(near[some].mean())} within 1 hop"
+        elif kind == "around":
+            text = f"look{verb} at 1-3 hops ({_percent(nearby[some].mean())} within 3 hops"
+        else:
+            text = f"spread{verb} over the graph ({_percent(nearby[some].mean())} within 3 hops"
+        said.append(f"{where} {text}, {mean:.1f} hops on average; even attention would have {even:.1f}).")
+    return said
+
+
+def _apart(analysis: Analysis) -> list[str]:
+    """Say what goes to virtual nodes and to nodes that cannot be reached."""
+    mean = analysis.hops.mean(analysis.hops.product.mean(1))
+    total = mean[:, :FROM_VIRTUAL].sum(1)  # all other codes are of nodes that are real
+    said = []
+    for code, name in ((TO_VIRTUAL, "virtual nodes"), (UNREACHABLE, "nodes that no path leads to")):
+        if code in analysis.hops.codes:
+            shares = mean[:, code] / np.where(total > 0, total, 1)
+            most = int(shares.argmax())
+            said.append(
+                f"{_percent(shares.mean())} of the weight goes to {name}, most in layer {analysis.layers[most] + 1} "
+                f"({_percent(shares[most])})."
+            )
+    return said
+
+
+def _heads(analysis: Analysis) -> list[str]:
+    attended = analysis.heads.attended
+    layer, head = np.unravel_index(int(attended.argmin()), attended.shape)
+    keys = analysis.heads.pairs / max(analysis.heads.nodes, 1)
+    return [
+        f"A head effectively looks at {np.median(attended):.1f} of {keys:.1f} nodes (median over heads); the most "
+        f"selective is head {head + 1} of layer {analysis.layers[int(layer)] + 1} ({attended.min():.1f})."
+    ]
+
+
+def _gates(analysis: Analysis) -> list[str]:
+    gates = analysis.heads.gate_density.mean(1)
+    if np.all(gates == 1):
+        return ["The model has no gates."]
+    least, most = int(gates.argmin()), int(gates.argmax())
+    return [
+        f"Gates let {_percent(gates.mean())} pass on average: least in layer {analysis.layers[least] + 1} "
+        f"({_percent(gates[least])}), most in layer {analysis.layers[most] + 1} ({_percent(gates[most])})."
+    ]
+
+
+def _edges(analysis: Analysis) -> list[str]:
+    change = analysis.edges.change.sum(1)[1:] / np.maximum(analysis.edges.norm.sum(1)[:-1], 1e-12)
+    if not change.any():
+        return ["The edge channel is the same after every layer."]
+    most = int(change.argmax())
+    return [f"The edge channel changes most in layer {most + 1}, by {_times(change[most])} its length before it."]
+
+
+def _named(layers: Sequence[int]) -> str:
+    """Return "Layer 3" or "Layers 1-3" for numbers from 0."""
+    first, last = layers[0] + 1, layers[-1] + 1
+    return f"Layer {first}" if first == last else f"Layers {first}-{last}"
+
+
+def _times(share: float) -> str:
+    """Return "45% of" or, of more than the whole, "22 times"."""
+    if share < 1:
+        return f"{_percent(share)} of"
+    return f"{share:.1f} times" if share < 10 else f"{share:.0f} times"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * float(share):.0f}%"
+
+
+MOST_NODES = 48
+"""Of a graph in the viewer; the first ones are shown."""
+
+_KINDS = ("product", "softmax", "gates")
+
+
+def analysis_page(analysis: Analysis, name: str, data: str, command: str) -> str:
+    """Return the page.
+
+    Args:
+        analysis: what was found.
+        name: of the model.
+        data: what it looked at, in words.
+        command: that makes the page again.
+    """
+    said = "".join(f"<li>{escape(sentence)}</li>" for sentence in summary(analysis))
+    content = json.dumps(_content(analysis)).replace("<", "\\u003c")  # no name in it ends or begins a script
+    script = files("egt.explain").joinpath("analysis.js").read_text(encoding="utf-8")
+    sections = [
+        ("In words", f"<ul>{said}</ul>"),
+        ("How far each layer looks", '<div id="hops"></div>' + _HOPS_TEXT),
+        ("What each head does", '<div id="heads"></div>' + _HEADS_TEXT),
+        ("How the edge channel changes", '<div id="edges"></div>' + _EDGES_TEXT),
+        ("A graph, layer by layer and head by head", '<div id="graph"></div>' + _GRAPH_TEXT),
+        ("Made with", f"<pre>{escape(command)}</pre>"),
+    ]
+    body = page(f"What {name} looks at", f"{counted(analysis.graphs, 'graph')} of {data}.", sections)
+    tail = f'<style>{_STYLE}</style><script type="application/json" id="content">{content}</script>'
+    return body.replace("</body>", f"{tail}<script>{script}</script></body>")
+
+
+_HOPS_TEXT = (
+    "<p>The weight that a node gives to all nodes at a number of hops, averaged over nodes, heads and graphs. "
+    "Virtual nodes, and nodes that no path leads to, stand apart on the right. Dashed: what even "
+    "attention would give.</p>"
+)
+
+_HEADS_TEXT = (
+    "<p>The mean hops of the weight; how many nodes a node effectively looks at (the exponential of the entropy of its "
+    "softmax); the share of pairs with less than a tenth of an even weight; the mean gate.</p>"
+)
+
+_EDGES_TEXT = (
+    "<p>First, how much of its length the edge channel changes by in each layer; then how alike it still is to what "
+    "entered the first layer (cosine).</p>"
+)
+
+_GRAPH_TEXT = (
+    "<p>Row i, column j: how much node i looks at node j. Each matrix is shaded from its smallest to its largest "
+    "entry, as its scale says.</p>"
+)
+
+_STYLE = """
+.controls { display: flex; flex-wrap: wrap; gap: .4rem 1.4rem; align-items: center; margin: .4rem 0; }
+.controls label { display: flex; gap: .5rem; align-items: center; }
+.scale { display: flex; gap: .6rem; align-items: center; max-width: 26rem; }
+.scale canvas { flex: 1; min-width: 0; height: .8rem; } .names span { display: inline-block; margin-right: .9rem; }
+canvas { image-rendering: pixelated; width: min(100%, 26rem); border: 1px solid var(--line); }
+.told { color: var(--soft); min-height: 1.5em; } .faded { opacity: .12; } .dashed { stroke-dasharray: 4 4; }
+table.heat td { padding: 0; border: 0; width: 1.5rem; height: 1.3rem; } table.heat th { border: 0; font-size: .75rem;
+  padding: 0 .3rem; text-align: center; font-weight: 400; color: var(--soft); }
+"""
+
+
+def _content(analysis: Analysis) -> dict[str, Any]:
+    """Return what the script of the page draws."""
+    hops, heads, edges = analysis.hops, analysis.heads, analysis.edges
+    codes = [code for code in hops.codes if code < FROM_VIRTUAL]
+    names = dict(zip((str(code) for code in hops.codes), hops.columns((0,))["hop"], strict=True))
+    return {
+        "layers": [layer + 1 for layer in analysis.layers],
+        "hops": {
+            "names": [names[str(code)] for code in codes],
+            "numbers": len(hops.hops),
+            "product": _rounded(hops.mean(hops.product.mean(1))[:, codes]),
+            "softmax": _rounded(hops.mean(hops.softmax.mean(1))[:, codes]),
+            "even": _rounded(hops.mean(hops.even)[codes]),
+        },
+        "heads": {
+            "mean hops": _rounded(hops.reach(hops.product)),
+            "nodes looked at": _rounded(heads.attended),
+            "pairs without weight": _rounded(heads.sparsity),
+            "mean gate": _rounded(heads.gate_density),
+        },
+        "edges": {
+            "change": _rounded(edges.relative_change().T),
+            "likeness": _rounded(edges.mean(edges.likeness)[1:].T),
+        },
+        "graphs": [_graph(row, found) for row, found in analysis.shown.items()],
+    }
+
+
+def _graph(row: int, found: Attention) -> dict[str, Any]:
+    """Return the matrices of a graph, each as bytes between its smallest and its largest entry."""
+    size = min(found.num_nodes, found.num_virtual + MOST_NODES)
+    matrices = {kind: found.matrix(getattr(found, kind), size) for kind in _KINDS}
+    return {
+        "name": f"row {row}" + (f", {found.graph.id}" if found.graph.id else ""),
+        "size": size,
+        "nodes": found.graph.num_nodes,
+        "virtual": found.num_virtual,
+        "heads": int(found.product.shape[1]),
+        **{kind: _packed(np.concatenate([m, m.mean(1, keepdims=True)], axis=1)) for kind, m in matrices.items()},
+    }
+
+
+def _packed(matrices: NDArray[np.float32]) -> dict[str, Any]:
+    """Return matrices (L, H + 1, n, n), the last of a layer being the mean of its heads, as text."""
+    low, high = matrices.min((2, 3)), matrices.max((2, 3))
+    wide = np.where(high > low, high - low, 1)[..., None, None]
+    steps = np.rint(255 * (matrices - low[..., None, None]) / wide).astype(np.uint8)
+    return {"low": _rounded(low), "high": _rounded(high), "bytes": b64encode(steps.tobytes()).decode()}
+
+
+def _rounded(values: NDArray[Any]) -> Any:
+    return np.round(values.astype(np.float64), 5).tolist()
+
+
+log = logging.getLogger(__name__)
+
+
+def write_analysis(analysis: Analysis, choice: Choice, folder: Path, name: str, data: str, command: str) -> list[Path]:
+    """Write everything into a folder, which is made if there is none.
+
+    Args:
+        analysis: what was found.
+        choice: what the figures show.
+        folder: gets analysis.html, the figures, and the numbers as CSV and Parquet.
+        name: of the model.
+        data: what it looked at, in words.
+        command: that makes the files again.
+
+    Returns:
+        The files, the page first.
+    """
+    result_folder(folder, ANALYSIS.name)
+    write_page(folder / ANALYSIS.name, analysis_page(analysis, name, data, command))
+    tables = {
+        "hops": analysis.hops.columns(analysis.layers),
+        "heads": analysis.heads.columns(analysis.layers, analysis.hops.reach(analysis.hops.product)),
+        "edge_channel": analysis.edges.columns(),
+    }
+    written = [file for key, columns in tables.items() for file in write_columns(folder, key, columns)]
+    if can_draw():
+        written += write_figures(analysis, choice, folder)
+    else:
+        log.warning('no PNG and SVG figures: they need matplotlib (pip install "egt-graph[figures]")')
+    return [folder / ANALYSIS.name, *written]

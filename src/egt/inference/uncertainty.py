@@ -1,0 +1,328 @@
+"""Split conformal prediction: intervals and sets that hold the truth as often as they promise.
+
+A score says how far a label is from its prediction: |y - prediction| / unit of a number, 1 - p(label) of a class. The
+unit is 1, or the deviation that the model predicts. Of n scores of rows that it was not fitted to, take the k-th
+smallest,
+
+    q = s_(k),  k = ceil((n + 1) coverage).
+
+A new row that is exchangeable with them has a score of at most q with a chance of at least `coverage`, whatever the
+model is. So prediction +- q unit, and the set of classes with 1 - p <= q, hold its label as often.
+
+
+Temperature scaling: the logits of probabilities that are too sure, or not sure enough, are divided by one number.
+
+    p' = softmax(log p / temperature)
+
+The order of the classes stays the same. The temperature is the one that makes validation labels most likely; their mean
+negative log-likelihood is convex in 1 / temperature, so that a search between two ends finds it.
+
+
+`Spread`: the mean and the deviation of several answers to one question, added up one after another.
+
+    n = n_a + n_b,  m = m_a + (m_b - m_a) n_b / n,  S = S_a + S_b + (m_b - m_a)^2 n_a n_b / n
+
+with S the sum of squared distances from the mean: nothing is subtracted from itself, and no answer has to be kept.
+
+
+`Calibration`: what the validation labels of a model say about its errors, as an artifact keeps it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.errors import ArtifactError, DataError
+
+MOST_KEPT = 1_000
+"""Scores kept per group: more of them would only refine coverages beyond three digits."""
+
+_IMBALANCE = 2.0
+"""How many times more frequent the largest class may be than the smallest before each has scores of its own."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of the labels of one group: a target, or a class of a target.
+
+    Fields:
+        ranked: (m,) in ascending order; of more than `MOST_KEPT` labels, scores at equal distances in rank.
+        count: n, how many labels they stand for.
+    """
+
+    ranked: tuple[float, ...]
+    count: int
+
+    @classmethod
+    def of(cls, values: Floats) -> Scores:
+        """Rank the scores of a group. values: (n,)."""
+        count = len(values)
+        kept = min(count, MOST_KEPT)
+        places = -(-np.arange(1, kept + 1) * count // max(kept, 1)) - 1  # ceil(j n / m) - 1
+        return cls(tuple(np.sort(values)[places].tolist()), count)
+
+    def quantile(self, coverage: float) -> float:
+        """Return q; infinite where there are too few labels for such a coverage."""
+        rank = math.ceil(round((self.count + 1) * coverage, 9))
+        if rank > self.count:
+            return math.inf
+        return self.ranked[-(-rank * len(self.ranked) // self.count) - 1]  # the first one kept from this rank on
+
+
+def labels_needed(coverage: float) -> int:
+    """Return the least n with a finite quantile: ceil((n + 1) coverage) <= n."""
+    return math.ceil(round(coverage / (1 - coverage), 6))
+
+
+def number_scores(values: Floats, truth: Floats, unit: Floats | float = 1.0) -> list[list[Scores]]:
+    """Return the scores |y - prediction| / unit, one group for each target.
+
+    Args:
+        values: (rows, T) predictions.
+        truth: (rows, T) labels, NaN where one is missing.
+        unit: (rows, T) of each prediction.
+    """
+    residual = np.abs(truth - values) / unit
+    return [[Scores.of(column[~np.isnan(column)])] for column in residual.T]
+
+
+def class_scores(probabilities: Floats, truth: Floats) -> list[list[Scores]]:
+    """Return the scores 1 - p(label) of each target: of all its labels, or of each class where some are rare.
+
+    Rare classes would hardly count among all labels: a set could leave them out every time and keep its promise. Groups
+    by class keep it for the rows of each.
+
+    Args:
+        probabilities: (rows, T, C).
+        truth: (rows, T) numbers of classes, NaN where a label is missing.
+    """
+    num_classes = probabilities.shape[2]
+    found = []
+    for target in range(truth.shape[1]):
+        known = np.flatnonzero(~np.isnan(truth[:, target]))
+        labels = truth[known, target].astype(np.int64)
+        scores = 1 - probabilities[known, target, labels]
+        counts = np.bincount(labels, minlength=num_classes)
+        groups = [labels == label for label in range(num_classes)]
+        if counts.max() <= _IMBALANCE * counts.min():
+            groups = [np.ones(len(known), dtype=bool)]
+        found.append([Scores.of(scores[group]) for group in groups])
+    return found
+
+
+def intervals(values: Floats, scores: list[list[Scores]], coverage: float, unit: Floats | float = 1.0) -> Floats:
+    """(rows, T, 2) the lowest and highest number of each interval. values, unit: (rows, T)."""
+    width = _quantiles(scores, 1, coverage)[:, 0] * unit
+    return np.stack([values - width, values + width], axis=2)
+
+
+def sets(probabilities: Floats, scores: list[list[Scores]], coverage: float) -> NDArray[np.bool_]:
+    """(rows, T, C) whether a class is in the set. probabilities: (rows, T, C)."""
+    inside: NDArray[np.bool_] = 1 - probabilities <= _quantiles(scores, probabilities.shape[2], coverage)
+    return inside
+
+
+def _quantiles(scores: list[list[Scores]], width: int, coverage: float) -> Floats:
+    """(T, width) q of each target, and of each of its classes where they have their own."""
+    return np.stack([np.broadcast_to([each.quantile(coverage) for each in groups], (width,)) for groups in scores])
+
+
+def holds(bounds: NDArray[np.bool_] | Floats, truth: Floats) -> Floats:
+    """(rows, T) 1 where an interval or set holds the label, 0 where not, NaN where there is no label.
+
+    Args:
+        bounds: (rows, T, C) sets, or (rows, T, 2) intervals.
+        truth: (rows, T) labels.
+    """
+    if bounds.dtype == bool:
+        labels = np.nan_to_num(truth).astype(np.int64)
+        inside = np.take_along_axis(bounds, labels[..., None], axis=2)[..., 0]
+    else:
+        inside = (bounds[..., 0] <= truth) & (truth <= bounds[..., 1])
+    return np.where(np.isnan(truth), np.nan, inside)
+
+
+def sizes(bounds: NDArray[np.bool_] | Floats) -> Floats:
+    """(rows, T) the widths of intervals, or the numbers of classes in sets."""
+    return bounds.sum(2).astype(np.float64) if bounds.dtype == bool else bounds[..., 1] - bounds[..., 0]
+
+
+_ENDS = (0.1, 10.0)
+"""The coldest and the warmest temperature; labels without a single error would ask for 0."""
+
+_STEPS = 60
+
+_LEAST = 1e-30
+
+_GOLDEN = (np.sqrt(5) - 1) / 2
+
+
+def warmed(probabilities: Floats, temperature: float) -> Floats:
+    """(rows, C) probabilities at a temperature. probabilities: (rows, C)."""
+    logits = np.log(np.maximum(probabilities, _LEAST)) / temperature
+    powers = np.exp(logits - logits.max(1, keepdims=True))
+    found: Floats = powers / powers.sum(1, keepdims=True)
+    return found
+
+
+def fit_temperature(probabilities: Floats, labels: NDArray[np.int64]) -> float:
+    """Return the temperature that makes the labels most likely; 1 without labels.
+
+    Args:
+        probabilities: (rows, C).
+        labels: (rows,) numbers of classes.
+    """
+    if not len(labels):
+        return 1.0
+    low, high = 1 / _ENDS[1], 1 / _ENDS[0]  # of 1 / temperature
+    for _ in range(_STEPS):
+        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        if surprise(warmed(probabilities, 1 / left), labels) < surprise(warmed(probabilities, 1 / right), labels):
+            high = right
+        else:
+            low = left
+    return float(2 / (low + high))
+
+
+def surprise(probabilities: Floats, labels: NDArray[np.int64]) -> float:
+    """Return the mean negative log-likelihood of labels. Arguments as in `fit_temperature`."""
+    chosen = probabilities[np.arange(len(labels)), labels]
+    return float(-np.log(np.maximum(chosen, _LEAST)).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """What is known of answers: of several models, or of random draws of one.
+
+    Fields:
+        count: n, how many answers.
+        mean: (...) m of each number.
+        squares: (...) S of each number.
+    """
+
+    count: int
+    mean: Floats
+    squares: Floats
+
+    @classmethod
+    def of(cls, mean: NDArray[Any], std: NDArray[Any] | None = None, count: int = 1) -> Spread:
+        """Return the spread of `count` answers with this mean and sample deviation; a single answer has none."""
+        squares = np.zeros(mean.shape) if std is None else std.astype(np.float64) ** 2 * (count - 1)
+        return cls(count, mean.astype(np.float64), squares)
+
+    def __add__(self, other: Spread) -> Spread:
+        """Return the spread of the answers of both."""
+        count, distance = self.count + other.count, other.mean - self.mean
+        mean = self.mean + distance * (other.count / count)
+        squares = self.squares + other.squares + distance**2 * (self.count * other.count / count)
+        return Spread(count, mean, squares)
+
+    @property
+    def std(self) -> Floats:
+        """(...) the sample deviation, of at least two answers."""
+        found: Floats = np.sqrt(self.squares / (self.count - 1))
+        return found
+
+
+FORMAT = 1
+
+Bounds = NDArray[np.bool_] | Floats
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Scores and temperatures for each target.
+
+    Fields:
+        kind: "interval" for numbers, "set" for classes.
+        scores: for each target one group, or one for each of its classes.
+        temperatures: of each target's probabilities; empty for numbers.
+        transductive: the labels are of nodes or edges of the graph that the model was trained on, so that it promises
+            something about the other nodes or edges of that graph, and nothing about other graphs.
+        folds: how many models the scores come from, each on rows that it was not trained on; 0 for validation labels.
+        num_graphs: how many graphs have the labels, where these are of nodes or edges; 0 where a label is a graph's.
+    """
+
+    kind: Literal["interval", "set"]
+    scores: list[list[Scores]]
+    temperatures: tuple[float, ...] = ()
+    transductive: bool = False
+    folds: int = 0
+    num_graphs: int = 0
+
+    @classmethod
+    def of_numbers(cls, values: Floats, truth: Floats, unit: Floats | float = 1.0, **about: Any) -> Calibration:
+        """Calibrate intervals. values, truth, unit: (rows, T), NaN where a label is missing; `about`: other fields."""
+        return cls("interval", number_scores(values, truth, unit), **about)
+
+    @classmethod
+    def of_classes(cls, values: Floats, truth: Floats, **about: Any) -> Calibration:
+        """Calibrate sets and temperatures. values: (rows, T, C) probabilities; truth: (rows, T), NaN where missing."""
+        known = [~np.isnan(column) for column in truth.T]
+        temperatures = tuple(
+            fit_temperature(values[rows, target], truth[rows, target].astype(np.int64))
+            for target, rows in enumerate(known)
+        )
+        return cls("set", class_scores(values, truth), temperatures, **about)
+
+    def bounds(self, values: Floats, coverage: float, unit: Floats | float = 1.0) -> Bounds:
+        """(rows, T, 2) intervals or (rows, T, C) sets that hold the truth with this chance.
+
+        Args:
+            values: (rows, T) numbers, or (rows, T, C) probabilities before any temperature.
+            coverage: the chance.
+            unit: (rows, T) of each number, as when it was calibrated.
+
+        Raises:
+            DataError: a coverage that is not between 0 and 1.
+        """
+        if not 0 < coverage < 1:
+            raise DataError(
+                f"the interval is {coverage:g}; give the chance to hold the truth, such as 0.9 (between 0 and 1)"
+            )
+        if self.kind == "set":
+            return sets(values, self.scores, coverage)
+        return intervals(values, self.scores, coverage, unit)
+
+    def to_json(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return what `from_json` takes. names: of the targets."""
+        targets: list[dict[str, Any]] = [
+            {"name": name, "groups": [{"count": each.count, "scores": list(each.ranked)} for each in groups]}
+            for name, groups in zip(names, self.scores, strict=True)
+        ]
+        for target, temperature in zip(targets, self.temperatures, strict=bool(self.temperatures)):
+            target["temperature"] = temperature
+        about = {"format": FORMAT, "kind": self.kind, "transductive": self.transductive, "folds": self.folds}
+        return {**about, "num_graphs": self.num_graphs, "targets": targets}
+
+    @classmethod
+    def from_json(cls, content: Any, where: str) -> Calibration:
+        """Read what `to_json` gave.
+
+        Raises:
+            ArtifactError: it is no calibration.
+        """
+        try:
+            if content["format"] != FORMAT or content["kind"] not in ("interval", "set"):
+                raise ValueError(f"format {content['format']} and kind {content['kind']} are unknown")
+            scores = [[_scores(group) for group in target["groups"]] for target in content["targets"]]
+            warm = tuple(float(target["temperature"]) for target in content["targets"] if "temperature" in target)
+            about = bool(content["transductive"]), int(content["folds"]), int(content.get("num_graphs", 0))
+            return cls(content["kind"], scores, warm, *about)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ArtifactError(f"{where}: is not a calibration ({error}); make the artifact again") from error
+
+
+def _scores(group: Mapping[str, Any]) -> Scores:
+    ranked, count = tuple(float(score) for score in group["scores"]), int(group["count"])
+    if not all(map(math.isfinite, ranked)) or list(ranked) != sorted(ranked) or not len(ranked) <= count:
+        raise ValueError("scores must be finite numbers in ascending order")
+    return Scores(ranked, count)

@@ -1,0 +1,243 @@
+"""MNIST and CIFAR10 as graphs of superpixels: SLIC segments, each joined to 8 of the 9 most similar in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.data.benchmark import AUTHORS_URL, BENCHMARKING_GNNS, BENCHMARKS, Benchmark, hdf5_files
+from egt.data.download import fingerprint
+from egt.data.source import DataCard, Reading, Source, TargetSchema, rows_of
+from egt.errors import DataError
+from egt.graph import FeatureSchema, FloatArray, Graph, IntArray
+from egt.paper.benchmarks.images import CIFAR10_CLASSES, Images, load_cifar10_jpeg, load_mnist
+
+_DIGITS = tuple(str(digit) for digit in range(10))
+
+MNIST = DataCard(
+    name="mnist",
+    title="MNIST superpixels: digits as graphs",
+    schema=FeatureSchema(num_node_values=3, num_edge_values=1),
+    target=TargetSchema("graph", "multiclass", ("digit",), 10, _DIGITS),
+    split_sizes={"train": 55_000, "val": 5_000, "test": 10_000},
+    num_nodes=(40, 70.57, 75),
+    mean_edges=564.5,
+    license="images: CC BY-SA 3.0; benchmark: MIT",
+    citation=f"LeCun, Cortes, Burges: The MNIST database of handwritten digits, 1998; {BENCHMARKING_GNNS}",
+    target_meaning="the digit",
+    metric="accuracy",
+    urls=(AUTHORS_URL,),
+    checksums={
+        "mnist/mnist_train.npz": "sha256:b046dd1946bc05a938f5101a6f8fb376df108beb50883a2bdf2ddcdabfa69ad4",
+        "mnist/mnist_test.npz": "sha256:75c2c0045d1c9a3a5e66e16894b37dbf897674bbe3e9c4f4a85edbe82cf918e6",
+    },
+)
+
+CIFAR10 = DataCard(
+    name="cifar10",
+    title="CIFAR10 superpixels: photographs as graphs",
+    schema=FeatureSchema(num_node_values=5, num_edge_values=1),
+    target=TargetSchema("graph", "multiclass", ("object",), 10, CIFAR10_CLASSES),
+    split_sizes={"train": 45_000, "val": 5_000, "test": 10_000},
+    num_nodes=(85, 117.63, 150),
+    mean_edges=941.2,
+    license="images: no formal license, free for research; benchmark: MIT",
+    citation=f"Krizhevsky: Learning Multiple Layers of Features from Tiny Images, 2009; {BENCHMARKING_GNNS}",
+    target_meaning="the object",
+    metric="accuracy",
+    urls=(AUTHORS_URL,),
+    checksums={
+        "cifar10_jpg/cifar10_jpg.parquet": "sha256:bd446999134b30c7de680a5c33431fefb87582ff749dcd8b406c4c7cd74fcc2b"
+    },
+)
+
+_NUM_NEIGHBORS = 8
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """How images are cut: at most `max_segments`; the first query of SLIC is larger and is lowered until that fits."""
+
+    max_segments: int
+    first_query: int
+    compactness: float
+
+
+@dataclass(frozen=True)
+class SuperpixelSource:
+    """Graphs of superpixels, made from images. A record is the number of an image."""
+
+    base_card: DataCard
+    files: tuple[Path, ...]
+    load: Callable[..., Images]
+    segmentation: Segmentation
+
+    def __post_init__(self) -> None:
+        require_slic()
+
+    @cached_property
+    def card(self) -> DataCard:
+        """The description of the data; its notes say that the superpixels were made here."""
+        made = (
+            f"Superpixels made with scikit-image {version('scikit-image')}, not the published files; neighbors as in "
+            "the benchmark's public code, 8 of the 9 most similar."
+        )
+        sizes = {name: len(rows) for name, rows in self.load(*self.files).splits.items()}
+        return replace(self.base_card, split_sizes=sizes, notes=f"{made} {self.base_card.notes}".strip())
+
+    def fingerprint(self) -> str:
+        """Return a hash of the images, the recipe and the version of scikit-image."""
+        return fingerprint(
+            self.files, self.base_card.name, self.segmentation, version("scikit-image"), "8 of 9 neighbors, 2"
+        )
+
+    def records(self, split: str) -> Sequence[int]:
+        """Return the numbers of the images of a split."""
+        return rows_of(self.load(*self.files).splits, split, self.base_card.name)
+
+    def read(self, record: int) -> Reading:
+        """Return the graph of one image."""
+        images = self.load(*self.files)
+        graph = superpixel_graph(images.image(record), self.segmentation, int(images.labels[record]), str(record))
+        return Reading(record, str(record), graph=graph)
+
+
+def superpixel_graph(image: NDArray[np.uint8], segmentation: Segmentation, label: int, name: str = "") -> Graph:
+    """Build the graph of an image: node values are mean color and place (0..1), edge values similarity of place."""
+    pixels = image.astype(np.float64) / 255
+    segment = _segments(pixels, segmentation)
+    count = np.bincount(segment.reshape(-1))
+    rows_and_columns: list[NDArray[Any]] = list(np.indices(segment.shape))
+    place = np.stack([_mean(axis, segment, count) for axis in rows_and_columns], axis=1) / len(image)
+    channels = pixels.reshape(*segment.shape, -1)
+    color = np.stack([_mean(channels[..., c], segment, count) for c in range(channels.shape[-1])], axis=1)
+    edge_index, similarity = _most_similar(place)
+    return Graph(
+        num_nodes=len(count),
+        edge_index=edge_index,
+        node_values=np.concatenate([color, place], axis=1),
+        edge_values=similarity,
+        graph_targets=np.array([label], dtype=np.float64),
+        id=name,
+    )
+
+
+def mnist_superpixels(train: Path, test: Path) -> SuperpixelSource:
+    """MNIST from two .npz files with `x` (images, 28, 28) and `y`; the validation split is the first 5,000 of train."""
+    return SuperpixelSource(MNIST, (train, test), load_mnist, Segmentation(75, 95, 0.25))
+
+
+def cifar10_superpixels(path: Path) -> SuperpixelSource:
+    """CIFAR10 from a Parquet table of JPEG files with the columns split, label, num and jpg."""
+    card = replace(
+        CIFAR10,
+        title="CIFAR10 from JPEG: superpixels of recompressed photographs",
+        notes="The images are lossy JPEG files in another order than the original: results are those of 'CIFAR10 from "
+        "JPEG' and not comparable as equal. The validation split is the first 500 training images of each class.",
+    )
+    return SuperpixelSource(card, (path,), load_cifar10_jpeg, Segmentation(150, 200, 10.0))
+
+
+def require_slic() -> Any:
+    """Return the function `skimage.segmentation.slic`.
+
+    Raises:
+        DataError: if scikit-image is not installed.
+    """
+    try:
+        from skimage.segmentation import slic
+    except ImportError as error:
+        raise DataError(
+            'making superpixels needs scikit-image; install it with: pip install "egt-graph[gen]"'
+        ) from error
+    return slic
+
+
+def _segments(pixels: NDArray[np.float64], how: Segmentation) -> IntArray:
+    """(height, width) the segment of each pixel, numbered from 0 without gaps.
+
+    DISCREPANCY: today's scikit-image stretches the colors of an image to 0..1 and measures the smallest and largest
+    segment against the seeds it placed; the version that made the benchmark took the colors as they are and the number
+    of segments that was asked for. The arguments below undo both; without them MNIST has 66.7 nodes in the mean
+    instead of 70.6.
+    """
+    slic = require_slic()
+    from skimage.color import rgb2lab
+    from skimage.util import regular_grid
+
+    colors = rgb2lab(pixels) if pixels.ndim == 3 else pixels
+    spread = float(np.ptp(colors)) or 1.0
+    for query in range(how.first_query, 0, -1):
+        seeds = np.zeros(pixels.shape[:2])
+        seeds[regular_grid(seeds.shape, query)] = 1
+        placed_per_asked = float(seeds.sum()) / query
+        segment = slic(
+            colors,
+            n_segments=query,
+            compactness=how.compactness / spread,
+            channel_axis=-1 if pixels.ndim == 3 else None,
+            convert2lab=False,
+            min_size_factor=0.5 * placed_per_asked,
+            max_size_factor=3.0 * placed_per_asked,
+            start_label=0,
+        )
+        names, numbered = np.unique(segment, return_inverse=True)
+        if len(names) <= how.max_segments:
+            return numbered.reshape(segment.shape)
+    raise AssertionError("one segment always fits")
+
+
+def _mean(values: NDArray[Any], segment: IntArray, count: IntArray) -> NDArray[np.float64]:
+    return np.bincount(segment.reshape(-1), weights=values.reshape(-1).astype(np.float64)) / count
+
+
+def _most_similar(place: NDArray[np.float64]) -> tuple[IntArray, FloatArray]:
+    """Edges from each node to 8 of its 9 most similar, A_ij = exp(-(d_ij / sigma_i)^2), made symmetric by averaging.
+
+    sigma_i is the mean distance of node i to its 8 nearest nodes. A graph of up to 9 nodes is complete.
+
+    DISCREPANCY: the benchmark's text says the 8 most similar. Its public code takes the 9 largest entries of a row
+    whose diagonal is 0 and cuts off the last, as if that were the node itself: one real neighbor is lost, whichever the
+    partition happens to leave there. The graphs here are those of the public code (12% of the edges differ).
+    """
+    from egt.paper.benchmarks.selection import exponentials  # imports numba
+
+    distance = np.linalg.norm(place[:, None] - place[None], axis=-1)
+    count = min(_NUM_NEIGHBORS, len(place) - 1)
+    sigma = np.sort(distance, axis=1)[:, 1 : count + 1].mean(axis=1, keepdims=True) + 1e-8 if count else 1.0
+    similarity = exponentials(-((distance / sigma) ** 2))
+    similarity = (similarity + similarity.T) / 2
+    np.fill_diagonal(similarity, 0.0)
+    neighbors = [_kept_neighbors(i, row) for i, row in enumerate(similarity)]
+    source = np.repeat(np.arange(len(place)), count)
+    target = np.concatenate(neighbors)
+    return np.stack([source, target]), similarity[source, target].astype(np.float32)
+
+
+def _kept_neighbors(node: int, similarity: NDArray[np.float64]) -> IntArray:
+    """Return the nodes that the public code joins to one, given its row of similarities."""
+    from egt.paper.benchmarks.selection import partition_order  # imports numba
+
+    num_nodes = len(similarity)
+    if num_nodes <= _NUM_NEIGHBORS + 1:
+        return np.delete(np.arange(num_nodes), node)
+    largest = num_nodes - (_NUM_NEIGHBORS + 1)
+    return np.asarray(partition_order(similarity, largest - 1)[largest:-1])
+
+
+def _open_mnist(train: Path) -> Source:
+    return mnist_superpixels(train, train.with_name("mnist_test.npz"))
+
+
+BENCHMARKS.register("mnist")(Benchmark(MNIST, {**hdf5_files(MNIST), "mnist/mnist_train.npz": _open_mnist}))
+
+BENCHMARKS.register("cifar10")(
+    Benchmark(CIFAR10, {**hdf5_files(CIFAR10), "cifar10_jpg/cifar10_jpg.parquet": cifar10_superpixels})
+)

@@ -1,0 +1,123 @@
+"""The learned half of the baseline layers: h' = h + ReLU(norm(conv(h, e))), on the edge-list layout.
+
+DISCREPANCY: the public benchmark normalizes over the batch; here, as in EGT, each node is normalized alone, since a
+batch may be computed in parts.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from egt.data.batching.layout import rows_where
+from egt.errors import ConfigError
+from egt.nn.channels import AttentionContext
+
+
+class MlpLayer(nn.Module):
+    """Without edges.
+
+    Args:
+        norm: of the node channel.
+        width: d_h.
+    """
+
+    def __init__(self, norm: nn.Module, width: int) -> None:
+        super().__init__()
+        self.norm, self.linear = norm, nn.Linear(width, width)
+
+    def forward(self, h: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
+        """h: (M, d_h), e: (P, d_e); e stays unchanged."""
+        return h + functional.relu(self.norm(self.linear(h))), e
+
+
+class GcnLayer(nn.Module):
+    """PyG's `GCNConv`; the loops of nodes to themselves are rows of the edge list already.
+
+    Args:
+        norm: of the node channel.
+        width: d_h.
+    """
+
+    def __init__(self, norm: nn.Module, width: int) -> None:
+        super().__init__()
+        _require_pyg()
+        from torch_geometric.nn import GCNConv
+
+        self.norm, self.conv = norm, GCNConv(width, width, add_self_loops=False)
+
+    def forward(self, h: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
+        """h: (M, d_h), e: (P, d_e); e stays unchanged."""
+        i, j = context.layout.pair_nodes
+        edges = torch.stack([j, i])
+        if context.allowed is not None:
+            edges = edges[:, _neighbors(context)]
+        return h + functional.relu(self.norm(self.conv(h, edges))), e
+
+
+class GinLayer(nn.Module):
+    """PyG's `GINEConv`, with a trained epsilon.
+
+    Args:
+        norm: of the node channel.
+        width: d_h.
+        edge_width: d_e.
+    """
+
+    def __init__(self, norm: nn.Module, width: int, edge_width: int) -> None:
+        super().__init__()
+        _require_pyg()
+        from torch_geometric.nn import GINEConv
+
+        perceptron = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+        self.norm, self.conv = norm, GINEConv(perceptron, train_eps=True, edge_dim=edge_width)
+
+    def forward(self, h: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
+        """h: (M, d_h), e: (P, d_e); e stays unchanged."""
+        i, j = context.layout.pair_nodes
+        # The node itself, which has one row, enters with its own weight, 1 + epsilon.
+        apart = (i != j) & _neighbors(context)
+        apart = rows_where(apart, len(i) - len(h)) if context.allowed is None else apart.nonzero().squeeze(-1)
+        edges = torch.stack([j[apart], i[apart]])
+        return h + functional.relu(self.norm(self.conv(h, edges, e[apart]))), e
+
+
+class GatedGcnLayer(nn.Module):
+    """e'_ij = C e_ij + D h_i + E h_j; h'_i = A h_i + sum_j eta_ij * B h_j with eta = sigmoid(e') / sum_j sigmoid(e').
+
+    Args:
+        norm_h: of the node channel.
+        norm_e: of the edge channel.
+        width: d_h = d_e.
+    """
+
+    def __init__(self, norm_h: nn.Module, norm_e: nn.Module, width: int) -> None:
+        super().__init__()
+        self.norm_h, self.norm_e = norm_h, norm_e
+        self.A, self.B, self.C, self.D, self.E = (nn.Linear(width, width) for _ in range(5))
+
+    def forward(self, h: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
+        """h: (M, d), e: (P, d); both are updated."""
+        layout = context.layout
+        i, j = layout.pair_nodes
+        e_hat = self.C(e) + self.D(h)[i] + self.E(h)[j]  # (P, d)
+        gate = e_hat.sigmoid() * _neighbors(context).unsqueeze(-1)
+        message = layout.sum_keys(gate * self.B(h)[j]) / (layout.sum_keys(gate) + 1e-6)  # (M, d)
+        return (
+            h + functional.relu(self.norm_h(self.A(h) + message)),
+            e + functional.relu(self.norm_e(e_hat)),
+        )
+
+
+def _neighbors(context: AttentionContext) -> Tensor:
+    """(P,) True where a message is sent: along edges, not between the nodes of a query pair."""
+    i, _ = context.layout.pair_nodes
+    return torch.ones_like(i, dtype=torch.bool) if context.allowed is None else context.allowed.squeeze(-1)
+
+
+def _require_pyg() -> None:
+    try:
+        import torch_geometric  # noqa: F401
+    except ImportError as error:
+        raise ConfigError('GCN and GIN need PyG; install it with: pip install "egt-graph[graph]"') from error

@@ -1,0 +1,191 @@
+"""Baselines that are no network: fitted to training graphs, asked for the rows of others.
+
+Each gives for a graph what a model would: (rows, outputs), values of a regression or logits of classes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.data.source import TargetSchema
+from egt.errors import ConfigError, DataError
+from egt.graph import Graph
+
+Rows = NDArray[np.float64]
+
+_SIZE, _RADIUS, _TREES = 2048, 2, 300
+
+_SURE = 1e-6
+
+
+class Rule(Protocol):
+    """A baseline that has seen its training graphs."""
+
+    def predict(self, graphs: Sequence[Graph]) -> list[Rows]:
+        """(rows, outputs) of each graph."""
+
+
+class Forest:
+    """Morgan fingerprints of molecules and a random forest for each target, on its labels that are not missing.
+
+    The fingerprint is made of the categories that the model reads: 2,048 counts of how many atoms hash there, each with
+    its neighborhood of up to 2 bonds.
+
+    Args:
+        graphs: to learn from.
+        target: what is predicted, one row per graph.
+        seed: of the forest.
+    """
+
+    def __init__(self, graphs: Sequence[Graph], target: TargetSchema, seed: int) -> None:
+        if target.level != "graph" or target.kind == "multiclass":
+            raise ConfigError(
+                f"the forest predicts numbers or yes/no of molecules, not a {target.kind} per {target.level}"
+            )
+        inputs = np.stack([fingerprint(graph) for graph in graphs])
+        labels = np.stack([_targets(graph.graph_targets, graph) for graph in graphs])
+        self._binary = target.kind == "binary"
+        self._forests = [self._fit(inputs, labels[:, k], seed) for k in range(labels.shape[1])]
+
+    def predict(self, graphs: Sequence[Graph]) -> list[Rows]:
+        """See `Rule.predict`."""
+        inputs = np.stack([fingerprint(graph) for graph in graphs])
+        columns = [self._answers(forest, inputs) for forest in self._forests]
+        return list(np.stack(columns, axis=1)[:, None, :])
+
+    def _fit(self, inputs: NDArray[np.uint8], labels: Rows, seed: int) -> Any:
+        ensemble = _require_sklearn()
+        known = ~np.isnan(labels)
+        options = {"n_estimators": _TREES, "min_samples_leaf": 2, "n_jobs": -1, "random_state": seed}
+        if self._binary:
+            forest = ensemble.RandomForestClassifier(max_features="sqrt", **options)
+        else:
+            forest = ensemble.RandomForestRegressor(max_features=0.1, **options)
+        return forest.fit(inputs[known], labels[known])
+
+    def _answers(self, forest: Any, inputs: NDArray[np.uint8]) -> Rows:
+        if not self._binary:
+            values: Rows = forest.predict(inputs)
+            return values
+        if len(forest.classes_) == 1:
+            return np.full(len(inputs), 30.0 if forest.classes_[0] else -30.0)
+        p = np.clip(forest.predict_proba(inputs)[:, 1], _SURE, 1 - _SURE)
+        logits: Rows = np.log(p) - np.log1p(-p)
+        return logits
+
+
+class Nearest:
+    """TSP: the tour is said to go from each city to its two nearest ones. Learns nothing."""
+
+    def __init__(self, graphs: Sequence[Graph], target: TargetSchema, seed: int) -> None:
+        if target.level != "edge" or target.num_outputs != 2:
+            raise ConfigError("the nearest-neighbor rule predicts yes or no for edges with a length (TSP)")
+
+    def predict(self, graphs: Sequence[Graph]) -> list[Rows]:
+        """See `Rule.predict`."""
+        return [_two_nearest(graph) for graph in graphs]
+
+
+class Propagation:
+    """Label propagation (Zhou et al., 2004): known labels of a graph spread along its edges.
+
+    Known are the training labels of the same graph or, as in CLUSTER, a node category that names the class of a few
+    nodes (0 for unknown, c + 1 for class c).
+
+    Args:
+        graphs: whose labels are known.
+        target: what is predicted, one class per node.
+        seed: unused; nothing is random.
+    """
+
+    def __init__(self, graphs: Sequence[Graph], target: TargetSchema, seed: int) -> None:
+        if target.level != "node" or target.kind != "multiclass":
+            raise ConfigError(f"labels are propagated for classes of nodes, not for a {target.kind} per {target.level}")
+        self._num_classes = target.num_classes
+        self._known = {graph.id: _targets(graph.node_targets, graph)[:, 0] for graph in graphs}
+
+    def predict(self, graphs: Sequence[Graph]) -> list[Rows]:
+        """See `Rule.predict`."""
+        return [self._spread(graph) for graph in graphs]
+
+    def _seeds(self, graph: Graph) -> Rows:
+        """(N, C) one-hot rows of nodes whose class is known."""
+        labels = self._known.get(graph.id)
+        if labels is None and graph.node_categories.shape[1]:
+            labels = graph.node_categories[:, 0].astype(np.float64) - 1
+        seeds = np.zeros((graph.num_nodes, self._num_classes))
+        if labels is not None:
+            known = np.flatnonzero(~np.isnan(labels) & (labels >= 0) & (labels < self._num_classes))
+            seeds[known, labels[known].astype(int)] = 1.0
+        return seeds
+
+    def _spread(self, graph: Graph, rate: float = 0.9, steps: int = 50) -> Rows:
+        from scipy.sparse import csr_array
+
+        seeds = self._seeds(graph)
+        i, j = graph.edge_index
+        degree = np.maximum(np.bincount(i, minlength=graph.num_nodes), 1)
+        S = csr_array((1 / np.sqrt(degree[i] * degree[j]), (i, j)), shape=(graph.num_nodes, graph.num_nodes))
+        state = seeds.copy()
+        for _ in range(steps):
+            state = rate * (S @ state) + (1 - rate) * seeds
+        return np.log(state + _SURE)
+
+
+RULES: dict[str, Callable[[Sequence[Graph], TargetSchema, int], Rule]] = {
+    "forest": Forest,
+    "nearest": Nearest,
+    "propagation": Propagation,
+}
+
+
+def fingerprint(graph: Graph) -> NDArray[np.uint8]:
+    """(2048,) counts of a molecule: hashes of every atom with its neighborhood of 0, 1 and 2 bonds (Morgan, 1965)."""
+    i, j = graph.edge_index.tolist()
+    bonds = [row.tobytes() for row in graph.edge_categories]
+    degree = np.bincount(graph.edge_index[0], minlength=graph.num_nodes)
+    codes = [
+        zlib.crc32(row.tobytes() + bytes([min(d, 255)])) for row, d in zip(graph.node_categories, degree, strict=True)
+    ]
+    counts = np.zeros(_SIZE, np.uint8)
+    for _ in range(_RADIUS):
+        np.add.at(counts, [code % _SIZE for code in codes], 1)
+        around: list[list[int]] = [[] for _ in codes]
+        for a, b, bond in zip(i, j, bonds, strict=True):
+            around[a].append(zlib.crc32(bond, codes[b]))
+        codes = [zlib.crc32(repr(sorted(heard)).encode(), code) for code, heard in zip(codes, around, strict=True)]
+    np.add.at(counts, [code % _SIZE for code in codes], 1)
+    return counts
+
+
+def _two_nearest(graph: Graph) -> Rows:
+    """(E, 2) logits: yes for the two shortest edges from each node."""
+    length, start = graph.edge_values[:, 0], graph.edge_index[0]
+    order = np.lexsort((length, start))
+    first = np.r_[True, start[order][1:] != start[order][:-1]]
+    begins = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+    said = np.zeros(len(order))
+    said[order] = np.arange(len(order)) - begins < 2
+    return np.stack([1 - said, said], axis=1)
+
+
+def _targets(values: Any, graph: Graph) -> Rows:
+    if values is None:
+        raise DataError(f"graph {graph.id!r} of the training split has no target")
+    found: Rows = np.asarray(values, np.float64)
+    return found
+
+
+def _require_sklearn() -> Any:
+    try:
+        from sklearn import ensemble
+    except ImportError as error:
+        raise ConfigError(
+            'the forest needs scikit-learn; install it with: pip install "egt-graph[baselines]"'
+        ) from error
+    return ensemble

@@ -1,0 +1,688 @@
+"""What all inputs share: settings, features they read, encodings they need, and the module that embeds them.
+
+Beside them stands the slot of `egt.pairs`: which pairs there are for the inputs to describe.
+
+
+The same learned vector for every node.
+
+How many edges leave and enter each node.
+
+Hop distances as an input: a table by distance, or stacked reachability as in the authors' TensorFlow code.
+
+The inputs that read the features of a data set: what its schema has, and nothing else.
+
+Numbers that describe a whole graph, such as the temperature of a measurement; every node receives them.
+
+The slowest vibrations of the graph: eigenvectors of its normalized Laplacian.
+
+Where a random walk is after 0, 1, 2, ... steps: relative random-walk probabilities (RRWP), on pairs and on nodes.
+
+The singular vectors of the adjacency matrix: the positional encoding of the paper.
+
+How many short walks lead from one node to another: common neighbors, and what lies one and two steps farther.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveInt
+
+from egt.data.encodings.distances import ShortestPaths
+from egt.data.encodings.encoding import Encoding, listed
+from egt.data.encodings.loops import canonical_signs, encode_eigenvectors, encode_triplets, encode_undirected
+from egt.errors import ConfigError, GraphError
+from egt.graph import FeatureSchema, Graph, IntArray
+from egt.registry import Part, Registry, register
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from egt.config.run import RunConfig
+
+Absent = Literal["zero", "learned"]
+
+Hops = Annotated[int, Field(ge=1, le=254)]
+
+Sizes = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+
+
+class Input(Part):
+    """One term of the sum that enters a channel."""
+
+    def features(self) -> Mapping[str, Any]:
+        """Return the fields of `FeatureSchema` that a graph must have."""
+        return {}
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        """Return what is computed for each graph beforehand."""
+        return ()
+
+    def module(self, width: int) -> nn.Module:
+        """Return the learned half: a module from a `GraphBatch` to rows of this width."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it is embedded (method `module`)")
+
+
+class NodeInput(Input):
+    """A term of the node channel; its module gives (nodes..., d_h)."""
+
+    registry: ClassVar[Registry[type[NodeInput]]] = Registry("node input", __name__)
+
+
+class PairInput(Input):
+    """A term of the edge channel; its module gives (pairs..., d_e)."""
+
+    registry: ClassVar[Registry[type[PairInput]]] = Registry("pair input", __name__)
+
+    def check(self, run: RunConfig) -> None:
+        """Refuse a layout that lacks pairs which the input describes."""
+        if run.data.layout != "edge_list":
+            return
+        if any(encoding.level == "pair" for encoding in listed(self.encodings())):
+            raise ValueError(
+                f"data.layout edge_list holds no pairs except edges, and the input {self.kind} describes all of them; "
+                "drop it, or use the packed layout"
+            )
+
+
+class PairChoice(Part):
+    """A way to choose the pairs of a sparse model (`egt.data.encodings.distances.Choice`)."""
+
+    registry: ClassVar[Registry[type[PairChoice]]] = Registry("choice of pairs", "egt.parts.pairs")
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """What a pair can be chosen as; each type is a learned term of the edge channel."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what its pairs are (property `types`)")
+
+    def choose(self, graph: Graph) -> Sequence[IntArray]:
+        """Return the pairs (2, P) of each type."""
+        raise NotImplementedError(f"{type(self).__name__} does not say which pairs it chooses (method `choose`)")
+
+    def check(self, run: RunConfig) -> None:
+        """Refuse a layout with all pairs."""
+        if run.data.layout != "edge_list":
+            raise ValueError("model.pairs chooses the pairs of a list; set data.layout to edge_list")
+
+
+@register
+class Constant(NodeInput):
+    """The same learned vector for every node, for graphs without node features."""
+
+    kind: Literal["constant"] = "constant"
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import SharedVector
+
+        return SharedVector(width)
+
+
+@register
+class Degree(NodeInput):
+    """In- and out-degree tables; degrees above `max_degree` share a row."""
+
+    kind: Literal["degree"] = "degree"
+    max_degree: PositiveInt = 64
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        """See `Input.encodings`."""
+        return (Degrees(self.max_degree),)
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import DegreeTables
+
+        return DegreeTables(self.max_degree, width)
+
+
+@dataclass(frozen=True)
+class Degrees:
+    """Out- and in-degree of each node, clipped, as ids for an embedding table of `max_degree + 1` rows.
+
+    Args:
+        max_degree: stands for this degree and every larger one.
+    """
+
+    max_degree: int = 16
+
+    name: ClassVar[str] = "degree"
+    level: ClassVar[Literal["node"]] = "node"
+    stored: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.max_degree < 1:
+            raise ConfigError(f"Degrees: max_degree is {self.max_degree}; it must be at least 1")
+
+    def __call__(self, graph: Graph) -> NDArray[np.int64]:
+        """Return the degrees (N, 2): column 0 counts edges i -> j, column 1 edges j -> i."""
+        counts = [np.bincount(ends, minlength=graph.num_nodes) for ends in graph.edge_index]
+        return np.minimum(np.stack(counts, axis=1), self.max_degree)
+
+
+@register
+class Distance(PairInput):
+    """Shortest-path distance clipped at `max_hops`, from a table with a row of its own for "farther"."""
+
+    kind: Literal["distance"] = "distance"
+    max_hops: Hops = 16
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        """See `Input.encodings`."""
+        return (ShortestPaths(self.max_hops),)
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import DistanceTable
+
+        return DistanceTable(self.max_hops, width)
+
+
+@register
+class Reachability(PairInput):
+    """Stacked "reachable in at most k steps" for k up to `num_hops`; 1 is the adjacency matrix with self-loops."""
+
+    kind: Literal["reachability"] = "reachability"
+    num_hops: Hops = 16
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        """See `Input.encodings`."""
+        return (ShortestPaths(self.num_hops),)
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import ReachabilityProjection
+
+        return ReachabilityProjection(self.num_hops, width)
+
+
+@register
+class NodeValues(NodeInput):
+    """Continuous node features, `num_values` per node; `dropout` is the chance of each to be 0 in a training step."""
+
+    kind: Literal["node_values"] = "node_values"
+    num_values: PositiveInt
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+    def features(self) -> Mapping[str, Any]:
+        """See `Input.features`."""
+        return {"num_node_values": self.num_values}
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import NodeValueProjection
+
+        return NodeValueProjection(self.num_values, width, self.dropout)
+
+
+@register
+class EdgeValues(PairInput):
+    """Continuous edge features, `num_values` per edge; `absent` is what a non-edge gets."""
+
+    kind: Literal["edge_values"] = "edge_values"
+    num_values: PositiveInt
+    absent: Absent = "zero"
+
+    def features(self) -> Mapping[str, Any]:
+        """See `Input.features`."""
+        return {"num_edge_values": self.num_values}
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import EdgeValueProjection
+
+        return EdgeValueProjection(self.num_values, width, self.absent)
+
+
+@register
+class NodeCategories(NodeInput):
+    """Categorical node features; `sizes` are those of their vocabularies."""
+
+    kind: Literal["node_categories"] = "node_categories"
+    sizes: Sizes
+
+    def features(self) -> Mapping[str, Any]:
+        """See `Input.features`."""
+        return {"node_categories": self.sizes}
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import NodeCategoryEmbedding
+
+        return NodeCategoryEmbedding(self.sizes, width)
+
+
+@register
+class EdgeCategories(PairInput):
+    """Categorical edge features; `sizes` are those of their vocabularies, `absent` is what a non-edge gets."""
+
+    kind: Literal["edge_categories"] = "edge_categories"
+    sizes: Sizes
+    absent: Absent = "zero"
+
+    def features(self) -> Mapping[str, Any]:
+        """See `Input.features`."""
+        return {"edge_categories": self.sizes}
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import EdgeCategoryEmbedding
+
+        return EdgeCategoryEmbedding(self.sizes, width, self.absent)
+
+
+def node_features(schema: FeatureSchema) -> tuple[NodeInput, ...]:
+    """Return the inputs for the features of nodes."""
+    inputs: list[NodeInput] = []
+    if schema.node_categories:
+        inputs.append(NodeCategories(sizes=_sizes(schema.node_categories)))
+    if schema.num_node_values:
+        inputs.append(NodeValues(num_values=schema.num_node_values))
+    return tuple(inputs)
+
+
+def edge_features(schema: FeatureSchema, absent: Absent = "zero") -> tuple[PairInput, ...]:
+    """Return the inputs for the features of edges; `absent` is what a non-edge gets."""
+    inputs: list[PairInput] = []
+    if schema.edge_categories:
+        inputs.append(EdgeCategories(sizes=_sizes(schema.edge_categories), absent=absent))
+    if schema.num_edge_values:
+        inputs.append(EdgeValues(num_values=schema.num_edge_values, absent=absent))
+    return tuple(inputs)
+
+
+def _sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Give a column without any known category a row in the table all the same."""
+    return tuple(max(size, 1) for size in sizes)
+
+
+@register
+class GraphValues(NodeInput):
+    """Continuous features of whole graphs, `num_values` per graph; every node of a graph receives all of them."""
+
+    kind: Literal["graph_values"] = "graph_values"
+    num_values: PositiveInt
+
+    def features(self) -> Mapping[str, Any]:
+        """See `Input.features`."""
+        return {"num_graph_values": self.num_values}
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import GraphValueProjection
+
+        return GraphValueProjection(self.num_values, width)
+
+
+TRIVIAL = 1e-8
+"""Eigenvalues up to this are zero: one for each connected component, which say nothing about places within it."""
+
+
+@register
+class Laplacian(NodeInput):
+    """Eigenvectors of the normalized Laplacian, the `rank` slowest."""
+
+    kind: Literal["laplacian"] = "laplacian"
+    rank: Annotated[int, Field(gt=0, le=2048)] = 8
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        """See `Input.encodings`."""
+        return (LaplacianEigenvectors(self.rank),)
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import SignedProjection
+
+        return SignedProjection("laplacian", self.rank, 1, width)
+
+
+@dataclass(frozen=True)
+class LaplacianEigenvectors:
+    """Eigenvectors of `L = I - D^-1/2 A D^-1/2` with the smallest eigenvalues above zero.
+
+    A is the graph without directions, weights and self-loops. The sign of each vector follows `canonical_signs`.
+    The cost grows with N^3: this one is meant for graphs of up to a few thousand nodes.
+
+    Args:
+        rank: number of vectors; columns are zero where the graph has fewer.
+    """
+
+    rank: int = 8
+
+    name: ClassVar[str] = "laplacian"
+    level: ClassVar[Literal["node"]] = "node"
+    stored: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.rank < 1:
+            raise ConfigError(f"LaplacianEigenvectors: rank is {self.rank}; it must be at least 1")
+
+    def __call__(self, graph: Graph) -> NDArray[np.float32]:
+        """Return the encoding (N, rank), from the smallest eigenvalue to the largest."""
+        A = graph.adjacency(self_loops=False)
+        A = np.maximum(A, A.T)
+        np.fill_diagonal(A, 0.0)
+        degree = A.sum(axis=1)
+        connected = degree > 0
+        scale = np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=connected)
+        L = np.diag(connected.astype(np.float64)) - scale[:, None] * A * scale
+        values, vectors = np.linalg.eigh(L)
+        vectors = vectors[:, values > TRIVIAL][:, : self.rank]
+        encoding = np.zeros((graph.num_nodes, self.rank), np.float32)
+        if vectors.shape[1]:
+            signs = canonical_signs(np.stack([np.ones_like(degree), degree, A @ degree]), vectors)
+            encoding[:, : vectors.shape[1]] = vectors * signs
+        return encoding
+
+
+NumSteps = Annotated[int, Field(gt=0, le=2048)]
+
+_SMALL = 1 << 22
+"""Numbers of all pairs that are computed to take some of them: rows at once, they are four times as fast."""
+
+
+@register
+class RandomWalk(PairInput):
+    """Random-walk probabilities between each pair (RRWP) after 0 to `num_steps` - 1 steps.
+
+    `weighted` steps follow the edge weights. `scaled` divides each step by its standard deviation over the training
+    graphs, which is kept with the weights.
+    Without `bias` a pair that no walk joins gets nothing.
+    """
+
+    kind: Literal["random_walk"] = "random_walk"
+    num_steps: NumSteps = 16
+    weighted: bool = False
+    scaled: bool = False
+    bias: bool = True
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        """See `Input.encodings`."""
+        return (RandomWalks(self.num_steps, self.weighted),)
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import PairWalks
+
+        return PairWalks(self.num_steps, width, scaled=self.scaled, bias=self.bias)
+
+
+@register
+class WalkReturns(NodeInput):
+    """Probabilities of a random walk to be back at its start, the diagonal of RRWP.
+
+    `num_steps`, `weighted` and `scaled` as on pairs.
+    """
+
+    kind: Literal["random_walk"] = "random_walk"
+    num_steps: NumSteps = 16
+    weighted: bool = False
+    scaled: bool = False
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        """See `Input.encodings`."""
+        return (RandomWalks(self.num_steps, self.weighted),)
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import NodeWalks
+
+        return NodeWalks(self.num_steps, width, scaled=self.scaled)
+
+
+@dataclass(frozen=True)
+class RandomWalks:
+    """The powers `[I, P, P^2, ..., P^(K-1)]` of `P = D^-1 A`, D the row sums of A; a row without edges is zero in P.
+
+    Args:
+        num_steps: K, the number of powers, the zeroth included.
+        weighted: steps are taken in proportion to the edge weights, which then must not be negative.
+    """
+
+    num_steps: int = 16
+    weighted: bool = False
+
+    name: ClassVar[str] = "random_walk"
+    level: ClassVar[Literal["pair"]] = "pair"
+    stored: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.num_steps < 1:
+            raise ConfigError(f"RandomWalks: num_steps is {self.num_steps}; it must be at least 1")
+
+    def join(self, other: RandomWalks) -> RandomWalks:
+        """Walk as far as either asks; who reads the probabilities takes the first ones."""
+        if self.weighted != other.weighted:
+            raise ConfigError("two inputs ask for random walks, one along edge weights and one not; make them agree")
+        return RandomWalks(max(self.num_steps, other.num_steps), self.weighted)
+
+    def __call__(self, graph: Graph) -> NDArray[np.float32]:
+        """Return the probabilities (N, N, K): [i, j, k] is that of standing on j after k steps from i."""
+        from egt.data.encodings.walk_probabilities import walk_powers  # imports numba
+
+        edges = graph.edge_index.copy()  # numba takes longer to recognize a read-only array than to work on it
+        powers = np.asarray(walk_powers(graph.num_nodes, edges, self.weights(graph), self.num_steps))
+        return np.ascontiguousarray(powers.transpose(1, 2, 0))
+
+    def at(self, graph: Graph, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
+        """See `Listable.at`; the probabilities (P, K), in at most N E K operations."""
+        from egt.data.encodings.walk_probabilities import walk_powers, walk_powers_at  # imports numba
+
+        edges = graph.edge_index.copy()
+        if graph.num_nodes**2 * self.num_steps <= _SMALL:
+            powers = np.asarray(walk_powers(graph.num_nodes, edges, self.weights(graph), self.num_steps))
+            return np.ascontiguousarray(powers[:, *pairs].T)
+        return np.asarray(walk_powers_at(graph.num_nodes, edges, self.weights(graph), self.num_steps, pairs.copy()))
+
+    def weights(self, graph: Graph) -> NDArray[np.float64]:
+        """Return the weight of each edge (E,)."""
+        if not self.weighted or graph.edge_weight is None:
+            return np.ones(graph.num_edges)
+        weights = graph.edge_weight.astype(np.float64)
+        if weights.min(initial=0.0) < 0:
+            raise GraphError(
+                f"graph {graph.id!r}: edge_weight holds {weights.min()}; "
+                "weighted random walks need weights of at least 0"
+            )
+        return weights
+
+
+Matrix = NDArray[np.float64]
+
+Decomposition = tuple[Matrix, Matrix, Matrix]
+"""u: (N, K), singular values: (K,) from large to small, v: (N, K)."""
+
+DENSE_LIMIT = 1500
+"""Above this many nodes only the leading vectors are computed, from the sparse matrix."""
+
+
+@register
+class Svd(NodeInput):
+    """SVD positional encodings of this `rank`; `weighted` takes the SVD of the weights instead of 0/1."""
+
+    kind: Literal["svd"] = "svd"
+    rank: Annotated[int, Field(gt=0, le=2048)] = 8
+    weighted: bool = False
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        """See `Input.encodings`."""
+        return (SvdEncoding(self.rank, self.weighted),)
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import SignedProjection
+
+        return SignedProjection("svd", self.rank, 2, width)
+
+
+@dataclass(frozen=True)
+class SvdEncoding:
+    """`[U sqrt(S), V sqrt(S)]` of the leading singular triplets of the adjacency matrix `A = U S V^T` with self-loops.
+
+    U V^T of the result is the best approximation of A of this rank. The joint sign of u_k and v_k follows
+    `canonical_signs`, so where singular values are distinct the result does not depend on the node numbering.
+
+    Args:
+        rank: number of triplets; columns beyond the number of nodes are zero.
+        weighted: decompose the edge weights instead of zeros and ones.
+    """
+
+    rank: int = 8
+    weighted: bool = False
+
+    name: ClassVar[str] = "svd"
+    level: ClassVar[Literal["node"]] = "node"
+    stored: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.rank < 1:
+            raise ConfigError(f"SvdEncoding: rank is {self.rank}; it must be at least 1")
+
+    def __call__(self, graph: Graph) -> NDArray[np.float32]:
+        """Return the encoding (N, 2 rank): all U columns, then all V columns."""
+        return self.each([graph])[0]
+
+    def each(self, graphs: Sequence[Graph]) -> list[NDArray[np.float32]]:
+        """See `ManyAtOnce`."""
+        order = sorted(range(len(graphs)), key=lambda k: graphs[k].num_nodes)
+        dense = [k for k in order if not self._is_large(graphs[k])]
+        entries = [_weights(graphs[k], self.weighted) for k in dense]
+        found = dict(zip(dense, encode_undirected([graphs[k] for k in dense], entries, self.rank), strict=True))
+        return [self._alone(graph) if (one := found.get(k)) is None else one for k, graph in enumerate(graphs)]
+
+    def _is_large(self, graph: Graph) -> bool:
+        return graph.num_nodes > DENSE_LIMIT and 4 * self.rank < graph.num_nodes
+
+    def _alone(self, graph: Graph) -> NDArray[np.float32]:
+        """Return the encoding of a graph that is directed or large."""
+        return self._of_large(graph) if self._is_large(graph) else self._of_directed(graph)
+
+    def _of_directed(self, graph: Graph) -> NDArray[np.float32]:
+        A = graph.adjacency(weighted=self.weighted, self_loops=True)
+        u, s, v = _dense_triplets(A, self.rank)
+        return encode_triplets(_node_quantities(A), u, s, v, self.rank)
+
+    def _of_large(self, graph: Graph) -> NDArray[np.float32]:
+        import scipy.sparse.linalg  # noqa: F401  (a library that is loaded later would not be limited)
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(1, user_api="blas"):  # digits must not depend on the number of threads
+            return self._by_arpack(graph)
+
+    def _by_arpack(self, graph: Graph) -> NDArray[np.float32]:
+        A = _sparse_adjacency(graph, self.weighted)
+        weights = _node_quantities(A)
+        try:
+            if (A != A.T).nnz == 0:
+                values, vectors = _sparse_eigen(A, self.rank)
+                return encode_eigenvectors(weights, values, vectors, self.rank)
+            u, s, v = _sparse_triplets(A, self.rank)
+        except RuntimeError as error:  # ArpackNoConvergence
+            raise GraphError(
+                f"graph {graph.id!r}: SVD of {graph.num_nodes} nodes: {error}; try a lower rank"
+            ) from error
+        return encode_triplets(weights, u, s, v, self.rank)
+
+
+def _node_quantities(A: Any) -> Matrix:
+    """(5, N) numbers of the nodes that follow a renumbering: one, degrees, sums of degrees over neighbors."""
+    ones = np.ones(A.shape[0])
+    out_degree, in_degree = A @ ones, A.T @ ones
+    return np.stack([ones, out_degree, in_degree, A @ out_degree, A.T @ in_degree])
+
+
+def _dense_triplets(A: Matrix, rank: int) -> Decomposition:
+    u, s, vt = np.linalg.svd(A)
+    return np.ascontiguousarray(u[:, :rank]), s[:rank], np.ascontiguousarray(vt[:rank].T)
+
+
+def _sparse_eigen(A: Any, rank: int) -> tuple[Matrix, Matrix]:
+    from scipy.sparse.linalg import eigsh
+
+    values, vectors = eigsh(A, k=rank, which="LM", **_arpack_settings(A, rank))
+    return values, np.ascontiguousarray(vectors)
+
+
+def _sparse_triplets(A: Any, rank: int) -> Decomposition:
+    from scipy.sparse.linalg import svds
+
+    u, s, vt = svds(A, k=rank, solver="arpack", **_arpack_settings(A, rank))
+    order = np.argsort(-s, kind="stable")
+    return np.ascontiguousarray(u[:, order]), s[order], np.ascontiguousarray(vt[order].T)
+
+
+def _arpack_settings(A: Any, rank: int) -> dict[str, Any]:
+    """Return a fixed start vector, for the same digits every time, and a basis wide enough for close eigenvalues."""
+    num_nodes = A.shape[0]
+    return {"v0": np.random.default_rng(0).standard_normal(num_nodes), "ncv": min(num_nodes - 1, max(64, 4 * rank))}
+
+
+def _sparse_adjacency(graph: Graph, weighted: bool) -> Any:
+    """Return the matrix of `graph.adjacency(weighted=weighted, self_loops=True)` in sparse form."""
+    from scipy.sparse import csr_array
+
+    i, j = graph.edge_index
+    weight = _weights(graph, weighted)
+    proper = i != j
+    nodes = np.arange(graph.num_nodes)
+    entries = np.concatenate([weight[proper], np.ones(graph.num_nodes)])
+    places = np.concatenate([i[proper], nodes]), np.concatenate([j[proper], nodes])
+    return csr_array((entries, places), shape=(graph.num_nodes, graph.num_nodes))
+
+
+def _weights(graph: Graph, weighted: bool) -> NDArray[np.float64]:
+    """(E,) entries of the adjacency matrix."""
+    if weighted and graph.edge_weight is not None:
+        return graph.edge_weight.astype(np.float64)
+    return np.ones(graph.num_edges)
+
+
+@register
+class Walks(PairInput):
+    """Numbers and lifts of the walks of two, three and four steps between each pair; also on lists of edges."""
+
+    kind: Literal["walks"] = "walks"
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        """See `Input.encodings`."""
+        return (ShortWalks(),)
+
+    def module(self, width: int) -> nn.Module:
+        """See `Input.module`."""
+        from egt.nn.terms import PairProjection
+
+        return PairProjection("walks", ShortWalks.width, width)
+
+
+@dataclass(frozen=True)
+class ShortWalks:
+    """`log(1 + c)` of the walks of 2, 3 and 4 steps from i to j: of their number, then of their lift.
+
+    Walks of two steps are the common neighbors of i and j. The lift is the probability that a random walk from i
+    stands on j after so many steps, divided by the share of all edges that end in j: 1 for strangers in a well-mixed
+    graph, large within a community, whatever the degrees are. Directions count; weights and self-loops do not.
+    """
+
+    name: ClassVar[str] = "walks"
+    level: ClassVar[Literal["pair"]] = "pair"
+    stored: ClassVar[bool] = True
+    width: ClassVar[int] = 6
+
+    def __call__(self, graph: Graph) -> NDArray[np.float32]:
+        """Return the encoding (N, N, 6)."""
+        pairs = np.indices((graph.num_nodes, graph.num_nodes)).reshape(2, -1)
+        return self.at(graph, pairs).reshape(graph.num_nodes, graph.num_nodes, self.width)
+
+    def at(self, graph: Graph, pairs: IntArray) -> NDArray[np.float32]:
+        """Return the rows (P, 6) of some pairs (2, P)."""
+        from egt.data.encodings.pair_loops import both_neighbors, pair_walks  # imports numba
+
+        after, before = both_neighbors(graph)
+        walks: NDArray[np.float64] = pair_walks(after, before, np.ascontiguousarray(pairs))
+        share = np.diff(before[0]) / max(len(before[1]), 1)
+        walks[:, 3:] /= np.maximum(share, 1e-300)[pairs[1], None]
+        return np.log1p(walks).astype(np.float32)

@@ -1,0 +1,154 @@
+"""All pairs, as in dense EGT.
+
+The edges themselves, which alone make EGT-Constrained.
+
+Random links that bring any two nodes within a few steps of each other.
+
+A union of random cycles through all nodes is a regular graph whose random walks mix fast, with high probability.
+
+
+The nearest neighbors in space, for graphs whose nodes have coordinates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from egt.graph import Graph, IntArray
+from egt.parts.inputs import PairChoice
+from egt.registry import register
+
+if TYPE_CHECKING:
+    from egt.config.run import RunConfig
+
+
+@register
+class All(PairChoice):
+    """Every pair of nodes."""
+
+    kind: Literal["all"] = "all"
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """See `Choice.types`."""
+        return ("other",)
+
+    def choose(self, graph: Graph) -> tuple[IntArray, ...]:
+        """See `Choice.choose`."""
+        return (all_pairs(graph.num_nodes),)
+
+
+def all_pairs(num_nodes: int) -> IntArray:
+    """Return the pairs (2, N (N - 1)) of different nodes."""
+    pairs = np.indices((num_nodes, num_nodes)).reshape(2, -1)
+    return pairs[:, pairs[0] != pairs[1]]
+
+
+@register
+class Edges(PairChoice):
+    """Every edge; with `reverse` also its opposite, where the graph has none."""
+
+    kind: Literal["edges"] = "edges"
+    reverse: bool = True
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """See `Choice.types`."""
+        return ("edge", "reverse") if self.reverse else ("edge",)
+
+    def choose(self, graph: Graph) -> tuple[IntArray, ...]:
+        """See `Choice.choose`; both directions of an undirected edge have both types."""
+        return (graph.edge_index, graph.edge_index[::-1])[: len(self.types)]
+
+
+Bits = NDArray[np.uint64]
+
+
+@register
+class Expander(PairChoice):
+    """`degree` / 2 random cycles through all nodes, in both directions; all pairs where there are no more than that.
+
+    The cycles depend on the content of the graph alone: they are the same in every epoch and process, and follow the
+    nodes when these are renumbered, as far as features and degrees tell nodes apart.
+    """
+
+    kind: Literal["expander"] = "expander"
+    degree: Annotated[int, Field(ge=2, multiple_of=2)] = 10
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """See `Choice.types`."""
+        return ("expander",)
+
+    def choose(self, graph: Graph) -> tuple[IntArray, ...]:
+        """See `Choice.choose`."""
+        if graph.num_nodes <= self.degree + 1:
+            return (all_pairs(graph.num_nodes),)
+        nodes = _node_bits(graph)
+        cycles = [np.argsort(_mixed(nodes + _mixed(np.uint64(number)))) for number in range(self.degree // 2)]
+        forward = np.concatenate([np.stack([cycle, np.roll(cycle, -1)]) for cycle in cycles], axis=1)
+        return (np.concatenate([forward, forward[::-1]], axis=1),)
+
+
+def _node_bits(graph: Graph) -> Bits:
+    """Return (N,) different random bits of the nodes: from a node's content, and its place among equal ones."""
+    degrees = [np.bincount(ends, minlength=graph.num_nodes) for ends in graph.edge_index]
+    values = np.ascontiguousarray(graph.node_values, np.float32).view(np.uint32)
+    bits = np.zeros(graph.num_nodes, np.uint64)
+    for column in (*graph.node_categories.T, *values.T, *degrees):
+        bits = _mixed(bits + column.astype(np.uint64))
+    bits = _mixed(bits + bits.sum())  # nodes of other graphs are others
+    order = np.argsort(bits, kind="stable")
+    ordered = bits[order]
+    place = np.empty_like(order)
+    place[order] = np.arange(graph.num_nodes) - np.searchsorted(ordered, ordered)
+    return _mixed(bits + place.astype(np.uint64))
+
+
+def _mixed(bits: Bits | np.uint64) -> Bits:
+    """Return the finalizer of SplitMix64: bits that look random, another number for each number."""
+    with np.errstate(over="ignore"):
+        x = np.asarray(bits) + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+@register
+class Nearest(PairChoice):
+    """Each node with the `k` nearest others; `columns` says which continuous node features are the coordinates."""
+
+    kind: Literal["nearest"] = "nearest"
+    k: PositiveInt = 8
+    columns: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)]
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """See `Choice.types`."""
+        return ("nearest",)
+
+    def check(self, run: RunConfig) -> None:
+        """Refuse columns that the graphs do not have."""
+        super().check(run)
+        width = max(term.features().get("num_node_values", 0) for term in run.model.node_inputs)
+        if max(self.columns) >= width:
+            raise ValueError(
+                f"model.pairs: nearest reads the columns {list(self.columns)} of node_values, and the model has "
+                f"{width} of them, counted from 0; name those that hold coordinates"
+            )
+
+    def choose(self, graph: Graph) -> tuple[IntArray, ...]:
+        """See `Choice.choose`; of nodes at the same place any may be the nearest."""
+        from scipy.spatial import KDTree
+
+        places = graph.node_values[:, list(self.columns)]
+        found = min(self.k + 1, graph.num_nodes)  # a node is mostly the nearest to itself
+        _, near = KDTree(places).query(places, k=range(1, found + 1))
+        own = np.arange(graph.num_nodes)
+        last = np.argsort(near == own[:, None], axis=1, kind="stable")
+        others = np.take_along_axis(near, last, axis=1)[:, : found - 1]
+        return (np.stack([own.repeat(found - 1), others.reshape(-1)]),)

@@ -1,0 +1,282 @@
+"""Weights of classes in the loss, from how often each occurs in training: every class then counts as much in all.
+
+Binary and multi-label classification, some labels missing.
+
+Classification into one of several classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveInt, model_validator
+
+from egt.parts.tasks.task import Row, TaskPart, Weight, constant, mean_of_known, number, sum_known, unfitted
+from egt.registry import register
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from egt.parts.tasks.scores import ClassScores, RankingScores
+
+
+def balanced(labels: NDArray[np.float64], num_classes: int) -> tuple[float, ...]:
+    """Return w_c = n / (k n_c) for n labels of k classes, n_c of class c: the mean weight of a label is 1.
+
+    A class without labels has the weight 1, and is none of the k.
+
+    Args:
+        labels: (n,) class ids; NaN where one is missing.
+        num_classes: of all, those without labels included.
+    """
+    known = labels[~np.isnan(labels)].astype(np.int64)
+    counts = np.bincount(known, minlength=num_classes)
+    present = max(int((counts > 0).sum()), 1)
+    weights = np.where(counts > 0, len(known) / (present * np.maximum(counts, 1)), 1.0)
+    return tuple(weights.tolist())
+
+
+_CLASS_NAMES = ("0", "1")
+
+_Pair = tuple[Weight, Weight]
+
+_LEAST = 1e-9
+"""Probabilities of a float32 that has rounded to 0 or 1 still have a logit."""
+
+
+@register
+class Binary(TaskPart):
+    """Yes or no for each of one or many labels, some of which may be missing; also whether a query pair is linked.
+
+    The loss is the cross-entropy of each label on its logit; `metric` scores and is averaged over the labels;
+    `class_names` are what the data calls no and yes: `f1` and `average_precision` are about the second one.
+    `class_weights` are the weights of no and yes in the loss, [1, 5],
+    or such a pair for each label, or "balanced": as training labels say, and the run keeps the numbers.
+    """
+
+    kind: Literal["binary"] = "binary"
+    metric: Literal["roc_auc", "average_precision"] = "roc_auc"
+    class_names: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)] = _CLASS_NAMES
+    class_weights: Literal["balanced"] | _Pair | tuple[_Pair, ...] | None = None
+
+    @model_validator(mode="after")
+    def _check_weights(self) -> Binary:
+        if not isinstance(self.class_weights, tuple) or isinstance(self.class_weights[0], float):
+            return self
+        if len(self.class_weights) != len(self.names):
+            raise ValueError(f"class_weights has {len(self.class_weights)} pairs for {len(self.names)} labels")
+        return self
+
+    @property
+    def deciding_metric(self) -> str:
+        """See `TaskPart.deciding_metric`."""
+        return self.metric
+
+    @property
+    def positive_class(self) -> str:
+        """See `TaskPart.positive_class`."""
+        return self.class_names[1]
+
+    def named(self, names: tuple[str, ...], class_names: tuple[str, ...]) -> Binary:
+        """See `TaskPart.named`."""
+        classes = class_names if len(class_names) == 2 else self.class_names
+        names = names if len(names) == len(self.names) else self.names
+        return self.model_copy(update={"names": names, "class_names": classes})
+
+    def fitted(self, targets: Iterable[NDArray[np.float64]]) -> Binary:
+        """See `TaskPart.fitted`: the weights of no and yes for each label."""
+        if self.class_weights != "balanced":
+            return self
+
+        labels = np.concatenate([np.atleast_2d(rows) for rows in targets])
+        return self.model_copy(update={"class_weights": tuple(balanced(column, 2) for column in labels.T)})
+
+    def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return the logit of how often each label is yes; see `TaskPart.uninformed`."""
+        return self.encode(mean_of_known(targets))
+
+    def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """See `TaskPart.loss_sum`."""
+        from torch.nn import functional
+
+        loss = partial(functional.binary_cross_entropy_with_logits, reduction="none")
+        return sum_known(loss, prediction.float(), target, self._weight(target))
+
+    def _weight(self, target: Tensor) -> Tensor | None:
+        """(rows, T) the weight of each label."""
+        import torch
+
+        if self.class_weights is None:
+            return None
+        if self.class_weights == "balanced":
+            raise unfitted()
+        pairs = np.broadcast_to(np.array(self.class_weights), (target.shape[1], 2))
+        no, yes = (constant(tuple(side.tolist()), target.device) for side in pairs.T)
+        return torch.where(target > 0.5, yes, no)
+
+    def scores(self) -> RankingScores:
+        """See `TaskPart.scores`."""
+        from egt.parts.tasks.scores import RankingScores
+
+        return RankingScores()
+
+    def decode(self, prediction: Tensor) -> Tensor:
+        """Return the probability of each label; see `TaskPart.decode`."""
+        return prediction.float().sigmoid()
+
+    def encode(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the logit of each probability; see `TaskPart.encode`."""
+        p = np.clip(values.astype(np.float64), _LEAST, 1 - _LEAST)
+        return np.log(p / (1 - p))
+
+    def class_probabilities(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """See `TaskPart.class_probabilities`."""
+        yes = values.astype(np.float64)
+        return np.stack([1 - yes, yes], axis=2)
+
+    def label(self, value: float) -> str:
+        """See `TaskPart.label`."""
+        return self.class_names[int(value)]
+
+    def columns(self, values: NDArray[np.float32]) -> Row:
+        """Return the class of each label, and its probabilities, named by class; see `TaskPart.columns`.
+
+        Labels 0 and 1 have one, `NAME_probability`, that of 1. Other classes have no order that a reader could know:
+        each has its own, `NAME_CLASS_probability`.
+        """
+        row: Row = {}
+        for name, p in zip(self.names, values, strict=True):
+            row[name] = self.class_names[int(p >= 0.5)]
+            if self.class_names == _CLASS_NAMES:
+                row[f"{name}_probability"] = number(p)
+                continue
+            for label, share in zip(self.class_names, (1 - p, p), strict=True):
+                row[f"{name}_{label}_probability"] = number(share)
+        return row
+
+
+_MISSING = -100
+
+
+@register
+class Multiclass(TaskPart):
+    """One of `num_classes` classes, by softmax cross-entropy.
+
+    `class_names` are what the data calls them; `metric` is the one to show and to select by; `f1` is
+    that of the second of two classes, and of more the mean over classes. `class_weights` are one
+    weight for each class, or "balanced": rare classes weigh more, as training labels say, and the run keeps the
+    numbers. `class_counts` turn into the paper's fixed weights. Metrics are not weighted.
+    The weighted sum is divided by the number of labels, missing ones and padding left out. DISCREPANCY: the
+    TensorFlow code divides by the number of all positions, padding included; with Adam the scale hardly matters.
+    """
+
+    kind: Literal["multiclass"] = "multiclass"
+    names: Annotated[tuple[str, ...], Field(min_length=1, max_length=1)] = ("class",)
+    num_classes: Annotated[int, Field(ge=2)]
+    class_names: tuple[str, ...] = ()
+    class_counts: tuple[PositiveInt, ...] | None = None
+    class_weights: Literal["balanced"] | tuple[Weight, ...] | None = None
+    metric: Literal["accuracy", "weighted_accuracy", "balanced_accuracy", "f1", "mcc"] = "accuracy"
+
+    @property
+    def num_outputs(self) -> int:
+        """See `TaskPart.num_outputs`."""
+        return self.num_classes
+
+    @property
+    def deciding_metric(self) -> str:
+        """See `TaskPart.deciding_metric`."""
+        return self.metric
+
+    @property
+    def positive_class(self) -> str:
+        """See `TaskPart.positive_class`."""
+        return self.label(1) if self.num_classes == 2 else ""
+
+    @property
+    def loss_weights(self) -> tuple[float, ...] | None:
+        """The given weights, or w_c = (T - n_c) / sum_k (T - n_k) of counts, T the number of all; None for none."""
+        if self.class_weights == "balanced":
+            raise unfitted()
+        if self.class_counts is None:
+            return self.class_weights
+        total = sum(self.class_counts)
+        others = [total - count for count in self.class_counts]
+        return tuple(other / sum(others) for other in others)
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Multiclass:
+        for name in ("class_counts", "class_names", "class_weights"):
+            given = getattr(self, name)
+            if given and given != "balanced" and len(given) != self.num_classes:
+                raise ValueError(f"{name} has {len(given)} entries for {self.num_classes} classes")
+        if self.class_counts is not None and self.class_weights is not None:
+            raise ValueError("class_counts and class_weights both weigh the classes; set one of them to null")
+        return self
+
+    def named(self, names: tuple[str, ...], class_names: tuple[str, ...]) -> Multiclass:
+        """See `TaskPart.named`."""
+        classes = class_names if len(class_names) == self.num_classes else self.class_names
+        names = names if len(names) == 1 else self.names
+        return self.model_copy(update={"names": names, "class_names": classes})
+
+    def fitted(self, targets: Iterable[NDArray[np.float64]]) -> Multiclass:
+        """See `TaskPart.fitted`: the weights of classes."""
+        if self.class_weights != "balanced":
+            return self
+
+        labels = np.concatenate([np.atleast_2d(rows) for rows in targets])[:, 0]
+        return self.model_copy(update={"class_weights": balanced(labels, self.num_classes)})
+
+    def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return how often each class occurs; see `TaskPart.uninformed`."""
+        counts = np.zeros(self.num_classes)
+        for rows in targets:
+            counts += np.bincount(rows[~np.isnan(rows)].astype(np.int64), minlength=self.num_classes)
+        return counts
+
+    def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """See `TaskPart.loss_sum`."""
+        from torch.nn import functional
+
+        classes = target[:, 0].nan_to_num(nan=_MISSING).long()
+        weights = self.loss_weights
+        weight = None if weights is None else constant(weights, prediction.device)
+        return functional.cross_entropy(prediction.float(), classes, weight, ignore_index=_MISSING, reduction="sum")
+
+    def scores(self) -> ClassScores:
+        """See `TaskPart.scores`."""
+        from egt.parts.tasks.scores import ClassScores
+
+        return ClassScores(self.num_classes)
+
+    def decode(self, prediction: Tensor) -> Tensor:
+        """Return the probability of each class; see `TaskPart.decode`."""
+        return prediction.float().softmax(-1)
+
+    def encode(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the logarithm of each probability; see `TaskPart.encode`."""
+        return np.log(np.maximum(values.astype(np.float64), np.finfo(np.float32).tiny))
+
+    def class_probabilities(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """See `TaskPart.class_probabilities`."""
+        return values.astype(np.float64)[:, None]
+
+    def spread_columns(self, values: NDArray[Any], std: NDArray[Any]) -> Row:
+        """Return the deviation of the probability of the class that is answered; see `TaskPart.spread_columns`."""
+        return {f"{self.names[0]}_std": number(std[values.argmax()])}
+
+    def label(self, value: float) -> str:
+        """See `TaskPart.label`."""
+        return self.class_names[int(value)] if self.class_names else str(int(value))
+
+    def columns(self, values: NDArray[np.float32]) -> Row:
+        """Return the class, its probability, and the probability of each class; see `TaskPart.columns`."""
+        classes = self.class_names or tuple(str(k) for k in range(self.num_classes))
+        name, best = self.names[0], int(values.argmax())
+        row: Row = {name: classes[best], f"{name}_probability": number(values[best])}
+        return row | {f"{name}_{label}_probability": number(p) for label, p in zip(classes, values, strict=True)}

@@ -1,0 +1,162 @@
+"""Regression: numbers per graph, node or edge.
+
+Regression with a deviation of its own for every answer: the mean and the variance of a normal distribution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.parts.tasks.task import Row, TargetScale, TaskPart, mean_of_known, number, sum_known
+from egt.registry import register
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from egt.parts.tasks.scores import ErrorScores, MeanScores
+
+
+@register
+class Regression(TaskPart):
+    """Numbers; the `loss` is the mean absolute or squared error.
+
+    `standardize` trains on (y - mean) / std of the training targets and answers in their unit.
+    """
+
+    kind: Literal["regression"] = "regression"
+    loss: Literal["mae", "mse"] = "mae"
+    standardize: bool = False
+
+    @property
+    def deciding_metric(self) -> str:
+        """See `TaskPart.deciding_metric`."""
+        return {"mae": "mae", "mse": "rmse"}[self.loss]
+
+    @property
+    def higher_is_better(self) -> bool:
+        """See `TaskPart.higher_is_better`: errors are to be small."""
+        return False
+
+    def scale(self, targets: Iterable[NDArray[np.float64]]) -> TargetScale | None:
+        """See `TaskPart.scale`."""
+        return TargetScale.of(targets) if self.standardize else None
+
+    def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return the mean of each target; see `TaskPart.uninformed`."""
+        return mean_of_known(targets)
+
+    def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """See `TaskPart.loss_sum`."""
+
+        def loss(y_hat: Tensor, y: Tensor) -> Tensor:
+            error = y_hat - y
+            return error.abs() if self.loss == "mae" else error.square()
+
+        return sum_known(loss, prediction.float(), target)
+
+    def scores(self) -> ErrorScores:
+        """See `TaskPart.scores`."""
+        from egt.parts.tasks.scores import ErrorScores
+
+        return ErrorScores()
+
+
+_MOST = 10.0
+"""The logarithm of the variance, of standardized targets, is kept between minus this and this."""
+
+
+@register
+class Gaussian(TaskPart):
+    """Numbers with a deviation (`NAME_std`), by the negative log-likelihood of a normal distribution.
+
+        (log v + (y - m)^2 / v) / 2
+
+    is its loss; the constant is left out. The outputs are m of all targets, then log v of all of them. `standardize` is
+    as in regression.
+    """
+
+    kind: Literal["gaussian"] = "gaussian"
+    standardize: bool = True
+
+    @property
+    def num_outputs(self) -> int:
+        """See `TaskPart.num_outputs`."""
+        return 2 * len(self.names)
+
+    @property
+    def deciding_metric(self) -> str:
+        """See `TaskPart.deciding_metric`."""
+        return "mae"
+
+    @property
+    def higher_is_better(self) -> bool:
+        """See `TaskPart.higher_is_better`: errors are to be small."""
+        return False
+
+    def scale(self, targets: Iterable[NDArray[np.float64]]) -> TargetScale | None:
+        """See `TaskPart.scale`."""
+        return TargetScale.of(targets) if self.standardize else None
+
+    def output_scale(self, scale: TargetScale) -> TargetScale:
+        """Return the scale of means and deviations; see `TaskPart.output_scale`."""
+        return TargetScale((*scale.mean, *(0.0 for _ in scale.mean)), (*scale.std, *scale.std))
+
+    def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return the mean of each target, and a variance of 1; see `TaskPart.uninformed`."""
+        mean = mean_of_known(targets)
+        return np.concatenate([mean, np.zeros_like(mean)])
+
+    def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """See `TaskPart.loss_sum`."""
+        mean, log_variance = prediction.float().chunk(2, dim=1)
+        log_variance = log_variance.clamp(-_MOST, _MOST)
+        missing = target.isnan()
+        squared = (target.masked_fill(missing, 0.0) - mean).square()
+        each = (log_variance + squared * (-log_variance).exp()) / 2
+        return each.masked_fill(missing, 0.0).sum()
+
+    def scores(self) -> MeanScores:
+        """See `TaskPart.scores`."""
+        from egt.parts.tasks.scores import MeanScores
+
+        return MeanScores()
+
+    def decode(self, prediction: Tensor) -> Tensor:
+        """Return means, then deviations; see `TaskPart.decode`."""
+        import torch
+
+        mean, log_variance = prediction.float().chunk(2, dim=1)
+        return torch.cat([mean, (log_variance.clamp(-_MOST, _MOST) / 2).exp()], dim=1)
+
+    def encode(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return means, then logarithms of variances; see `TaskPart.encode`."""
+        mean, std = np.split(values, 2, axis=1)
+        return np.concatenate([mean, 2 * np.log(std)], axis=1)
+
+    def centers_and_units(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return means, and deviations as the unit of intervals; see `TaskPart.centers_and_units`."""
+        mean, std = np.split(values, 2, axis=1)
+        return mean, std
+
+    def columns(self, values: NDArray[np.float32]) -> Row:
+        """Return each number and its deviation; see `TaskPart.columns`."""
+        mean, std = np.split(values, 2)
+        row: Row = {}
+        for k, name in enumerate(self.names):
+            row |= {name: number(mean[k]), f"{name}_std": number(std[k])}
+        return row
+
+    def spread_columns(self, values: NDArray[Any], std: NDArray[Any]) -> Row:
+        """Return the deviation of a mixture: that between the models, and their own; see `TaskPart.spread_columns`.
+
+        A mixture of normal distributions has the variance mean(v) + var(m); `values` has the mean of the deviations,
+        whose variance between the models is in `std`: mean(v) = mean(s)^2 + var(s), with the sample variance as an
+        estimate.
+        """
+        own = np.split(values, 2)[1]
+        total = np.sqrt(own**2 + (std**2).reshape(2, -1).sum(0))
+        return {f"{name}_std": number(np.float32(value)) for name, value in zip(self.names, total, strict=True)}

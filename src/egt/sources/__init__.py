@@ -1,1 +1,0 @@
-"""Raw data as graphs: benchmarks, molecules, tables of one's own, generators."""

@@ -1,0 +1,156 @@
+"""Property checks that anyone can call on their own composition of parts.
+
+Each takes a model and prepared samples, and raises `CheckFailed` with the deviation it saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from egt.data.batching.batch import GraphBatch, LayoutName, collate
+from egt.data.batching.layout import Layout
+from egt.data.encodings.encoding import Sample
+from egt.graph import Level
+from egt.nn.model import EGT
+
+Model = Callable[[GraphBatch], Tensor]
+
+__all__ = [
+    "CheckFailed",
+    "check_batch_independence",
+    "check_finite_gradients",
+    "check_layouts_agree",
+    "check_masked",
+    "check_models_agree",
+    "check_permutation",
+    "reach",
+]
+
+
+class CheckFailed(AssertionError):
+    """A property that every EGT has does not hold."""
+
+
+@torch.no_grad()
+def check_permutation(
+    model: Model, samples: Sequence[Sample], level: Level, layout: LayoutName = "packed", *, atol: float = 1e-5
+) -> float:
+    """Renumbering the nodes renumbers the answers, and changes nothing else. Encodings are renumbered with the nodes.
+
+    Returns:
+        The largest deviation.
+    """
+    generator = np.random.default_rng(0)
+    orders = [generator.permutation(sample.graph.num_nodes) for sample in samples]
+    renumbered = [_permuted(sample, order) for sample, order in zip(samples, orders, strict=True)]
+    expected = model(collate(samples, layout))
+    if level == "node":
+        start = np.cumsum([0, *(len(order) for order in orders[:-1])])
+        expected = expected[
+            torch.from_numpy(np.concatenate([s + order for s, order in zip(start, orders, strict=True)]))
+        ]
+    return _compare(model(collate(renumbered, layout)), expected, atol, "the answers depend on the numbering of nodes")
+
+
+@torch.no_grad()
+def check_batch_independence(
+    model: Model, samples: Sequence[Sample], layout: LayoutName = "packed", *, atol: float = 1e-5
+) -> float:
+    """Check that a graph's answers are the same alone and among others of any size. Returns the largest deviation."""
+    alone = torch.cat([model(collate([sample], layout)) for sample in samples])
+    return _compare(model(collate(samples, layout)), alone, atol, "an answer depends on the other graphs of its batch")
+
+
+@torch.no_grad()
+def check_layouts_agree(model: Model, samples: Sequence[Sample], *, atol: float = 1e-5) -> float:
+    """Check that the packed and the padded layout give the same answers. Returns the largest deviation."""
+    packed, padded = model(collate(samples, "packed")), model(collate(samples, "padded"))
+    return _compare(padded, packed, atol, "the padded and the packed layout disagree")
+
+
+@torch.no_grad()
+def check_models_agree(
+    model: Model, other: Model, samples: Sequence[Sample], layout: LayoutName = "packed", *, atol: float = 2e-5
+) -> float:
+    """Two models, as one model on two backends, give the same answers. Returns the largest deviation."""
+    batch = collate(samples, layout)
+    return _compare(model(batch), other(batch), atol, "the two models disagree")
+
+
+@torch.no_grad()
+def check_masked(model: Model, samples: Sequence[Sample], *, atol: float = 1e-5) -> float:
+    """Check that the padding is never read: garbage there changes nothing. Returns the largest deviation."""
+    batch = collate(samples, "padded")
+    expected = model(batch)
+    return _compare(model(_with_garbage(batch)), expected, atol, "an answer depends on what lies in the padding")
+
+
+def check_finite_gradients(model: EGT, samples: Sequence[Sample], layout: LayoutName = "packed") -> None:
+    """Answers and the gradients of all parameters are finite, in training mode, for any graphs."""
+    was_training = model.training
+    model.train().zero_grad()
+    try:
+        output = model(collate(samples, layout))
+        output.square().sum().backward()
+        bad = [name for name, p in model.named_parameters() if p.grad is not None and not p.grad.isfinite().all()]
+        if not output.isfinite().all() or bad:
+            raise CheckFailed(f"not finite: {'the answers' if not output.isfinite().all() else ', '.join(bad)}")
+    finally:
+        model.train(was_training).zero_grad()
+
+
+def reach(
+    model: EGT, sample: Sample, node: int, layout: LayoutName = "packed"
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which input nodes influence the final embedding of `node`: (N,) boolean, from the gradient."""
+    x = model.embed(collate([sample], layout))
+    h = x.h.detach().requires_grad_()
+    x = model.readout.prepare(x.updated(h, x.e.detach()))
+    for layer in model.layers:
+        x = x.updated(*layer(x.h, x.e, x.context))
+    embedding = x.context.layout.node_rows(x.h)[node]
+    # A random direction: a plain sum could cancel.
+    direction = torch.randn(embedding.shape, generator=torch.Generator().manual_seed(0))
+    (gradient,) = torch.autograd.grad((embedding * direction).sum(), h)
+    influence: np.ndarray[tuple[int], np.dtype[np.bool_]] = (gradient.flatten(0, -2).abs().sum(-1) > 0).numpy()
+    return influence
+
+
+def _permuted(sample: Sample, order: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Sample:
+    return Sample(
+        sample.graph.permuted(order),
+        {name: array[order] for name, array in sample.node.items()},
+        {name: array[order][:, order] for name, array in sample.pair.items()},
+    )
+
+
+def _compare(found: Tensor, expected: Tensor, atol: float, message: str) -> float:
+    if found.shape != expected.shape:
+        raise CheckFailed(f"{message}: shape {tuple(found.shape)} instead of {tuple(expected.shape)}")
+    scale = expected.abs().max().clamp(min=1.0)
+    deviation = float(((found - expected).abs() / scale).max()) if found.numel() else 0.0
+    if not deviation <= atol:
+        raise CheckFailed(f"{message}: they differ by {deviation:.1e} (allowed {atol:.0e})")
+    return deviation
+
+
+def _with_garbage(batch: GraphBatch) -> GraphBatch:
+    def spoil(tensor: Tensor, real: Tensor) -> Tensor:
+        keep = real.view(*real.shape, *(1,) * (tensor.dim() - real.dim()))
+        return torch.where(keep, tensor, torch.full_like(tensor, 7))
+
+    layout: Layout = batch.layout
+    assert layout.real_nodes is not None
+    assert layout.real_pairs is not None
+    nodes, pairs = layout.real_nodes, layout.real_pairs
+    return replace(
+        batch,
+        node_values=spoil(batch.node_values, nodes),
+        node={name: spoil(tensor, nodes) for name, tensor in batch.node.items()},
+        pair={name: spoil(tensor, pairs) for name, tensor in batch.pair.items()},
+    )

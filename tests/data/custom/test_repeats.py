@@ -1,0 +1,56 @@
+"""Repeated molecules are found by what they are, in whatever spelling, graphs as they are written; both are told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from egt.data.custom import label_checks as module
+from egt.data.custom.label_checks import repeats
+from egt.data.custom.opening import open_custom
+
+pytest.importorskip("rdkit")
+SMILES = ["CCO", "OCC", "CCN", "CCN", "CCC", ""]
+CODES = np.array([0, 2, 0, 0, 1, 0], np.int8)
+NONE = np.full((6, 1), np.nan)
+
+
+def test_a_molecule_in_two_splits_is_found_in_another_spelling() -> None:
+    [warning] = repeats([SMILES], NONE, CODES, classes=False)
+    assert warning.startswith("1 molecule in several splits (CCO: train and test)")
+    assert "--set split=scaffold" in warning
+    assert repeats([SMILES], NONE, np.zeros(6, np.int8), classes=False) == []
+
+
+def test_different_classes_conflict_and_numbers_may_scatter() -> None:
+    labels = np.array([[1.0], [0.0], [0.0], [0.0], [1.0], [np.nan]])
+    [warning] = repeats([SMILES], labels, None, classes=True)
+    assert warning == "1 molecule more than once with different labels (e.g. CCO)"
+    close = np.array([[1.0], [1.1], [3.0], [9.0], [5.0], [np.nan]])
+    [warning] = repeats([SMILES], close, None, classes=False)
+    assert "1 molecule more than once with labels that differ by more than" in warning
+    assert warning.endswith("(e.g. CCN)")
+
+
+def test_many_rows_are_compared_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_COMPARED", 3)
+    assert repeats([SMILES], NONE, CODES, classes=False) == []
+
+
+def test_the_same_graph_in_two_splits(tmp_path: Path) -> None:
+    def line(name: str, split: str, element: str, label: float) -> str:
+        nodes = {"element": ["C", element], "title": [f"{name}0", f"{name}1"]}
+        graph = {"id": name, "split": split, "nodes": nodes, "edges": [[0, 1]], "targets": {"y": label}}
+        return json.dumps(graph)
+
+    rows = [("a", "train", "O", 1.5), ("b", "train", "N", 2.5), ("c", "val", "S", 3.5), ("d", "test", "O", 9.5)]
+    (tmp_path / "g.jsonl").write_text("\n".join(line(*row) for row in rows))
+    overrides = {"node_features": {"title": "ignored"}}
+    shared, torn = open_custom(tmp_path / "g.jsonl", overrides=overrides).warnings()
+    assert shared.startswith("1 graph in several splits (a: train and test), which flatters the scores; remove")
+    assert torn.startswith("1 graph more than once with labels that differ")
+    assert torn.endswith("(e.g. a)")
+    assert open_custom(tmp_path / "g.jsonl").warnings() == [], "titles that the model reads tell the graphs apart"

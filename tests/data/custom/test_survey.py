@@ -1,0 +1,35 @@
+"""A first look at custom data: sizes, errors and warnings; a sample where there is much."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from egt.data.custom import infer as module
+from egt.data.custom.infer import survey
+from egt.data.custom.opening import open_custom
+
+
+def _table(folder: Path, *cells: str) -> Path:
+    path = folder / "data.csv"
+    path.write_text("smiles,y\n" + "".join(f"{cell},{number}.5\n" for number, cell in enumerate(cells)))
+    return path
+
+
+def test_sizes_and_errors_of_all_rows(tmp_path: Path) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    found = survey(open_custom(_table(tmp_path, "C", "CC", "CCO", "C(")), lambda *step: told.append(step))
+    assert (found.num_rows, found.num_read) == (4, 4)
+    assert found.num_nodes == (1, 2, 3)
+    assert found.num_edges == (0, 2, 4)
+    [error] = found.errors
+    assert "C(" in error
+    assert told[-1] == ("building graphs", 4, 4)
+
+
+def test_a_sample_is_spread_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SAMPLED", 3)
+    found = survey(open_custom(_table(tmp_path, *("C" * length for length in range(1, 9)))))
+    assert (found.num_rows, found.num_read) == (8, 3)
+    assert found.num_nodes == (1, 4, 7)

@@ -1,0 +1,56 @@
+"""What is drawn of a graph: the right layers and heads, normalized and cropped."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from egt.errors import ConfigError
+from egt.explain.views import choose, most_selective, panels
+from tests.explain.by_hand import attention, chain
+
+
+def test_panels_of_the_paper() -> None:
+    even, single = np.full((3, 3), 1 / 3), np.eye(3)
+    found = attention(chain(3), [[even, single], [even, even]], gates=0.5)
+    shown = panels(found, choose(found.layers, 2))
+    assert shown.adjacency.tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    assert shown.distance.tolist() == [[0, 1, 2], [1, 0, 1], [2, 1, 0]]
+    assert shown.head == most_selective(found, 0) == 1
+    np.testing.assert_allclose(shown.example, np.eye(3))
+    np.testing.assert_allclose(shown.middle, np.eye(3), atol=1e-6)  # the mean is 2/3 and 1/6 before it is normalized
+    assert panels(found, choose(found.layers, 2, (1, 2), head=1, crop=2)).example.shape == (2, 2)
+
+
+def test_a_large_graph_is_drawn_without_its_whole_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    found = attention(chain(5), random.random((2, 2, 6, 6)), num_virtual=1)
+    whole = panels(found, choose(found.layers, 2, head=1))
+    monkeypatch.setattr("egt.data.encodings.distances.ShortestPaths.__call__", lambda *_: pytest.fail("all of N^2"))
+    cropped = panels(found, choose(found.layers, 2, head=1, crop=3))
+    assert cropped.distance.tolist() == whole.distance[:3, :3].tolist()
+    assert cropped.adjacency.tolist() == whole.adjacency[:3, :3].tolist()
+    np.testing.assert_allclose(found.matrix(found.product, 4), found.matrix(found.product)[..., :4, :4])
+    monkeypatch.setattr("egt.explain.views.MOST_NODES", 2)
+    assert panels(found, choose(found.layers, 2)).deep.shape == (2, 2)
+
+
+def test_virtual_nodes_are_left_out() -> None:
+    S = np.full((1, 1, 3, 3), 0.25)
+    S[0, 0, 1, 2] = 0.5
+    shown = panels(attention(chain(2), S, num_virtual=1), choose((0,), 1))
+    np.testing.assert_allclose(shown.deep, [[0, 1], [0, 0]])
+
+
+def test_layers_and_heads_that_are_not_there() -> None:
+    with pytest.raises(ConfigError, match=r"--layers 9: the layers that attend are 1\.\.4"):
+        choose((0, 1, 2, 3), 2, (9,))
+    with pytest.raises(ConfigError, match="--layers 1: the layers that attend are none"):
+        choose((), 2, (1,))
+    with pytest.raises(ConfigError, match="--layers 1 2 3: give one or two"):
+        choose((0, 1, 2, 3), 2, (1, 2, 3))
+    for head in (0, 3):
+        with pytest.raises(ConfigError, match=rf"--head {head}: the heads of a layer are 1\.\.2"):
+            choose((0,), 2, head=head)
+    with pytest.raises(ConfigError, match="--crop 0: at least one node"):
+        choose((0,), 2, crop=0)
