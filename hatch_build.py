@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from hatchling.builders.config import BuilderConfig
@@ -23,7 +23,11 @@ class KernelBuildHook(BuildHookInterface[BuilderConfig]):
         self.scratch = tempfile.TemporaryDirectory()
         if version == "editable":
             return
-        kernel = _load(Path(self.root, "src", KERNELS, "compilation.py"))
+        sys.path.insert(0, str(Path(self.root, "src")))  # the package is not installed yet
+        try:
+            kernel = import_module("egt.native.compilation")
+        finally:
+            sys.path.remove(str(Path(self.root, "src")))
         library = kernel.build(folder=Path(self.scratch.name))
         if library is None:
             self.app.display_warning("no compiled kernel in this wheel: first use compiles it, given a compiler")
@@ -35,16 +39,6 @@ class KernelBuildHook(BuildHookInterface[BuilderConfig]):
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove the folder of the compiled kernel."""
         self.scratch.cleanup()
-
-
-def _load(path: Path) -> ModuleType:
-    """Load a module without the package around it, which would need what it is not yet installed with."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _platform() -> str:

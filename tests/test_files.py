@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from egt.errors import ConfigError, DataError, RunError
-from egt.files import exists, result_folder, user_folder, write_atomically
+from egt.files import exists, lock, result_folder, user_folder, write_atomically
 
 
 def test_a_text_that_can_be_no_name_names_no_file(tmp_path: Path) -> None:
@@ -135,3 +138,60 @@ def test_what_others_write_to_the_same_standard_output_stays(tmp_path: Path) -> 
     with (tmp_path / "log").open("a") as log:
         subprocess.run([sys.executable, "-c", code], stdout=log, check=True)
     assert (tmp_path / "log").read_text() == "before\nrows\nafter\n"
+
+
+def test_a_lock_keeps_others_out_until_it_is_released(tmp_path: Path) -> None:
+    waits: list[int] = []
+    with lock(tmp_path / "new" / ".lock") as is_ours:
+        assert is_ours
+        with (
+            pytest.raises(TimeoutError),
+            lock(tmp_path / "new" / ".lock", patience=0.15, on_wait=lambda: waits.append(1)),
+        ):
+            pass
+    assert waits == [1]
+    with lock(tmp_path / "new" / ".lock", patience=0) as is_ours:
+        assert is_ours
+
+
+def test_a_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
+    code = "import sys, time; from pathlib import Path; from egt.files import lock\n"
+    code += "with lock(Path(sys.argv[1])): print('mine', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code, tmp_path / "x"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "mine\n"
+        with pytest.raises(TimeoutError), lock(tmp_path / "x", patience=0):
+            pass
+        process.kill()
+    with lock(tmp_path / "x", patience=5) as is_ours:
+        assert is_ours
+
+
+def test_a_lock_that_its_process_removes_keeps_the_next_ones_apart(tmp_path: Path) -> None:
+    """Whoever waited for the removed file has no lock that a third process would respect."""
+    place, inside, most = tmp_path / "run" / ".lock", [0], [0]
+
+    def work() -> None:
+        for _ in range(5):
+            with lock(place):
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+                time.sleep(0.01)
+                place.unlink()
+                inside[0] -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1]
+
+
+def test_where_there_are_no_locks_the_work_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(handle: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with lock(tmp_path / ".lock") as is_ours:
+        assert not is_ours

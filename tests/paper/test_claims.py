@@ -11,20 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from egt import files
 from egt.errors import RunStopped
-from egt.paper import claims
-from egt.paper.claims import claimed, holder
+from egt.files import lease_holder
+from egt.paper.claims import claimed
 
 
 def test_a_claim_keeps_others_out_until_it_is_released(tmp_path: Path) -> None:
     place = tmp_path / "row" / "seed0"
     with claimed(place) as first:
         assert first is not None
-        assert holder(place)
+        assert lease_holder(place)
         with claimed(place) as second:
             assert second is None
-        assert first.is_held()
-    assert not holder(place)
+        assert first.lease.is_held()
+    assert not lease_holder(place)
     assert not list(place.parent.iterdir())
     with claimed(place) as third:
         assert third is not None
@@ -37,7 +38,7 @@ def test_a_claim_of_a_process_that_is_gone_is_taken_over_at_once(tmp_path: Path)
     assert (tmp_path / "seed0.claim-1").exists()
     with claimed(tmp_path / "seed0") as claim:
         assert claim is not None
-        assert claim.number == 2
+        assert claim.lease.number == 2
     assert not list(tmp_path.iterdir())
 
 
@@ -51,18 +52,18 @@ def other_machine(place: Path, number: int, age: float) -> Path:
 
 def test_a_claim_of_another_machine_lasts_as_long_as_it_is_renewed(tmp_path: Path) -> None:
     place = tmp_path / "seed0"
-    other_machine(place, 1, claims.LEASE_SECONDS - 60)
-    assert holder(place) == "elsewhere"
+    other_machine(place, 1, files.LEASE_SECONDS - 60)
+    assert lease_holder(place) == "elsewhere"
     with claimed(place) as claim:
         assert claim is None
-    other_machine(place, 1, claims.LEASE_SECONDS + 60)
-    assert holder(place) == ""
+    other_machine(place, 1, files.LEASE_SECONDS + 60)
+    assert lease_holder(place) == ""
     with claimed(place) as claim:
         assert claim is not None
 
 
 def test_a_sleeper_finds_out_that_it_lost_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr(files, "HEARTBEAT_SECONDS", 0.0)
     place = tmp_path / "seed0"
     with claimed(place) as claim:
         assert claim is not None
@@ -70,24 +71,24 @@ def test_a_sleeper_finds_out_that_it_lost_its_run(tmp_path: Path, monkeypatch: p
         other_machine(place, 2, 0)
         with pytest.raises(RunStopped, match="another process has taken over"):
             claim.on_step(None, None)
-    assert holder(place) == "elsewhere"  # what is not ours stays
+    assert lease_holder(place) == "elsewhere"  # what is not ours stays
 
 
 def test_a_heartbeat_does_not_take_a_lost_run_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr(files, "HEARTBEAT_SECONDS", 0.02)
     with claimed(tmp_path / "seed0") as claim:
         assert claim is not None
-        claim.file.unlink()  # as another process does that took over and has finished
+        claim.lease.file.unlink()  # as another process does that took over and has finished
         time.sleep(0.1)
-        assert not claim.is_held()
+        assert not claim.lease.is_held()
 
 
 def test_the_heartbeat_renews_a_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr(files, "HEARTBEAT_SECONDS", 0.02)
     with claimed(tmp_path / "seed0") as claim:
         assert claim is not None
-        os.utime(claim.file, (0, 0))
+        os.utime(claim.lease.file, (0, 0))
         end = time.monotonic() + 10
-        while claim.file.stat().st_mtime == 0 and time.monotonic() < end:
+        while claim.lease.file.stat().st_mtime == 0 and time.monotonic() < end:
             time.sleep(0.02)
-        assert claim.file.stat().st_mtime > 0
+        assert claim.lease.file.stat().st_mtime > 0

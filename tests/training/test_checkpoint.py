@@ -168,7 +168,7 @@ def test_only_one_run_writes_to_a_folder(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_what_a_killed_run_had_not_finished_is_removed(tmp_path: Path) -> None:
-    for name in (".tmpXy12Ab", "step-000000000004.safetensors.tmp", "step-000000000002.safetensors"):
+    for name in (".tmpXy12Ab", ".step-000000000004.7.partial.safetensors", "step-000000000002.safetensors"):
         (tmp_path / name).write_text("")
     with Checkpoints(tmp_path).claimed():
         assert {path.name for path in tmp_path.iterdir()} == {".lock", "step-000000000002.safetensors"}

@@ -113,7 +113,7 @@ def test_a_refused_run_that_had_claimed_its_folder_leaves_none(tmp_path: Path) -
 def test_what_a_killed_run_had_not_finished_is_removed(tmp_path: Path) -> None:
     keep_config(tiny_config(), tmp_path)
     (tmp_path / ".artifact-x1" / "artifact").mkdir(parents=True)
-    (tmp_path / ".config.yaml.123").write_text("")
+    (tmp_path / ".config.123.partial.yaml").write_text("")
     (tmp_path / ".trial-123").write_text("")
     (tmp_path / ".mine").write_text("")
     remove_leftovers(tmp_path)

@@ -1,7 +1,6 @@
 """The fused kernel's library: prebuilt in the package, or compiled at first use and kept in the user's cache.
 
-Standard library only: `hatch_build.py`, which puts the library into the wheel, loads this file by its path, where
-neither torch nor this package is installed.
+Standard library only: `hatch_build.py`, which puts the library into the wheel, imports this where nothing is installed.
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+
+from egt.files import lock, put_in_place
 
 log = logging.getLogger(__name__)
 
@@ -195,9 +196,7 @@ def _keep(compiled: Path, library: Path) -> None:
     checksum.write_text(_checksum(compiled))
     for path, place in ((compiled, library), (checksum, _checksum_file(library))):
         path.chmod(stat.S_IMODE(path.stat().st_mode) & ~_WRITABLE_BY_OTHERS)
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-        path.replace(place)
+        put_in_place(path, place)
 
 
 def _checksum_file(library: Path) -> Path:
@@ -239,33 +238,19 @@ def _loads(library: Path) -> bool:
 
 @contextmanager
 def _sole_compiler(folder: Path) -> Iterator[None]:
-    """Hold the lock of the cache, which only saves double work: where there are no locks everyone compiles.
+    """Hold the lock of the cache, which only saves double work: where there are no locks everyone compiles."""
 
-    The operating system releases the lock of a process that is killed; what it left is removed.
-    """
+    def say_so() -> None:
+        log.warning("another process is compiling the fused kernel: waiting for it ...")
+
     with ExitStack() as stack:
         try:
-            # "a" empties nothing, should a link lie there from a time when others could write to the folder.
-            if _lock(stack.enter_context(open(folder / ".lock", "a")).fileno()):
-                for leftover in folder.glob(f"{_UNFINISHED}*"):
+            if stack.enter_context(lock(folder / ".lock", on_wait=say_so)):
+                for leftover in folder.glob(f"{_UNFINISHED}*"):  # of a process that was killed
                     shutil.rmtree(leftover, ignore_errors=True)
         except OSError as error:
             log.info("%s cannot be locked (%s): continuing without a lock", folder, error)
         yield
-
-
-def _lock(handle: int) -> bool:
-    """Return True once the lock is ours, False where the system has no such locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        log.warning("another process is compiling the fused kernel: waiting for it ...")
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    return True
 
 
 def _compile(cxx: str, flags: Sequence[str], scratch: Path) -> Path:

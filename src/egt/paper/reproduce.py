@@ -27,9 +27,10 @@ from egt.config.run import RunConfig
 from egt.config.run_data import open_source, prepare_split
 from egt.data.source import Progress, Source
 from egt.errors import ArtifactError, ConfigError, DataError, EgtError, RunStopped
+from egt.files import lease_holder
 from egt.graph import Graph
 from egt.inference.artifact import find_artifact, versions
-from egt.paper.claims import Claim, claimed, holder
+from egt.paper.claims import Claim, claimed
 from egt.paper.presets import preset, starts_from
 from egt.paper.record import RESULT, RunRecord, machine, read_run, write_record
 from egt.paper.rules import RULES
@@ -360,7 +361,7 @@ def estimates(order: Order) -> list[Estimate]:
                 plans[name] = None if run.row.rule else plan(row_config(order, run.row, keep=False))
             except EgtError as error:
                 plans[name], errors[name] = None, str(error)
-        state = "done" if run.is_done() else f"running on {who}" if (who := holder(run.folder)) else "to do"
+        state = "done" if run.is_done() else f"running on {who}" if (who := lease_holder(run.folder)) else "to do"
         found.append(Estimate(run, plans[name], state, errors.get(name, "")))
     return found
 

@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from egt.config.run import TrainerConfig
 from egt.errors import ConfigError, RunError
+from egt.files import write_atomically
 from egt.training.checkpoint import StepSums
 from egt.training.run_folder import METRICS
 
@@ -77,13 +78,11 @@ def told(callbacks: Sequence[Callback], state: State) -> Iterator[None]:
 def write_history(path: Path, rows: Sequence[Mapping[str, float]]) -> None:
     """Write all rows, at once or not at all: a resumed run has no row twice."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    temporary = path.with_name(f"{path.name}.tmp")
     try:
-        with temporary.open("w", newline="") as file:
+        with write_atomically(path) as draft, draft.open("w", newline="") as file:
             writer = csv.DictWriter(file, columns)
             writer.writeheader()
             writer.writerows(rows)
-        temporary.replace(path)
     except OSError as error:
         raise RunError(f"could not write {path}: {error.strerror}") from error
 

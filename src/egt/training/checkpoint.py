@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
@@ -22,8 +21,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from egt.config.run import RunConfig
-from egt.data.store.store_files import sync_folder
 from egt.errors import ArtifactError, RunError
+from egt.files import drafts_of, write_atomically
 from egt.parts.tasks.task import TargetScale
 from egt.training.run_folder import CHECKPOINTS, cannot_write, claimed
 
@@ -122,7 +121,12 @@ class Checkpoints:
     def claimed(self) -> Iterator[None]:
         """Keep other runs out of the folder while this one writes there; ends with the process, however it ends."""
         with claimed(self.folder):
-            for leftover in (*self.folder.glob("*.tmp"), *self.folder.glob(".tmp*")):  # of a run that was killed
+            # Of a run that was killed: drafts of ours, of safetensors, and of 0.1.
+            for leftover in (
+                *drafts_of(self.folder / "*.safetensors"),
+                *self.folder.glob(".tmp*"),
+                *self.folder.glob("*.tmp"),
+            ):
                 leftover.unlink(missing_ok=True)
             yield
 
@@ -194,19 +198,14 @@ def named(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
 
 
 def write_tensors(path: Path, state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Write a file at once or not at all: temporary file in the same folder, fsync, rename, fsync of the folder."""
+    """Write a file at once or not at all."""
     text = json.dumps(state)
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     header = {"format": FORMAT, "state": text, "sha256": _digest(text, on_cpu)}
-    temporary = path.with_name(f"{path.name}.tmp")
     try:
-        save_file(on_cpu, temporary, metadata=header)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        sync_folder(path.parent)
+        with write_atomically(path) as draft:
+            save_file(on_cpu, draft, metadata=header)
     except (OSError, SafetensorError) as error:
-        temporary.unlink(missing_ok=True)
         raise RunError(
             f"could not write {path}: {error}; earlier checkpoints are intact: make room and continue with --resume"
         ) from error

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
 from egt.config.load import read_config, write_config
 from egt.config.run import RunConfig
 from egt.errors import ConfigError, EgtError, RunError
-from egt.files import check_no_file, exists
+from egt.files import check_no_file, drafts_of, exists, lock, write_atomically
 
 CONFIG, METRICS, CHECKPOINTS, ARTIFACT = "config.yaml", "metrics.csv", "checkpoints", "artifact"
 
@@ -78,40 +76,21 @@ def claimed(folder: Path) -> Iterator[None]:
     Raises:
         ConfigError: another run holds it and does not end, or it cannot be written.
     """
-    if os.name == "nt":
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(lock(folder / LOCK, patience=_PATIENCE_SECONDS))
+        except TimeoutError as error:
+            raise ConfigError(
+                f"another run is writing to {folder}; wait for it or stop it, or choose another --out"
+            ) from error
+        except OSError as error:
+            raise cannot_write(folder, error) from error
         yield
-        return
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while (lock := _try_lock(folder)) is None:
-        if time.monotonic() > deadline:
-            raise ConfigError(f"another run is writing to {folder}; wait for it or stop it, or choose another --out")
-        time.sleep(0.2)
-    with lock:
-        yield
-
-
-def _try_lock(folder: Path) -> IO[str] | None:
-    """Return the lock of a folder, None while another process has it."""
-    import fcntl
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / LOCK).open("w")
-    except OSError as error:
-        raise cannot_write(folder, error) from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(lock.fileno()), os.stat(folder / LOCK)):  # else removed by the run that had it
-            return lock
-    except OSError:  # held, or gone
-        pass
-    lock.close()
-    return None
 
 
 def remove_leftovers(folder: Path) -> None:
     """Remove what a run that was killed had not finished writing. The folder is claimed."""
-    for path in (*folder.glob(f".{CONFIG}.*"), *folder.glob(".trial-*"), *folder.glob(f".{ARTIFACT}-*")):
+    for path in (*drafts_of(folder / CONFIG), *folder.glob(".trial-*"), *folder.glob(f".{ARTIFACT}-*")):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
@@ -148,9 +127,8 @@ def cannot_write(folder: Path, error: OSError) -> ConfigError:
 def keep_config(config: RunConfig, folder: Path) -> None:
     """Write the configuration of the run, at once: another process may be reading it."""
     folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / f".{CONFIG}.{os.getpid()}"
-    draft.write_text(write_config(config), encoding="utf-8")
-    draft.replace(folder / CONFIG)
+    with write_atomically(folder / CONFIG) as draft:
+        draft.write_text(write_config(config), encoding="utf-8")
 
 
 @contextmanager

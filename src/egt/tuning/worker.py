@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from egt.data.source import Progress, Source
 from egt.errors import ConfigError, RunError, RunStopped
-from egt.paper.claims import Claim, claimed, holder
+from egt.files import lease_holder
+from egt.paper.claims import Claim, claimed
 from egt.training.callbacks import Callback
 from egt.training.run import train
 from egt.training.run_folder import CHECKPOINTS
@@ -110,7 +111,9 @@ class Worker:
         """Return the number of the trial to do; None at the end. The first one is done whatever time there is."""
         known = tried(self.study)
         left = [
-            each.number for each in known if each.state == "open" and not holder(trial_folder(self.folder, each.number))
+            each.number
+            for each in known
+            if each.state == "open" and not lease_holder(trial_folder(self.folder, each.number))
         ]
         time_is_up = time.monotonic() > self.deadline
         if left and (left[0] == 0 or not time_is_up):

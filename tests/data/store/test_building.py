@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,7 @@ def test_racing_builders_make_one_valid_store(
     source: Any, preparation: Preparation, tmp_path: Path, locks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not locks:
-        monkeypatch.setattr("egt.data.store.building._lock", lambda handle, path: False)
+        monkeypatch.setattr("egt.data.store.building.lock", lambda path, on_wait: nullcontext(False))
     slow = dataclasses.replace(source, seconds_per_row=0.001)
     arguments = {"cache_dir": tmp_path, "num_workers": 1}
     builders = [fork.Process(target=prepare, args=(slow, "train", preparation), kwargs=arguments) for _ in range(2)]

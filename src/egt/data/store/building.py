@@ -21,10 +21,10 @@ from typing import Any
 from egt.data.encodings.encoding import Preparation
 from egt.data.source import Progress, Source
 from egt.data.store.chunks import FORMAT_VERSION, field_names, stored_settings
-from egt.data.store.store_files import Store, StoreWriter, sync_folder, verify_if_changed, writing_in
+from egt.data.store.store_files import Store, StoreWriter, verify_if_changed, writing_in
 from egt.data.store.workers import Parts, Workers
 from egt.errors import DataError
-from egt.files import user_folder
+from egt.files import lock, sync_folder, user_folder
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +134,6 @@ def _write(
     """Write the graphs of a split into a new folder; None if another process has made the store meanwhile."""
     with ExitStack() as held:
         with writing_in(path.parent):
-            path.parent.mkdir(parents=True, exist_ok=True)
             held.enter_context(sole_builder(path))
         missing = _missing(path, preparation)
         if missing is None:  # made by another process, while this one waited for the lock
@@ -187,44 +186,16 @@ def store_name(source: Source, split: str, preparation: Preparation) -> str:
 
 @contextmanager
 def sole_builder(path: Path) -> Iterator[None]:
-    """Hold the lock of one store, which only saves double work: stores stay valid where there are no locks.
+    """Hold the lock of one store, which only saves double work: stores stay valid where there are no locks."""
 
-    The operating system releases the lock of a builder that is killed.
-    """
-    with open(path.with_name(f".{path.name}.lock"), "w") as file:
-        locked = _lock(file.fileno(), path)
-        try:
-            if locked:
-                for leftover in path.parent.glob(f".{path.name}.*.building"):
-                    shutil.rmtree(leftover)
-            yield
-        finally:
-            if locked:
-                _unlock(file.fileno())
-
-
-def _lock(handle: int, path: Path) -> bool:
-    """Return True once the lock is ours, False where the system or the file system has no such locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    def say_so() -> None:
         log.info("%s: another process is preparing these graphs, waiting for it", path)
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    except OSError as error:
-        log.info("%s: cannot be locked (%s), continuing without a lock", path, error.strerror)
-        return False
-    return True
 
-
-def _unlock(handle: int) -> None:
-    """Release the lock at once: closing the file would not while worker processes, which inherit it, live on."""
-    import fcntl
-
-    fcntl.flock(handle, fcntl.LOCK_UN)
+    with lock(path.with_name(f".{path.name}.lock"), on_wait=say_so) as is_alone:
+        if is_alone:
+            for leftover in path.parent.glob(f".{path.name}.*.building"):
+                shutil.rmtree(leftover)
+        yield
 
 
 def building_folder(path: Path) -> Path:

@@ -32,6 +32,7 @@ from egt.data.store.chunks import (
     with_computed,
 )
 from egt.errors import DataError
+from egt.files import write_atomically
 
 INDEX = "index.json"
 
@@ -155,11 +156,8 @@ def write_index(folder: Path, content: Mapping[str, Any]) -> None:
     """Write the index with the size and checksum of every array, and its own checksum, to the disk."""
     files = {path.name: describe(path) for path in sorted(folder.glob("*.npy"))}
     full = {**content, "files": files}
-    with open(folder / INDEX, "w") as file:
-        json.dump({"sha256": _checksum(full), "content": full}, file, sort_keys=True)
-        file.flush()
-        os.fsync(file.fileno())
-    sync_folder(folder)
+    with write_atomically(folder / INDEX) as draft:
+        draft.write_text(json.dumps({"sha256": _checksum(full), "content": full}, sort_keys=True))
 
 
 def read_index(folder: Path) -> dict[str, Any]:
@@ -185,17 +183,6 @@ def describe(path: Path) -> dict[str, Any]:
     """Size and checksum of a file."""
     with open(path, "rb") as file:
         return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the disk knows the names in a folder; elsewhere than on POSIX systems a folder cannot be opened."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextmanager
@@ -236,10 +223,9 @@ def verify_if_changed(folder: Path) -> None:
     if known == found:
         return
     verify(folder)
-    with suppress(OSError):  # a store beside which nothing can be written is verified at each start
-        draft = stamp.with_name(f"{stamp.name}.{os.getpid()}")
+    # A store beside which nothing can be written is verified at each start.
+    with suppress(OSError), write_atomically(stamp) as draft:
         draft.write_text(json.dumps(found))
-        draft.replace(stamp)
 
 
 def _stamps(folder: Path) -> dict[str, list[int]]:

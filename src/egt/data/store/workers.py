@@ -34,6 +34,7 @@ from egt.data.source import Progress, Reading, Source
 from egt.data.store.chunks import Chunk, Prepared, make_chunk, prepare_records, samples_of
 from egt.data.store.store_files import writing_in
 from egt.errors import RunError
+from egt.files import write_atomically
 from egt.native.library import library
 from egt.processors import num_processors
 
@@ -317,7 +318,6 @@ def _write(file: Path, chunk: Chunk) -> None:
     problems = [{key: value for key, value in asdict(p).items() if key != "graph"} for p in chunk.problems]
     text = json.dumps({"num_records": chunk.num_records, "problems": problems}).encode()
     file.parent.mkdir(exist_ok=True)
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
     arrays: dict[str, Any] = {
         "about": np.frombuffer(text, np.uint8),
         "num_nodes": chunk.num_nodes,
@@ -326,12 +326,8 @@ def _write(file: Path, chunk: Chunk) -> None:
         "lengths": chunk.lengths,
         **{f"data.{name}": array for name, array in chunk.data.items()},
     }
-    try:
-        with open(draft, "wb") as stream:
-            np.savez(stream, **arrays)
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
+    with write_atomically(file) as draft:
+        np.savez(draft, **arrays)
 
 
 def _read(file: Path) -> Chunk | None:
