@@ -16,9 +16,9 @@ from egt.config.run import RunConfig
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
 from egt.data.encodings.encoding import Sample
 from egt.graph import Graph
+from egt.nn.losses import distance_loss
 from egt.nn.model import EGT
 from egt.paper.presets import preset
-from egt.parts.tasks.distance import distance_loss
 from tests.graphs import fastest
 from tests.parity.golden import Golden
 

@@ -32,7 +32,7 @@ from tests.accelerator import DEVICE, Accelerator, found, on_cpu
 from tests.training.tiny import tiny_config, tiny_samples
 
 ONCE = "_tensor: upload"
-"""Constants of a task (`egt.parts.tasks.task.constant`) travel to the device once in a process."""
+"""Constants of a task (`egt.nn.losses.constant`) travel to the device once in a process."""
 DOCUMENTED = ["fetched: download"]
 """Where the host waits in a step: docs/devices.md."""
 

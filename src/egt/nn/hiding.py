@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from egt.data.batching.batch import GraphBatch
 from egt.data.batching.layout import Indices
 from egt.graph import UNKNOWN
-from egt.nn.channels import Channels
 from egt.nn.randomness import Stream, derive, graph_keys, kept
-from egt.nn.readout import VirtualNodeReadout
 
 
 def hide(batch: GraphBatch, share: float, max_hops: int) -> GraphBatch:
@@ -95,27 +93,3 @@ def _hide_distances(batch: GraphBatch, pairs: Tensor, max_hops: int) -> GraphBat
 def _filled(x: Tensor, where: Tensor, value: int) -> Tensor:
     """Replace the rows of some pairs. x: (pairs...) or (pairs..., width), where: (pairs...)."""
     return x.masked_fill(where if x.ndim == where.ndim else where.unsqueeze(-1), value)
-
-
-class HiddenReadout(VirtualNodeReadout):
-    """One row per node, and then one per query pair, which a linear map brings to the width of the node channel.
-
-    Virtual nodes join every graph, as they will in the model that starts from this one; they are not read.
-
-    Args:
-        num_virtual: q.
-        node_width: d_h.
-        edge_width: d_e.
-        norm: final LN of the node channel.
-        norm_e: final LN of the edge channel.
-    """
-
-    def __init__(self, num_virtual: int, node_width: int, edge_width: int, norm: nn.Module, norm_e: nn.Module) -> None:
-        super().__init__(num_virtual, node_width, edge_width, norm)
-        self.norm_e = norm_e
-        self.W = nn.Linear(edge_width, node_width)
-
-    def forward(self, x: Channels) -> Tensor:
-        """Return (M + R, d_h)."""
-        e = x.e.flatten(0, -2)[x.queries]
-        return torch.cat([x.context.layout.node_rows(self.norm(x.h)), self.W(self.norm_e(e))])

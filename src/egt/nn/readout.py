@@ -142,6 +142,23 @@ class PaddingVirtualNodeReadout(VirtualNodeReadout):
         )
 
 
+class HiddenReadout(VirtualNodeReadout):
+    """One row per node, and then one per query pair, which a linear map brings to the width of the node channel.
+
+    Virtual nodes join every graph, as they will in the model that starts from this one; they are not read.
+    """
+
+    def __init__(self, num_virtual: int, node_width: int, edge_width: int, norm: nn.Module, norm_e: nn.Module) -> None:
+        super().__init__(num_virtual, node_width, edge_width, norm)
+        self.norm_e = norm_e
+        self.W = nn.Linear(edge_width, node_width)
+
+    def forward(self, x: Channels) -> Tensor:
+        """Return (M + R, d_h)."""
+        e = x.e.flatten(0, -2)[x.queries]
+        return torch.cat([x.context.layout.node_rows(self.norm(x.h)), self.W(self.norm_e(e))])
+
+
 class NodeReadout(Readout):
     """One row per node: the final node embeddings of all graphs in order."""
 

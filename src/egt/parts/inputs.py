@@ -1,25 +1,7 @@
-"""What all inputs share: settings, features they read, encodings they need, and the module that embeds them.
+"""Inputs: the terms that are summed into the node and the edge channel, each with the encoding that it reads.
 
-Beside them stands the slot of `egt.pairs`: which pairs there are for the inputs to describe.
-
-
-The same learned vector for every node.
-
-How many edges leave and enter each node.
-
-Hop distances as an input: a table by distance, or stacked reachability as in the authors' TensorFlow code.
-
-The inputs that read the features of a data set: what its schema has, and nothing else.
-
-Numbers that describe a whole graph, such as the temperature of a measurement; every node receives them.
-
-The slowest vibrations of the graph: eigenvectors of its normalized Laplacian.
-
-Where a random walk is after 0, 1, 2, ... steps: relative random-walk probabilities (RRWP), on pairs and on nodes.
-
-The singular vectors of the adjacency matrix: the positional encoding of the paper.
-
-How many short walks lead from one node to another: common neighbors, and what lies one and two steps farther.
+An input is settings, the features and encodings that it needs of each graph, and the module that embeds them
+(`egt.nn.terms`). The slot of `egt.parts.pairs` is here too: which pairs there are for the inputs to describe.
 """
 
 from __future__ import annotations
@@ -29,9 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
+from threadpoolctl import threadpool_limits
 
+from egt import nn
 from egt.data.encodings.distances import ShortestPaths
 from egt.data.encodings.encoding import Encoding, listed
 from egt.data.encodings.loops import canonical_signs, encode_eigenvectors, encode_triplets, encode_undirected
@@ -40,7 +25,7 @@ from egt.graph import FeatureSchema, Graph, IntArray
 from egt.registry import Part, Registry, register
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch.nn import Module
 
     from egt.config.run import RunConfig
 
@@ -62,7 +47,7 @@ class Input(Part):
         """Return what is computed for each graph beforehand."""
         return ()
 
-    def module(self, width: int) -> nn.Module:
+    def module(self, width: int) -> Module:
         """Return the learned half: a module from a `GraphBatch` to rows of this width."""
         raise NotImplementedError(f"{type(self).__name__} does not say how it is embedded (method `module`)")
 
@@ -115,11 +100,8 @@ class Constant(NodeInput):
 
     kind: Literal["constant"] = "constant"
 
-    def module(self, width: int) -> nn.Module:
-        """See `Input.module`."""
-        from egt.nn.terms import SharedVector
-
-        return SharedVector(width)
+    def module(self, width: int) -> Module:
+        return nn.terms.SharedVector(width)
 
 
 @register
@@ -130,33 +112,21 @@ class Degree(NodeInput):
     max_degree: PositiveInt = 64
 
     def encodings(self) -> tuple[Encoding, ...]:
-        """See `Input.encodings`."""
         return (Degrees(self.max_degree),)
 
-    def module(self, width: int) -> nn.Module:
-        """See `Input.module`."""
-        from egt.nn.terms import DegreeTables
-
-        return DegreeTables(self.max_degree, width)
+    def module(self, width: int) -> Module:
+        return nn.terms.DegreeTables(self.max_degree, width)
 
 
 @dataclass(frozen=True)
 class Degrees:
-    """Out- and in-degree of each node, clipped, as ids for an embedding table of `max_degree + 1` rows.
-
-    Args:
-        max_degree: stands for this degree and every larger one.
-    """
+    """Out- and in-degree of each node, as ids for an embedding table; `max_degree` stands for every larger one too."""
 
     max_degree: int = 16
 
     name: ClassVar[str] = "degree"
     level: ClassVar[Literal["node"]] = "node"
     stored: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        if self.max_degree < 1:
-            raise ConfigError(f"Degrees: max_degree is {self.max_degree}; it must be at least 1")
 
     def __call__(self, graph: Graph) -> NDArray[np.int64]:
         """Return the degrees (N, 2): column 0 counts edges i -> j, column 1 edges j -> i."""
@@ -172,14 +142,10 @@ class Distance(PairInput):
     max_hops: Hops = 16
 
     def encodings(self) -> tuple[Encoding, ...]:
-        """See `Input.encodings`."""
         return (ShortestPaths(self.max_hops),)
 
-    def module(self, width: int) -> nn.Module:
-        """See `Input.module`."""
-        from egt.nn.terms import DistanceTable
-
-        return DistanceTable(self.max_hops, width)
+    def module(self, width: int) -> Module:
+        return nn.terms.DistanceTable(self.max_hops, width)
 
 
 @register
@@ -190,14 +156,10 @@ class Reachability(PairInput):
     num_hops: Hops = 16
 
     def encodings(self) -> tuple[Encoding, ...]:
-        """See `Input.encodings`."""
         return (ShortestPaths(self.num_hops),)
 
-    def module(self, width: int) -> nn.Module:
-        """See `Input.module`."""
-        from egt.nn.terms import ReachabilityProjection
-
-        return ReachabilityProjection(self.num_hops, width)
+    def module(self, width: int) -> Module:
+        return nn.terms.ReachabilityProjection(self.num_hops, width)
 
 
 @register
@@ -209,14 +171,10 @@ class NodeValues(NodeInput):
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
     def features(self) -> Mapping[str, Any]:
-        """See `Input.features`."""
         return {"num_node_values": self.num_values}
 
-    def module(self, width: int) -> nn.Module:
-        """See `Input.module`."""
-        from egt.nn.terms import NodeValueProjection
-
-        return NodeValueProjection(self.num_values, width, self.dropout)
+    def module(self, width: int) -> Module:
+        return nn.terms.NodeValueProjection(self.num_values, width, self.dropout)
 
 
 @register
@@ -228,14 +186,10 @@ class EdgeValues(PairInput):
     absent: Absent = "zero"
 
     def features(self) -> Mapping[str, Any]:
-        """See `Input.features`."""
         return {"num_edge_values": self.num_values}
 
-    def module(self, width: int) -> nn.Module:
-        """See `Input.module`."""
-        from egt.nn.terms import EdgeValueProjection
-
-        return EdgeValueProjection(self.num_values, width, self.absent)
+    def module(self, width: int) -> Module:
+        return nn.terms.EdgeValueProjection(self.num_values, width, self.absent)
 
 
 @register
@@ -246,14 +200,10 @@ class NodeCategories(NodeInput):
     sizes: Sizes
 
     def features(self) -> Mapping[str, Any]:
-        """See `Input.features`."""
         return {"node_categories": self.sizes}
 
-    def module(self, width: int) -> nn.Module:
-        """See `Input.module`."""
-        from egt.nn.terms import NodeCategoryEmbedding
-
-        return NodeCategoryEmbedding(self.sizes, width)
+    def module(self, width: int) -> Module:
+        return nn.terms.NodeCategoryEmbedding(self.sizes, width)
 
 
 @register
@@ -265,14 +215,10 @@ class EdgeCategories(PairInput):
     absent: Absent = "zero"
 
     def features(self) -> Mapping[str, Any]:
-        """See `Input.features`."""
         return {"edge_categories": self.sizes}
 
-    def module(self, width: int) -> nn.Module:
-        """See `Input.module`."""
-        from egt.nn.terms import EdgeCategoryEmbedding
-
-        return EdgeCategoryEmbedding(self.sizes, width, self.absent)
+    def module(self, width: int) -> Module:
+        return nn.terms.EdgeCategoryEmbedding(self.sizes, width, self.absent)
 
 
 def node_features(schema: FeatureSchema) -> tuple[NodeInput, ...]:
@@ -308,14 +254,10 @@ class GraphValues(NodeInput):
     num_values: PositiveInt
 
     def features(self) -> Mapping[str, Any]:
-        """See `Input.features`."""
         return {"num_graph_values": self.num_values}
 
-    def module(self, width: int) -> nn.Module:
-        """See `Input.module`."""
-        from egt.nn.terms import GraphValueProjection
-
-        return GraphValueProjection(self.num_values, width)
+    def module(self, width: int) -> Module:
+        return nn.terms.GraphValueProjection(self.num_values, width)
 
 
 TRIVIAL = 1e-8
@@ -330,14 +272,10 @@ class Laplacian(NodeInput):
     rank: Annotated[int, Field(gt=0, le=2048)] = 8
 
     def encodings(self) -> tuple[Encoding, ...]:
-        """See `Input.encodings`."""
         return (LaplacianEigenvectors(self.rank),)
 
-    def module(self, width: int) -> nn.Module:
-        """See `Input.module`."""
-        from egt.nn.terms import SignedProjection
-
-        return SignedProjection("laplacian", self.rank, 1, width)
+    def module(self, width: int) -> Module:
+        return nn.terms.SignedProjection("laplacian", self.rank, 1, width)
 
 
 @dataclass(frozen=True)
@@ -346,9 +284,7 @@ class LaplacianEigenvectors:
 
     A is the graph without directions, weights and self-loops. The sign of each vector follows `canonical_signs`.
     The cost grows with N^3: this one is meant for graphs of up to a few thousand nodes.
-
-    Args:
-        rank: number of vectors; columns are zero where the graph has fewer.
+    The columns beyond the number of such vectors are zero.
     """
 
     rank: int = 8
@@ -356,10 +292,6 @@ class LaplacianEigenvectors:
     name: ClassVar[str] = "laplacian"
     level: ClassVar[Literal["node"]] = "node"
     stored: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.rank < 1:
-            raise ConfigError(f"LaplacianEigenvectors: rank is {self.rank}; it must be at least 1")
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """Return the encoding (N, rank), from the smallest eigenvalue to the largest."""
@@ -401,14 +333,10 @@ class RandomWalk(PairInput):
     bias: bool = True
 
     def encodings(self) -> tuple[Encoding, ...]:
-        """See `Input.encodings`."""
         return (RandomWalks(self.num_steps, self.weighted),)
 
-    def module(self, width: int) -> nn.Module:
-        """See `Input.module`."""
-        from egt.nn.terms import PairWalks
-
-        return PairWalks(self.num_steps, width, scaled=self.scaled, bias=self.bias)
+    def module(self, width: int) -> Module:
+        return nn.terms.PairWalks(self.num_steps, width, scaled=self.scaled, bias=self.bias)
 
 
 @register
@@ -424,23 +352,17 @@ class WalkReturns(NodeInput):
     scaled: bool = False
 
     def encodings(self) -> tuple[Encoding, ...]:
-        """See `Input.encodings`."""
         return (RandomWalks(self.num_steps, self.weighted),)
 
-    def module(self, width: int) -> nn.Module:
-        """See `Input.module`."""
-        from egt.nn.terms import NodeWalks
-
-        return NodeWalks(self.num_steps, width, scaled=self.scaled)
+    def module(self, width: int) -> Module:
+        return nn.terms.NodeWalks(self.num_steps, width, scaled=self.scaled)
 
 
 @dataclass(frozen=True)
 class RandomWalks:
     """The powers `[I, P, P^2, ..., P^(K-1)]` of `P = D^-1 A`, D the row sums of A; a row without edges is zero in P.
 
-    Args:
-        num_steps: K, the number of powers, the zeroth included.
-        weighted: steps are taken in proportion to the edge weights, which then must not be negative.
+    K is `num_steps`; `weighted` steps are taken in proportion to the edge weights, which then must not be negative.
     """
 
     num_steps: int = 16
@@ -450,12 +372,8 @@ class RandomWalks:
     level: ClassVar[Literal["pair"]] = "pair"
     stored: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        if self.num_steps < 1:
-            raise ConfigError(f"RandomWalks: num_steps is {self.num_steps}; it must be at least 1")
-
     def join(self, other: RandomWalks) -> RandomWalks:
-        """Walk as far as either asks; who reads the probabilities takes the first ones."""
+        """Return the longer one of two walks; a reader of the shorter one takes the first probabilities."""
         if self.weighted != other.weighted:
             raise ConfigError("two inputs ask for random walks, one along edge weights and one not; make them agree")
         return RandomWalks(max(self.num_steps, other.num_steps), self.weighted)
@@ -509,14 +427,10 @@ class Svd(NodeInput):
     weighted: bool = False
 
     def encodings(self) -> tuple[Encoding, ...]:
-        """See `Input.encodings`."""
         return (SvdEncoding(self.rank, self.weighted),)
 
-    def module(self, width: int) -> nn.Module:
-        """See `Input.module`."""
-        from egt.nn.terms import SignedProjection
-
-        return SignedProjection("svd", self.rank, 2, width)
+    def module(self, width: int) -> Module:
+        return nn.terms.SignedProjection("svd", self.rank, 2, width)
 
 
 @dataclass(frozen=True)
@@ -525,10 +439,7 @@ class SvdEncoding:
 
     U V^T of the result is the best approximation of A of this rank. The joint sign of u_k and v_k follows
     `canonical_signs`, so where singular values are distinct the result does not depend on the node numbering.
-
-    Args:
-        rank: number of triplets; columns beyond the number of nodes are zero.
-        weighted: decompose the edge weights instead of zeros and ones.
+    Columns beyond the number of nodes are zero. `weighted` decomposes the edge weights instead of zeros and ones.
     """
 
     rank: int = 8
@@ -537,10 +448,6 @@ class SvdEncoding:
     name: ClassVar[str] = "svd"
     level: ClassVar[Literal["node"]] = "node"
     stored: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.rank < 1:
-            raise ConfigError(f"SvdEncoding: rank is {self.rank}; it must be at least 1")
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """Return the encoding (N, 2 rank): all U columns, then all V columns."""
@@ -563,13 +470,12 @@ class SvdEncoding:
 
     def _of_directed(self, graph: Graph) -> NDArray[np.float32]:
         A = graph.adjacency(weighted=self.weighted, self_loops=True)
-        u, s, v = _dense_triplets(A, self.rank)
-        return encode_triplets(_node_quantities(A), u, s, v, self.rank)
+        u, s, vt = np.linalg.svd(A)
+        u, v = np.ascontiguousarray(u[:, : self.rank]), np.ascontiguousarray(vt[: self.rank].T)
+        return encode_triplets(_node_quantities(A), u, s[: self.rank], v, self.rank)
 
     def _of_large(self, graph: Graph) -> NDArray[np.float32]:
-        import scipy.sparse.linalg  # noqa: F401  (a library that is loaded later would not be limited)
-        from threadpoolctl import threadpool_limits
-
+        _ = scipy.sparse.linalg  # loads it: a library that is loaded later would not be limited
         with threadpool_limits(1, user_api="blas"):  # digits must not depend on the number of threads
             return self._by_arpack(graph)
 
@@ -595,22 +501,13 @@ def _node_quantities(A: Any) -> Matrix:
     return np.stack([ones, out_degree, in_degree, A @ out_degree, A.T @ in_degree])
 
 
-def _dense_triplets(A: Matrix, rank: int) -> Decomposition:
-    u, s, vt = np.linalg.svd(A)
-    return np.ascontiguousarray(u[:, :rank]), s[:rank], np.ascontiguousarray(vt[:rank].T)
-
-
 def _sparse_eigen(A: Any, rank: int) -> tuple[Matrix, Matrix]:
-    from scipy.sparse.linalg import eigsh
-
-    values, vectors = eigsh(A, k=rank, which="LM", **_arpack_settings(A, rank))
+    values, vectors = scipy.sparse.linalg.eigsh(A, k=rank, which="LM", **_arpack_settings(A, rank))
     return values, np.ascontiguousarray(vectors)
 
 
 def _sparse_triplets(A: Any, rank: int) -> Decomposition:
-    from scipy.sparse.linalg import svds
-
-    u, s, vt = svds(A, k=rank, solver="arpack", **_arpack_settings(A, rank))
+    u, s, vt = scipy.sparse.linalg.svds(A, k=rank, solver="arpack", **_arpack_settings(A, rank))
     order = np.argsort(-s, kind="stable")
     return np.ascontiguousarray(u[:, order]), s[order], np.ascontiguousarray(vt[order].T)
 
@@ -623,15 +520,13 @@ def _arpack_settings(A: Any, rank: int) -> dict[str, Any]:
 
 def _sparse_adjacency(graph: Graph, weighted: bool) -> Any:
     """Return the matrix of `graph.adjacency(weighted=weighted, self_loops=True)` in sparse form."""
-    from scipy.sparse import csr_array
-
     i, j = graph.edge_index
     weight = _weights(graph, weighted)
     proper = i != j
     nodes = np.arange(graph.num_nodes)
     entries = np.concatenate([weight[proper], np.ones(graph.num_nodes)])
     places = np.concatenate([i[proper], nodes]), np.concatenate([j[proper], nodes])
-    return csr_array((entries, places), shape=(graph.num_nodes, graph.num_nodes))
+    return scipy.sparse.csr_array((entries, places), shape=(graph.num_nodes, graph.num_nodes))
 
 
 def _weights(graph: Graph, weighted: bool) -> NDArray[np.float64]:
@@ -648,14 +543,10 @@ class Walks(PairInput):
     kind: Literal["walks"] = "walks"
 
     def encodings(self) -> tuple[Encoding, ...]:
-        """See `Input.encodings`."""
         return (ShortWalks(),)
 
-    def module(self, width: int) -> nn.Module:
-        """See `Input.module`."""
-        from egt.nn.terms import PairProjection
-
-        return PairProjection("walks", ShortWalks.width, width)
+    def module(self, width: int) -> Module:
+        return nn.terms.PairProjection("walks", ShortWalks.width, width)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from egt.registry import Part, Registry
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch.nn import Module
 
     from egt.config.model import ModelConfig
     from egt.config.run import RunConfig
@@ -18,7 +18,7 @@ class LayerPart(Part):
 
     registry: ClassVar[Registry[type[LayerPart]]] = Registry("layer", "egt.paper.baselines")
 
-    def module(self, model: ModelConfig) -> nn.Module:
+    def module(self, model: ModelConfig) -> Module:
         """Return one layer with fresh parameters."""
         raise NotImplementedError(f"{type(self).__name__} does not say what it computes (method `module`)")
 

@@ -1,20 +1,11 @@
-"""All pairs, as in dense EGT.
-
-The edges themselves, which alone make EGT-Constrained.
-
-Random links that bring any two nodes within a few steps of each other.
-
-A union of random cycles through all nodes is a regular graph whose random walks mix fast, with high probability.
-
-
-The nearest neighbors in space, for graphs whose nodes have coordinates.
-"""
+"""Which pairs of nodes a sparse model computes: all, the edges, random links (an expander), nearest neighbors."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt
 
@@ -25,6 +16,8 @@ from egt.registry import register
 if TYPE_CHECKING:
     from egt.config.run import RunConfig
 
+Bits = NDArray[np.uint64]
+
 
 @register
 class All(PairChoice):
@@ -34,11 +27,9 @@ class All(PairChoice):
 
     @property
     def types(self) -> tuple[str, ...]:
-        """See `Choice.types`."""
         return ("other",)
 
     def choose(self, graph: Graph) -> tuple[IntArray, ...]:
-        """See `Choice.choose`."""
         return (all_pairs(graph.num_nodes),)
 
 
@@ -57,23 +48,20 @@ class Edges(PairChoice):
 
     @property
     def types(self) -> tuple[str, ...]:
-        """See `Choice.types`."""
         return ("edge", "reverse") if self.reverse else ("edge",)
 
     def choose(self, graph: Graph) -> tuple[IntArray, ...]:
-        """See `Choice.choose`; both directions of an undirected edge have both types."""
+        """Return edges and their opposites; both directions of an undirected edge have both types."""
         return (graph.edge_index, graph.edge_index[::-1])[: len(self.types)]
-
-
-Bits = NDArray[np.uint64]
 
 
 @register
 class Expander(PairChoice):
     """`degree` / 2 random cycles through all nodes, in both directions; all pairs where there are no more than that.
 
-    The cycles depend on the content of the graph alone: they are the same in every epoch and process, and follow the
-    nodes when these are renumbered, as far as features and degrees tell nodes apart.
+    The union of the cycles is a regular graph that joins any two nodes within a few steps, with high probability. They
+    depend on the content of the graph alone: they are the same in every epoch and process, and follow the nodes when
+    these are renumbered, as far as features and degrees make nodes different.
     """
 
     kind: Literal["expander"] = "expander"
@@ -81,11 +69,9 @@ class Expander(PairChoice):
 
     @property
     def types(self) -> tuple[str, ...]:
-        """See `Choice.types`."""
         return ("expander",)
 
     def choose(self, graph: Graph) -> tuple[IntArray, ...]:
-        """See `Choice.choose`."""
         if graph.num_nodes <= self.degree + 1:
             return (all_pairs(graph.num_nodes),)
         nodes = _node_bits(graph)
@@ -128,7 +114,6 @@ class Nearest(PairChoice):
 
     @property
     def types(self) -> tuple[str, ...]:
-        """See `Choice.types`."""
         return ("nearest",)
 
     def check(self, run: RunConfig) -> None:
@@ -142,12 +127,10 @@ class Nearest(PairChoice):
             )
 
     def choose(self, graph: Graph) -> tuple[IntArray, ...]:
-        """See `Choice.choose`; of nodes at the same place any may be the nearest."""
-        from scipy.spatial import KDTree
-
+        """Return the nearest others; of nodes at the same place any may be the nearest."""
         places = graph.node_values[:, list(self.columns)]
         found = min(self.k + 1, graph.num_nodes)  # a node is mostly the nearest to itself
-        _, near = KDTree(places).query(places, k=range(1, found + 1))
+        _, near = scipy.spatial.KDTree(places).query(places, k=range(1, found + 1))
         own = np.arange(graph.num_nodes)
         last = np.argsort(near == own[:, None], axis=1, kind="stable")
         others = np.take_along_axis(near, last, axis=1)[:, : found - 1]

@@ -1,23 +1,4 @@
-"""What all readouts share: their level, the width of a row, and what of the last layer they read.
-
-Pooling by attention.
-
-One prediction per edge, or per query pair in link prediction.
-
-Whatever pre-training hides: one row per node, and one per pair that is asked for.
-
-Global average pooling.
-
-One prediction per node.
-
-One prediction per node from its surroundings: final embeddings spread along the edges by personalized PageRank.
-
-Global sum pooling, scaled by a constant of the training graphs.
-
-Global sum pooling.
-
-Learned nodes that join every graph and are read at the end.
-"""
+"""Readouts: their level, the width of a row, and what of the last layer they read. The math is in `egt.nn.readout`."""
 
 from __future__ import annotations
 
@@ -25,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, PositiveInt
 
+from egt import nn
 from egt.graph import Level
 from egt.registry import Part, Registry, register
 
@@ -61,71 +43,6 @@ class ReadoutPart(Part):
 
 
 @register
-class AttentionPool(ReadoutPart):
-    """One output per graph, from the nodes that learned queries attend, one for each head."""
-
-    kind: Literal["attention"] = "attention"
-    level: ClassVar[Level] = "graph"
-
-    def module(self, model: ModelConfig) -> Readout:
-        """See `ReadoutPart.module`."""
-        from egt.nn.readout import AttentionReadout
-
-        return AttentionReadout(model.num_heads, model.node_width, model.norm(model.node_width))
-
-
-@register
-class PerEdge(ReadoutPart):
-    """One output per edge, or per query pair in link prediction.
-
-    The edge channel is read; EGT-Simple has none to read, and takes both nodes and the edge embedding.
-    """
-
-    kind: Literal["edge"] = "edge"
-    level: ClassVar[Level] = "edge"
-
-    def reads(self, model: ModelConfig) -> Reads:
-        """See `ReadoutPart.reads`."""
-        return "pairs" if model.updates_edges else "nodes"
-
-    def width(self, model: ModelConfig) -> int:
-        """See `ReadoutPart.width`."""
-        return model.edge_width if model.updates_edges else 2 * model.node_width + model.edge_width
-
-    def module(self, model: ModelConfig) -> Readout:
-        """See `ReadoutPart.module`."""
-        from egt.nn.readout import EdgeOfNodesReadout, EdgeReadout
-
-        if model.updates_edges:
-            return EdgeReadout(model.norm(model.edge_width))
-        return EdgeOfNodesReadout(model.norm(model.node_width))
-
-
-@register
-class Hidden(ReadoutPart):
-    """The nodes and the query pairs, for the task `pretrain`; `num_virtual` nodes take part without being read."""
-
-    kind: Literal["hidden"] = "hidden"
-    level: ClassVar[Level] = "node"
-    num_virtual: PositiveInt = 4
-
-    def added_nodes(self) -> int:
-        """See `ReadoutPart.added_nodes`."""
-        return self.num_virtual
-
-    def reads(self, model: ModelConfig) -> Reads:
-        """See `ReadoutPart.reads`."""
-        return "both"
-
-    def module(self, model: ModelConfig) -> Readout:
-        """See `ReadoutPart.module`."""
-        from egt.nn.hiding import HiddenReadout
-
-        d_h, d_e = model.node_width, model.edge_width
-        return HiddenReadout(self.num_virtual, d_h, d_e, model.norm(d_h), model.norm(d_e))
-
-
-@register
 class MeanPool(ReadoutPart):
     """One output per graph, from the mean of its nodes."""
 
@@ -133,10 +50,70 @@ class MeanPool(ReadoutPart):
     level: ClassVar[Level] = "graph"
 
     def module(self, model: ModelConfig) -> Readout:
-        """See `ReadoutPart.module`."""
-        from egt.nn.readout import MeanReadout
+        return nn.readout.MeanReadout(model.norm(model.node_width))
 
-        return MeanReadout(model.norm(model.node_width))
+
+@register
+class SumPool(ReadoutPart):
+    """One output per graph, from the sum of its nodes."""
+
+    kind: Literal["sum"] = "sum"
+    level: ClassVar[Level] = "graph"
+
+    def module(self, model: ModelConfig) -> Readout:
+        return nn.readout.SumReadout(model.norm(model.node_width))
+
+
+@register
+class ScaledSumPool(ReadoutPart):
+    """One output per graph, from the sum of its nodes over the mean size of the training graphs."""
+
+    kind: Literal["scaled_sum"] = "scaled_sum"
+    level: ClassVar[Level] = "graph"
+
+    def module(self, model: ModelConfig) -> Readout:
+        return nn.readout.ScaledSumReadout(model.norm(model.node_width))
+
+
+@register
+class AttentionPool(ReadoutPart):
+    """One output per graph, from the nodes that learned queries attend, one for each head."""
+
+    kind: Literal["attention"] = "attention"
+    level: ClassVar[Level] = "graph"
+
+    def module(self, model: ModelConfig) -> Readout:
+        return nn.readout.AttentionReadout(model.num_heads, model.node_width, model.norm(model.node_width))
+
+
+@register
+class VirtualNodes(ReadoutPart):
+    """One output per graph, from `num_virtual` learned nodes that join every graph.
+
+    `attend_padding` repeats the authors' PyTorch code (padded layout).
+    """
+
+    kind: Literal["virtual_nodes"] = "virtual_nodes"
+    level: ClassVar[Level] = "graph"
+    num_virtual: PositiveInt = 4
+    attend_padding: bool = False
+
+    def check(self, run: RunConfig) -> None:
+        if self.attend_padding and run.data.layout != "padded":
+            raise ValueError("readout.attend_padding exists only on the padded layout; set data.layout to padded")
+
+    def added_nodes(self) -> int:
+        return self.num_virtual
+
+    def reads(self, model: ModelConfig) -> Reads:
+        return "virtual_nodes"
+
+    def width(self, model: ModelConfig) -> int:
+        return self.num_virtual * model.node_width
+
+    def module(self, model: ModelConfig) -> Readout:
+        readout = nn.readout.PaddingVirtualNodeReadout if self.attend_padding else nn.readout.VirtualNodeReadout
+        return readout(self.num_virtual, model.node_width, model.edge_width, model.norm(model.node_width))
 
 
 @register
@@ -147,10 +124,7 @@ class PerNode(ReadoutPart):
     level: ClassVar[Level] = "node"
 
     def module(self, model: ModelConfig) -> Readout:
-        """See `ReadoutPart.module`."""
-        from egt.nn.readout import NodeReadout
-
-        return NodeReadout(model.norm(model.node_width))
+        return nn.readout.NodeReadout(model.norm(model.node_width))
 
 
 @register
@@ -168,72 +142,45 @@ class Propagated(ReadoutPart):
     level: ClassVar[Level] = "node"
 
     def module(self, model: ModelConfig) -> Readout:
-        """See `ReadoutPart.module`."""
-        from egt.nn.readout import PropagatedReadout
-
-        return PropagatedReadout(model.norm(model.node_width), self.steps, self.restart, self.dropout)
+        return nn.readout.PropagatedReadout(model.norm(model.node_width), self.steps, self.restart, self.dropout)
 
 
 @register
-class ScaledSumPool(ReadoutPart):
-    """One output per graph, from the sum of its nodes over the mean size of the training graphs."""
+class PerEdge(ReadoutPart):
+    """One output per edge, or per query pair in link prediction.
 
-    kind: Literal["scaled_sum"] = "scaled_sum"
-    level: ClassVar[Level] = "graph"
-
-    def module(self, model: ModelConfig) -> Readout:
-        """See `ReadoutPart.module`."""
-        from egt.nn.readout import ScaledSumReadout
-
-        return ScaledSumReadout(model.norm(model.node_width))
-
-
-@register
-class SumPool(ReadoutPart):
-    """One output per graph, from the sum of its nodes."""
-
-    kind: Literal["sum"] = "sum"
-    level: ClassVar[Level] = "graph"
-
-    def module(self, model: ModelConfig) -> Readout:
-        """See `ReadoutPart.module`."""
-        from egt.nn.readout import SumReadout
-
-        return SumReadout(model.norm(model.node_width))
-
-
-@register
-class VirtualNodes(ReadoutPart):
-    """One output per graph, from `num_virtual` virtual nodes.
-
-    `attend_padding` repeats the authors' PyTorch code (padded layout).
+    The edge channel is read; EGT-Simple has none to read, and takes both nodes and the edge embedding.
     """
 
-    kind: Literal["virtual_nodes"] = "virtual_nodes"
-    level: ClassVar[Level] = "graph"
-    num_virtual: PositiveInt = 4
-    attend_padding: bool = False
+    kind: Literal["edge"] = "edge"
+    level: ClassVar[Level] = "edge"
 
-    def check(self, run: RunConfig) -> None:
-        """See `Part.check`."""
-        if self.attend_padding and run.data.layout != "padded":
-            raise ValueError("readout.attend_padding exists only on the padded layout; set data.layout to padded")
+    def reads(self, model: ModelConfig) -> Reads:
+        return "pairs" if model.updates_edges else "nodes"
+
+    def width(self, model: ModelConfig) -> int:
+        return model.edge_width if model.updates_edges else 2 * model.node_width + model.edge_width
+
+    def module(self, model: ModelConfig) -> Readout:
+        if model.updates_edges:
+            return nn.readout.EdgeReadout(model.norm(model.edge_width))
+        return nn.readout.EdgeOfNodesReadout(model.norm(model.node_width))
+
+
+@register
+class Hidden(ReadoutPart):
+    """The nodes and the query pairs, for the task `pretrain`; `num_virtual` nodes take part without being read."""
+
+    kind: Literal["hidden"] = "hidden"
+    level: ClassVar[Level] = "node"
+    num_virtual: PositiveInt = 4
 
     def added_nodes(self) -> int:
-        """See `ReadoutPart.added_nodes`."""
         return self.num_virtual
 
     def reads(self, model: ModelConfig) -> Reads:
-        """See `ReadoutPart.reads`."""
-        return "virtual_nodes"
-
-    def width(self, model: ModelConfig) -> int:
-        """See `ReadoutPart.width`."""
-        return self.num_virtual * model.node_width
+        return "both"
 
     def module(self, model: ModelConfig) -> Readout:
-        """See `ReadoutPart.module`."""
-        from egt.nn.readout import PaddingVirtualNodeReadout, VirtualNodeReadout
-
-        readout = PaddingVirtualNodeReadout if self.attend_padding else VirtualNodeReadout
-        return readout(self.num_virtual, model.node_width, model.edge_width, model.norm(model.node_width))
+        d_h, d_e = model.node_width, model.edge_width
+        return nn.readout.HiddenReadout(self.num_virtual, d_h, d_e, model.norm(d_h), model.norm(d_e))

@@ -1,13 +1,4 @@
-"""What all schedules share: the rate at a step, a reaction to each validation loss, and a state to resume from.
-
-The same learning rate throughout.
-
-A linear warm-up and half a cosine over the whole run, however long it is.
-
-The authors' schedule of the medium-scale runs: reduce the rate when validation stops to improve.
-
-The authors' schedule of the large-scale runs: a linear warm-up, then half a cosine.
-"""
+"""Schedules: the learning rate at a step, its reaction to each validation loss, and a state to resume from."""
 
 from __future__ import annotations
 
@@ -63,137 +54,12 @@ class SchedulePart(Part):
 class StepRate:
     """The parts of a schedule that is a function of the step alone: nothing to observe, nothing to keep."""
 
-    def observe(self, loss: float) -> None:
-        """See `Schedule.observe`; losses change nothing here."""
+    def observe(self, loss: float) -> None: ...
 
     def state(self) -> dict[str, Any]:
-        """See `Schedule.state`; there is none."""
         return {}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """See `Schedule.restore`."""
-
-
-@register
-class ConstantRate(SchedulePart):
-    """The same learning rate throughout."""
-
-    kind: Literal["constant"] = "constant"
-
-    def build(self, lr: float) -> ConstantSchedule:
-        """See `SchedulePart.build`."""
-        return ConstantSchedule(lr)
-
-
-@dataclass(frozen=True)
-class ConstantSchedule(StepRate):
-    """The rate `lr` at every step."""
-
-    lr: float
-
-    def rate(self, step: int) -> float:
-        """See `Schedule.rate`."""
-        return self.lr
-
-
-@register
-class Cosine(SchedulePart):
-    """Linear from `min_lr` to the optimizer's rate over the share `warmup` of all steps, then half a cosine down.
-
-    The end is that of the run (`trainer.max_epochs`, `trainer.max_steps`), so both stay as they are when it is resumed.
-    """
-
-    kind: Literal["cosine"] = "cosine"
-    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.05
-    min_lr: PositiveFloat = 1e-6
-    follows_length: ClassVar[bool] = True
-
-    def of_length(self, num_steps: int) -> WarmupCosine:
-        """See `SchedulePart.of_length`."""
-        warmup = min(round(self.warmup * num_steps), num_steps - 1)
-        return WarmupCosine(warmup_steps=warmup, total_steps=num_steps, min_lr=self.min_lr)
-
-
-@register
-class Plateau(SchedulePart):
-    """Multiply the learning rate by `factor` after `patience` epochs without a strictly better validation loss.
-
-    It never falls below `min_lr`.
-    """
-
-    kind: Literal["plateau"] = "plateau"
-    factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    patience: PositiveInt = 10
-    min_lr: PositiveFloat = 5e-6
-    needs_validation: ClassVar[bool] = True
-
-    def build(self, lr: float) -> PlateauSchedule:
-        """See `SchedulePart.build`."""
-        return PlateauSchedule(lr, self.factor, self.patience, self.min_lr)
-
-    def scaled(self, ratio: float) -> Plateau:
-        """See `SchedulePart.scaled`. A patience below 3 would take the noise of one epoch for the end of progress."""
-        return self.model_copy(update={"patience": max(min(self.patience, 3), round(self.patience * ratio))})
-
-
-class PlateauSchedule:
-    """The authors' rule: times `factor` after exactly `patience` epochs without a strictly better validation loss.
-
-    The count starts again at each reduction; the best loss stays. The rate never falls below `min_lr`.
-    DISCREPANCY: their configs have a key for the monitored quantity that their code ignores; it monitors what also
-    selects the best weights, the validation loss without the distance objective, as here.
-    """
-
-    def __init__(self, lr: float, factor: float, patience: int, min_lr: float) -> None:
-        self.lr, self.factor, self.patience, self.min_lr = lr, factor, patience, min_lr
-        self.best, self.num_bad = math.inf, 0
-
-    def rate(self, step: int) -> float:
-        """See `Schedule.rate`."""
-        return self.lr
-
-    def observe(self, loss: float) -> None:
-        """See `Schedule.observe`."""
-        if loss < self.best:
-            self.best, self.num_bad = loss, 0
-            return
-        self.num_bad += 1
-        if self.num_bad == self.patience:
-            self.lr, self.num_bad = min(self.lr, max(self.lr * self.factor, self.min_lr)), 0
-
-    def state(self) -> dict[str, Any]:
-        """See `Schedule.state`."""
-        return {"lr": self.lr, "best": self.best, "num_bad": self.num_bad}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """See `Schedule.restore`."""
-        self.lr, self.best, self.num_bad = state["lr"], state["best"], state["num_bad"]
-
-
-@register
-class WarmupCosine(SchedulePart):
-    """Linear from `min_lr` to the optimizer's rate over `warmup_steps`, then half a cosine down until `total_steps`."""
-
-    kind: Literal["warmup_cosine"] = "warmup_cosine"
-    warmup_steps: NonNegativeInt
-    total_steps: PositiveInt
-    min_lr: PositiveFloat = 1e-6
-
-    @model_validator(mode="after")
-    def _check_consistency(self) -> WarmupCosine:
-        if self.warmup_steps >= self.total_steps:
-            raise ValueError(f"warmup_steps {self.warmup_steps} must be below total_steps {self.total_steps}")
-        return self
-
-    def build(self, lr: float) -> CosineSchedule:
-        """See `SchedulePart.build`."""
-        return CosineSchedule(lr, self.min_lr, self.warmup_steps, self.total_steps)
-
-    def scaled(self, ratio: float) -> WarmupCosine:
-        """See `SchedulePart.scaled`."""
-        total = max(1, round(self.total_steps * ratio))
-        warmup = min(round(self.warmup_steps * ratio), total - 1)
-        return self.model_copy(update={"warmup_steps": warmup, "total_steps": total})
+    def restore(self, state: dict[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -209,8 +75,111 @@ class CosineSchedule(StepRate):
     total_steps: int
 
     def rate(self, step: int) -> float:
-        """See `Schedule.rate`."""
         if step < self.warmup_steps:
             return self.min_lr + (self.lr - self.min_lr) * step / self.warmup_steps
         done = min((step - self.warmup_steps) / (self.total_steps - self.warmup_steps), 1.0)
         return self.min_lr + (self.lr - self.min_lr) * (1 + math.cos(math.pi * done)) / 2
+
+
+@register
+class ConstantRate(SchedulePart):
+    """The same learning rate throughout."""
+
+    kind: Literal["constant"] = "constant"
+
+    def build(self, lr: float) -> Schedule:
+        return CosineSchedule(lr, lr, warmup_steps=0, total_steps=1)
+
+
+@register
+class Cosine(SchedulePart):
+    """Linear from `min_lr` to the optimizer's rate over the share `warmup` of all steps, then half a cosine down.
+
+    The end is that of the run (`trainer.max_epochs`, `trainer.max_steps`), so both stay as they are when it is resumed.
+    """
+
+    kind: Literal["cosine"] = "cosine"
+    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    min_lr: PositiveFloat = 1e-6
+    follows_length: ClassVar[bool] = True
+
+    def of_length(self, num_steps: int) -> WarmupCosine:
+        warmup = min(round(self.warmup * num_steps), num_steps - 1)
+        return WarmupCosine(warmup_steps=warmup, total_steps=num_steps, min_lr=self.min_lr)
+
+
+@register
+class WarmupCosine(SchedulePart):
+    """Linear from `min_lr` to the optimizer's rate over `warmup_steps`, then half a cosine down until `total_steps`.
+
+    It is the authors' schedule of the large-scale runs.
+    """
+
+    kind: Literal["warmup_cosine"] = "warmup_cosine"
+    warmup_steps: NonNegativeInt
+    total_steps: PositiveInt
+    min_lr: PositiveFloat = 1e-6
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> WarmupCosine:
+        if self.warmup_steps >= self.total_steps:
+            raise ValueError(f"warmup_steps {self.warmup_steps} must be below total_steps {self.total_steps}")
+        return self
+
+    def build(self, lr: float) -> Schedule:
+        return CosineSchedule(lr, self.min_lr, self.warmup_steps, self.total_steps)
+
+    def scaled(self, ratio: float) -> WarmupCosine:
+        total = max(1, round(self.total_steps * ratio))
+        warmup = min(round(self.warmup_steps * ratio), total - 1)
+        return self.model_copy(update={"warmup_steps": warmup, "total_steps": total})
+
+
+@register
+class Plateau(SchedulePart):
+    """Multiply the learning rate by `factor` after `patience` epochs without a strictly better validation loss.
+
+    It never falls below `min_lr`. It is the authors' schedule of the medium-scale runs.
+    """
+
+    kind: Literal["plateau"] = "plateau"
+    factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    patience: PositiveInt = 10
+    min_lr: PositiveFloat = 5e-6
+    needs_validation: ClassVar[bool] = True
+
+    def build(self, lr: float) -> Schedule:
+        return PlateauSchedule(lr, self.factor, self.patience, self.min_lr)
+
+    def scaled(self, ratio: float) -> Plateau:
+        """See `SchedulePart.scaled`. A patience below 3 would take the noise of one epoch for the end of progress."""
+        return self.model_copy(update={"patience": max(min(self.patience, 3), round(self.patience * ratio))})
+
+
+class PlateauSchedule:
+    """The rule of `Plateau`. The count starts again at each reduction; the best loss stays.
+
+    DISCREPANCY: their configs have a key for the monitored quantity that their code ignores; it monitors what also
+    selects the best weights, the validation loss without the distance objective, as here.
+    """
+
+    def __init__(self, lr: float, factor: float, patience: int, min_lr: float) -> None:
+        self.lr, self.factor, self.patience, self.min_lr = lr, factor, patience, min_lr
+        self.best, self.num_bad = math.inf, 0
+
+    def rate(self, step: int) -> float:
+        return self.lr
+
+    def observe(self, loss: float) -> None:
+        if loss < self.best:
+            self.best, self.num_bad = loss, 0
+            return
+        self.num_bad += 1
+        if self.num_bad == self.patience:
+            self.lr, self.num_bad = min(self.lr, max(self.lr * self.factor, self.min_lr)), 0
+
+    def state(self) -> dict[str, Any]:
+        return {"lr": self.lr, "best": self.best, "num_bad": self.num_bad}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.lr, self.best, self.num_bad = state["lr"], state["best"], state["num_bad"]

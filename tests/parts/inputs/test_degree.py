@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from egt.data.encodings.encoding import Encoding
-from egt.errors import ConfigError
 from egt.graph import Graph
 from egt.parts.inputs import Degrees
 
@@ -20,5 +18,3 @@ def test_result_and_settings() -> None:
     encoding: Encoding = Degrees()
     assert (encoding.name, encoding.level, encoding.stored) == ("degree", "node", False)
     assert encoding(Graph(num_nodes=1, edge_index=[[], []])).dtype == np.int64
-    with pytest.raises(ConfigError, match="max_degree is 0"):
-        Degrees(0)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from egt.data.encodings.encoding import Encoding
-from egt.errors import ConfigError
 from egt.graph import Graph
 from egt.parts.inputs import LaplacianEigenvectors
 
@@ -59,5 +58,3 @@ def test_result_and_settings() -> None:
     encoding: Encoding = LaplacianEigenvectors(3)
     assert (encoding.name, encoding.level, encoding.stored) == ("laplacian", "node", True)
     assert encoding(Graph(num_nodes=2, edge_index=[[0], [1]])).dtype == np.float32
-    with pytest.raises(ConfigError, match="rank is 0"):
-        LaplacianEigenvectors(0)

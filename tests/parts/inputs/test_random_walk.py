@@ -54,8 +54,6 @@ def test_result_and_settings() -> None:
     result = encoding(Graph(num_nodes=1, edge_index=[[], []]))
     assert result.shape == (1, 1, 4)
     assert result.dtype == np.float32
-    with pytest.raises(ConfigError, match="num_steps is 0"):
-        RandomWalks(0)
     negative = Graph(num_nodes=2, edge_index=[[0], [1]], edge_weight=[-1.0], id="g")
     with pytest.raises(GraphError, match=r"graph 'g': edge_weight holds -1\.0"):
         RandomWalks(4, weighted=True)(negative)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from egt.data.encodings.encoding import Encoding
-from egt.errors import ConfigError, GraphError
+from egt.errors import GraphError
 from egt.graph import Graph
 from egt.parts import inputs as svd
 from egt.parts.inputs import SvdEncoding
@@ -172,5 +172,3 @@ def test_result_and_settings() -> None:
     assert (encoding.name, encoding.level, encoding.stored) == ("svd", "node", True)
     assert encoding == SvdEncoding(rank=2, weighted=False)
     assert encoding(Graph(num_nodes=2, edge_index=[[0], [1]])).dtype == np.float32
-    with pytest.raises(ConfigError, match="rank is 0; it must be at least 1"):
-        SvdEncoding(rank=0)

@@ -15,7 +15,8 @@ from egt.data.batching.batch import GraphBatch, LayoutName, collate
 from egt.data.encodings.distances import ShortestPaths
 from egt.data.encodings.encoding import Preparation
 from egt.graph import FeatureSchema, Graph
-from egt.parts.tasks.distance import DistanceObjective, distance_loss, distance_targets, scored_pairs
+from egt.nn.losses import distance_loss, distance_targets, scored_pairs
+from egt.parts.tasks.distance import DistanceObjective
 
 PARITY = Path(__file__).resolve().parents[2] / "parity"
 

@@ -1,43 +1,46 @@
-"""Weights of classes in the loss, from how often each occurs in training: every class then counts as much in all.
-
-Binary and multi-label classification, some labels missing.
-
-Classification into one of several classes.
-"""
+"""Classification: yes or no for each of one or many labels, or one of several classes. Labels may be missing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, model_validator
 
-from egt.parts.tasks.task import Row, TaskPart, Weight, constant, mean_of_known, number, sum_known, unfitted
+from egt import nn
+from egt.errors import ConfigError
+from egt.parts.tasks.scores import ClassScores, RankingScores
+from egt.parts.tasks.task import Row, TaskPart, mean_of_known, number
 from egt.registry import register
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from egt.parts.tasks.scores import ClassScores, RankingScores
+    from egt.parts.tasks.scores import Scores
+
+Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""How much a class counts in the loss."""
 
 
 def balanced(labels: NDArray[np.float64], num_classes: int) -> tuple[float, ...]:
-    """Return w_c = n / (k n_c) for n labels of k classes, n_c of class c: the mean weight of a label is 1.
+    """Return w_c = n / (k n_c) for n labels of k classes, n_c of class c: every class counts as much in all.
 
-    A class without labels has the weight 1, and is none of the k.
-
-    Args:
-        labels: (n,) class ids; NaN where one is missing.
-        num_classes: of all, those without labels included.
+    A class without labels has the weight 1, and is none of the k. labels: (n,) class ids, NaN where one is missing.
     """
     known = labels[~np.isnan(labels)].astype(np.int64)
     counts = np.bincount(known, minlength=num_classes)
     present = max(int((counts > 0).sum()), 1)
     weights = np.where(counts > 0, len(known) / (present * np.maximum(counts, 1)), 1.0)
     return tuple(weights.tolist())
+
+
+def _unfitted() -> ConfigError:
+    return ConfigError(
+        "task.class_weights is 'balanced', whose numbers come from training graphs: train with egt.train, or fill them "
+        "in with task.fitted(targets)"
+    )
 
 
 _CLASS_NAMES = ("0", "1")
@@ -73,16 +76,13 @@ class Binary(TaskPart):
 
     @property
     def deciding_metric(self) -> str:
-        """See `TaskPart.deciding_metric`."""
         return self.metric
 
     @property
     def positive_class(self) -> str:
-        """See `TaskPart.positive_class`."""
         return self.class_names[1]
 
     def named(self, names: tuple[str, ...], class_names: tuple[str, ...]) -> Binary:
-        """See `TaskPart.named`."""
         classes = class_names if len(class_names) == 2 else self.class_names
         names = names if len(names) == len(self.names) else self.names
         return self.model_copy(update={"names": names, "class_names": classes})
@@ -91,7 +91,6 @@ class Binary(TaskPart):
         """See `TaskPart.fitted`: the weights of no and yes for each label."""
         if self.class_weights != "balanced":
             return self
-
         labels = np.concatenate([np.atleast_2d(rows) for rows in targets])
         return self.model_copy(update={"class_weights": tuple(balanced(column, 2) for column in labels.T)})
 
@@ -100,28 +99,15 @@ class Binary(TaskPart):
         return self.encode(mean_of_known(targets))
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """See `TaskPart.loss_sum`."""
-        from torch.nn import functional
-
-        loss = partial(functional.binary_cross_entropy_with_logits, reduction="none")
-        return sum_known(loss, prediction.float(), target, self._weight(target))
-
-    def _weight(self, target: Tensor) -> Tensor | None:
-        """(rows, T) the weight of each label."""
-        import torch
-
         if self.class_weights is None:
-            return None
+            return nn.losses.binary_entropy(prediction, target)
         if self.class_weights == "balanced":
-            raise unfitted()
+            raise _unfitted()
         pairs = np.broadcast_to(np.array(self.class_weights), (target.shape[1], 2))
-        no, yes = (constant(tuple(side.tolist()), target.device) for side in pairs.T)
-        return torch.where(target > 0.5, yes, no)
+        no, yes = (nn.losses.constant(tuple(side.tolist()), target.device) for side in pairs.T)
+        return nn.losses.binary_entropy(prediction, target, no, yes)
 
-    def scores(self) -> RankingScores:
-        """See `TaskPart.scores`."""
-        from egt.parts.tasks.scores import RankingScores
-
+    def scores(self) -> Scores:
         return RankingScores()
 
     def decode(self, prediction: Tensor) -> Tensor:
@@ -134,12 +120,10 @@ class Binary(TaskPart):
         return np.log(p / (1 - p))
 
     def class_probabilities(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """See `TaskPart.class_probabilities`."""
         yes = values.astype(np.float64)
         return np.stack([1 - yes, yes], axis=2)
 
     def label(self, value: float) -> str:
-        """See `TaskPart.label`."""
         return self.class_names[int(value)]
 
     def columns(self, values: NDArray[np.float32]) -> Row:
@@ -157,9 +141,6 @@ class Binary(TaskPart):
             for label, share in zip(self.class_names, (1 - p, p), strict=True):
                 row[f"{name}_{label}_probability"] = number(share)
         return row
-
-
-_MISSING = -100
 
 
 @register
@@ -184,24 +165,21 @@ class Multiclass(TaskPart):
 
     @property
     def num_outputs(self) -> int:
-        """See `TaskPart.num_outputs`."""
         return self.num_classes
 
     @property
     def deciding_metric(self) -> str:
-        """See `TaskPart.deciding_metric`."""
         return self.metric
 
     @property
     def positive_class(self) -> str:
-        """See `TaskPart.positive_class`."""
         return self.label(1) if self.num_classes == 2 else ""
 
     @property
     def loss_weights(self) -> tuple[float, ...] | None:
         """The given weights, or w_c = (T - n_c) / sum_k (T - n_k) of counts, T the number of all; None for none."""
         if self.class_weights == "balanced":
-            raise unfitted()
+            raise _unfitted()
         if self.class_counts is None:
             return self.class_weights
         total = sum(self.class_counts)
@@ -219,7 +197,6 @@ class Multiclass(TaskPart):
         return self
 
     def named(self, names: tuple[str, ...], class_names: tuple[str, ...]) -> Multiclass:
-        """See `TaskPart.named`."""
         classes = class_names if len(class_names) == self.num_classes else self.class_names
         names = names if len(names) == 1 else self.names
         return self.model_copy(update={"names": names, "class_names": classes})
@@ -228,7 +205,6 @@ class Multiclass(TaskPart):
         """See `TaskPart.fitted`: the weights of classes."""
         if self.class_weights != "balanced":
             return self
-
         labels = np.concatenate([np.atleast_2d(rows) for rows in targets])[:, 0]
         return self.model_copy(update={"class_weights": balanced(labels, self.num_classes)})
 
@@ -240,18 +216,11 @@ class Multiclass(TaskPart):
         return counts
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """See `TaskPart.loss_sum`."""
-        from torch.nn import functional
-
-        classes = target[:, 0].nan_to_num(nan=_MISSING).long()
         weights = self.loss_weights
-        weight = None if weights is None else constant(weights, prediction.device)
-        return functional.cross_entropy(prediction.float(), classes, weight, ignore_index=_MISSING, reduction="sum")
+        weight = None if weights is None else nn.losses.constant(weights, prediction.device)
+        return nn.losses.entropy(prediction, target[:, 0], weight)
 
-    def scores(self) -> ClassScores:
-        """See `TaskPart.scores`."""
-        from egt.parts.tasks.scores import ClassScores
-
+    def scores(self) -> Scores:
         return ClassScores(self.num_classes)
 
     def decode(self, prediction: Tensor) -> Tensor:
@@ -263,7 +232,6 @@ class Multiclass(TaskPart):
         return np.log(np.maximum(values.astype(np.float64), np.finfo(np.float32).tiny))
 
     def class_probabilities(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """See `TaskPart.class_probabilities`."""
         return values.astype(np.float64)[:, None]
 
     def spread_columns(self, values: NDArray[Any], std: NDArray[Any]) -> Row:
@@ -271,7 +239,6 @@ class Multiclass(TaskPart):
         return {f"{self.names[0]}_std": number(std[values.argmax()])}
 
     def label(self, value: float) -> str:
-        """See `TaskPart.label`."""
         return self.class_names[int(value)] if self.class_names else str(int(value))
 
     def columns(self, values: NDArray[np.float32]) -> Row:

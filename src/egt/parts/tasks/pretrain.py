@@ -1,15 +1,18 @@
-"""Pre-training without labels: features and distances are hidden, and a model learns to tell them."""
+"""Pre-training without labels: features and distances are hidden, and a model learns to predict them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
+import numpy as np
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
+from egt import nn
 from egt.errors import ConfigError
 from egt.graph import FeatureSchema, Level
-from egt.parts.tasks.task import Names, TaskPart, sum_known, targets
+from egt.parts.tasks.task import Names, TaskPart, targets
 from egt.registry import register
 
 if TYPE_CHECKING:
@@ -18,11 +21,10 @@ if TYPE_CHECKING:
     from egt.config.run import RunConfig
     from egt.data.batching.batch import GraphBatch
     from egt.parts.inputs import Input
-    from egt.parts.tasks.hidden_scores import HiddenScores
 
 Kind = Literal["category", "value", "distance"]
 
-_MISSING = -100
+METRICS = {"category": "feature_accuracy", "value": "value_rmse", "distance": "distance_accuracy"}
 
 
 class Column(NamedTuple):
@@ -56,30 +58,32 @@ class Pretrain(TaskPart):
     distance_weight: NonNegativeFloat = 0.1
 
     @property
-    def columns_asked(self) -> tuple[Column, ...]:
+    def hidden_columns(self) -> tuple[Column, ...]:
         """The columns of the targets, in their order: features of nodes, features of edges, the distance."""
-        return tuple(self._columns())
+        sizes: list[tuple[Kind, int]] = [("category", size) for size in self.node_categories]
+        sizes += [("value", 1)] * self.num_node_values
+        sizes += [("category", size) for size in self.edge_categories]
+        sizes += [("value", 1)] * self.num_edge_values
+        sizes += [("distance", self.max_hops + 2)] if self.max_hops else []
+        starts = accumulate((size for _, size in sizes), initial=0)
+        return tuple(Column(kind, start, size) for (kind, size), start in zip(sizes, starts, strict=False))
 
     @property
     def num_outputs(self) -> int:
-        """See `TaskPart.num_outputs`."""
-        return sum(column.size for column in self.columns_asked)
+        return sum(column.size for column in self.hidden_columns)
 
     @property
     def deciding_metric(self) -> str:
-        """See `TaskPart.deciding_metric`."""
-        first = self.columns_asked[0].kind
-        return {"category": "feature_accuracy", "value": "value_rmse", "distance": "distance_accuracy"}[first]
+        return METRICS[self.hidden_columns[0].kind]
 
     @property
     def higher_is_better(self) -> bool:
-        """See `TaskPart.higher_is_better`."""
         return self.deciding_metric != "value_rmse"
 
     def check(self, run: RunConfig) -> None:
         """Refuse what cannot be pre-trained, and inputs that give hidden features away."""
         super().check(run)
-        if not self.columns_asked:
+        if not self.hidden_columns:
             raise ValueError("the graphs have no features, and task.max_hops is 0: there is nothing to hide")
         if run.model.readout.kind != "hidden":
             raise ValueError("task pretrain needs model.readout hidden, which reads what it hides")
@@ -102,63 +106,66 @@ class Pretrain(TaskPart):
                 raise ValueError(f"task.{name} is {asked}, but the model reads {there}; make them agree")
 
     def posed(self, batch: GraphBatch) -> GraphBatch:
-        """See `TaskPart.posed`."""
-        from egt.nn.hiding import hide
-
-        return hide(batch, self.share, self.max_hops)
+        return nn.hiding.hide(batch, self.share, self.max_hops)
 
     def targets(self, batch: GraphBatch, level: Level) -> Tensor:
         """(M + R, T) what is hidden of the nodes and then of the query pairs, NaN where nothing is asked."""
-        import torch
-
         of_nodes, of_pairs = targets(batch, "node"), targets(batch, "edge")
         rows, columns = len(of_nodes), of_nodes.shape[1]
-        table = of_nodes.new_full((rows + len(of_pairs), columns + of_pairs.shape[1]), torch.nan)
+        table = of_nodes.new_full((rows + len(of_pairs), columns + of_pairs.shape[1]), float("nan"))
         table[:rows, :columns] = of_nodes
         table[rows:, columns:] = of_pairs
         return table
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """See `TaskPart.loss_sum`."""
         total = prediction.float().sum() * 0
-        for column, truth in zip(self.columns_asked, target.unbind(1), strict=True):
+        for column, truth in zip(self.hidden_columns, target.unbind(1), strict=True):
             outputs = prediction[:, column.start : column.start + column.size].float()
-            weight = self.distance_weight if column.kind == "distance" else 1.0
-            total = total + weight * _column_loss(column, outputs, truth)
+            if column.kind == "value":
+                total = total + nn.losses.sum_known(nn.losses.squared, outputs, truth.unsqueeze(1))
+            else:
+                weight = self.distance_weight if column.kind == "distance" else 1.0
+                total = total + weight * nn.losses.entropy(outputs, truth)
         return total
 
     def scores(self) -> HiddenScores:
-        """See `TaskPart.scores`."""
-        from egt.parts.tasks.hidden_scores import HiddenScores
-
-        return HiddenScores(self.columns_asked)
+        return HiddenScores(self.hidden_columns)
 
     def decode(self, prediction: Tensor) -> Tensor:
         """Refuse: the outputs of a pre-trained model are no answers."""
         raise ConfigError(
-            "a pre-trained model only tells what was hidden from it; train one that predicts, starting from it: "
+            "a pre-trained model only predicts what was hidden from it; train one for your targets, starting from it: "
             "egt train DATA --target NAME --from RUN (egt embed works with either)"
         )
 
-    def _columns(self) -> Iterator[Column]:
-        place = 0
-        kinds: list[tuple[Kind, Sequence[int]]] = [
-            ("category", self.node_categories),
-            ("value", [1] * self.num_node_values),
-            ("category", self.edge_categories),
-            ("value", [1] * self.num_edge_values),
-            ("distance", [self.max_hops + 2] if self.max_hops else []),
-        ]
-        for kind, size in ((kind, size) for kind, sizes in kinds for size in sizes):
-            yield Column(kind, place, size)
-            place += size
 
+class HiddenScores:
+    """`feature_accuracy` of hidden categories, `distance_accuracy`, and `value_rmse`; those that the graphs have."""
 
-def _column_loss(column: Column, outputs: Tensor, truth: Tensor) -> Tensor:
-    """Sum the loss of a hidden quantity. outputs: (rows, size), truth: (rows,), NaN where it is not asked for."""
-    from torch.nn import functional
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self.columns = columns
+        self.sums = {column.kind: np.zeros(2) for column in columns}  # score, labels
 
-    if column.kind == "value":
-        return sum_known(lambda y_hat, y: (y_hat - y).square(), outputs, truth.unsqueeze(1))
-    classes = truth.nan_to_num(nan=_MISSING).long()
-    return functional.cross_entropy(outputs, classes, ignore_index=_MISSING, reduction="sum")
+    def update(self, prediction: Tensor, target: Tensor) -> None:
+        """See `Scores.update`."""
+        prediction, target = prediction.detach().cpu(), target.cpu()
+        for column, truth in zip(self.columns, target.unbind(1), strict=True):
+            known = ~truth.isnan()
+            outputs = prediction[known, column.start : column.start + column.size].double()
+            if column.kind == "value":
+                score = (outputs[:, 0] - truth[known]).square().sum()
+            else:
+                score = (outputs.argmax(-1) == truth[known]).sum()
+            self.sums[column.kind] += (score.item(), known.sum().item())
+
+    def absorb(self, other: Self) -> None:
+        """See `Scores.absorb`."""
+        self.sums = {kind: sums + other.sums[kind] for kind, sums in self.sums.items()}
+
+    def compute(self) -> dict[str, float]:
+        """See `Scores.compute`."""
+        scores = {"num_labels": float(sum(labels for _, labels in self.sums.values()))}
+        for kind, (total, labels) in self.sums.items():
+            mean = total / labels if labels else float("nan")
+            scores[METRICS[kind]] = float(mean**0.5 if kind == "value" else mean)
+        return scores

@@ -1,7 +1,4 @@
-"""Regression: numbers per graph, node or edge.
-
-Regression with a deviation of its own for every answer: the mean and the variance of a normal distribution.
-"""
+"""Regression: numbers per graph, node or edge, alone or each with a deviation of its own."""
 
 from __future__ import annotations
 
@@ -11,13 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.parts.tasks.task import Row, TargetScale, TaskPart, mean_of_known, number, sum_known
+from egt import nn
+from egt.parts.tasks.scores import ErrorScores, MeanScores
+from egt.parts.tasks.task import Row, TargetScale, TaskPart, mean_of_known, number
 from egt.registry import register
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from egt.parts.tasks.scores import ErrorScores, MeanScores
+    from egt.parts.tasks.scores import Scores
 
 
 @register
@@ -33,16 +32,13 @@ class Regression(TaskPart):
 
     @property
     def deciding_metric(self) -> str:
-        """See `TaskPart.deciding_metric`."""
         return {"mae": "mae", "mse": "rmse"}[self.loss]
 
     @property
     def higher_is_better(self) -> bool:
-        """See `TaskPart.higher_is_better`: errors are to be small."""
         return False
 
     def scale(self, targets: Iterable[NDArray[np.float64]]) -> TargetScale | None:
-        """See `TaskPart.scale`."""
         return TargetScale.of(targets) if self.standardize else None
 
     def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -50,23 +46,11 @@ class Regression(TaskPart):
         return mean_of_known(targets)
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """See `TaskPart.loss_sum`."""
+        error = nn.losses.absolute if self.loss == "mae" else nn.losses.squared
+        return nn.losses.sum_known(error, prediction.float(), target)
 
-        def loss(y_hat: Tensor, y: Tensor) -> Tensor:
-            error = y_hat - y
-            return error.abs() if self.loss == "mae" else error.square()
-
-        return sum_known(loss, prediction.float(), target)
-
-    def scores(self) -> ErrorScores:
-        """See `TaskPart.scores`."""
-        from egt.parts.tasks.scores import ErrorScores
-
+    def scores(self) -> Scores:
         return ErrorScores()
-
-
-_MOST = 10.0
-"""The logarithm of the variance, of standardized targets, is kept between minus this and this."""
 
 
 @register
@@ -84,21 +68,17 @@ class Gaussian(TaskPart):
 
     @property
     def num_outputs(self) -> int:
-        """See `TaskPart.num_outputs`."""
         return 2 * len(self.names)
 
     @property
     def deciding_metric(self) -> str:
-        """See `TaskPart.deciding_metric`."""
         return "mae"
 
     @property
     def higher_is_better(self) -> bool:
-        """See `TaskPart.higher_is_better`: errors are to be small."""
         return False
 
     def scale(self, targets: Iterable[NDArray[np.float64]]) -> TargetScale | None:
-        """See `TaskPart.scale`."""
         return TargetScale.of(targets) if self.standardize else None
 
     def output_scale(self, scale: TargetScale) -> TargetScale:
@@ -111,26 +91,14 @@ class Gaussian(TaskPart):
         return np.concatenate([mean, np.zeros_like(mean)])
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """See `TaskPart.loss_sum`."""
-        mean, log_variance = prediction.float().chunk(2, dim=1)
-        log_variance = log_variance.clamp(-_MOST, _MOST)
-        missing = target.isnan()
-        squared = (target.masked_fill(missing, 0.0) - mean).square()
-        each = (log_variance + squared * (-log_variance).exp()) / 2
-        return each.masked_fill(missing, 0.0).sum()
+        return nn.losses.gaussian(prediction, target)
 
-    def scores(self) -> MeanScores:
-        """See `TaskPart.scores`."""
-        from egt.parts.tasks.scores import MeanScores
-
+    def scores(self) -> Scores:
         return MeanScores()
 
     def decode(self, prediction: Tensor) -> Tensor:
         """Return means, then deviations; see `TaskPart.decode`."""
-        import torch
-
-        mean, log_variance = prediction.float().chunk(2, dim=1)
-        return torch.cat([mean, (log_variance.clamp(-_MOST, _MOST) / 2).exp()], dim=1)
+        return nn.losses.means_and_deviations(prediction)
 
     def encode(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return means, then logarithms of variances; see `TaskPart.encode`."""

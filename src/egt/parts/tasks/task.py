@@ -1,23 +1,24 @@
 """What every task offers: the loss to train on, the scores to report, and predictions in the user's terms.
 
-A task is one class of settings with its behavior (`TaskPart`: `Regression`, `Binary`, `Multiclass` or a stranger's);
-bound to a level and to the scale of the training targets it is a `Task`, which training and prediction use.
+A task is one class of settings with its behavior (`TaskPart`: `Regression`, `Binary`, `Multiclass` or one of a
+plug-in); with a level and the scale of the training targets it is a `Task`, which training and prediction use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat
 
+from egt import nn
 from egt.data.encodings.encoding import Encoding
-from egt.errors import ConfigError, DataError
+from egt.errors import DataError
 from egt.graph import Level
+from egt.parts.tasks.scores import Scores, TargetScores
 from egt.registry import Part, Registry
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from egt.config.run import RunConfig
     from egt.data.batching.batch import GraphBatch
     from egt.nn.channels import Channels
-    from egt.parts.tasks.scores import Scores
 
 _ROUNDING = 1e-12
 """Labels that differ by less than this share of the largest of them are the same number, whatever its unit."""
@@ -35,12 +35,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class TargetScale:
-    """value = mean + std * standardized, for each target.
-
-    Args:
-        mean: (T,) of the training labels.
-        std: (T,) of the training labels, never 0.
-    """
+    """value = mean + std * standardized, for each target: (T,) means and deviations, never 0, of training labels."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -63,10 +58,7 @@ class TargetScale:
 
     def tensors(self, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
         """Return mean and std, (T,) each."""
-        import torch
-
-        device = torch.device(device)
-        return constant(self.mean, device), constant(self.std, device)
+        return nn.losses.constant(self.mean, device), nn.losses.constant(self.std, device)
 
     def to_json(self) -> dict[str, list[float]]:
         """Return what `from_json` takes."""
@@ -115,12 +107,9 @@ class Objective(Part):
         return batch
 
     def loss(self, head: Callable[[Tensor], Tensor], x: Channels, batch: GraphBatch) -> Tensor:
-        """Return the sum over the graphs times the weight; whoever calls divides it by their number.
+        """Return the sum over the graphs times the weight; the caller divides it by their number.
 
-        Args:
-            head: of the objective, on rows of the edge channel.
-            x: the final channels.
-            batch: the graphs.
+        The head is the objective's own and takes rows of the edge channel; `x` are the final channels.
         """
         raise NotImplementedError(f"{type(self).__name__} has no loss (method `loss`)")
 
@@ -176,7 +165,6 @@ class TaskPart(Part):
         return ""
 
     def check(self, run: RunConfig) -> None:
-        """See `Part.check`."""
         for objective in self.auxiliary:
             objective.check(run)
 
@@ -280,12 +268,9 @@ class TaskPart(Part):
 
 
 class Task:
-    """The task of a run: its settings, the level it is asked at, and the scale of its targets.
+    """The task of a run: its settings and behavior, whose targets are predicted, and the scale of these.
 
-    Args:
-        part: settings and behavior.
-        level: whose targets are predicted.
-        scale: mean and std of the training targets where the task standardizes them; None takes them unchanged.
+    The scale is None where the task takes the targets unchanged.
     """
 
     def __init__(self, part: TaskPart, level: Level, scale: TargetScale | None = None) -> None:
@@ -353,74 +338,34 @@ class Task:
 
 
 class Rescaled:
-    """Metrics of predictions on standardized targets: they are fed in the unit of the targets.
-
-    Args:
-        scores: the metrics.
-        scale: of the outputs.
-    """
+    """Metrics of predictions on standardized targets, which are turned into the unit of the targets first."""
 
     def __init__(self, scores: Scores, scale: TargetScale) -> None:
         self.scores = scores
         self.mean, self.std = (values.double() for values in scale.tensors())
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
-        """See `Scores.update`."""
         self.scores.update(self.mean + self.std * prediction.detach().cpu().double(), target)
 
     def absorb(self, other: Self) -> None:
-        """See `Scores.absorb`."""
         self.scores.absorb(other.scores)
 
     def compute(self) -> dict[str, float]:
-        """See `Scores.compute`."""
         return self.scores.compute()
 
     def by_target(self) -> list[dict[str, float]]:
-        """See `TargetScores.by_target`."""
-        from egt.parts.tasks.scores import TargetScores
-
         return self.scores.by_target() if isinstance(self.scores, TargetScores) else []
 
 
 def targets(batch: GraphBatch, level: Level) -> Tensor:
     """(rows, T) the targets of the level that is predicted, row-aligned with the prediction."""
-    values: Mapping[str, Tensor | None] = {
-        "graph": batch.graph_targets,
-        "node": batch.node_targets,
-        "edge": batch.edge_targets,
-    }
-    found = values[level]
+    found: Tensor | None = getattr(batch, f"{level}_targets")
     if found is None:
         raise DataError(
             f"the graphs of this batch have no {level}_targets; the model predicts one value per {level}, "
             "so training and evaluation need them (NaN where a label is missing)"
         )
     return found
-
-
-def sum_known(
-    loss: Callable[[Tensor, Tensor], Tensor], prediction: Tensor, target: Tensor, weight: Tensor | None = None
-) -> Tensor:
-    """Sum a loss over the labels that are not missing.
-
-    A selection is as long as its values say, for which the host would wait; zeros in place of what is missing are not.
-    On a CPU nobody waits, and the order of a sum decides its last digits: there they are those of earlier versions.
-
-    Args:
-        loss: of each entry of a prediction and its label.
-        prediction: (rows, T).
-        target: (rows, T), NaN where missing.
-        weight: (rows, T) of each label; None where all count as much.
-    """
-    import torch
-
-    known = ~target.isnan()
-    if target.device.type == "cpu":
-        each = loss(prediction[known], target[known])
-        return (each if weight is None else each * weight[known]).sum()
-    each = loss(prediction, target.nan_to_num())
-    return torch.where(known, each if weight is None else each * weight, 0.0).sum()
 
 
 def mean_of_known(targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -430,35 +375,6 @@ def mean_of_known(targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]
         total, count = total + np.nansum(rows, axis=0), count + (~np.isnan(rows)).sum(0)
     mean: NDArray[np.float64] = total / np.where(count > 0, count, np.nan)
     return mean
-
-
-Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-"""How much a class counts in the loss."""
-
-
-def unfitted() -> ConfigError:
-    """Return the error about class weights whose numbers are not known yet."""
-    return ConfigError(
-        "task.class_weights is 'balanced', whose numbers come from training graphs: train with egt.train, or fill them "
-        "in with task.fitted(targets)"
-    )
-
-
-def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
-    """Return numbers as a tensor, which travels to its device once; while a model is traced, a new one each time."""
-    import torch
-
-    return _tensor(values, device) if torch.compiler.is_compiling() else _kept(values, device)
-
-
-def _tensor(values: tuple[float, ...], device: torch.device) -> Tensor:
-    import torch
-
-    with torch.inference_mode(False):  # whoever asks first, training may use it too
-        return torch.tensor(values, device=device)
-
-
-_kept = cache(_tensor)
 
 
 def number(value: np.float32) -> float:
