@@ -184,13 +184,13 @@ def graphs(tool: str, seed: int, folder: Path) -> float:
     """Train on ENZYMES, and return the accuracy on the test graphs."""
     import egt
     from egt.api import configured
-    from egt.paper import presets as baselines
+    from egt.paper.presets import apply_form
 
     data = data_folder() / "tudataset" / "ENZYMES"
     settings = ["split=stratified", f"split.seed={seed}", f"seed={seed}"]
     run = configured(data, set=settings)
     if tool != "egt":
-        run = getattr(baselines, tool)(run)
+        run = apply_form(run, tool)
     return float(egt.train(run, out=folder, progress=False).artifact.metrics["test"]["accuracy"])
 
 
