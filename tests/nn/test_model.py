@@ -182,3 +182,22 @@ def test_recomputing_changes_no_bit(layout: LayoutName) -> None:
         output.square().sum().backward()
         results.append([output, *(p.grad for p in model.parameters())])
     assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
+
+
+def test_stages_hold_all_parameters_once_in_the_order_of_computation() -> None:
+    model = tiny_model(tiny_config(num_layers=3, readout={"kind": "virtual_nodes"}, gate="centrality"))
+    stages = model.stages()
+    assert [*stages][:6] == ["embeddings", "layer 0", "layer 1", "layer 2", "readout", "head"]
+    found = [id(parameter) for parameters in stages.values() for parameter in parameters]
+    assert sorted(found) == sorted(id(parameter) for parameter in model.parameters())
+    assert id(model.readout.nodes) in {id(parameter) for parameter in stages["embeddings"]}
+    assert {id(parameter) for parameter in stages["layer 1"]} == {id(p) for p in model.layers[1].parameters()}
+
+
+def test_the_edge_channel_has_the_pair_terms_passes_and_virtual_edges() -> None:
+    model = tiny_model(tiny_config(num_layers=2, readout={"kind": "virtual_nodes"}))
+    channel = {id(parameter) for parameter in model.edge_parameters()}
+    names = {name for name, parameter in model.named_parameters() if id(parameter) in channel}
+    assert {name for name in names if name.startswith(("embed.node", "head", "readout.n"))} == set()
+    assert {"readout.edges", "layers.0.pairs.logits.E.weight"} <= names
+    assert any(name.startswith("embed.pair_terms.") for name in names)

@@ -1,10 +1,4 @@
-"""The Edge-augmented Graph Transformer, composed of its parts.
-
-How parameters start: torch's defaults, or those of the authors' TensorFlow code.
-
-DISCREPANCY: the paper does not say. The PyTorch code keeps torch's defaults (nothing to do here); the TensorFlow code
-has Keras' defaults: Glorot uniform kernels, zero biases, tables and virtual nodes uniform in [-0.05, 0.05].
-"""
+"""The Edge-augmented Graph Transformer, composed of its parts."""
 
 from __future__ import annotations
 
@@ -19,6 +13,7 @@ from egt.data.batching.batch import GraphBatch
 from egt.data.encodings.encoding import Sample
 from egt.nn.channels import Channels
 from egt.nn.embed import Embed
+from egt.nn.layer import EdgeOnlyLayer, EGTLayer
 from egt.nn.readout import MLP, PairHead, Readout, VirtualNodeReadout
 
 RunLayer = Callable[[nn.Module, Channels], tuple[Tensor, Tensor]]
@@ -33,7 +28,7 @@ def directly(layer: nn.Module, x: Channels) -> tuple[Tensor, Tensor]:
 def recomputed(layer: nn.Module, x: Channels) -> tuple[Tensor, Tensor]:
     """Run a layer and keep only its input: the backward pass runs it again. Less memory, about a third more time.
 
-    Nothing random has to be kept: the counter-based numbers come out the same again.
+    Counter-based random numbers come out the same again, so no state of a generator has to be kept.
     """
     h, e = checkpoint(layer, x.h, x.e, x.context, use_reentrant=False, preserve_rng_state=False)
     return h, e
@@ -98,12 +93,36 @@ class EGT(nn.Module):
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return the prediction for each graph, node or query pair of the batch.
 
-        The last layer is told where only virtual nodes are read: a backend may spare it most of its work.
+        Where only virtual nodes are read, a backend may skip most of the work of the last layer.
         """
         x = self.encode(batch, len(self.layers) - 1)
         if self.reads_only_virtual_nodes:
             x = replace(x, context=replace(x.context, only_virtual_rows=True))
         return self.read(x.updated(*self.run_layer(self.layers[-1], x)))
+
+    def stages(self) -> dict[str, list[nn.Parameter]]:
+        """Return all parameters by stage, in the order of computation.
+
+        "embeddings" (with the virtual nodes), "layer 0" to "layer L-1", "readout", "head" and, beside the head, each
+        auxiliary objective by its name. Fine-tuning freezes the first stages and starts the last ones afresh.
+        """
+        embedded = self.readout.embeddings()
+        first = {id(parameter) for parameter in embedded}
+        layers = {f"layer {k}": list(layer.parameters()) for k, layer in enumerate(self.layers)}
+        return {
+            "embeddings": [*self.embed.parameters(), *embedded],
+            **layers,
+            "readout": [parameter for parameter in self.readout.parameters() if id(parameter) not in first],
+            "head": list(self.head.parameters()),
+            **{name: list(head.parameters()) for name, head in self.auxiliary.items()},
+        }
+
+    def edge_parameters(self) -> list[nn.Parameter]:
+        """Return the parameters of the edge channel: pair terms, pair passes, virtual edges, auxiliary heads."""
+        passes = [layer.pairs for layer in self.layers if isinstance(layer, EGTLayer | EdgeOnlyLayer)]
+        parts = [self.embed.pair_terms, *passes, self.auxiliary]
+        virtual = [self.readout.edges] if isinstance(self.readout, VirtualNodeReadout) else []
+        return [parameter for part in parts for parameter in part.parameters()] + virtual
 
     def fit(self, samples: Sequence[Sample]) -> None:
         """Let those parts that need facts about the training graphs take them; called once, before training."""
@@ -117,7 +136,11 @@ class EGT(nn.Module):
 
 
 def initialize_like_keras(model: nn.Module) -> None:
-    """Start all linear maps, tables and virtual nodes the way Keras does; rows fixed at zero stay so."""
+    """Start all linear maps, tables and virtual nodes the way Keras does; rows fixed at zero stay so.
+
+    DISCREPANCY: the paper does not say. The PyTorch code keeps torch's defaults (nothing to do here); the TensorFlow
+    code has Keras' defaults: Glorot uniform kernels, zero biases, tables and virtual nodes uniform in [-0.05, 0.05].
+    """
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)

@@ -16,11 +16,8 @@ from torch import Tensor
 from egt.data.batching.layout import Indices
 
 MASK32 = 0xFFFFFFFF
-
 _SIGN = 1 << 31
-
 _I, _J, _T = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D
-
 _FIRST, _SECOND = 0x7FEB352D, 0x846CA68B
 
 Number = TypeVar("Number", Tensor, int)
@@ -52,7 +49,7 @@ PATHS = {
     Stream.EDGE_DROPOUT: Stream.EDGE_PATH,
     Stream.EDGE_FFN_DROPOUT: Stream.EDGE_FFN_PATH,
 }
-"""What decides whether a branch of a layer is skipped, by what its dropout is drawn from."""
+"""The stream that decides whether a branch of a layer is skipped, by the stream of the branch's dropout."""
 
 
 def mix(x: Number) -> Number:
@@ -105,9 +102,16 @@ def derive(keys: Tensor, layer: int, stream: Stream) -> Tensor:
 
 
 def salts(layer: int, stream: Stream) -> tuple[int, int]:
-    """Return what tells one stream of one layer from the others."""
+    """Return two numbers that only this stream of this layer has."""
     number = layer * 16 + stream
     return mix(number), mix(number ^ 0x5BD1E995)
+
+
+def graph_rows(num_graphs: int, device: torch.device) -> Indices:
+    """Return rows to draw for whole graphs, one for each: (B,)."""
+    graphs = torch.arange(num_graphs, device=device)
+    zero = torch.zeros_like(graphs)
+    return Indices(graphs, zero, zero)
 
 
 def random_bits(keys: Tensor, rows: Indices, width: int) -> Tensor:

@@ -44,6 +44,10 @@ class Readout(nn.Module):
         """Return the channels that enter the layers."""
         return x
 
+    def embeddings(self) -> list[nn.Parameter]:
+        """Return the parameters that enter the channels in `prepare`."""
+        return []
+
 
 class MeanReadout(Readout):
     """Global average pooling: the mean of the final node embeddings of each graph."""
@@ -88,6 +92,10 @@ class VirtualNodeReadout(Readout):
             degree = wide.view(*i.shape, 1)  # no edge of the graph leaves a virtual node
         context = replace(x.context, layout=layout, allowed=allowed, degree=degree)
         return Channels(h, e.unflatten(0, layout.pair_shape), context, pair_rows[x.queries], pair_rows[x.edges])
+
+    def embeddings(self) -> list[nn.Parameter]:
+        """Return the embeddings of virtual nodes and of their edges."""
+        return [self.nodes, self.edges]
 
     def with_virtual_edges(self, e: Tensor, layout: Layout, pair_rows: Tensor) -> Tensor:
         """Put the edges of virtual nodes among the others.

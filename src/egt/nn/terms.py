@@ -1,8 +1,6 @@
 """The learned half of each input: terms that are summed into the node and the edge embedding.
 
-The learned half of random walks: W (s * r_ij) on pairs, W (s * r_ii) on nodes, s fitted to the training graphs.
-
-What a chosen pair was chosen as, as a term of the edge channel.
+A term of nodes gives (nodes..., d_h), a term of pairs (pairs..., d_e); `width` is d_h or d_e, F a number of features.
 """
 
 from __future__ import annotations
@@ -17,9 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from egt.data.batching.batch import GraphBatch
-from egt.data.batching.layout import Indices
 from egt.data.encodings.encoding import Array, Sample
-from egt.nn.randomness import Stream, derive, fresh_keys, kept, random_bits
+from egt.nn.randomness import Stream, derive, fresh_keys, graph_rows, kept, random_bits
 
 Absent = Literal["zero", "learned"]
 
@@ -30,10 +27,10 @@ def _keys(batch: GraphBatch) -> Tensor:
 
 
 def rows_of(table: Tensor, index: Tensor) -> Tensor:
-    """Look up the rows of a small table of which each is asked for many times. Returns (index..., width).
+    """Look up rows of a small table, each of them many times. Returns (index..., width).
 
-    On a CPU the gradient of `index_select` takes half the time of that of `embedding`; on a GPU the latter adds up rows
-    without waiting for each other, and in the same order every time.
+    On a CPU the gradient of `index_select` takes half the time of that of `embedding`; on a GPU that of `embedding` is
+    fast, and adds up in the same order every time.
     """
     if table.device.type != "cpu":
         return functional.embedding(index, table)
@@ -43,24 +40,20 @@ def rows_of(table: Tensor, index: Tensor) -> Tensor:
 def sum_of_rows(table: Tensor, index: Tensor, known: Tensor | None = None) -> Tensor:
     """Add up the rows of a small table along the last axis of the index, (..., F). Returns (..., width).
 
-    Rows that are not known, (..., F) boolean, count nothing. One is added after another: all of them at once would not
-    stay in a processor's cache.
+    Rows that are not known, (..., F) boolean, count nothing. They are added one after another: all of them at once
+    would not stay in a processor's cache.
     """
     each = (rows_of(table, column) for column in index.unbind(-1))
     if known is not None:
         each = (rows * there.unsqueeze(-1) for rows, there in zip(each, known.unbind(-1), strict=True))
-    return reduce(Tensor.add_, each)  # into the first, which nobody else has
+    return reduce(Tensor.add_, each)  # into the first, which is a copy
 
 
 class CategoryTable(nn.Module):
     """One embedding table for several categorical features; their embeddings are summed.
 
     Row 0 stands for "no edge"; id c of feature f is row 1 + (sizes before f) + c. An unknown id (-1) adds nothing.
-
-    Args:
-        sizes: number of categories of each feature.
-        width: of the embedding.
-        absent: "zero" keeps row 0 at zero, "learned" trains it.
+    `sizes` are the numbers of categories; `absent` "zero" keeps row 0 at zero, "learned" trains it.
     """
 
     offset: Tensor
@@ -76,7 +69,7 @@ class CategoryTable(nn.Module):
         index = (ids + self.offset) * known
         if self.table.padding_idx is None:
             return sum_of_rows(weight, index, known)
-        return sum_of_rows(torch.cat([weight[:1].detach(), weight[1:]]), index)  # row 0 is zero, and stays it
+        return sum_of_rows(torch.cat([weight[:1].detach(), weight[1:]]), index)  # row 0 stays zero
 
     def absent(self) -> Tensor | None:
         """(width,) row 0 if it is learned."""
@@ -84,12 +77,7 @@ class CategoryTable(nn.Module):
 
 
 class NodeCategoryEmbedding(nn.Module):
-    """Categorical node features.
-
-    Args:
-        sizes: number of categories of each feature.
-        width: d_h.
-    """
+    """Categorical node features (`CategoryTable`)."""
 
     def __init__(self, sizes: Sequence[int], width: int) -> None:
         super().__init__()
@@ -104,10 +92,7 @@ class NodeCategoryEmbedding(nn.Module):
 class NodeValueProjection(nn.Module):
     """Continuous node features, W x + b.
 
-    Args:
-        num_values: number of features.
-        width: d_h.
-        dropout: chance of a feature of a node to be 0 in a training step; the others grow by 1 / (1 - dropout).
+    In a training step each feature of each node is 0 with the chance `dropout`; the others grow by 1 / (1 - dropout).
     """
 
     def __init__(self, num_values: int, width: int, dropout: float = 0.0) -> None:
@@ -122,23 +107,17 @@ class NodeValueProjection(nn.Module):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return (nodes..., d_h)."""
-        out: Tensor = self.W(self.dropped(batch) if self.training and self.dropout else batch.node_values)
+        x = batch.node_values  # (nodes..., F)
+        if self.training and self.dropout:
+            keys = derive(_keys(batch), 0, Stream.NODE_VALUES)
+            keep = kept(keys, batch.layout.node_indices, x.shape[-1], self.dropout)
+            x = x * keep / (1 - self.dropout)
+        out: Tensor = self.W(x)
         return out
-
-    def dropped(self, batch: GraphBatch) -> Tensor:
-        """Return the features with some of them at 0. Returns (nodes..., F)."""
-        keys = derive(_keys(batch), 0, Stream.NODE_VALUES)
-        keep = kept(keys, batch.layout.node_indices, batch.node_values.shape[-1], self.dropout)
-        return batch.node_values * keep / (1 - self.dropout)
 
 
 class GraphValueProjection(nn.Module):
-    """Continuous features of the whole graph, W x + b, handed to each of its nodes.
-
-    Args:
-        num_values: number of features.
-        width: d_h.
-    """
+    """Continuous features of the whole graph, W x + b, handed to each of its nodes."""
 
     def __init__(self, num_values: int, width: int) -> None:
         super().__init__()
@@ -158,11 +137,7 @@ class SignedProjection(nn.Module):
     DISCREPANCY: the paper flips "the signs of gamma_i", which reads as one sign per node; both codes flip per graph
     and singular pair, as here.
 
-    Args:
-        name: the encoding to read, "svd" or "laplacian".
-        rank: number of columns of a block.
-        num_blocks: 2 for an SVD (U and V), 1 for eigenvectors.
-        width: d_h.
+    The encoding called `name` has `num_blocks` blocks of `rank` columns: 2 of an SVD (U and V), 1 of eigenvectors.
     """
 
     def __init__(self, name: str, rank: int, num_blocks: int, width: int) -> None:
@@ -180,20 +155,13 @@ class SignedProjection(nn.Module):
 
     def signs(self, batch: GraphBatch) -> Tensor:
         """(B, rank) of -1 and 1."""
-        keys = _keys(batch)
-        graphs = torch.arange(batch.num_graphs, device=batch.graph_ids.device)
-        zero = torch.zeros_like(graphs)
-        bits = random_bits(derive(keys, 0, Stream.SIGNS), Indices(graphs, zero, zero), self.rank)
+        rows = graph_rows(batch.num_graphs, batch.graph_ids.device)
+        bits = random_bits(derive(_keys(batch), 0, Stream.SIGNS), rows, self.rank)
         return torch.where(bits < 0, 1.0, -1.0)  # of unsigned numbers, the upper half
 
 
 class DegreeTables(nn.Module):
-    """In- and out-degree of each node, from two tables.
-
-    Args:
-        max_degree: larger degrees share the last row.
-        width: d_h.
-    """
+    """In- and out-degree of each node, from two tables; degrees above `max_degree` share the last row."""
 
     def __init__(self, max_degree: int, width: int) -> None:
         super().__init__()
@@ -238,11 +206,6 @@ class EdgeCategoryEmbedding(EdgeTerm):
 
     DISCREPANCY: non-edges get a fixed zero vector in the PyTorch code and a learned row in the TensorFlow code;
     `absent` chooses.
-
-    Args:
-        sizes: number of categories of each feature.
-        width: d_e.
-        absent: what a non-edge gets.
     """
 
     def __init__(self, sizes: Sequence[int], width: int, absent: Absent = "zero") -> None:
@@ -260,13 +223,7 @@ class EdgeCategoryEmbedding(EdgeTerm):
 
 
 class EdgeValueProjection(EdgeTerm):
-    """Continuous edge features, W x + b; a non-edge gets the bias b ("learned", as x = 0) or nothing ("zero").
-
-    Args:
-        num_values: number of features.
-        width: d_e.
-        absent: what a non-edge gets.
-    """
+    """Continuous edge features, W x + b; a non-edge gets the bias b ("learned", as x = 0) or nothing ("zero")."""
 
     def __init__(self, num_values: int, width: int, absent: Absent = "zero") -> None:
         super().__init__()
@@ -284,12 +241,7 @@ class EdgeValueProjection(EdgeTerm):
 
 
 class DistanceTable(nn.Module):
-    """Shortest-path distance, one row for each of 0..k and one for "farther than k or unreachable".
-
-    Args:
-        max_hops: k.
-        width: d_e.
-    """
+    """Shortest-path distance, one row for each of 0..k = `max_hops` and one for "farther or unreachable"."""
 
     def __init__(self, max_hops: int, width: int) -> None:
         super().__init__()
@@ -303,14 +255,10 @@ class DistanceTable(nn.Module):
 
 
 class ReachabilityProjection(nn.Module):
-    """K stacked 0/1 matrices, the k-th being "reachable in at most k steps", and one affine map. K = 1 is adjacency.
+    """K = `num_hops` stacked 0/1 matrices, the k-th "reachable in at most k steps", and one affine map; 1: adjacency.
 
     DISCREPANCY: the paper embeds the clipped distance; this is what the TensorFlow code does. A node and its
     neighbors look alike (distance 0 and 1), and a self-loop of the data counts once (the code would add it up).
-
-    Args:
-        num_hops: K.
-        width: d_e.
     """
 
     def __init__(self, num_hops: int, width: int) -> None:
@@ -327,13 +275,7 @@ class ReachabilityProjection(nn.Module):
 
 
 class PairProjection(nn.Module):
-    """An encoding of pairs, W x + b.
-
-    Args:
-        name: the encoding to read.
-        num_values: its columns.
-        width: d_e.
-    """
+    """The encoding of pairs called `name`, which has `num_values` columns, W x + b."""
 
     def __init__(self, name: str, num_values: int, width: int) -> None:
         super().__init__()
@@ -347,11 +289,7 @@ class PairProjection(nn.Module):
 
 
 class SharedVector(nn.Module):
-    """One learned vector for every node, for graphs whose nodes have no features.
-
-    Args:
-        width: d_h.
-    """
+    """One learned vector for every node, for graphs whose nodes have no features."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -362,20 +300,14 @@ class SharedVector(nn.Module):
         return self.vector.expand(*batch.node_categories.shape[:-1], -1)
 
 
-_NAME = "random_walk"
-
 _MOST_FITTED = 1000
 """How many training graphs the scale is taken from, evenly spread over them."""
 
 
-class WalkTerm(nn.Module):
-    """What both terms share: the linear map and the scale of each step.
+class PairWalks(nn.Module):
+    """e0_ij += W (s * r_ij) with r_ij = [I, P, ..., P^(K-1)]_ij, K = `num_steps`.
 
-    Args:
-        num_steps: K.
-        width: of the channel.
-        scaled: divide step k by its standard deviation over the training graphs; mean 0 stays where it is.
-        bias: whether the map has one.
+    If `scaled`, s_k is 1 over the standard deviation of step k over the training graphs (the mean stays); else 1.
     """
 
     scale: Tensor | None
@@ -401,42 +333,29 @@ class WalkTerm(nn.Module):
         self.scale.copy_(torch.from_numpy(scale))
 
     def rows(self, sample: Sample) -> Array:
-        """Return the probabilities (rows, K) of a graph that the scale is taken over."""
-        raise NotImplementedError
+        """Return the probabilities of all pairs of a graph, or of its listed ones. Returns (pairs, K)."""
+        values = sample.pair["random_walk"] if "random_walk" in sample.pair else sample.listed["random_walk"]
+        return values.reshape(-1, values.shape[-1])[:, : self.num_steps]
 
     def project(self, probabilities: Tensor) -> Tensor:
         """probabilities: (..., K or more). Returns (..., width)."""
         weight = self.W.weight if self.scale is None else self.W.weight * self.scale
-        return nn.functional.linear(probabilities[..., : self.num_steps], weight, self.W.bias)
-
-
-def _rows(sample: Sample, num_steps: int) -> Array:
-    """Return the probabilities of all pairs of a graph, or of its listed ones. Returns (pairs, K)."""
-    values = sample.pair[_NAME] if _NAME in sample.pair else sample.listed[_NAME]
-    return values.reshape(-1, values.shape[-1])[:, :num_steps]
-
-
-class PairWalks(WalkTerm):
-    """e0_ij += W (s * r_ij) with r_ij = [I, P, ..., P^(K-1)]_ij; arguments as in `WalkTerm`."""
-
-    def rows(self, sample: Sample) -> Array:
-        """See `WalkTerm.rows`."""
-        return _rows(sample, self.num_steps)
+        return functional.linear(probabilities[..., : self.num_steps], weight, self.W.bias)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return (pairs..., d_e)."""
-        return self.project(batch.pair[_NAME])
+        return self.project(batch.pair["random_walk"])
 
 
-class NodeWalks(WalkTerm):
-    """h0_i += W (s * r_ii), without a bias: r_ii holds a one; arguments as in `WalkTerm`."""
+class NodeWalks(PairWalks):
+    """h0_i += W (s * r_ii), without a bias: r_ii holds a one."""
 
     def __init__(self, num_steps: int, width: int, *, scaled: bool) -> None:
         super().__init__(num_steps, width, scaled=scaled, bias=False)
 
     def rows(self, sample: Sample) -> Array:
-        """See `WalkTerm.rows`; a pair of a node with itself is where the walk of no steps is."""
-        rows = _rows(sample, self.num_steps)
+        """Return the probabilities (N, K) of returns: a pair of a node with itself is where a walk of no steps is."""
+        rows = super().rows(sample)
         own: Array = rows[rows[:, 0] == 1]
         return own
 
@@ -444,17 +363,12 @@ class NodeWalks(WalkTerm):
         """Return (nodes..., d_h)."""
         pair = batch.layout.pair_indices
         own = (pair.i == pair.j).expand(batch.layout.pair_shape)
-        diagonal = batch.pair[_NAME][own]  # (nodes, K), in the order of the node channel
+        diagonal = batch.pair["random_walk"][own]  # (nodes, K), in the order of the node channel
         return self.project(diagonal).view(*batch.node_categories.shape[:-1], -1)
 
 
 class PairTypes(nn.Module):
-    """The sum of a learned vector for each type of a pair (`egt.data.encodings.distances`).
-
-    Args:
-        num_types: how many types there are.
-        width: d_e.
-    """
+    """The sum of a learned vector for each type that a chosen pair was chosen as (`egt.data.encodings.distances`)."""
 
     bits: Tensor
 
