@@ -25,7 +25,6 @@ import torch
 import egt
 from egt.config.run_data import open_new
 from egt.data.batching.loader import evaluation_batches, graph_sizes
-from egt.data.custom.custom_source import CustomSource
 from egt.data.encodings.encoding import Sample
 from egt.data.source import ALL
 from egt.export.export import FILES, Run, answers, deviation, export
@@ -44,7 +43,7 @@ def read(model: Predictor, data: str, count: int) -> tuple[list[Graph], list[str
     source = open_new(model.config, data)
     readings = [source.read(record) for record in source.records(ALL)]
     kept = [reading for reading in readings if reading.graph is not None][:count]
-    smiles = source.smiles() if isinstance(source, CustomSource) else None
+    smiles = source.smiles()
     graphs = [reading.graph for reading in kept if reading.graph is not None]
     return graphs, None if smiles is None else [smiles[reading.row] for reading in kept]
 

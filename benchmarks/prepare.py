@@ -34,7 +34,7 @@ from egt.data.encodings.distances import ShortestPaths
 from egt.data.encodings.encoding import Preparation
 from egt.data.molecule_features import binary_form, ogb_features
 from egt.data.molecules import OGB_SCHEMA, graphs_from_smiles, parse_smiles
-from egt.data.source import DataCard, Reading
+from egt.data.source import DataCard, Reading, Source
 from egt.data.store.chunks import make_chunk
 from egt.errors import EgtError
 from egt.paper.benchmarks.ogb_molecules import MOLHIV, molhiv_table
@@ -47,15 +47,15 @@ Seconds = list[float]
 
 
 @dataclass(frozen=True)
-class Molecules:
+class Molecules(Source):
     """SMILES as a source; each graph has one target."""
 
-    smiles: list[str]
+    texts: list[str]
 
     @property
     def card(self) -> DataCard:
         """What the molecules are."""
-        return replace(MOLHIV, split_sizes={"all": len(self.smiles)})
+        return replace(MOLHIV, split_sizes={"all": len(self.texts)})
 
     def fingerprint(self) -> str:
         """Return the same for all: each store of this benchmark has a folder of its own."""
@@ -63,7 +63,7 @@ class Molecules:
 
     def records(self, split: str) -> Sequence[int]:
         """Return the number of each molecule."""
-        return range(len(self.smiles))
+        return range(len(self.texts))
 
     def read(self, record: int) -> Reading:
         """One molecule."""
@@ -73,7 +73,7 @@ class Molecules:
         """Return the molecules as `MoleculeSource` reads them."""
         names = [str(record) for record in records]
         results = graphs_from_smiles(
-            [self.smiles[record] for record in records], ids=names, graph_targets=[[0.0]] * len(names)
+            [self.texts[record] for record in records], ids=names, graph_targets=[[0.0]] * len(names)
         )
         readings = []
         for record, name, result in zip(records, names, results, strict=True):

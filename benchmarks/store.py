@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from egt.data.encodings.distances import ShortestPaths
 from egt.data.encodings.encoding import Preparation
-from egt.data.source import DataCard, Reading, TargetSchema
+from egt.data.source import DataCard, Reading, Source, TargetSchema
 from egt.data.store import Store, prepare
 from egt.graph import FeatureSchema, Graph
 from egt.parts.inputs import SvdEncoding
@@ -38,7 +38,7 @@ PREPARATION = Preparation(SCHEMA, (SvdEncoding(8), ShortestPaths(16)))
 
 
 @dataclass(frozen=True)
-class RepeatedZinc:
+class RepeatedZinc(Source):
     """The 12,000 molecules of ZINC-12K, again and again until there are enough."""
 
     table: list[dict[str, Any]]

@@ -19,8 +19,8 @@ from egt.config.load import find_config, override, read_config
 from egt.config.reading import Wanted, as_words, naming, open_data, reads, texts_of
 from egt.config.run import RunConfig, StartConfig
 from egt.config.run_data import open_source
-from egt.data.custom.custom_source import CustomSource
-from egt.data.custom.schema import CustomSchema
+from egt.data.custom_source import CustomSource
+from egt.data.schema import CustomSchema
 from egt.data.source import Progress, Source
 from egt.errors import ConfigError, DataError
 from egt.files import exists

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from egt.api import Run, train
 from egt.config.reading import as_words
-from egt.data.custom.columns import RawData, digest_of_graphs, expanded
-from egt.data.custom.opening import read_raw
+from egt.data.columns import RawData, digest_of_graphs, expanded
+from egt.data.custom import read_raw
 from egt.errors import ArtifactError, ConfigError, DataError, GraphError
 from egt.inference.loading import load
 from egt.inference.predictor import Predictor

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from egt.data.custom import infer as survey
+from egt.data import custom as survey
 from egt.inference.loading import load
 from tests.cli.runs import SMILES, TINY, blocks, egt, molecules, read_csv, write_csv
 

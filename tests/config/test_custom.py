@@ -8,7 +8,7 @@ import pytest
 
 from egt.config.defaults import infer_config
 from egt.config.model import ModelConfig
-from egt.data.custom.schema import CustomSchema, Feature
+from egt.data.schema import CustomSchema, Feature
 from egt.data.source import DataCard
 from egt.graph import FeatureSchema
 from egt.paper.presets import preset

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from egt.data.authors_hdf5 import GROUP_NAMES, AuthorsHdf5, hdf5_candidates
+from egt.data.benchmark import GROUP_NAMES, AuthorsHdf5, hdf5_candidates
 from egt.data.source import DataCard
 from egt.errors import DataError
 from egt.paper.benchmarks.block_models import CLUSTER, PATTERN

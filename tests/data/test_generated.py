@@ -6,7 +6,7 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from egt.data.generated import GeneratedSource, graph_random
+from egt.data.benchmark import GeneratedSource, graph_random
 from egt.errors import DataError
 from egt.graph import Graph
 from egt.paper.benchmarks.block_models import CLUSTER, PATTERN, cluster_graph, pattern_graph

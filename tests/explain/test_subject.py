@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow
 
+from egt.data.benchmark import MoleculeSource, MoleculeTable
 from egt.data.molecule_features import OGB_SCHEMA
-from egt.data.molecule_source import MoleculeSource, MoleculeTable
-from egt.data.share import TrainShare
-from egt.data.source import DataCard, TargetSchema
-from egt.explain.subject import names_of, read_subject, smiles_column
+from egt.data.source import DataCard, TargetSchema, TrainShare
+from egt.explain.subject import read_subject
 from tests.explain.synthetic import tree, untrained
 
 
@@ -18,10 +17,10 @@ def test_molecules_of_a_benchmark_have_their_smiles() -> None:
     card = DataCard("m", "m", OGB_SCHEMA, TargetSchema("graph", "regression", ("y",)), {}, (1, 2, 3), 4)
     source = MoleculeSource(card, (), lambda: read)
     for each in (source, TrainShare(source, 0.5)):
-        column = smiles_column(each)
+        column = each.smiles()
         assert column is not None
         assert str(column[1]) == "CCO"
-        assert names_of(each, 1) == []
+        assert each.names(1) == ()
 
 
 def test_nodes_without_names_are_numbered() -> None:

@@ -12,8 +12,8 @@ import torch
 
 from egt.assemble import build_model
 from egt.config.model import ModelConfig
-from egt.data.custom.schema import CustomSchema, Feature
 from egt.data.encodings.encoding import Sample
+from egt.data.schema import CustomSchema, Feature
 from egt.errors import ArtifactError, ConfigError, RunError
 from egt.export import export as exporting
 from egt.export.export import TOLERANCE, answers, deviation, export, portable, without_padding

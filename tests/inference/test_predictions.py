@@ -9,7 +9,7 @@ import pytest
 
 import egt
 from egt.config.load import override
-from egt.data.custom.schema import CustomSchema
+from egt.data.schema import CustomSchema
 from egt.errors import RunError
 from egt.explain.prediction_page import read_answers
 from egt.inference.predictions import Prediction, Predictions, join

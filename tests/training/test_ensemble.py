@@ -14,7 +14,7 @@ import torch
 
 import egt
 from egt.api import Run
-from egt.data.custom.schema import Fold
+from egt.data.schema import Fold
 from egt.errors import ConfigError
 from egt.inference.artifact import load_artifact
 from egt.inference.members import load_ensemble

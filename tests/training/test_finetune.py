@@ -12,7 +12,7 @@ from torch import Tensor
 from egt.assemble import build_model
 from egt.config.defaults import custom_task, for_pretraining
 from egt.config.run import RunConfig
-from egt.data.custom.schema import CustomSchema, Feature
+from egt.data.schema import CustomSchema, Feature
 from egt.errors import ArtifactError, ConfigError
 from egt.inference.artifact import Artifact
 from egt.parts.inputs import Constant, Distance, Svd, edge_features, node_features

@@ -17,8 +17,7 @@ from egt.errors import DataError, counted
 from egt.files import exists
 
 if TYPE_CHECKING:
-    from egt.data.custom import CustomSource, Feature
-    from egt.data.custom.infer import Survey
+    from egt.data.custom import CustomSource, Feature, Survey
     from egt.data.source import DataCard
     from egt.graph import Level
 
@@ -126,7 +125,7 @@ def _is_path(name: str) -> bool:
 
 def _custom_info(name: str, target: Sequence[str], task: Level | None, settings: Sequence[str], json: bool) -> None:
     from egt.config.reading import check_reads, open_data
-    from egt.data.custom.infer import survey
+    from egt.data.custom import survey
 
     check_reads(settings)
     with Bars(shown=not json) as bars:

@@ -57,8 +57,8 @@ import numpy as np
 
 from egt.config.model import ModelConfig
 from egt.config.run import DataConfig, OptimizerConfig, PiecesConfig, RunConfig, TrainerConfig
-from egt.data.custom.custom_source import CustomSource
-from egt.data.custom.schema import CustomSchema
+from egt.data.custom_source import CustomSource
+from egt.data.schema import CustomSchema
 from egt.data.source import DataCard, TargetSchema
 from egt.graph import FeatureSchema, Level
 from egt.parts.inputs import Distance, NodeInput, NodeValues, PairInput, Svd, edge_features, node_features
@@ -345,7 +345,7 @@ def for_pieces(run: RunConfig, source: CustomSource) -> RunConfig:
 
 def _training_nodes(source: CustomSource) -> int:
     """Count the nodes of the training split; graphs that are not divided are in it with all of theirs."""
-    scored = [record.scored for record in source.records("train")]
+    scored = [source.rows_in("train", record.row) for record in source.records("train")]
     nodes = sum(source.card.num_nodes[1] if each is None else np.count_nonzero(each) for each in scored)
     return max(1, round(nodes))
 

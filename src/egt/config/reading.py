@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from egt.data.custom.custom_source import CustomSource
-from egt.data.custom.opening import open_custom
-from egt.data.custom.schema import SplitPlan
+from egt.data.custom import open_custom
+from egt.data.custom_source import CustomSource
+from egt.data.schema import SplitPlan
 from egt.errors import ConfigError, DataError
 from egt.files import parse_yaml
 from egt.graph import Level

@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from egt.config.model import ModelConfig
-from egt.data.custom.schema import CustomSchema
+from egt.data.schema import CustomSchema
 from egt.parts.schedules import Plateau, SchedulePart
 from egt.parts.tasks.task import TaskPart
 from egt.registry import Part, Section

@@ -9,15 +9,13 @@ from typing import Any
 
 from egt.config.preparation import feature_schema, preparation
 from egt.config.run import RunConfig
-from egt.data.custom.custom_source import CustomSource
-from egt.data.custom.opening import open_custom
-from egt.data.custom.schema import CustomSchema, card_schema
+from egt.data import custom
 from egt.data.encodings.encoding import Sample
-from egt.data.source import ALL, Progress, Source
+from egt.data.schema import CustomSchema, card_schema
+from egt.data.source import Progress, Source, TrainShare
 from egt.data.store import Store, prepare
-from egt.errors import DataError, EgtError
+from egt.errors import DataError
 from egt.files import exists
-from egt.graph import Graph
 
 log = logging.getLogger(__name__)
 
@@ -40,15 +38,13 @@ def open_source(
         source = open_benchmark(config.data.source, options=config.data.options, fetch=fetch, progress=progress)
         if config.data.train_share == 1:
             return source
-        from egt.data.share import TrainShare
-
         return TrainShare(source, config.data.train_share)
     if data is None and not exists(config.data.source):
         raise DataError(
             f"{config.data.source}: the data of this run is not there; put it back, give new data (--data FILE), "
             "or, if it was in memory, hand it over again (data=...)"
         )
-    return open_custom(config.data.source if data is None else data, schema=schema, split=schema.split)
+    return custom.open_custom(config.data.source if data is None else data, schema=schema, split=schema.split)
 
 
 def open_labeled(config: RunConfig) -> Source:
@@ -60,41 +56,13 @@ def open_labeled(config: RunConfig) -> Source:
 
 def warn_of_labels(source: Source) -> None:
     """Warn of labels that the schema of custom data does not know: they count as missing."""
-    for warning in source.unknown_labels() if isinstance(source, CustomSource) else ():
+    for warning in source.unknown_labels():
         log.warning("%s", warning)
 
 
 def open_new(config: RunConfig, data: Any, overrides: Mapping[str, Any] | None = None) -> Source:
-    """Return new data for the model of a run; its rows are the split "all".
-
-    Args:
-        config: the run, which says how raw data becomes graphs.
-        data: SMILES strings, one or a list, `Graph`s, the path of a file or folder, a data frame, NetworkX graphs or
-            PyG data. For a run with several SMILES in a row, texts have commas between them.
-        overrides: the columns `smiles` and `id` of this data, where they are not called as in training.
-    """
-    if isinstance(data, Sequence) and not data:
-        raise DataError("there is nothing to predict: the list is empty")
-    schema = reading_schema(config)
-    graphs = [data] if isinstance(data, Graph) else data
-    if isinstance(graphs, Sequence) and all(isinstance(item, Graph) for item in graphs) and schema.format != "graphs":
-        from egt.data.custom.graphs_source import GraphsSource
-
-        # Graphs for a model of other data have the categories and values that it reads.
-        return GraphsSource({ALL: graphs}, schema.target(), feature_schema(config.model))
-    if isinstance(data, str) and schema.format == "molecules" and not exists(data) and _is_smiles(data, schema):
-        data = [data]
-    if schema.more_smiles and isinstance(data, list | tuple) and all(isinstance(item, str) for item in data):
-        data = [tuple(text.split(",")) for text in data]
-    return open_custom(data, schema=schema, overrides=overrides)
-
-
-def _is_smiles(text: str, schema: CustomSchema) -> bool:
-    """Return whether a text is a molecule, or the molecules of a row with commas between them."""
-    from egt.data.molecules import parse_smiles
-
-    parts = text.split(",") if schema.more_smiles else [text]
-    return bool(text.strip()) and all(not isinstance(each, EgtError) for each, _ in parse_smiles(parts))
+    """Return new data for the model of a run; its rows are the split "all". Arguments as in `custom.open_new`."""
+    return custom.open_new(data, reading_schema(config), feature_schema(config.model), overrides)
 
 
 def reading_schema(config: RunConfig) -> CustomSchema:

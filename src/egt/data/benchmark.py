@@ -1,19 +1,35 @@
-"""Benchmarks by name: where their files may be, and what reads or makes them."""
+"""Benchmarks by name: where their files may be, and what reads or makes them.
+
+A benchmark is generated (`GeneratedSource`), a table of SMILES (`MoleculeSource`) or one of the HDF5 files that the
+authors of EGT published for the medium-scale sets (`AuthorsHdf5`). These have one group per graph,
+`/<NAME>/{training,validation,test}/<number>`, with
+
+    data (attribute num_nodes)
+    data/edges                   (E, 2) source and target of each edge
+    data/features/nodes/feat     (N,) categories or (N, F) values
+    data/features/edges/feat     (E,) categories or (E, F) values, if the set has edge features
+    targets/<key>                value (1,), label (), node_labels (N,) or edge_labels (E,)
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from egt.data.authors_hdf5 import AuthorsHdf5, hdf5_candidates
-from egt.data.download import data_folder, download, extract, file_checksum, find_file, missing_files
-from egt.data.generated import GeneratedSource, Recipe
-from egt.data.source import DataCard, Progress, Source
-from egt.errors import DataError
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.data.download import data_folder, download, extract, file_checksum, find_file, fingerprint, missing_files
+from egt.data.molecules import MoleculeVocabulary, graphs_from_smiles, require_rdkit
+from egt.data.source import DataCard, Progress, Reading, Source, check_split, rows_of
+from egt.errors import DataError, EgtError
+from egt.graph import Graph, IntArray, TargetArray
 from egt.registry import Registry
 
 Options = Mapping[str, Any]
@@ -56,9 +72,7 @@ def open_benchmark(
     fetch: bool = False,
     progress: Progress | None = None,
 ) -> Source:
-    """Return the source of a benchmark.
-
-    Files win over a generator. Published files are fetched only when asked for.
+    """Return the source of a benchmark. Files win over a generator.
 
     Args:
         name: one of `BENCHMARKS`.
@@ -136,9 +150,15 @@ def _generate(benchmark: Benchmark, options: Options) -> Source:
     return benchmark.generate(**options)
 
 
-def hdf5_files(card: DataCard) -> dict[str, Callable[[Path], Source]]:
-    """Return the files of a benchmark that the authors of EGT published."""
-    return {path: lambda found: AuthorsHdf5(card, found) for path in hdf5_candidates(card.name)}
+_SPLIT_NUMBER = {"train": 0, "val": 1, "test": 2}
+
+Recipe = Callable[[int, str, int], Graph]
+"""(seed, split, number) -> graph. A function of a module, so that other processes can run it."""
+
+
+def graph_random(seed: int, split: str, number: int) -> np.random.Generator:
+    """Return the random numbers of one graph, independent of those of all others and of the order they are made in."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_SPLIT_NUMBER[split], number)))
 
 
 def recipe(card: DataCard, make: Recipe, default_seed: int, made_by: str) -> Callable[..., Source]:
@@ -148,3 +168,286 @@ def recipe(card: DataCard, make: Recipe, default_seed: int, made_by: str) -> Cal
         return GeneratedSource(card, make, seed, made_by, split_sizes)
 
     return generate
+
+
+@dataclass(frozen=True)
+class GeneratedSource(Source):
+    """Graphs made by a recipe. A record is (split, number).
+
+    Fields:
+        base_card: the card of the benchmark that the recipe follows.
+        recipe: makes one graph.
+        seed: chooses the data set.
+        made_by: what made the graphs, for the card and the fingerprint.
+        split_sizes: how many graphs of each split; those of the benchmark if None. Graphs do not depend on it.
+    """
+
+    base_card: DataCard
+    recipe: Recipe
+    seed: int
+    made_by: str
+    split_sizes: Mapping[str, int] | None = None
+    is_generated = True
+
+    def __post_init__(self) -> None:
+        unknown = set(self.split_sizes or {}) - set(_SPLIT_NUMBER)
+        if unknown or any(size < 0 for size in (self.split_sizes or {}).values()):
+            raise DataError(
+                f"{self.base_card.name}: split_sizes is {dict(self.split_sizes or {})}; give numbers of graphs for "
+                f"{', '.join(_SPLIT_NUMBER)}"
+            )
+
+    @cached_property
+    def card(self) -> DataCard:
+        """The card of the benchmark; its notes say that these graphs were generated, by what and with which seed."""
+        sizes = self.base_card.split_sizes if self.split_sizes is None else self.split_sizes
+        notes = f"Generated with seed {self.seed} ({self.made_by}), not the published files. {self.base_card.notes}"
+        return replace(self.base_card, split_sizes=sizes, notes=notes.strip())
+
+    def fingerprint(self) -> str:
+        """Return a hash of all that determines the graphs."""
+        return fingerprint([], self.base_card.name, self.made_by, self.seed, sorted(self.card.split_sizes.items()))
+
+    def records(self, split: str) -> Sequence[tuple[str, int]]:
+        """Return the graphs of a split, by number."""
+        check_split(split, self.card.split_sizes, self.card.name)
+        return [(split, number) for number in range(self.card.split_sizes[split])]
+
+    def read(self, record: tuple[str, int]) -> Reading:
+        """Make one graph."""
+        split, number = record
+        return Reading(number, f"{split}/{number}", graph=self.recipe(self.seed, split, number))
+
+
+_HDF5_SPLITS = {"train": "training", "val": "validation", "test": "test"}
+
+GROUP_NAMES = {
+    "zinc": "ZINC",
+    "zinc-full": "ZINC_full",
+    "pattern": "SBM_PATTERN",
+    "cluster": "SBM_CLUSTER",
+    "tsp": "TSP",
+    "mnist": "MNIST",
+    "cifar10": "CIFAR10",
+}
+"""The name of each benchmark inside its file, which is also the name of the file and of its folder."""
+
+
+def hdf5_candidates(name: str) -> tuple[str, str]:
+    """Where the file of a benchmark may be in the data folder: unpacked in it, or in the folder of the archive."""
+    group = GROUP_NAMES[name]
+    return f"{group}/{group}.h5", f"datasets/{group}/{group}.h5"
+
+
+def hdf5_files(card: DataCard) -> dict[str, Callable[[Path], Source]]:
+    """Return the files of a benchmark that the authors of EGT published."""
+    return {path: lambda found: AuthorsHdf5(card, found) for path in hdf5_candidates(card.name)}
+
+
+@dataclass(frozen=True)
+class AuthorsHdf5(Source):
+    """The graphs of one of the authors' files. A record is the path of a group in the file."""
+
+    base_card: DataCard
+    path: Path
+
+    def __post_init__(self) -> None:
+        group, file = GROUP_NAMES[self.base_card.name], self._file()
+        missing = [name for name in _HDF5_SPLITS.values() if f"{group}/{name}" not in file]
+        if missing:
+            raise DataError(f"{self.path}: there is no group /{group}/{missing[0]}; is this the file of another set?")
+
+    @cached_property
+    def card(self) -> DataCard:
+        """The description of the data, with the split sizes of the file."""
+        group = self._file()[GROUP_NAMES[self.base_card.name]]
+        sizes = {split: len(group[name]) for split, name in _HDF5_SPLITS.items()}
+        return replace(self.base_card, split_sizes=sizes, notes="The authors' files.")
+
+    def fingerprint(self) -> str:
+        """Return a hash of the file."""
+        return fingerprint([self.path], "authors hdf5", self.base_card.name)
+
+    def records(self, split: str) -> Sequence[str]:
+        """Return the groups of a split, by name."""
+        check_split(split, _HDF5_SPLITS, self.base_card.name)
+        parent = f"{GROUP_NAMES[self.base_card.name]}/{_HDF5_SPLITS[split]}"
+        return [f"{parent}/{name}" for name in sorted(self._file()[parent])]
+
+    def read(self, record: str) -> Reading:
+        """Return the graph of one group."""
+        *_, split, name = record.split("/")
+        row = int(name) if name.isdigit() else 0
+        label = f"{split}/{name}"
+        try:
+            return Reading(row, label, graph=self._graph(self._file()[record], label))
+        except (EgtError, KeyError, ValueError, OSError) as error:  # OSError: a damaged block of the file
+            return Reading(row, label, error=f"{self.path}: group {record}: {error}")
+
+    def _graph(self, group: Any, label: str) -> Graph:
+        data, targets, target = group["data"], group["targets"], self.base_card.target
+        schema = self.base_card.schema
+        fields: dict[str, Any] = {}
+        nodes = data["features/nodes/feat"][()]
+        fields["node_categories" if schema.node_categories else "node_values"] = nodes
+        if schema.edge_categories or schema.num_edge_values:
+            fields["edge_categories" if schema.edge_categories else "edge_values"] = data["features/edges/feat"][()]
+        if target.level == "graph":
+            key = "value" if target.kind == "regression" else "label"
+            fields["graph_targets"] = np.reshape(targets[key][()], -1)
+        else:
+            fields[f"{target.level}_targets"] = targets[f"{target.level}_labels"][()]
+        graph = Graph(num_nodes=int(data.attrs["num_nodes"]), edge_index=data["edges"][()].T, id=label, **fields)
+        schema.check(graph)
+        return graph
+
+    def _file(self) -> Any:
+        return _open_hdf5(self.path, os.getpid())
+
+
+@lru_cache(maxsize=8)
+def _open_hdf5(path: Path, process: int) -> Any:
+    """Return the open file; each process has its own, since HDF5 files do not survive a fork."""
+    try:
+        import h5py
+    except ImportError as error:
+        raise DataError('reading HDF5 files needs h5py; install it with: pip install "egt-graph[graph]"') from error
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        raise DataError(f"{path}: not an HDF5 file ({error})") from error
+
+
+@dataclass(frozen=True)
+class MoleculeTable:
+    """The rows of a data set of molecules.
+
+    Fields:
+        smiles: R strings, as an Arrow array (a row costs no Python object).
+        targets: (R, T), NaN where a label is missing.
+        splits: the row numbers of each split.
+    """
+
+    smiles: Any
+    targets: TargetArray
+    splits: Mapping[str, IntArray]
+
+
+@dataclass(frozen=True)
+class MoleculeSource(Source):
+    """Graphs of a table of SMILES. A record is a row number, counted from 0 in the file.
+
+    Fields:
+        base_card: the card as published; `card` has the split sizes of the table at hand.
+        files: what the table is read from.
+        load: gives the table; called in every process that reads, so it should keep its result.
+        vocabulary: the atom and bond features.
+    """
+
+    base_card: DataCard
+    files: tuple[Path, ...]
+    load: Callable[..., MoleculeTable]
+    vocabulary: MoleculeVocabulary = "ogb"
+
+    def __post_init__(self) -> None:
+        require_rdkit()
+
+    @cached_property
+    def card(self) -> DataCard:
+        """The description of the data, with the split sizes of this table."""
+        sizes = {name: len(rows) for name, rows in self.load(*self.files).splits.items()}
+        return replace(self.base_card, split_sizes=sizes)
+
+    def fingerprint(self) -> str:
+        """Return a hash of the files, the vocabulary and the version of RDKit."""
+        version = require_rdkit().rdBase.rdkitVersion
+        return fingerprint(self.files, self.base_card.name, self.vocabulary, version)
+
+    def records(self, split: str) -> Sequence[int]:
+        """Return the row numbers of a split."""
+        return rows_of(self.load(*self.files).splits, split, self.base_card.name)
+
+    def read(self, record: int) -> Reading:
+        """Return the molecule of a row."""
+        return self.read_all([record])[0]
+
+    def read_all(self, records: Sequence[int]) -> list[Reading]:
+        """Return the molecules of some rows."""
+        table = self.load(*self.files)
+        names = [str(record) for record in records]
+        results = graphs_from_smiles(
+            [table.smiles[record].as_py() or "" for record in records],
+            vocabulary=self.vocabulary,
+            ids=names,
+            graph_targets=[table.targets[record] for record in records],
+        )
+        return [
+            Reading(record, name, error=str(result))
+            if isinstance(result, EgtError)
+            else Reading(record, name, graph=result[0], warning=result[1])
+            for record, name, result in zip(records, names, results, strict=True)
+        ]
+
+    def smiles(self) -> Sequence[Any]:
+        """Return the SMILES of all rows, to be read with `str`."""
+        found: Sequence[Any] = self.load(*self.files).smiles
+        return found
+
+
+def read_csv(path: Path, text_columns: Sequence[str] = ("smiles",)) -> Any:
+    """Return a CSV file (plain or .gz) as an Arrow table; the named columns are text, whatever they look like.
+
+    Raises:
+        DataError: if the file is not a CSV table.
+    """
+    import pyarrow
+    from pyarrow import csv
+
+    options = csv.ConvertOptions(column_types={name: pyarrow.string() for name in text_columns})
+    try:
+        return csv.read_csv(path, convert_options=options)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path}: not a CSV table ({error})") from error
+
+
+def column(table: Any, name: str, path: Path) -> Any:
+    """Return one column of an Arrow table, in one piece; a `DataError` if the table does not have it."""
+    if name not in table.column_names:
+        raise DataError(f"{path}: there is no column {name!r}; the columns are {', '.join(table.column_names)}")
+    return table.column(name).combine_chunks()
+
+
+def numbers(table: Any, names: Sequence[str], path: Path) -> NDArray[np.float64]:
+    """(R, len(names)) columns as numbers, NaN where a cell is empty.
+
+    Raises:
+        DataError: if a column is missing or is not numeric.
+    """
+    import pyarrow
+
+    columns: list[NDArray[Any]] = []
+    for name in names:
+        values = column(table, name, path)
+        plain = pyarrow.types.is_integer(values.type) or pyarrow.types.is_floating(values.type)
+        try:
+            if plain and len(values) and not values.null_count:  # Arrow's own way loads pandas: a quarter of a second
+                buffer = np.frombuffer(values.buffers()[1], values.type.to_pandas_dtype())
+                columns.append(buffer[values.offset : values.offset + len(values)])
+            else:
+                columns.append(values.cast(pyarrow.float64()).to_numpy(zero_copy_only=False))
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
+            raise DataError(f"{path}: column {name!r} is not numeric ({error})") from error
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def rows_by_split(table: Any, path: Path) -> dict[str, IntArray]:
+    """Return the rows of each split from the column `split`; "valid" is called "val" as everywhere in this package."""
+    labels = np.array(column(table, "split", path).to_pylist())
+    names = {"train": "train", "valid": "val", "val": "val", "test": "test"}
+    unknown = sorted(set(labels.tolist()) - set(names))
+    if unknown:
+        raise DataError(f"{path}: column 'split' holds {unknown[0]!r}; allowed are train, valid, val and test")
+    return {
+        name: np.flatnonzero(np.isin(labels, [k for k in names if names[k] == name]))
+        for name in dict.fromkeys(names.values())
+    }

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from egt.errors import DataError
 from egt.graph import FeatureSchema, Graph, IntArray, Level
 
+if TYPE_CHECKING:
+    from egt.data.schema import CustomSchema, SplitPlan
+
 TargetKind = Literal["regression", "binary", "multiclass"]
 
 Progress = Callable[[str, int, int | None], None]
-"""Is told how far some work is: the stage in words, how much is done, and of how much (None where nobody knows)."""
+"""Receives the progress of some work: the stage in words, how much is done, and of how much (None: unknown)."""
 
 SPLITS = ("train", "val", "test")
 
@@ -22,9 +31,8 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class TargetSchema:
-    """What is predicted: at which level, of which kind, and the name of each target column.
+    """What is predicted. `binary` with several names is multi-label; `multiclass` has one name.
 
-    `binary` with several names is multi-label. `num_classes` is for `multiclass`, which has one name.
     `class_names` are the raw values behind class 0, 1, ... where the data has names for them.
     """
 
@@ -73,36 +81,92 @@ class Reading:
     error: str = ""
 
 
-class Source(Protocol):
-    """Raw data as graphs. `records` are cheap and picklable, so `read` can run in several processes."""
+class Source(ABC):
+    """Raw data as graphs. `records` are cheap and picklable, so `read` can run in several processes.
+
+    Four members make a source. The others say what only some data has: columns with a meaning, molecules, names of
+    nodes, splits within graphs; their defaults are those of data without.
+    """
+
+    schema: CustomSchema | None = None
+    """The meaning of the columns of the user's data."""
 
     @property
+    @abstractmethod
     def card(self) -> DataCard:
         """The description of this data, with its true split sizes and schema; no graph is read for it."""
 
+    @abstractmethod
     def fingerprint(self) -> str:
         """Return a hash of the raw content and of every setting that changes the graphs; the key of the store."""
 
+    @abstractmethod
     def records(self, split: str) -> Sequence[Any]:
         """Return the rows of a split, in order, before parsing."""
 
+    @abstractmethod
     def read(self, record: Any) -> Reading:
         """Return the graph of one record. A bad row is a reading with an `error`, never an exception."""
 
-
-@runtime_checkable
-class BulkSource(Source, Protocol):
-    """A source that reads many records faster than one by one."""
-
     def read_all(self, records: Sequence[Any]) -> list[Reading]:
-        """Return what `read` gives for each of the records."""
+        """Return the graphs of some records."""
+        return [self.read(record) for record in records]
 
+    @property
+    def is_divided_within(self) -> bool:
+        """Whether the splits are nodes or edges of the same graphs (transductive learning)."""
+        return False
 
-def read_all(source: Source, records: Sequence[Any]) -> list[Reading]:
-    """Return the readings of some records, the fast way if the source has one."""
-    if isinstance(source, BulkSource):
-        return source.read_all(records)
-    return [source.read(record) for record in records]
+    @property
+    def is_generated(self) -> bool:
+        """Whether graphs are made when they are read: their sizes are those of the card."""
+        return False
+
+    def warnings(self) -> list[str]:
+        """Return what to look at before training; unknown labels are among it."""
+        return self.unknown_labels()
+
+    def unknown_labels(self) -> list[str]:
+        """Return a warning for each target with labels that are not understood, in whatever split."""
+        return []
+
+    def missing_targets(self) -> list[str]:
+        """Return the names of the targets without labels in this data."""
+        return []
+
+    def has_same_content(self, known: Mapping[str, Any]) -> bool:
+        """Return whether this is the data with the card and the fingerprint that an artifact keeps."""
+        return bool(known.get("fingerprint") == self.fingerprint())
+
+    def redivided(self, plan: SplitPlan) -> Source:
+        """Return the same data with other splits; data with splits of its own keeps them."""
+        return self
+
+    def rows_in(self, split: str, row: int) -> NDArray[np.bool_] | None:
+        """(N,) or (E,) the nodes or edges of a graph that a split is about; None where it is about whole graphs."""
+        return None
+
+    def smiles(self) -> Sequence[Any] | None:
+        """Return the SMILES of all rows, to be read with `str`; "" where there is none, None for other graphs."""
+        return None
+
+    def components(self) -> dict[str, list[str]]:
+        """Return column -> SMILES of all rows, where a row has several of them; else nothing."""
+        return {}
+
+    def names(self, row: int) -> Sequence[str]:
+        """Return what the data calls the nodes of a graph; empty where they are only numbered."""
+        return ()
+
+    def columns(self, patterns: Sequence[str]) -> dict[str, list[str]]:
+        """Return columns of the table as texts, "" where a value is missing, by names or patterns (`*`).
+
+        Raises:
+            DataError: a name or pattern fits no column.
+        """
+        if patterns:
+            raise DataError(f"{', '.join(patterns)} cannot be kept: this data has no table of columns")
+        return {}
 
 
 def check_split(split: str, splits: Iterable[str], name: str) -> None:
@@ -116,3 +180,161 @@ def rows_of(splits: Mapping[str, IntArray], split: str, name: str) -> list[int]:
     check_split(split, splits, name)
     rows: list[int] = splits[split].tolist()
     return rows
+
+
+@dataclass(frozen=True)
+class _Part(Source):
+    """Some records of another source."""
+
+    whole: Source
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether graphs are made when they are read."""
+        return self.whole.is_generated
+
+    def read(self, record: Any) -> Reading:
+        """Return the graph of one record."""
+        return self.whole.read(record)
+
+    def read_all(self, records: Sequence[Any]) -> list[Reading]:
+        """Return the graphs of some records."""
+        return self.whole.read_all(records)
+
+    def smiles(self) -> Sequence[Any] | None:
+        """Return the SMILES of all rows of the whole source, by whose numbers readings go."""
+        return self.whole.smiles()
+
+
+@dataclass(frozen=True)
+class TrainShare(_Part):
+    """A source with a share of its training graphs, drawn at random but always the same; at least one is left."""
+
+    share: float
+
+    @cached_property
+    def card(self) -> DataCard:
+        """The card of the source, with what is left of its training split."""
+        card = self.whole.card
+        notes = f"Only a share of {self.share:g} of the training graphs. {card.notes}".strip()
+        return replace(card, split_sizes={**card.split_sizes, "train": len(self._chosen)}, notes=notes)
+
+    @cached_property
+    def _chosen(self) -> list[int]:
+        """Numbers of the training records that are left, ascending."""
+        count = self.whole.card.split_sizes["train"]
+        order = np.random.default_rng(0).permutation(count)
+        return sorted(order[: max(1, round(self.share * count))].tolist())
+
+    def fingerprint(self) -> str:
+        """Return a hash of the source and of the share."""
+        return hashlib.sha256(repr((self.whole.fingerprint(), "train share", self.share)).encode()).hexdigest()
+
+    def records(self, split: str) -> Sequence[Any]:
+        """Return the records of a split."""
+        records = self.whole.records(split)
+        return [records[number] for number in self._chosen] if split == "train" else records
+
+
+@dataclass(frozen=True)
+class FirstRows(_Part):
+    """A source of which every split ends after `limit` rows."""
+
+    limit: int
+
+    @property
+    def card(self) -> DataCard:
+        """The card of the source, with what is left of its splits."""
+        card = self.whole.card
+        return replace(card, split_sizes={name: min(size, self.limit) for name, size in card.split_sizes.items()})
+
+    def fingerprint(self) -> str:
+        """Return a hash of the source and of the limit."""
+        return hashlib.sha256(repr((self.whole.fingerprint(), "first rows", self.limit)).encode()).hexdigest()
+
+    def records(self, split: str) -> Sequence[Any]:
+        """Return the first records of a split."""
+        return self.whole.records(split)[: self.limit]
+
+
+class GraphsSource(Source):
+    """Graphs made in Python as a source: the splits are given, the features are taken as they are.
+
+    Args:
+        splits: split -> its graphs, as {"train": [...], "val": [...], "test": [...]}.
+        target: what is predicted.
+        schema: the features; None: as many categories as the largest id of any graph asks for.
+        name: what the data is called.
+    """
+
+    def __init__(
+        self,
+        splits: Mapping[str, Sequence[Graph]],
+        target: TargetSchema,
+        schema: FeatureSchema | None = None,
+        name: str = "graphs",
+    ) -> None:
+        graphs = [graph for part in splits.values() for graph in part]
+        if not graphs:
+            raise DataError(f"{name}: there is no graph in splits {list(splits)}")
+        features = schema or _features_of(graphs)
+        for graph in graphs:
+            features.check(graph)
+        self._splits = {split: list(part) for split, part in splits.items()}
+        nodes = [graph.num_nodes for graph in graphs]
+        self._card = DataCard(
+            name=name,
+            title=name,
+            schema=features,
+            target=target,
+            split_sizes={split: len(part) for split, part in self._splits.items()},
+            num_nodes=(min(nodes), float(np.mean(nodes)), max(nodes)),
+            mean_edges=float(np.mean([graph.num_edges for graph in graphs])),
+        )
+
+    @property
+    def card(self) -> DataCard:
+        """The description of the graphs."""
+        return self._card
+
+    def fingerprint(self) -> str:
+        """Return a hash of all arrays of all graphs."""
+        total = hashlib.sha256(repr((self.card.schema, self.card.target)).encode())
+        for split, part in self._splits.items():
+            total.update(f"{split} {len(part)}".encode())
+            for graph in part:
+                for entry in fields(graph):
+                    value = getattr(graph, entry.name)
+                    if isinstance(value, np.ndarray):
+                        total.update(f"{entry.name} {value.shape}".encode() + value.tobytes())
+                    else:
+                        total.update(f"{entry.name} {value!r}".encode())
+        return total.hexdigest()
+
+    def records(self, split: str) -> Sequence[tuple[int, Graph]]:
+        """Return the graphs of a split, numbered."""
+        check_split(split, self._splits, self.card.name)
+        return list(enumerate(self._splits[split]))
+
+    def read(self, record: tuple[int, Graph]) -> Reading:
+        """Return the graph of a record."""
+        row, graph = record
+        return Reading(row, graph.id or str(row), graph=graph)
+
+
+def _features_of(graphs: Sequence[Graph]) -> FeatureSchema:
+    first = graphs[0]
+
+    def sizes(level: str) -> tuple[int, ...]:
+        width = getattr(first, f"{level}_categories").shape[1]
+        ids = [getattr(graph, f"{level}_categories") for graph in graphs]
+        alike = [part for part in ids if part.shape[1] == width and len(part)]
+        return tuple(int(size) + 1 for size in np.concatenate(alike).max(axis=0)) if alike else (0,) * width
+
+    return FeatureSchema(
+        node_categories=sizes("node"),
+        num_node_values=first.node_values.shape[1],
+        edge_categories=sizes("edge"),
+        num_edge_values=first.edge_values.shape[1],
+        num_graph_values=len(first.graph_values),
+    )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from egt.data.custom.custom_source import CustomSource
 from egt.data.source import Progress, Reading, Source
 from egt.data.store import Prepared
 from egt.errors import DataError, counted
@@ -68,8 +67,7 @@ class Answering:
             **self.model.fields(answer, self.interval),
         }
         found = Prediction(row, name, **fields)
-        custom = self.source if self.with_truth and isinstance(self.source, CustomSource) else None
-        chosen = None if custom is None else custom.rows_in(self.split, row)
+        chosen = self.source.rows_in(self.split, row) if self.with_truth else None
         return found if chosen is None else found.only(chosen)
 
 
@@ -83,19 +81,17 @@ class Beside:
     """
 
     def __init__(self, source: Source, keep: Sequence[str], level: Level | None) -> None:
-        self.source, self.level = (source if isinstance(source, CustomSource) else None), level
-        if self.source is None and keep:
-            raise DataError(f"{', '.join(keep)} cannot be kept: this data has no table of columns")
-        self.smiles = None if self.source is None else self.source.smiles()
-        self.columns = {} if self.source is None else {**self.source.components(), **self.source.kept(keep)}
+        self.source, self.level = source, level
+        self.smiles = source.smiles()
+        self.columns = {**source.components(), **source.columns(keep)}
 
     def __call__(self, row: int, graph: Graph | None) -> dict[str, Any]:
         """Return the fields of its `Prediction`."""
         truth = None if graph is None or self.level is None else getattr(graph, f"{self.level}_targets")
         return {
-            "smiles": None if self.smiles is None else self.smiles[row],
+            "smiles": None if self.smiles is None else str(self.smiles[row]),
             "truth": None if truth is None else np.atleast_2d(truth),
-            "names": () if self.source is None or graph is None else self.source.names(row),
+            "names": () if graph is None else self.source.names(row),
             "kept": {name: column[row] for name, column in self.columns.items()},
         }
 

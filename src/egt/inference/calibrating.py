@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from egt.config.run import RunConfig
-from egt.data.custom.custom_source import CustomSource
-from egt.data.source import Source
 from egt.inference.uncertainty import Bounds, Calibration, Floats, Scores, holds, labels_needed, sizes
 from egt.parts.tasks.task import Task, TaskPart
 
@@ -44,11 +42,6 @@ class Seen:
         """(rows, outputs) decoded answers and (rows, T) labels."""
         answers, labels = zip(*self._parts, strict=True)
         return np.concatenate(answers), np.concatenate(labels)
-
-
-def is_transductive(source: Source) -> bool:
-    """Return whether validation and test are nodes or edges of graphs that are trained on as well."""
-    return isinstance(source, CustomSource) and source.is_divided_within
 
 
 def labeled_graphs(config: RunConfig, metrics: Mapping[str, float]) -> int:

@@ -15,7 +15,6 @@ from egt.config.load import override
 from egt.config.preparation import preparation
 from egt.config.reading import settings_of_trained
 from egt.config.run_data import open_new
-from egt.data.custom.custom_source import CustomSource
 from egt.data.encodings.encoding import Preparation
 from egt.data.source import ALL, Source
 from egt.data.store import Ahead
@@ -66,7 +65,7 @@ def head_start(artifact: str, path: str, settings: Sequence[str]) -> Iterator[He
 def is_many_molecules(source: Source, split: str) -> bool:
     """Return whether a split has so many molecules, none of them huge, that several processes share them."""
     return (
-        isinstance(source, CustomSource)
+        source.schema is not None
         and len(source.records(split)) > RECORDS_AT_ONCE
         and max(map(len, source.smiles() or ()), default=_LONGEST + 1) <= _LONGEST
     )

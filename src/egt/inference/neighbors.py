@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 
 from egt.config.run_data import open_source, prepare_split
-from egt.data.custom.custom_source import CustomSource
 from egt.data.encodings.encoding import Sample
 from egt.data.source import Progress, Source
 from egt.data.store import Store
@@ -146,8 +145,8 @@ def _named(draw: _Draw, store: Store, source: Source) -> KnownRows:
     rows, graphs, places = draw.kept()
     numbers = store.rows.tolist()
     names = {k: store[k].graph.id or str(numbers[k]) for k in set(graphs.tolist())}
-    smiles = source.smiles() if isinstance(source, CustomSource) else None
-    molecules = None if smiles is None else [smiles[numbers[k]] for k in graphs.tolist()]
+    smiles = source.smiles()
+    molecules = None if smiles is None else [str(smiles[numbers[k]]) for k in graphs.tolist()]
     return KnownRows(rows, [names[k] for k in graphs.tolist()], places.T, molecules)
 
 

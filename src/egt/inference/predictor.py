@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 from egt.assemble import build_task
 from egt.config.preparation import preparation
 from egt.config.run_data import open_new, open_source, prepare_split, reading_schema, warn_of_labels
-from egt.data.custom.custom_source import CustomSource
-from egt.data.custom.opening import open_custom, with_columns
+from egt.data.custom import open_custom, with_columns
 from egt.data.encodings.encoding import Sample
 from egt.data.formats.tables import molecule_blocks
-from egt.data.share import FirstRows
-from egt.data.source import ALL, SPLITS, Progress, Source
+from egt.data.source import ALL, SPLITS, FirstRows, Progress, Source
 from egt.data.store import Chunk, Prepared, prepare_in_memory
 from egt.errors import ArtifactError, DataError
 from egt.graph import Graph, IntArray, Level
@@ -140,7 +138,7 @@ class Predictor:
             found = self.predict_source(source, ALL, watch=watch, **asked)
             yield found[max(skip - first_row, 0) :]
 
-    def open_blocks(self, path: Path, *, rows: int = ROWS_AT_ONCE, skip: int = 0) -> Iterator[tuple[int, CustomSource]]:
+    def open_blocks(self, path: Path, *, rows: int = ROWS_AT_ONCE, skip: int = 0) -> Iterator[tuple[int, Source]]:
         """Yield the parts of a text file of molecules, each with its first row; those before row `skip` are left out.
 
         Arguments as for `predict_blocks`.
@@ -417,19 +415,14 @@ class Predictor:
         return np.array(found)
 
     def _check_same_data(self, source: Source) -> None:
-        """Warn if the data has changed since; of custom data, whose reading the configuration keeps, its files tell."""
-        data = self.artifact.data
-        if isinstance(source, CustomSource):
-            same = list(data.get("card", {}).get("checksums", {}).values()) == list(source.card.checksums.values())
-        else:
-            same = data.get("fingerprint") == source.fingerprint()
-        if data and not same:
+        """Warn if the data has changed since training."""
+        if self.artifact.data and not source.has_same_content(self.artifact.data):
             log.warning("the data is not what this model was trained on: its content or the reading of it has changed")
 
 
 def _check_targets(source: Source) -> None:
     """Name the columns that an evaluation needs and the data lacks."""
-    missing = source.missing_targets() if isinstance(source, CustomSource) else []
+    missing = source.missing_targets()
     where = source.card.title.removeprefix("custom data: ")
     if missing and source.card.target.level == "link":
         raise DataError(

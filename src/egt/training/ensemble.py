@@ -20,8 +20,7 @@ import numpy as np
 
 from egt.config.run import RunConfig
 from egt.config.run_data import open_labeled, prepare_split
-from egt.data.custom.custom_source import CustomSource
-from egt.data.custom.schema import Fold
+from egt.data.schema import Fold
 from egt.data.source import Progress, Source
 from egt.errors import ConfigError, RunError
 from egt.files import exists
@@ -29,7 +28,6 @@ from egt.inference.calibrating import (
     bounds_of,
     calibrate,
     describe_bounds,
-    is_transductive,
     labeled_graphs,
     measure_coverage,
 )
@@ -185,7 +183,7 @@ def _held(folder: Path, config: RunConfig, members: Members) -> Iterator[None]:
 def _check_rows(members: Members, source: Source, config: RunConfig) -> None:
     """Refuse folds of data with fewer rows than parts; nodes or edges of one graph are counted where it is divided."""
     num_rows = sum(source.card.split_sizes.values())
-    if members.kind == "folds" and num_rows < members.count and not is_transductive(source):
+    if members.kind == "folds" and num_rows < members.count and not source.is_divided_within:
         fewer = ", or ask for fewer folds" if members.count > _LEAST["folds"] else ""
         raise ConfigError(
             f"{members}: {config.data.source} has {num_rows} row{'s' if num_rows != 1 else ''}, and each of the "
@@ -196,9 +194,7 @@ def _check_rows(members: Members, source: Source, config: RunConfig) -> None:
 def _divided(source: Source, config: RunConfig) -> Source:
     """Return the data of a member."""
     schema = config.data.custom
-    if schema is None or not isinstance(source, CustomSource) or schema.split == source.schema.split:
-        return source
-    return source.redivided(schema.split)
+    return source if schema is None else source.redivided(schema.split)
 
 
 def _joined(members: Members, done: Sequence[Outcome], sources: Sequence[Source]) -> EnsembleArtifact:
@@ -206,7 +202,7 @@ def _joined(members: Members, done: Sequence[Outcome], sources: Sequence[Source]
     models = tuple(each.artifact for each in done)
     data: dict[str, Any] = {"member_metrics": summarize([model.metrics for model in models])}
     plain = EnsembleArtifact(members.kind, models, data=data)
-    about: dict[str, Any] = {"transductive": is_transductive(sources[0])}
+    about: dict[str, Any] = {"transductive": sources[0].is_divided_within}
     if members.kind == "seeds":
         return _calibrated(plain, sources[0], about)
     held_out = [_held_out(Predictor(model), source, "test") for model, source in zip(models, sources, strict=True)]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from egt.config.load import override, read_config
 from egt.config.run import RunConfig, StartConfig
-from egt.data.custom.schema import MOLECULE_SCHEMAS, Feature
+from egt.data.schema import MOLECULE_SCHEMAS, Feature
 from egt.errors import ArtifactError, ConfigError
 from egt.graph import Level
 from egt.inference.artifact import CONFIG, Artifact, find_artifact, load_artifact, weights_sha256

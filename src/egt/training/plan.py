@@ -16,8 +16,6 @@ from egt.data.batching.batch import LayoutName
 from egt.data.batching.loader import graph_sizes
 from egt.data.benchmark import BENCHMARKS
 from egt.data.encodings.encoding import Sample
-from egt.data.generated import GeneratedSource
-from egt.data.share import TrainShare
 from egt.data.source import DataCard, Source
 from egt.data.store import Store
 from egt.data.store.building import cache_folder, store_name
@@ -132,8 +130,7 @@ def known_sizes(config: RunConfig) -> tuple[Sizes, float, dict[str, int], str]:
     prepared = cache_folder(None) / store_name(source, "train", preparation(config))
     with suppress(DataError):  # none are prepared, or they are damaged: training prepares them again
         return Store(prepared, preparation(config)).sizes, degree, counts, "the prepared graphs"
-    whole = source.whole if isinstance(source, TrainShare) else source
-    if isinstance(whole, GeneratedSource):
+    if source.is_generated:
         return card_sizes(source.card), degree, counts, "the data card"
     return _sampled(source), degree, counts, "a sample of the graphs"
 

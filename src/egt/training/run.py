@@ -313,7 +313,7 @@ def _artifact(
 ) -> Artifact:
     """Evaluate the trained model and save it; in the other processes of a run, an untrained one stands for it."""
     from egt.inference.artifact import Artifact, save_artifact
-    from egt.inference.calibrating import Seen, calibrate, is_transductive, labeled_graphs, measure_coverage
+    from egt.inference.calibrating import Seen, calibrate, labeled_graphs, measure_coverage
     from egt.inference.evaluation import evaluate
 
     if not is_first():
@@ -341,7 +341,7 @@ def _artifact(
         calibration = calibrate(
             config.task,
             *seen["val"].arrays(),
-            transductive=is_transductive(source),
+            transductive=source.is_divided_within,
             num_graphs=labeled_graphs(config, metrics["val"]),
         )
     if calibration is not None and "test" in seen:

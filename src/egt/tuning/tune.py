@@ -25,8 +25,7 @@ from egt.config.load import read_config
 from egt.config.reading import as_words
 from egt.config.run import RunConfig
 from egt.config.run_data import open_source
-from egt.data.custom.custom_source import CustomSource
-from egt.data.custom.schema import CustomSchema
+from egt.data.schema import CustomSchema
 from egt.data.source import Progress, Source
 from egt.errors import ConfigError, RunError, RunStopped
 from egt.files import exists, write_atomically
@@ -219,7 +218,7 @@ def _opened(
     folder = out or run_folder(f"{config.name}-tuned")
     try_folder(folder)
     source = open_source(config, data if in_memory else None)
-    if isinstance(source, CustomSource) and not exists(folder / STUDY):
+    if not exists(folder / STUDY):
         for warning in source.warnings():
             log.warning("%s", warning)
     fixed = [setting.partition("=")[0] for setting in settings]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from egt.data.custom.opening import read_raw
+from egt.data.custom import read_raw
 from egt.data.formats.arrow_tables import numbers, plain_numbers
 from egt.data.formats.tables import read_table
 from egt.errors import DataError
@@ -94,7 +94,7 @@ def test_numbers_are_all_of_the_texts_or_none() -> None:
 CODE = """
 import sys
 from pathlib import Path
-from egt.data.custom.opening import read_raw
+from egt.data.custom import read_raw
 read_raw(Path(sys.argv[1]))
 print("pyarrow" in sys.modules)
 """

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from egt.config.reading import open_data
+from egt.data.columns import Column, column_of_values
 from egt.data.custom import CustomSchema, CustomSource, open_custom
-from egt.data.custom.columns import Column, column_of_values
-from egt.data.custom.infer import choose_features, guess_direction, guess_feature, guess_target, other_labels
-from egt.data.custom.schema import SplitPlan
+from egt.data.infer import choose_features, guess_direction, guess_feature, guess_target, other_labels
+from egt.data.schema import SplitPlan
 from egt.errors import DataError
 
 pytest.importorskip("rdkit")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from egt.data.columns import objects
 from egt.data.custom import CustomSchema, open_custom
-from egt.data.custom.columns import objects
-from egt.data.custom.label_checks import label_copies
+from egt.data.label_checks import label_copies
 from tests.cli.runs import ring, write_csv, write_jsonl
 
 CLASSES = "abc"

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from egt.data.custom.links import count_links, hide_links, split_links
-from egt.data.custom.splits import link_codes
+from egt.data.splits import count_links, hide_links, link_codes, split_links
 from egt.errors import DataError
 from egt.graph import Graph
 

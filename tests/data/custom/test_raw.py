@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from egt.data.custom.columns import Column, column_of_values, encode_target
+from egt.data.columns import Column, column_of_values, encode_target
 
 
 def column(*values: object) -> Column:

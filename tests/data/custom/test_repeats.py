@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from egt.data.custom import label_checks as module
-from egt.data.custom.label_checks import repeats
-from egt.data.custom.opening import open_custom
+from egt.data import label_checks as module
+from egt.data.custom import open_custom
+from egt.data.label_checks import molecule_keys, repeats
 
 pytest.importorskip("rdkit")
 SMILES = ["CCO", "OCC", "CCN", "CCN", "CCC", ""]
@@ -18,26 +19,30 @@ CODES = np.array([0, 2, 0, 0, 1, 0], np.int8)
 NONE = np.full((6, 1), np.nan)
 
 
+def molecule_repeats(targets: NDArray[np.float64], codes: NDArray[np.int8] | None, *, classes: bool) -> list[str]:
+    keys = molecule_keys([SMILES])
+    return repeats(keys, keys, targets, codes, classes=classes, what="molecule", advice="divide otherwise")
+
+
 def test_a_molecule_in_two_splits_is_found_in_another_spelling() -> None:
-    [warning] = repeats([SMILES], NONE, CODES, classes=False)
+    [warning] = molecule_repeats(NONE, CODES, classes=False)
     assert warning.startswith("1 molecule in several splits (CCO: train and test)")
-    assert "--set split=scaffold" in warning
-    assert repeats([SMILES], NONE, np.zeros(6, np.int8), classes=False) == []
+    assert molecule_repeats(NONE, np.zeros(6, np.int8), classes=False) == []
 
 
 def test_different_classes_conflict_and_numbers_may_scatter() -> None:
     labels = np.array([[1.0], [0.0], [0.0], [0.0], [1.0], [np.nan]])
-    [warning] = repeats([SMILES], labels, None, classes=True)
+    [warning] = molecule_repeats(labels, None, classes=True)
     assert warning == "1 molecule more than once with different labels (e.g. CCO)"
     close = np.array([[1.0], [1.1], [3.0], [9.0], [5.0], [np.nan]])
-    [warning] = repeats([SMILES], close, None, classes=False)
+    [warning] = molecule_repeats(close, None, classes=False)
     assert "1 molecule more than once with labels that differ by more than" in warning
     assert warning.endswith("(e.g. CCN)")
 
 
 def test_many_rows_are_compared_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_COMPARED", 3)
-    assert repeats([SMILES], NONE, CODES, classes=False) == []
+    assert molecule_repeats(NONE, CODES, classes=False) == []
 
 
 def test_the_same_graph_in_two_splits(tmp_path: Path) -> None:

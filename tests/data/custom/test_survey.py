@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from egt.data.custom import infer as module
-from egt.data.custom.infer import survey
-from egt.data.custom.opening import open_custom
+from egt.data import custom as module
+from egt.data.custom import open_custom, survey
 
 
 def _table(folder: Path, *cells: str) -> Path:

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from egt.data.custom import card_schema, open_custom
-from egt.data.custom.graphs_source import GraphsSource
 from egt.data.formats.graphs import raw_graphs
-from egt.data.source import TargetSchema
+from egt.data.source import GraphsSource, TargetSchema
 from egt.errors import DataError
 from egt.graph import UNKNOWN, Graph
 

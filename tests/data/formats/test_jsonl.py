@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from egt.data.custom.columns import RawData
+from egt.data.columns import RawData
 from egt.data.formats.jsonl import read_jsonl
 from egt.errors import DataError
 

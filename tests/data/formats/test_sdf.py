@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from egt.data.custom.opening import open_custom, read_raw
+from egt.data.custom import open_custom, read_raw
 from egt.errors import DataError
 
 chem = pytest.importorskip("rdkit.Chem")

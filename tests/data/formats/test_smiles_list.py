@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from egt.data.custom.opening import open_custom, read_raw
-from egt.data.custom.schema import CustomSchema
+from egt.data.custom import open_custom, read_raw
+from egt.data.schema import CustomSchema
 from egt.errors import DataError
 
 MOLECULES = CustomSchema(format="molecules", level="graph", kind="regression", targets=("y",), smiles="smiles")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from egt.data.custom.opening import read_raw
+from egt.data.custom import read_raw
 from egt.data.formats.tables import Tables, column_of_texts, read_table
 from egt.errors import DataError
 

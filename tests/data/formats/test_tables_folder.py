@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from egt.data.custom.columns import RawData
+from egt.data.columns import RawData
 from egt.data.formats.tables_folder import is_folder, read_folder
 from egt.errors import DataError
 

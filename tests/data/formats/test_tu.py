@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from egt.data.custom.columns import RawData
+from egt.data.columns import RawData
 from egt.data.formats.tu import is_tu, read_tu
 from egt.errors import DataError
 

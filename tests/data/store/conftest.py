@@ -13,7 +13,7 @@ import pytest
 
 from egt.data.encodings.distances import ShortestPaths
 from egt.data.encodings.encoding import Preparation, Sample
-from egt.data.source import DataCard, Reading, TargetSchema
+from egt.data.source import DataCard, Reading, Source, TargetSchema
 from egt.graph import FeatureSchema, Graph
 from egt.parts.inputs import Degrees, SvdEncoding
 
@@ -25,7 +25,7 @@ GRAPH_ARRAYS = (
 
 
 @dataclass(frozen=True)
-class ToySource:
+class ToySource(Source):
     """Row k holds a graph drawn from seed k; row 5 cannot be read, row 7 is doubtful, row 11 breaks the schema."""
 
     num_rows: int = 300

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from egt.data.encodings.encoding import Preparation
+from egt.data.source import Source
 from egt.data.store import Ahead
 from egt.data.store.ahead import _Made
 from egt.data.store.chunks import make_chunk, samples_of
@@ -61,6 +62,7 @@ class Failing:
     """A source of which a row cannot even be tried."""
 
     source: Any
+    read_all = Source.read_all
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.source, name)

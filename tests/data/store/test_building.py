@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from egt.data.encodings.encoding import Preparation
-from egt.data.source import Reading
+from egt.data.source import Reading, Source
 from egt.data.store import Store, prepare, prepare_splits
 from egt.data.store.building import sole_builder
 from egt.data.store.workers import Parts, Workers
@@ -51,6 +51,8 @@ def test_parallel_equals_serial_bit_for_bit(source: Any, preparation: Preparatio
 
 class Halves:
     """Two splits of a source."""
+
+    read_all = Source.read_all
 
     def __init__(self, source: Any) -> None:
         self.whole = source

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from egt.data.encodings.encoding import Preparation
+from egt.data.source import Source
 from egt.data.store import Prepared, compute_in_workers, prepare, prepare_in_memory
 from egt.errors import DataError
 
@@ -22,6 +23,8 @@ class Counting:
     source: Any
     stops_at: int | None = None
     read_rows: list[int] = field(default_factory=list)
+
+    read_all = Source.read_all
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.source, name)

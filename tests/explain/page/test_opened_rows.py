@@ -13,10 +13,9 @@ import pyarrow
 import pytest
 
 from egt.config.run_data import open_new, open_source, reading_schema
+from egt.data.benchmark import MoleculeSource, MoleculeTable
 from egt.data.molecule_features import OGB_SCHEMA
-from egt.data.molecule_source import MoleculeSource, MoleculeTable
-from egt.data.share import TrainShare
-from egt.data.source import DataCard, TargetSchema
+from egt.data.source import DataCard, TargetSchema, TrainShare
 from egt.explain.page import session as opened_rows
 from egt.explain.page.session import AT_ONCE, Rows, Session, finite, interval_of, predict_rows, table, typed_molecules
 

@@ -11,9 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from egt.data import benchmark
-from egt.data.authors_hdf5 import AuthorsHdf5
-from egt.data.benchmark import BENCHMARKS, fetch_benchmark, list_cards, open_benchmark
-from egt.data.generated import GeneratedSource
+from egt.data.benchmark import BENCHMARKS, AuthorsHdf5, GeneratedSource, fetch_benchmark, list_cards, open_benchmark
 from egt.errors import DataError
 from egt.paper.benchmarks.zinc import ZincGraphs
 

@@ -5,8 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from egt.data.benchmark import open_benchmark
-from egt.data.generated import graph_random
+from egt.data.benchmark import graph_random, open_benchmark
 from egt.errors import DataError
 from egt.graph import Graph
 from egt.paper.benchmarks.tsp import TSP, TSP_SEED, nearest_neighbors, solve_tour, tour_edges, tsp_graph

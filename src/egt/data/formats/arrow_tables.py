@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from egt.data.custom.columns import Column, Table, check_header, column_of_values, objects
+from egt.data.columns import Column, Table, check_header, column_of_values, objects
 from egt.errors import DataError
 
 _LIKE_CODE = r"^[+-]?0\d|\d{16}"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from egt.data.custom.columns import (
+from egt.data.columns import (
     FORMATS,
     Column,
     Format,

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from egt.data.custom.columns import (
+from egt.data.columns import (
     FORMATS,
     MAX_NODES,
     Column,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from egt.data.custom.columns import (
+from egt.data.columns import (
     FORMATS,
     Column,
     Columns,
@@ -23,7 +23,7 @@ from egt.data.custom.columns import (
     text_of,
     with_mask_split,
 )
-from egt.data.custom.records import merge_edges
+from egt.data.graph_rows import merge_edges
 from egt.errors import DataError
 from egt.graph import Graph
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from egt.data.custom.columns import (
+from egt.data.columns import (
     FORMATS,
     MAX_NODES,
     Column,

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from egt.data.custom.columns import (
+from egt.data.columns import (
     FORMATS,
     Column,
     Format,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.custom.columns import (
+from egt.data.columns import (
     FORMATS,
     Column,
     Format,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.data.encodings.encoding import Encoding, Listed, Preparation, Sample
-from egt.data.source import Reading, Source, read_all
+from egt.data.source import Reading, Source
 from egt.errors import ConfigError, DataError
 from egt.graph import Graph
 from egt.registry import Section
@@ -154,7 +154,7 @@ class Prepared:
 
 def prepare_records(source: Source, preparation: Preparation, records: Sequence[Any]) -> Prepared:
     """Read the records and compute the encodings of their graphs."""
-    readings = read_all(source, records)
+    readings = source.read_all(records)
     found = iter(preparation.each([reading.graph for reading in readings if reading.graph is not None]))
     prepared = Prepared([], [], [], len(records))
     for reading in readings:

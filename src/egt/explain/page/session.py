@@ -27,17 +27,16 @@ import numpy as np
 from pydantic import Field
 
 from egt.config.run_data import open_new, open_source, reading_schema
-from egt.data.custom.columns import RawData, Table, objects
-from egt.data.custom.schema import CustomSchema
+from egt.data.columns import RawData, Table, objects
 from egt.data.formats.tables import molecules_of
-from egt.data.source import ALL, SPLITS, Reading, Source, read_all
+from egt.data.schema import CustomSchema
+from egt.data.source import ALL, SPLITS, Reading, Source
 from egt.errors import DataError, EgtError
 from egt.explain.analysis import HopProfile, pair_hops
 from egt.explain.explanation import Explanation, explain
 from egt.explain.explanation_page import MOST_NODES, TITLES
 from egt.explain.faithfulness import Faithfulness
 from egt.explain.page.node_positions import draw
-from egt.explain.subject import components_of, names_of, smiles_column
 from egt.graph import Graph
 from egt.inference.artifact import find_artifact
 from egt.inference.attention_capture import Attention
@@ -79,7 +78,7 @@ class Rows:
 
     def read(self, start: int, count: int) -> list[Reading]:
         """Read some rows of the split."""
-        found = read_all(self.source, self.source.records(self.split)[start : start + count])
+        found = self.source.read_all(self.source.records(self.split)[start : start + count])
         return [replace(reading, error=without(self.folder, reading.error)) for reading in found]
 
     def smiles(self, reading: Reading) -> str | None:
@@ -88,7 +87,7 @@ class Rows:
 
     def names(self, reading: Reading) -> list[str]:
         """Return what the data calls the nodes of a row; empty where they are numbered."""
-        return names_of(self.source, reading.row)
+        return list(self.source.names(reading.row))
 
     def components(self, reading: Reading) -> dict[str, str]:
         """Return column -> SMILES of a row that has several; else nothing."""
@@ -96,11 +95,11 @@ class Rows:
 
     @cached_property
     def _components(self) -> dict[str, list[str]]:
-        return components_of(self.source)
+        return self.source.components()
 
     @cached_property
     def _smiles(self) -> Sequence[Any] | None:
-        return smiles_column(self.source)
+        return self.source.smiles()
 
 
 def interval_of(model: Predictor) -> float | None:

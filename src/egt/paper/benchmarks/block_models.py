@@ -11,8 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.benchmark import AUTHORS_URL, BENCHMARKING_GNNS, BENCHMARKS, Benchmark, hdf5_files, recipe
-from egt.data.generated import graph_random
+from egt.data.benchmark import AUTHORS_URL, BENCHMARKING_GNNS, BENCHMARKS, Benchmark, graph_random, hdf5_files, recipe
 from egt.data.source import DataCard, TargetSchema
 from egt.graph import FeatureSchema, Graph, IntArray
 

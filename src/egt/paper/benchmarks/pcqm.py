@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from egt.data.benchmark import BENCHMARKS, Benchmark
+from egt.data.benchmark import BENCHMARKS, Benchmark, MoleculeSource, MoleculeTable, column, numbers, read_csv
 from egt.data.molecule_features import OGB_SCHEMA, OGB_VOCABULARY
-from egt.data.molecule_source import MoleculeSource, MoleculeTable, column, numbers, read_csv
 from egt.data.source import DataCard, Source, TargetSchema
 from egt.errors import DataError
 from egt.graph import IntArray

@@ -71,7 +71,7 @@ class Segmentation:
 
 
 @dataclass(frozen=True)
-class SuperpixelSource:
+class SuperpixelSource(Source):
     """Graphs of superpixels, made from images. A record is the number of an image."""
 
     base_card: DataCard

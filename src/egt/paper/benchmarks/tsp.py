@@ -10,8 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.benchmark import AUTHORS_URL, BENCHMARKING_GNNS, BENCHMARKS, Benchmark, hdf5_files
-from egt.data.generated import GeneratedSource, graph_random
+from egt.data.benchmark import (
+    AUTHORS_URL,
+    BENCHMARKING_GNNS,
+    BENCHMARKS,
+    Benchmark,
+    GeneratedSource,
+    graph_random,
+    hdf5_files,
+)
 from egt.data.source import DataCard, Source, TargetSchema
 from egt.errors import DataError
 from egt.graph import FeatureSchema, FloatArray, Graph, IntArray

@@ -10,11 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from egt.data.benchmark import AUTHORS_URL, BENCHMARKING_GNNS, BENCHMARKS, Benchmark, hdf5_files
+from egt.data.benchmark import (
+    AUTHORS_URL,
+    BENCHMARKING_GNNS,
+    BENCHMARKS,
+    Benchmark,
+    MoleculeSource,
+    MoleculeTable,
+    column,
+    hdf5_files,
+    numbers,
+    rows_by_split,
+)
 from egt.data.download import fingerprint
 from egt.data.molecule_features import ZINC_ATOMS, ZINC_BONDS, ZINC_SCHEMA
-from egt.data.molecule_source import MoleculeSource, MoleculeTable, column, numbers, rows_by_split
-from egt.data.source import DataCard, Reading, TargetSchema, rows_of
+from egt.data.source import DataCard, Reading, Source, TargetSchema, rows_of
 from egt.errors import DataError, EgtError
 from egt.graph import Graph, IntArray
 
@@ -75,7 +85,7 @@ ZINC_FULL = DataCard(
 
 
 @dataclass(frozen=True)
-class ZincGraphs:
+class ZincGraphs(Source):
     """ZINC-12K from a table of stored graphs, exactly those of the benchmark. A record is a row number.
 
     The Parquet file has the columns split, atom_type, src, dst, bond_type (lists; each bond once) and y.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -65,6 +66,10 @@ class RawGraph:
     query_targets: NDArray[np.float64] | None = None
     names: Sequence[str] = ()
 
+    def columns(self, level: str) -> Columns:
+        """Return the columns of the "node"s, or of the listed "edge"s."""
+        return self.nodes if level == "node" else self.edge_columns
+
 
 @dataclass(frozen=True, eq=False)
 class RawData:
@@ -101,6 +106,10 @@ class RawData:
         """Whether each row is a SMILES string."""
         return self.format == "molecules"
 
+    def place(self, row: int) -> str:
+        """Return the name of a row for messages."""
+        return f"{self.where} row {self.first_row + row + 1}"
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -136,9 +145,32 @@ FORMATS: Registry[type[Format]] = Registry("file format", "egt.data.formats")
 
 def check_header(header: list[str], where: str) -> None:
     """Raise a `DataError` where two columns have the same name."""
-    twice = sorted({name for name in header if header.count(name) > 1})
+    twice = sorted(name for name, times in Counter(header).items() if times > 1)
     if twice:
         raise DataError(f"{where}: column names {twice} appear more than once; name each column differently")
+
+
+def columns_at(raw: RawData, level: str) -> dict[str, Column]:
+    """Return the columns of a level, those of nodes and edges joined over all graphs.
+
+    A column that is a number in one graph and a text or a vector in another is left as the first graph has it;
+    the graphs that differ are reported when they are read.
+    """
+    if level == "graph":
+        return dict(raw.table)
+    parts: dict[str, list[Column]] = {}
+    for graph in raw.graphs:
+        for name, column in () if graph is None else graph.columns(level).items():
+            parts.setdefault(name, []).append(column)
+    return {name: _joined(columns) for name, columns in parts.items()}
+
+
+def _joined(columns: list[Column]) -> Column:
+    kinds = {(column.dtype == object, column.shape[1:]) for column in columns}
+    if len(kinds) == 1:
+        return np.concatenate(columns)
+    first = columns[0]
+    return np.concatenate([each for each in columns if (each.dtype, each.shape[1:]) == (first.dtype, first.shape[1:])])
 
 
 def one_or_many(data: Any, kind: Callable[[Any], bool]) -> list[Any]:

@@ -1,15 +1,21 @@
-"""`open_custom`: from a path or Python objects to a `Source` of graphs, in four steps: read, infer, divide, learn."""
+"""`open_custom`: from a path or Python objects to a `Source` of graphs, in four steps.
+
+A format (`egt.data.formats`) reads columns, `infer` decides what each of them means, `divide` splits the rows, and
+`learn` takes vocabularies and scales from the training rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.custom.columns import (
+from egt.data.columns import (
     FORMATS,
     LARGEST,
     Column,
@@ -20,16 +26,38 @@ from egt.data.custom.columns import (
     sorted_texts,
     text_of,
 )
-from egt.data.custom.custom_source import CustomSource
-from egt.data.custom.infer import infer
-from egt.data.custom.roles import find_id, find_smiles, find_smiles_of
-from egt.data.custom.schema import CustomSchema, Feature, SplitKind, SplitPlan
-from egt.data.custom.splits import Division, divide
+from egt.data.custom_source import CustomSource
 from egt.data.formats.tables import Tables
-from egt.data.molecules import elements_of
-from egt.errors import DataError
+from egt.data.graph_rows import GraphRows
+from egt.data.infer import find_id, find_smiles, find_smiles_of, infer
+from egt.data.molecule_rows import MoleculeRows
+from egt.data.molecules import elements_of, parse_smiles
+from egt.data.schema import CustomSchema, Feature, SplitKind, SplitPlan, card_schema
+from egt.data.source import ALL, GraphsSource, Progress, Reading, Source
+from egt.data.splits import Division, divide, hide_links, split_links
+from egt.errors import DataError, EgtError
 from egt.files import exists
-from egt.graph import Level
+from egt.graph import FeatureSchema, Graph, Level
+
+if TYPE_CHECKING:
+    from egt.data.formats.networks import from_networkx
+    from egt.data.formats.pyg import from_pyg
+
+__all__ = ["CustomSchema", "CustomSource", "Feature", "GraphsSource", "SplitPlan", "card_schema", "from_networkx"]
+__all__ += ["Survey", "from_pyg", "hide_links", "open_custom", "open_new", "read_raw", "split_links", "survey"]
+
+SAMPLED = 10_000
+"""Of a larger file about so many rows are read as graphs for a `Survey`."""
+
+_CHUNK = 1_000
+"""How many rows are read between two steps of a bar."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("from_networkx", "from_pyg"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = "networks" if name == "from_networkx" else "pyg"  # loaded when used: most data is of neither kind
+    return getattr(import_module(f"egt.data.formats.{home}"), name)
 
 
 def open_custom(
@@ -50,8 +78,8 @@ def open_custom(
             graphs, PyG data, or SMILES.
         target: the target column, or several names or patterns such as `NR-*`; None to guess.
         level: "graph", "node", "edge" or "link"; None to guess.
-        overrides: corrections of other guesses: see `egt.data.custom.infer.infer`. With `schema` only the columns
-            `smiles` and `id`, which new data may call otherwise.
+        overrides: corrections of other guesses: see `egt.data.infer.infer`. With `schema` only the columns `smiles` and
+            `id`, which new data may call otherwise.
         split: "random", "scaffold", "stratified", the name of a split column, or a `SplitPlan`. None: a split column
             if there is one, else random; with `schema`: no division, all rows are in the split "all".
         seed: of the division, when `split` is not a `SplitPlan`.
@@ -63,24 +91,52 @@ def open_custom(
         DataError: if the data cannot be read, or a guess is ambiguous; the message lists the choices.
     """
     raw = read_raw(data)
-    if schema is not None:
-        if target is not None or level is not None:
-            raise DataError("with a schema nothing is guessed: change the schema in place of target or level")
-        schema = _with_roles(raw, schema, overrides or {})
-        _check_fits(raw, schema)
-        if split is None:
-            return CustomSource(raw, schema, None)
-        plan = _plan(split, seed)
-        divided = schema if plan.kind == "auto" else schema.model_copy(update={"split": plan})
-        return CustomSource(raw, divided, divide(raw, divided))
-    chosen = [target] if isinstance(target, str) else target
-    guessed = infer(raw, target=chosen, level=level, overrides=overrides, split=_plan(split, seed), labeled=labeled)
-    division = divide(raw, guessed)
-    return CustomSource(raw, learn(raw, guessed, division), division)
+    kind: type[CustomSource] = MoleculeRows if raw.is_molecules else GraphRows
+    if schema is None:
+        chosen = [target] if isinstance(target, str) else target
+        guessed = infer(raw, target=chosen, level=level, overrides=overrides, split=_plan(split, seed), labeled=labeled)
+        division = divide(raw, guessed)
+        return kind(raw, learn(raw, guessed, division), division)
+    if target is not None or level is not None:
+        raise DataError("with a schema nothing is guessed: change the schema in place of target or level")
+    schema = _with_roles(raw, schema, overrides or {})
+    _check_fits(raw, schema)
+    if split is None:
+        return kind(raw, schema, None)
+    plan = _plan(split, seed)
+    divided = schema if plan.kind == "auto" else schema.model_copy(update={"split": plan})
+    return kind(raw, divided, divide(raw, divided))
+
+
+def open_new(
+    data: Any, schema: CustomSchema, features: FeatureSchema, overrides: Mapping[str, Any] | None = None
+) -> Source:
+    """Return new data for a trained model; its rows are the split "all".
+
+    Args:
+        data: SMILES strings, one or a list, `Graph`s, the path of a file or folder, a data frame, NetworkX graphs or
+            PyG data. For a schema with several SMILES in a row, texts have commas between them.
+        schema: how the model reads raw data.
+        features: that it reads of graphs.
+        overrides: the columns `smiles` and `id` of this data, where they are not called as in training.
+    """
+    if isinstance(data, Sequence) and not data:
+        raise DataError("there is nothing to predict: the list is empty")
+    graphs = [data] if isinstance(data, Graph) else data
+    if isinstance(graphs, Sequence) and all(isinstance(item, Graph) for item in graphs) and schema.format != "graphs":
+        # Graphs for a model of other data have the categories and values that it reads.
+        return GraphsSource({ALL: graphs}, schema.target(), features)
+    if isinstance(data, str) and schema.format == "molecules" and not exists(data):
+        parts = data.split(",") if schema.more_smiles else [data]
+        if data.strip() and not any(isinstance(molecule, EgtError) for molecule, _ in parse_smiles(parts)):
+            data = [data]
+    if schema.more_smiles and isinstance(data, list | tuple) and all(isinstance(item, str) for item in data):
+        data = [tuple(text.split(",")) for text in data]
+    return open_custom(data, schema=schema, overrides=overrides)
 
 
 def read_raw(data: Any) -> RawData:
-    """Parse a path or Python objects; the format is told from the name of a file or the type of an object.
+    """Parse a path or Python objects, whose format is that of the name of a file or the type of an object.
 
     Raises:
         DataError: if there is nothing at the path, the format is unknown, or the file as a whole cannot be read.
@@ -96,10 +152,17 @@ def read_raw(data: Any) -> RawData:
     for known in _formats():
         if known.fits(data):
             return known.read(data)
-    raise DataError(f"{_unknown(data)}; allowed are {'; '.join(known.what for known in _formats())}")
+    raise DataError(f"{_describe_unknown(data)}; allowed are {'; '.join(known.what for known in _formats())}")
 
 
-def _unknown(data: Any) -> str:
+def _formats() -> Iterator[type[Format]]:
+    yield Tables  # the most common one: the others are imported only when it does not fit
+    for name in FORMATS:
+        if (known := FORMATS.get(name)) is not Tables:
+            yield known
+
+
+def _describe_unknown(data: Any) -> str:
     if not isinstance(data, Path):
         return f"data of type {type(data).__name__} is given"
     if data.is_file():
@@ -109,13 +172,6 @@ def _unknown(data: Any) -> str:
     if edges := sorted(data.glob("edges.*")):
         return f"{data}: {edges[0].name} is there, but no table of nodes; list them in nodes.csv (column node)"
     return f"{data}: this folder holds no graphs that are known"
-
-
-def _formats() -> Iterator[type[Format]]:
-    yield Tables  # the most common one: the others are imported only when it does not fit
-    for name in FORMATS:
-        if (known := FORMATS.get(name)) is not Tables:
-            yield known
 
 
 def _plan(split: SplitPlan | str | None, seed: int) -> SplitPlan:
@@ -149,12 +205,7 @@ def _with_roles(raw: RawData, schema: CustomSchema, given: Mapping[str, Any]) ->
             f"{raw.where}: {len(found)} columns of SMILES are given ({', '.join(found)}), and the model reads "
             f"{len(model)} ({', '.join(model)}); name as many, in this order (--smiles)"
         )
-    return _reading(schema, found)
-
-
-def _reading(schema: CustomSchema, smiles: tuple[str, ...]) -> CustomSchema:
-    """Return the schema with other columns of SMILES."""
-    return schema.model_copy(update={"smiles": smiles[0], "more_smiles": smiles[1:]})
+    return schema.model_copy(update={"smiles": found[0], "more_smiles": found[1:]})
 
 
 def with_columns(raw: RawData, schema: CustomSchema, given: Mapping[str, Any]) -> CustomSchema:
@@ -162,7 +213,8 @@ def with_columns(raw: RawData, schema: CustomSchema, given: Mapping[str, Any]) -
     schema = _with_roles(raw, schema, given)
     if schema.id not in raw.table:
         schema = schema.model_copy(update={"id": find_id(raw.table, None, raw.where)})
-    return _reading(schema, find_smiles_of(schema.smiles_columns, raw.table, raw.where))
+    found = find_smiles_of(schema.smiles_columns, raw.table, raw.where)
+    return schema.model_copy(update={"smiles": found[0], "more_smiles": found[1:]})
 
 
 def _check_fits(raw: RawData, schema: CustomSchema) -> None:
@@ -180,10 +232,9 @@ def _check_fits(raw: RawData, schema: CustomSchema) -> None:
         )
     graphs = [graph for graph in raw.graphs if graph is not None]
     for level, features in (("node", schema.node_features), ("edge", schema.edge_features)):
-        there = {name for graph in graphs for name in (graph.nodes if level == "node" else graph.edge_columns)}
-        rows = sum(graph.num_nodes if level == "node" else graph.edges.shape[1] for graph in graphs)
+        there = {name for graph in graphs for name in graph.columns(level)}
         absent = [feature.name for feature in features if feature.kind != "ignored" and feature.name not in there]
-        if absent and rows:
+        if absent and any(level == "node" or graph.edges.size for graph in graphs):
             raise DataError(
                 f"{raw.where}: the {level} columns {', '.join(absent)} are missing; "
                 f"there are {', '.join(sorted(there)) or 'none'}. Name the columns as in the training data"
@@ -201,37 +252,33 @@ def learn(raw: RawData, schema: CustomSchema, division: Division) -> CustomSchem
         for row, graph in enumerate(raw.graphs)
         if graph is not None and (division.within or division.rows[row] == 0)
     }
-    held_out = schema.level == "link" and division.within
+    hides_edges = schema.level == "link" and division.within
     rows = slice(None) if division.within else division.rows == 0
 
-    def node_columns(name: str) -> list[Column]:
-        return [graph.nodes[name] for graph in training.values() if name in graph.nodes]
+    def learned(feature: Feature, level: str) -> Feature:
+        columns = {row: graph.columns(level) for row, graph in training.items()}
+        found = {row: named[feature.name] for row, named in columns.items() if feature.name in named}
+        if hides_edges and level == "edge":
+            found = {row: column[division.parts[row] == 0] for row, column in found.items()}
+        return _learn_feature(feature, list(found.values()))
 
-    def edge_columns(name: str) -> list[Column]:
-        found = {row: graph.edge_columns[name] for row, graph in training.items() if name in graph.edge_columns}
-        return [column[division.parts[row] == 0] if held_out else column for row, column in found.items()]
-
+    elements: set[str] = set()
+    if raw.is_molecules:
+        cells = (cell for name in schema.smiles_columns for cell in raw.table[name][rows])
+        elements = elements_of(cell for cell in cells if isinstance(cell, str))
     return schema.model_copy(
         update={
-            "elements": _elements(raw, schema, division),
-            "node_features": tuple(_learned(feature, node_columns(feature.name)) for feature in schema.node_features),
-            "edge_features": tuple(_learned(feature, edge_columns(feature.name)) for feature in schema.edge_features),
+            "elements": tuple(sorted(elements)),
+            "node_features": tuple(learned(feature, "node") for feature in schema.node_features),
+            "edge_features": tuple(learned(feature, "edge") for feature in schema.edge_features),
             "graph_features": tuple(
-                _learned(feature, [raw.table[feature.name][rows]]) for feature in schema.graph_features
+                _learn_feature(feature, [raw.table[feature.name][rows]]) for feature in schema.graph_features
             ),
         }
     )
 
 
-def _elements(raw: RawData, schema: CustomSchema, division: Division) -> tuple[str, ...]:
-    """Return the elements of the training molecules."""
-    if not raw.is_molecules:
-        return ()
-    cells = (cell for name in schema.smiles_columns for cell in raw.table[name][division.rows == 0])
-    return tuple(sorted(elements_of(cell for cell in cells if isinstance(cell, str))))
-
-
-def _learned(feature: Feature, columns: list[Column]) -> Feature:
+def _learn_feature(feature: Feature, columns: list[Column]) -> Feature:
     match feature.kind:
         case "categorical":
             plain = [column for column in columns if column.ndim == 1]  # a graph that has lists there is refused later
@@ -240,13 +287,13 @@ def _learned(feature: Feature, columns: list[Column]) -> Feature:
         case "continuous":
             numbers = [as_numbers(column)[0].reshape(len(column), -1) for column in columns if len(column)]
             alike = [part for part in numbers if part.shape[1] == feature.width]
-            return _scaled(feature, np.concatenate(alike) if alike else np.zeros((0, feature.width)))
+            return _with_scale(feature, np.concatenate(alike) if alike else np.zeros((0, feature.width)))
         case "ignored":
             return feature
 
 
-def _scaled(feature: Feature, values: NDArray[np.float64]) -> Feature:
-    """Return mean and deviation of each part.
+def _with_scale(feature: Feature, values: NDArray[np.float64]) -> Feature:
+    """Return the feature with mean and deviation of each part.
 
     Vectors that are mostly zeros (bags of words, one-hot) keep their zeros: all parts are divided by one number, which
     makes the others about 1 in size. Zeros and ones stay unchanged.
@@ -280,4 +327,45 @@ def _moments(values: NDArray[np.float64]) -> tuple[tuple[float, ...], tuple[floa
     unit = np.ldexp(1.0, np.frexp(largest)[1])  # a power of 2; squares of very small numbers would be 0
     spread = np.sqrt((np.where(known, (values - mean) / unit, 0.0) ** 2).sum(axis=0) / count)
     std = np.where(spread > 1e-12, spread * unit, 1.0)
-    return tuple(float(x) for x in mean), tuple(float(x) for x in std)
+    return tuple(mean.tolist()), tuple(std.tolist())
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the rows of custom data hold.
+
+    Attributes:
+        num_rows: all of them.
+        num_read: those that were read as graphs, evenly chosen among all.
+        num_nodes: of each graph that could be read.
+        num_edges: of each graph that could be read; an undirected edge counts twice.
+        errors: of rows that cannot be read.
+        warnings: of rows that can.
+    """
+
+    num_rows: int
+    num_read: int
+    num_nodes: tuple[int, ...]
+    num_edges: tuple[int, ...]
+    errors: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def survey(source: CustomSource, progress: Progress | None = None) -> Survey:
+    """Read the rows of custom data, or a sample of many."""
+    records = source.records(ALL)
+    chosen = records if len(records) <= SAMPLED else records[:: -(-len(records) // SAMPLED)]
+    readings: list[Reading] = []
+    for start in range(0, len(chosen), _CHUNK):
+        readings += source.read_all(chosen[start : start + _CHUNK])
+        if progress is not None:
+            progress("building graphs", len(readings), len(chosen))
+    graphs = [reading.graph for reading in readings if reading.graph is not None]
+    return Survey(
+        num_rows=len(records),
+        num_read=len(readings),
+        num_nodes=tuple(graph.num_nodes for graph in graphs),
+        num_edges=tuple(graph.num_edges for graph in graphs),
+        errors=tuple(reading.error for reading in readings if reading.error),
+        warnings=tuple(f"{reading.id}: {reading.warning}" for reading in readings if reading.warning),
+    )

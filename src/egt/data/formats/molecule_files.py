@@ -1,4 +1,4 @@
-"""SDF files: molecules with their properties as columns. RDKit reads them."""
+"""Files of molecules: SDF with properties as columns, which RDKit reads, and lists with a SMILES a line."""
 
 from __future__ import annotations
 
@@ -9,35 +9,58 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from egt.data.custom.columns import FORMATS, Format, RawData, Table, digest_of_files, objects
-from egt.data.formats.tables import column_of_texts, encoding_of, molecules_of
+from egt.data.columns import FORMATS, Format, RawData, Table, digest_of_files, objects
+from egt.data.formats.tables import column_of_texts, encoding_of, molecules_of, open_text, read_delimited
 from egt.data.molecule_features import RDKIT_ERRORS, reason_of
 from egt.data.molecules import require_rdkit
 from egt.errors import DataError
 
-SUFFIXES = (".sdf", ".sdf.gz")
+SDF_SUFFIXES = (".sdf", ".sdf.gz")
+
+LIST_SUFFIXES = (".smi", ".smi.gz", ".smiles", ".txt", ".txt.gz")
 
 
 @FORMATS.register("sdf")
 class Sdf(Format):
     """A file of molecules with properties, as databases and drawing programs write it."""
 
-    what = f"molecules with properties ({', '.join(SUFFIXES)})"
+    what = f"molecules with properties ({', '.join(SDF_SUFFIXES)})"
 
     @staticmethod
     def fits(data: Any) -> bool:
         """Return whether this is a file with such a name."""
-        return isinstance(data, Path) and data.is_file() and data.name.lower().endswith(SUFFIXES)
+        return isinstance(data, Path) and data.is_file() and data.name.lower().endswith(SDF_SUFFIXES)
 
     @staticmethod
     def read(data: Any) -> RawData:
         """Return the molecules as SMILES (three-dimensional coordinates are not used), properties as columns."""
-        raw = molecules_of(read_sdf(data), str(data), digest_of_files([data]))
+        raw = molecules_of(_read_sdf(data), str(data), digest_of_files([data]))
         return replace(raw, keeps_order=False)
 
 
-def read_sdf(path: Path) -> Table:
+@FORMATS.register("smiles-list")
+class SmilesList(Format):
+    """A text file with a SMILES a line and a name behind it where there is one, or a table with another name."""
+
+    what = f"a list of SMILES ({', '.join(LIST_SUFFIXES)})"
+
+    @staticmethod
+    def fits(data: Any) -> bool:
+        """Return whether this is a file with such a name."""
+        return isinstance(data, Path) and data.is_file() and data.name.lower().endswith(LIST_SUFFIXES)
+
+    @staticmethod
+    def read(data: Any) -> RawData:
+        """Return the molecules; a file whose first line has commas, semicolons or tabs between names is a table."""
+        with open_text(data) as file:
+            first = file.readline()
+        is_header = any(sign in first for sign in ",;\t|") and "smi" in first.lower()  # no SMILES has these signs
+        return molecules_of(read_delimited(data) if is_header else _read_list(data), str(data), digest_of_files([data]))
+
+
+def _read_sdf(path: Path) -> Table:
     """Return the columns: `smiles`, `name` where a molecule has one, and properties in order of appearance."""
+    chem = require_rdkit()
     smiles: list[str | None] = []
     names: list[str | None] = []
     rows: list[dict[str, str]] = []
@@ -50,7 +73,7 @@ def read_sdf(path: Path) -> Table:
             else:
                 name = molecule.GetProp("_Name").strip() or None
                 row = {key: molecule.GetProp(key) for key in molecule.GetPropNames()}
-                text = _smiles(molecule)
+                text = chem.MolToSmiles(molecule)
         except RDKIT_ERRORS as error:
             problems[number] = f"{path.name}: molecule {number + 1} cannot be read: {reason_of(error)}"
         smiles.append(text)
@@ -80,6 +103,16 @@ def _molecules(path: Path) -> Iterator[Any]:
         raise DataError(f"{path}: cannot be read as SDF ({error})") from error
 
 
-def _smiles(molecule: Any) -> str:
-    text: str = require_rdkit().MolToSmiles(molecule)
-    return text
+def _read_list(path: Path) -> Table:
+    """Read a molecule and, after it, its name from each line; a first line that says `smiles` is skipped."""
+    with open_text(path) as file:
+        lines = [line.split(maxsplit=1) for line in file]
+    while lines and not lines[-1]:  # the file ends with them
+        lines.pop()
+    if lines and lines[0] and lines[0][0].lower() in ("smiles", "smi"):
+        lines = lines[1:]
+    if not lines:
+        raise DataError(f"{path}: the file is empty; it needs a SMILES a line")
+    names = [words[1].strip() if len(words) > 1 else None for words in lines]
+    columns = {"smiles": objects([words[0] if words else None for words in lines])}
+    return Table(columns | ({"name": objects(names)} if any(names) else {}), len(lines), {})

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.custom.columns import Column, RawData, encode_target, missing_in, strange_label, text_of
-from egt.data.custom.schema import CustomSchema
+from egt.data.columns import Column, RawData, encode_target, missing_in, strange_label, text_of
 from egt.data.formats.tables import column_of_texts
-from egt.data.molecules import graphs_from_smiles, parse_smiles
+from egt.data.molecules import graphs_from_smiles
+from egt.data.schema import CustomSchema
 from egt.errors import DataError, EgtError
 from egt.graph import Graph, IntArray, Level
 
@@ -138,11 +138,7 @@ def _size(raw: RawData, smiles: Sequence[str], row: int) -> dict[Level, int] | N
 
 
 class PartTargets:
-    """The targets of the atoms or bonds of all rows of a table.
-
-    Args:
-        raw: the table; a target that it lacks is missing in all rows.
-        schema: its meaning, with targets of atoms or bonds.
+    """The targets of the atoms or bonds of all rows of a table; one that it lacks is missing in all rows.
 
     Attributes:
         warnings: row -> which label is not understood.
@@ -153,13 +149,13 @@ class PartTargets:
         there = any(name in raw.table for name in schema.targets)
         self._columns = [self._column(raw, name, schema) for name in schema.targets if there]
 
-    def __call__(self, row: int) -> tuple[Values | None, ...]:
+    def __getitem__(self, row: int) -> tuple[Values | None, ...]:
         """Return (n,) values of each target, None where the row has no list; nothing where the table has no target."""
-        return tuple(None if column is None else column[row] for column in self._columns)
+        return tuple(column[row] for column in self._columns)
 
-    def _column(self, raw: RawData, name: str, schema: CustomSchema) -> list[Values | None] | None:
+    def _column(self, raw: RawData, name: str, schema: CustomSchema) -> Sequence[Values | None]:
         if name not in raw.table:
-            return None
+            return [None] * raw.num_rows
         lists = lists_of(raw.table[name])
         encoded, strange = encode_target(lists.values, schema.classes)
         if strange:
@@ -171,7 +167,7 @@ class PartTargets:
 
 
 def with_part_targets(graph: Graph, given: Sequence[Values | None], schema: CustomSchema) -> Graph:
-    """Return a molecule with the targets of its atoms or bonds; bonds are asked about once, from begin to end.
+    """Return a molecule with the targets of its atoms or bonds; bonds are query pairs, from begin to end only.
 
     Args:
         graph: without targets.
@@ -181,34 +177,19 @@ def with_part_targets(graph: Graph, given: Sequence[Values | None], schema: Cust
     Raises:
         DataError: there are more or fewer values than atoms or bonds.
     """
-    atoms = schema.level == "node"
-    count = graph.num_nodes if atoms else graph.num_edges // 2
-    targets = None
-    if given:
-        named = zip(given, schema.targets, strict=True)
-        targets = np.stack([_checked(values, count, name, schema) for values, name in named], axis=1)
-    fields: dict[str, Any] = {"node_targets": targets} if atoms else {"edge_targets": targets}
-    if not atoms:
+    part, count = PARTS[schema.level], graph.num_nodes if schema.level == "node" else graph.num_edges // 2
+    for values, name in zip(given, schema.targets, strict=bool(given)):
+        if values is not None and len(values) != count:
+            raise DataError(
+                f"target {name!r} holds {len(values)} values, the molecule has {count} {part}s; give one value per "
+                f"{part}, in the order of the SMILES (hydrogens in brackets of their own are no atoms here)"
+            )
+    columns = [np.full(count, np.nan) if values is None else values for values in given]
+    targets = np.stack(columns, axis=1) if columns else None
+    fields: dict[str, Any] = {f"{schema.level}_targets": targets}
+    if schema.level == "edge":
         fields["query_index"] = np.ascontiguousarray(graph.edge_index[:, ::2])
     for array in fields.values():
         if array is not None:
             array.setflags(write=False)
     return Graph.trusted(**{**vars(graph), **fields})
-
-
-def _checked(values: Values | None, count: int, name: str, schema: CustomSchema) -> Values:
-    if values is None:
-        return np.full(count, np.nan)
-    if len(values) != count:
-        part = PARTS[schema.level]
-        raise DataError(
-            f"target {name!r} holds {len(values)} values, the molecule has {count} {part}s; give one value per {part}, "
-            "in the order of the SMILES (hydrogens in brackets of their own are no atoms here)"
-        )
-    return values
-
-
-def symbols_of(smiles: Sequence[str]) -> list[str]:
-    """Return the elements of the atoms of some molecules in order; of one that cannot be read none."""
-    molecules = [molecule for molecule, _ in parse_smiles(smiles) if not isinstance(molecule, EgtError)]
-    return [atom.GetSymbol() for molecule in molecules for atom in molecule.GetAtoms()]

@@ -1,0 +1,343 @@
+"""`CustomSource`: what the user's molecules and graphs have in common as sources; a subclass reads each of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.data.columns import LARGEST, Column, RawData, as_numbers, encode_target, missing_in, strange_label, text_of
+from egt.data.infer import find_id
+from egt.data.schema import CustomSchema, Feature, SplitPlan
+from egt.data.source import ALL, SPLITS, DataCard, Reading, Source
+from egt.data.splits import Division, divide, target_matrix
+from egt.errors import DataError, EgtError
+from egt.graph import Graph
+
+VERSION = 3
+
+MAX_GRAPHS_MEASURED = 1000
+
+_NOT_IN_GRAPHS: Any = {"elements": True, "notes": True, "split": {"fold"}}
+"""Of a schema: what changes no graph, or is in the division anyway."""
+
+_SHOWN = 5
+
+Built = tuple[Graph, str] | EgtError
+"""A graph and a warning about it, or why there is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class CustomRecord:
+    """One row before it is read, with all that reading it needs.
+
+    Fields:
+        row: the position in the data, from 0.
+        id: the name of the graph.
+        values: (F,) features of the whole graph.
+        targets: (T,) targets of the whole graph, or None.
+        warning, error: what is already known about the row.
+    """
+
+    row: int
+    id: str
+    values: NDArray[np.float32] | None
+    targets: tuple[float, ...] | None
+    warning: str
+    error: str
+
+
+class _Records(Sequence[Any]):
+    """The records of some rows, each made when it is read: half a million of them would take seconds."""
+
+    def __init__(self, make: Callable[[int], Any], rows: Sequence[int]) -> None:
+        self._make, self._rows = make, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self._make(row) for row in self._rows[index]]
+        return self._make(self._rows[index])
+
+
+class CustomSource(Source):
+    """The user's data; made by `egt.data.custom.open_custom`.
+
+    Splits are "train", "val" and "test" (when the data was divided) and always "all".
+    """
+
+    schema: CustomSchema
+
+    def __init__(self, raw: RawData, schema: CustomSchema, division: Division | None) -> None:
+        self.schema = schema
+        self._raw, self._division = raw, division
+        self._ids = _ids(raw, schema.id, is_new=division is None)
+        self._targets, self._strange = _graph_targets(raw, schema)
+        self._values, filled, self._unfit = graph_values(raw, schema.graph_features)
+        for row, warning in filled.items():
+            self._strange[row] = joined(self._strange.get(row, ""), warning)
+
+    @abstractmethod
+    def _record(self, row: int) -> Any:
+        """Return the record of a row."""
+
+    @abstractmethod
+    def _build(self, records: Sequence[Any]) -> list[Built]:
+        """Return the graphs of records without errors."""
+
+    @abstractmethod
+    def _size(self, row: int) -> tuple[int, int] | None:
+        """Return the number of nodes and directed edges of a row without reading it; None if it cannot be read."""
+
+    @abstractmethod
+    def _label_columns(self) -> Mapping[str, Column]:
+        """Return the labels of all rows, one column per target that the data has."""
+
+    @abstractmethod
+    def _repeats(self) -> list[str]:
+        """Return warnings about rows that are there more than once."""
+
+    def _common(self, row: int) -> dict[str, Any]:
+        """Return the fields that every record has."""
+        return {
+            "row": row,
+            "id": self._ids[row],
+            "values": None if self._values is None else self._values[row],
+            "targets": None if self._targets is None else tuple(self._targets[row].tolist()),
+            "warning": self._strange.get(row, ""),
+            "error": self._raw.problems.get(row, "") or self._unfit.get(row, ""),
+        }
+
+    @cached_property
+    def card(self) -> DataCard:
+        """The description of the data; sizes of graphs are estimated on up to 1,000 of them, without reading them."""
+        total = self._raw.num_rows
+        rows = np.unique(np.linspace(0, total - 1, min(total, MAX_GRAPHS_MEASURED)).astype(int)).tolist()
+        sizes = (self._size(row) for row in rows if row not in self._raw.problems)
+        measured = [size for size in sizes if size is not None]
+        nodes = [num_nodes for num_nodes, _ in measured] or [0]
+        return DataCard(
+            name="custom",
+            title=f"custom data: {self._raw.where}",
+            schema=self.schema.features(),
+            target=self.schema.target(),
+            split_sizes={split: len(self.records(split)) for split in (SPLITS if self._division else (ALL,))},
+            num_nodes=(min(nodes), float(np.mean(nodes)), max(nodes)),
+            mean_edges=float(np.mean([num_edges for _, num_edges in measured] or [0])),
+            checksums={self._raw.where: self._raw.digest},
+            notes="" if len(measured) == total else f"sizes are estimated from {len(measured)} of {total} rows",
+        )
+
+    @property
+    def is_divided_within(self) -> bool:
+        """Whether the splits are nodes or edges of the same graphs (transductive learning)."""
+        return self._division is not None and self._division.within
+
+    def redivided(self, plan: SplitPlan) -> CustomSource:
+        """Return the same data, read in the same way, with other splits."""
+        if plan == self.schema.split:
+            return self
+        schema = self.schema.model_copy(update={"split": plan})
+        return type(self)(self._raw, schema, divide(self._raw, schema))
+
+    def fingerprint(self) -> str:
+        """Return a hash of the raw content, the schema and the split."""
+        total = hashlib.sha256(f"custom {VERSION} {self._raw.digest}".encode())
+        silent = dict(_NOT_IN_GRAPHS)
+        # What earlier versions did not have, and this data does not have either:
+        silent |= {name: True for name in ("graph_features", "more_smiles") if not getattr(self.schema, name)}
+        schema = self.schema.model_dump(mode="json", exclude=silent)
+        total.update(json.dumps(schema, sort_keys=True).encode())
+        if self._division is not None:
+            total.update(self._division.rows.tobytes())
+            for row, codes in sorted(self._division.parts.items()):
+                total.update(f"{row}".encode() + codes.tobytes())
+        return total.hexdigest()
+
+    def has_same_content(self, known: Mapping[str, Any]) -> bool:
+        """Return whether the files are those of a card; the configuration keeps how they are read."""
+        checksums: Mapping[str, str] = known.get("card", {}).get("checksums", {})
+        return list(checksums.values()) == list(self.card.checksums.values())
+
+    def records(self, split: str) -> Sequence[Any]:
+        """Return the rows of a split, in order. Rows that could not be read are among them, with their error."""
+        if split == ALL:
+            return _Records(self._record, range(self._raw.num_rows))
+        if self._division is None or split not in SPLITS:
+            allowed = (ALL,) if self._division is None else (*SPLITS, ALL)
+            raise DataError(f"{self._raw.where}: there is no split {split!r}; there are {', '.join(allowed)}")
+        return _Records(self._record, np.flatnonzero(self._division.rows == SPLITS.index(split)).tolist())
+
+    def read(self, record: CustomRecord) -> Reading:
+        """Return the graph of a record, with a warning about whatever had to be filled in."""
+        return self.read_all([record])[0]
+
+    def read_all(self, records: Sequence[CustomRecord]) -> list[Reading]:
+        """Return the graphs of some records."""
+        built = iter(self._build([record for record in records if not record.error]))
+        readings = []
+        for record in records:
+            found = DataError(record.error) if record.error else next(built)
+            if isinstance(found, EgtError):
+                error = record.error or f"{self._raw.place(record.row)}: {found}"
+                readings.append(Reading(record.row, record.id, error=error))
+                continue
+            graph, warning = found
+            if record.values is not None:
+                graph = Graph.trusted(**{**vars(graph), "graph_values": record.values})
+            readings.append(Reading(record.row, record.id, graph=graph, warning=joined(record.warning, warning)))
+        return readings
+
+    def warnings(self) -> list[str]:
+        """Return what to look at before training.
+
+        Splits without rows; labels that are not understood; molecules or graphs in several splits, or with different
+        labels.
+        """
+        return [*self._empty_splits(), *self.unknown_labels(), *self._repeats()]
+
+    def _empty_splits(self) -> list[str]:
+        """Return a warning for each split that has a share but no rows."""
+        plan = self.schema.split
+        if self._division is None or plan.kind == "column" or plan.fold is not None:
+            return []
+        shares = "/".join(f"{share:g}" for share in plan.fractions)
+        return [
+            f"no row is left for the {split} split: {self._raw.num_rows} rows are divided {plan.kind} {shares}; divide "
+            "them otherwise to have one (--set split=random, split.fractions=[0.6, 0.2, 0.2], or a split column)"
+            for split, share in zip(SPLITS, plan.fractions, strict=True)
+            if share and not self.card.split_sizes[split]
+        ]
+
+    def unknown_labels(self) -> list[str]:
+        """Return a warning for each target with labels that are not understood, in whatever split."""
+        classes = self.schema.classes
+        known = f"one of {', '.join(map(repr, classes[:10]))}" if classes else "a finite number"
+        found = []
+        for name, column in self._label_columns().items():
+            if count := Counter(encode_target(column, classes)[1]):
+                values = ", ".join(f"{value!r} ({times})" for value, times in count.most_common(_SHOWN))
+                more = f", ... {len(count)} in all" if len(count) > _SHOWN else ""
+                labels = f"{count.total()} labels of {name!r}"
+                found.append(f"{labels} are not {known}, and count as missing: {values}{more}")
+        return found
+
+    def missing_targets(self) -> list[str]:
+        """Return the target columns that this data lacks."""
+        there = self._label_columns()
+        return [name for name in self.schema.targets if name not in there]
+
+    def columns(self, patterns: Sequence[str]) -> dict[str, list[str]]:
+        """Return columns of the table as texts, "" where a value is missing, by names or patterns (`*`).
+
+        Raises:
+            DataError: a name or pattern fits no column.
+        """
+        columns = {name: column for name, column in self._raw.table.items() if column.ndim == 1}
+        found: dict[str, None] = {}
+        for pattern in patterns:
+            names = [name for name in columns if name == pattern or fnmatchcase(name, pattern)]
+            if not names:
+                where, there = self._raw.where, ", ".join(columns) or "none"
+                raise DataError(f"{where}: there is no column {pattern!r} to keep; the columns are {there}")
+            found |= dict.fromkeys(names)
+        return {name: [cell_text(cell) for cell in columns[name]] for name in found}
+
+
+def joined(*warnings: str) -> str:
+    """Return several warnings as one."""
+    return "; ".join(filter(None, warnings))
+
+
+def cell_text(cell: Any) -> str:
+    """Return a cell as a text, "" where it is missing; a column without any text was read as numbers."""
+    return "" if cell is None or cell != cell else text_of(cell)
+
+
+def _ids(raw: RawData, name: str, *, is_new: bool) -> list[str]:
+    """Name the rows: by the id column (in new data any that looks like one), else by their numbers from 0."""
+    if name not in raw.table:
+        guesses = is_new and not raw.first_row  # the first part of a file has decided for the others
+        name = find_id(raw.table, None, raw.where) if guesses else ""
+    if not name:
+        return [str(raw.first_row + row) for row in range(raw.num_rows)]
+    return [cell_text(cell) or f"row {row + 1}" for row, cell in enumerate(raw.table[name], start=raw.first_row)]
+
+
+def _graph_targets(raw: RawData, schema: CustomSchema) -> tuple[NDArray[np.float64] | None, dict[int, str]]:
+    """(R, T) targets of the graphs, None if the data has none, and warnings about labels that are not understood."""
+    if schema.level != "graph" or not any(name in raw.table for name in schema.targets):
+        return None, {}
+    targets = target_matrix(raw.table, schema, raw.num_rows)
+    warnings: dict[int, str] = {}
+    for position, name in enumerate(schema.targets):
+        column = raw.table.get(name)
+        if column is not None and encode_target(column, schema.classes)[1]:
+            for row in np.flatnonzero(np.isnan(targets[:, position]) & ~missing_in(column)).tolist():
+                warnings[row] = strange_label(name, text_of(column[row]), schema.classes)
+    return targets, warnings
+
+
+Messages = dict[int, str]
+
+
+def graph_values(raw: RawData, features: Sequence[Feature]) -> tuple[NDArray[np.float32] | None, Messages, Messages]:
+    """Return the standardized numbers of all rows, (R, F), warnings about missing ones, and errors, by row.
+
+    Raises:
+        DataError: a column holds vectors of another width than in training.
+    """
+    values: list[NDArray[np.float64]] = []
+    filled: Messages = {}
+    errors: Messages = {}
+    for feature in features:
+        column = raw.table[feature.name]
+        numbers = as_numbers(column)[0].reshape(raw.num_rows, -1)
+        missing, beyond = missing_in(column), np.abs(numbers) > LARGEST
+        try:
+            values.append(standardized(np.where(beyond, np.nan, numbers), feature, []))
+        except DataError as error:
+            raise DataError(f"{raw.where}: feature {error}") from error
+        for row in np.flatnonzero(missing).tolist():
+            filled[row] = joined(
+                filled.get(row, ""), f"feature {feature.name!r} is missing: the training mean is taken"
+            )
+        for row in np.flatnonzero((np.isnan(numbers) | beyond).any(axis=1) & ~missing).tolist():
+            shown = f"{text_of(column[row])!r}" if column.ndim == 1 else f"{column[row]}"
+            errors.setdefault(row, f"{raw.place(row)}: feature {feature.name!r} is {shown}, not a finite number")
+    return np.concatenate(values, axis=1).astype(np.float32) if values else None, filled, errors
+
+
+def standardized(column: Column, feature: Feature, warnings: list[str]) -> NDArray[np.float64]:
+    """(n, width) the standardized numbers of a continuous feature; what had to be filled in goes to `warnings`."""
+    numbers, strange = as_numbers(column)
+    if strange:
+        raise DataError(f"{feature.name!r} is {strange[0]!r}, not a number")
+    numbers = numbers.reshape(len(numbers), -1) if numbers.size else np.zeros((len(numbers), feature.width))
+    if numbers.shape[1] != feature.width:
+        raise DataError(f"{feature.name!r} has {numbers.shape[1]} numbers per row; it must have {feature.width}")
+    missing = np.isnan(numbers)
+    beyond = numbers[np.abs(numbers) > LARGEST]
+    if beyond.size:
+        raise DataError(f"{feature.name!r} is {beyond[0]:g}; numbers must be finite, up to {LARGEST:.2g}")
+    if feature.mean:
+        numbers = (numbers - np.array(feature.mean)) / np.array(feature.std)
+    if missing.any():
+        filling = "the training mean" if feature.mean else "0"
+        warnings.append(f"{int(missing.sum())} missing values of {feature.name!r} filled with {filling}")
+    return np.where(missing, 0.0, numbers)

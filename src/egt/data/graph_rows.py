@@ -1,0 +1,334 @@
+"""Graphs of files and objects as a source: `RawGraph` + `CustomSchema` -> `Graph`.
+
+Category ids, standardized numbers, merged edges, labels in place; for link prediction hidden edges and pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.data.columns import (
+    LARGEST,
+    Column,
+    Columns,
+    RawGraph,
+    as_numbers,
+    columns_at,
+    encode_target,
+    missing_in,
+    strange_label,
+    text_of,
+)
+from egt.data.custom_source import Built, CustomRecord, CustomSource, joined, standardized
+from egt.data.label_checks import graph_keys, repeats
+from egt.data.schema import CustomSchema, Feature
+from egt.data.source import ALL, SPLITS
+from egt.data.splits import count_links, hide_links, link_graph, query_edges
+from egt.errors import DataError, EgtError, counted
+from egt.graph import UNKNOWN, Graph, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class GraphRecord(CustomRecord):
+    """A graph before it is read.
+
+    Fields:
+        graph: as its file gives it; None for a bad row.
+        scored: the nodes or listed edges that this split scores, or None for all.
+        link: which of the graphs of `split_links` this is (split, number), or None.
+    """
+
+    graph: RawGraph | None
+    scored: NDArray[np.bool_] | None
+    link: tuple[str, int] | None
+
+
+class GraphRows(CustomSource):
+    """Graphs of files and objects."""
+
+    def records(self, split: str) -> Sequence[GraphRecord]:
+        """Return the graphs of a split; the same ones in each split where their nodes or edges are divided."""
+        division = self._division
+        if division is None or not division.within or split not in SPLITS:
+            return super().records(split)
+        if self.schema.level != "link":
+            scored = {row: codes == SPLITS.index(split) for row, codes in division.parts.items()}
+            return [self._record(row, scored=part) for row, part in scored.items() if part.any()]
+        records = []
+        for row, codes in division.parts.items():
+            graph = self._raw.graphs[row]
+            if graph is not None:
+                directed = self.schema.is_directed(graph.directed)
+                count = count_links(graph.edges, codes, graph.num_nodes, directed=directed)[split]
+                records += [self._record(row, link=(split, number)) for number in range(count)]
+        return records
+
+    def _record(
+        self, row: int, scored: NDArray[np.bool_] | None = None, link: tuple[str, int] | None = None
+    ) -> GraphRecord:
+        return GraphRecord(**self._common(row), graph=self._raw.graphs[row], scored=scored, link=link)
+
+    def _build(self, records: Sequence[GraphRecord]) -> list[Built]:
+        return [self._build_one(record) for record in records]
+
+    def _build_one(self, record: GraphRecord) -> Built:
+        raw_graph = record.graph
+        if raw_graph is None:
+            return DataError("the row holds no graph")
+        try:
+            graph, warnings = build_graph(
+                raw_graph, self.schema, id=record.id, graph_targets=record.targets, scored=record.scored
+            )
+            if self.schema.level == "link" and graph.query_index is None:
+                graph = self._hide(graph, record, directed=self.schema.is_directed(raw_graph.directed))
+            elif self.schema.level == "link" and (known := query_edges(graph)):
+                pairs = counted(known, "query pair")
+                warnings.append(f"{pairs} among the edges of the graph: the model sees the answer")
+        except EgtError as error:
+            return error
+        return graph, joined(*warnings)
+
+    def _hide(self, graph: Graph, record: GraphRecord, *, directed: bool) -> Graph:
+        """Return the graph with edges hidden to be predicted."""
+        plan = self.schema.split
+        if record.link is not None:
+            split, number = record.link
+            return link_graph(graph, split, number, fractions=plan.shares, directed=directed, seed=plan.seed)
+        if self._division is None:
+            raise DataError("link prediction on new data needs the pairs to ask about: give queries (docs/data.md)")
+        return hide_links(graph, directed=directed, seed=plan.seed + record.row)
+
+    def rows_in(self, split: str, row: int) -> NDArray[np.bool_] | None:
+        """(N,) or (E,) the nodes or edges of a graph that a split is about; None where it is about whole graphs."""
+        if self._division is None or not self._division.within or self.schema.level == "link" or split == ALL:
+            return None
+        listed: NDArray[np.bool_] = self._division.parts[row] == SPLITS.index(split)
+        graph = self._raw.graphs[row]
+        return listed if self.schema.level == "node" or graph is None else listed[self._merged(graph).rows]
+
+    def _merged(self, graph: RawGraph) -> MergedEdges:
+        """Return the edges of a graph as it is read, those with ends that are no nodes left out."""
+        edges = graph.edges[:, ((graph.edges >= 0) & (graph.edges < graph.num_nodes)).all(axis=0)]
+        return merge_edges(edges, None, graph.num_nodes, directed=self.schema.is_directed(graph.directed))
+
+    def _size(self, row: int) -> tuple[int, int] | None:
+        graph = self._raw.graphs[row]
+        return None if graph is None else (graph.num_nodes, self._merged(graph).index.shape[1])
+
+    def names(self, row: int) -> Sequence[str]:
+        """Return what the data calls the nodes of a graph; empty where they are only numbered."""
+        graph = self._raw.graphs[row]
+        if graph is None or all(name == str(k) for k, name in enumerate(graph.names)):
+            return ()
+        return graph.names
+
+    def missing_targets(self) -> list[str]:
+        """Return the target columns that this data lacks; for links, whose labels are in no column, their name."""
+        if self.schema.level != "link":
+            return super().missing_targets()
+        labeled = any(graph is not None and graph.query_targets is not None for graph in self._raw.graphs)
+        return [] if labeled else list(self.schema.target().names)
+
+    def _label_columns(self) -> Mapping[str, Column]:
+        there = columns_at(self._raw, self.schema.level) if self.schema.targets else {}
+        return {name: there[name] for name in self.schema.targets if name in there}
+
+    def _repeats(self) -> list[str]:
+        if self._division is None or self._division.within:
+            return []
+        levels = {"node": self.schema.node_features, "edge": self.schema.edge_features}
+        used = {level: {each.name for each in some if each.kind != "ignored"} for level, some in levels.items()}
+        labels = None if self.schema.graph_features else self._targets  # under other conditions a label may differ
+        return repeats(
+            graph_keys(self._raw.graphs, used),
+            self._ids,
+            labels,
+            self._division.rows,
+            classes=bool(self.schema.classes),
+            what="graph",
+            advice="remove repetitions",
+        )
+
+
+def build_graph(
+    raw_graph: RawGraph,
+    schema: CustomSchema,
+    *,
+    id: str,
+    graph_targets: Sequence[float] | None = None,
+    scored: NDArray[np.bool_] | None = None,
+) -> tuple[Graph, list[str]]:
+    """Return the graph of a raw one, and warnings about what had to be filled in.
+
+    Args:
+        raw_graph: the graph as its file gives it.
+        schema: the meaning of its columns.
+        id: the name of the graph.
+        graph_targets: (T,) targets of the whole graph.
+        scored: (N,) or (E',) the nodes or listed edges whose targets are kept; the others get NaN. None: all.
+
+    Raises:
+        DataError, GraphError: if the graph does not fit the schema or breaks a rule of `Graph`.
+    """
+    num_nodes, edges = raw_graph.num_nodes, raw_graph.edges
+    if edges.size and (edges.min() < 0 or edges.max() >= num_nodes):
+        raise DataError(f"an edge names node {int(edges.max())}, but nodes are numbered 0..{num_nodes - 1}")
+    warnings: list[str] = []
+    if raw_graph.directed is not None and schema.directed is not None and raw_graph.directed != schema.directed:
+        warnings.append(f"the graph says directed={raw_graph.directed}, read as directed={schema.directed}")
+    directed = schema.is_directed(raw_graph.directed)
+    merged = merge_edges(edges, _weights(raw_graph, schema, warnings), num_nodes, directed=directed)
+    if merged.num_merged:
+        warnings.append(f"{merged.num_merged} parallel edges merged (weights summed, first features kept)")
+    edge_columns = {name: column[merged.rows] for name, column in raw_graph.edge_columns.items()}
+    if merged.weight is not None:
+        edge_columns[schema.weight] = merged.weight
+    node_categories, node_values = _features(raw_graph.nodes, schema.node_features, num_nodes, warnings)
+    edge_categories, edge_values = _features(edge_columns, schema.edge_features, len(merged.rows), warnings)
+    targets: dict[str, Any] = {}
+    if schema.level == "graph":
+        targets["graph_targets"] = graph_targets
+    elif schema.level == "node":
+        targets["node_targets"] = _targets(raw_graph.nodes, schema, scored, warnings)
+    elif schema.level == "edge":
+        listed = _targets(raw_graph.edge_columns, schema, scored, warnings)
+        targets["edge_targets"] = None if listed is None else listed[merged.rows]
+    elif raw_graph.queries is not None:
+        targets["edge_targets"] = raw_graph.query_targets
+    graph = Graph(
+        num_nodes=num_nodes,
+        edge_index=merged.index,
+        node_categories=node_categories,
+        node_values=node_values.astype(np.float32),
+        edge_categories=edge_categories,
+        edge_values=edge_values.astype(np.float32),
+        edge_weight=None if merged.weight is None else merged.weight.astype(np.float32),
+        query_index=raw_graph.queries if schema.level == "link" else None,
+        id=id,
+        **targets,
+    )
+    return graph, warnings
+
+
+@dataclass(frozen=True, eq=False)
+class MergedEdges:
+    """Edges without repetitions.
+
+    Fields:
+        index: (2, E) directed edges, in the order of the list, added opposites last.
+        rows: (E,) the listed edge that each one takes its features from.
+        weight: (E,) sums of the merged weights, or None.
+        num_merged: how many listed edges were merged into an earlier one.
+    """
+
+    index: IntArray
+    rows: IntArray
+    weight: NDArray[np.float64] | None
+    num_merged: int
+
+
+def merge_edges(edges: IntArray, weight: NDArray[np.float64] | None, num_nodes: int, *, directed: bool) -> MergedEdges:
+    """Merge parallel edges (weights are summed, the first one's features kept) and add missing opposite directions.
+
+    Args:
+        edges: (2, E') listed edges. An undirected edge may be listed once or in both directions.
+        weight: (E',) weights, or None.
+        num_nodes: N.
+        directed: whether an edge i -> j says nothing about j -> i.
+    """
+    keys = edges[0] * num_nodes + edges[1]
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rows = first[order]
+    total: NDArray[np.float64] | None = None
+    if weight is not None:
+        total = np.bincount(group, weights=weight, minlength=len(first))[order].astype(np.float64)
+    index = edges[:, rows]
+    if not directed:
+        opposite = index[1] * num_nodes + index[0]
+        lonely = np.flatnonzero(~np.isin(opposite, keys))
+        index = np.concatenate([index, index[::-1, lonely]], axis=1)
+        rows = np.concatenate([rows, rows[lonely]])
+        total = None if total is None else np.concatenate([total, total[lonely]])
+    return MergedEdges(index, rows, total, num_merged=edges.shape[1] - len(first))
+
+
+def _weights(raw_graph: RawGraph, schema: CustomSchema, warnings: list[str]) -> NDArray[np.float64] | None:
+    unweighted = schema.format == "graphs" and schema.weight not in raw_graph.edge_columns
+    if not schema.weight or unweighted:
+        return None
+    num_edges = raw_graph.edges.shape[1]
+    column = raw_graph.edge_columns.get(schema.weight, np.full(num_edges, np.nan))
+    numbers, strange = as_numbers(column)
+    if strange:
+        raise DataError(f"edge weight {schema.weight!r} is {strange[0]!r}, not a number")
+    weight = numbers.reshape(-1)
+    if len(weight) != num_edges:
+        raise DataError(f"edge weight {schema.weight!r} must be one number per edge")
+    missing = np.isnan(weight)
+    beyond = weight[np.abs(weight) > LARGEST]
+    if beyond.size:
+        raise DataError(f"edge weight {schema.weight!r} is {beyond[0]:g}; weights must be finite, up to {LARGEST:.2g}")
+    if missing.any():
+        warnings.append(f"{int(missing.sum())} missing weights set to 1")
+    return np.where(missing, 1.0, weight)
+
+
+def _features(
+    columns: Columns, features: Sequence[Feature], num_rows: int, warnings: list[str]
+) -> tuple[IntArray, NDArray[np.float64]]:
+    """(n, categorical columns) ids and (n, total width) numbers."""
+    ids = [np.zeros((num_rows, 0), dtype=np.int64)]
+    values = [np.zeros((num_rows, 0))]
+    for feature in features:
+        if feature.kind == "ignored":
+            continue
+        column = columns.get(feature.name)
+        if column is None:
+            column = np.full((num_rows, feature.width) if feature.width > 1 else num_rows, np.nan)
+        if feature.kind == "categorical":
+            ids.append(_category_ids(column, feature, warnings)[:, None])
+        else:
+            values.append(standardized(column, feature, warnings))
+    return np.concatenate(ids, axis=1), np.concatenate(values, axis=1)
+
+
+def _category_ids(column: Column, feature: Feature, warnings: list[str]) -> IntArray:
+    if column.ndim != 1:
+        raise DataError(f"{feature.name!r} holds vectors; it must hold one category per row")
+    id_of = {value: number for number, value in enumerate(feature.vocabulary)}
+    missing = missing_in(column)
+    texts = [None if absent else text_of(value) for value, absent in zip(column, missing, strict=True)]
+    ids = np.array([UNKNOWN if text is None else id_of.get(text, UNKNOWN) for text in texts], dtype=np.int64)
+    unseen = sorted({text for text, id in zip(texts, ids, strict=True) if text is not None and id == UNKNOWN})
+    if unseen:
+        warnings.append(f"{feature.name!r} holds categories not seen in training: {', '.join(unseen[:5])}")
+    if missing.any():
+        warnings.append(f"{int(missing.sum())} missing categories of {feature.name!r} left unknown")
+    return ids
+
+
+def _targets(
+    columns: Columns, schema: CustomSchema, scored: NDArray[np.bool_] | None, warnings: list[str]
+) -> NDArray[np.float64] | None:
+    """(n, T) targets, or None when no target column is there (new data to predict)."""
+    if not any(name in columns for name in schema.targets):
+        return None
+    num_rows = len(next(columns[name] for name in schema.targets if name in columns))
+    targets = np.full((num_rows, len(schema.targets)), np.nan)
+    for position, name in enumerate(schema.targets):
+        if name not in columns:
+            continue
+        if columns[name].ndim != 1:
+            raise DataError(f"the target {name!r} holds vectors; it must hold one label per row")
+        targets[:, position], strange = encode_target(columns[name], schema.classes)
+        if strange:
+            warnings.append(strange_label(name, strange[0], schema.classes))
+    if scored is not None:
+        targets[~scored] = np.nan
+    return targets

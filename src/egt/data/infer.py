@@ -1,0 +1,737 @@
+"""Raw data -> `CustomSchema`: the roles and kinds of all columns, guessed unless the user says otherwise.
+
+What is learned from the training rows (vocabularies, means, deviations) is added by `egt.data.custom.learn`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from itertools import count, takewhile
+from typing import Any, cast, get_args
+
+import numpy as np
+
+from egt.data.atom_targets import find_parts
+from egt.data.columns import (
+    Column,
+    Columns,
+    RawData,
+    as_numbers,
+    columns_at,
+    holds_lists,
+    missing_in,
+    sorted_texts,
+    text_of,
+)
+from egt.data.label_checks import label_copies
+from egt.data.molecules import MoleculeVocabulary, graph_from_smiles
+from egt.data.schema import CustomSchema, Feature, FeatureKind, SplitPlan
+from egt.data.source import TargetKind
+from egt.data.splits import is_split_column
+from egt.errors import DataError
+from egt.graph import IntArray, Level
+
+ID_NAMES = ("id", "idx", "index", "name", "mol_id", "molecule_id", "compound_id", "graph_id")
+
+TARGET_NAMES = ("y", "label", "labels", "target", "targets", "class")
+
+SPLIT_NAMES = ("split", "set", "subset", "fold", "partition")
+
+WEIGHT_NAMES = ("weight", "edge_weight")
+
+MAX_SMILES_TRIED = 50
+
+MAX_NUMBERS_AS_CATEGORIES = 20
+
+MAX_VOCABULARY = 1000
+
+MIN_YES_OR_NO = 10
+"""So many labels, all 0 or 1, are no accident."""
+
+_LABEL = re.compile(
+    r"(y|labels?|targets?|class)([_ .-]?\d+)?|(label|target|class)[_ .-]\w+|\w+[_ .-](label|target|class)"
+)
+
+OVERRIDES = (
+    *("id", "smiles", "weight", "directed", "kind", "positive", "vocabulary"),
+    *("node_features", "edge_features", "graph_features"),
+)
+
+
+def infer(
+    raw: RawData,
+    *,
+    target: Sequence[str] | None = None,
+    level: Level | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    split: SplitPlan | None = None,
+    labeled: bool = True,
+) -> CustomSchema:
+    """Return the schema of some data, with nothing learned yet.
+
+    Args:
+        raw: the parsed data.
+        target: names or patterns of the target columns; None to guess.
+        level: "graph", "node", "edge" or "link"; None to guess.
+        overrides: decisions of the user, by the names in `OVERRIDES`: the columns `id`, `smiles` (one or several) and
+            `weight` ("" for none), `directed`, the `kind` of the target, the `positive` one of its two classes, the
+            molecule `vocabulary`, and in `node_features` and `edge_features` a mapping column -> "categorical",
+            "continuous" or "ignored"; in `graph_features` the numeric columns of whole graphs that are given to the
+            model, names or patterns.
+        split: how to divide the data.
+        labeled: False for whole graphs without a target; columns of nodes and edges that look like labels are left out.
+
+    Raises:
+        DataError: where a decision is needed that cannot be guessed; it lists the choices.
+    """
+    if len(raw.problems) == raw.num_rows:
+        raise DataError(f"{raw.where}: none of its {raw.num_rows} rows can be read; the first: {raw.problems[0]}")
+    given = overrides or {}
+    _check_overrides(given, level)
+    plan = split or SplitPlan()
+    roles = _find_roles(raw, given, plan)
+    notes: dict[str, str] = {}
+    targets: tuple[str, ...] = ()
+    kind: TargetKind = "binary"
+    classes: tuple[str, ...] = ()
+    if labeled:
+        if raw.is_molecules:
+            roles, level, notes = _find_lists(raw, roles, target, level)
+        level, targets = _find_targets(raw, roles, target, level)
+    level = level if labeled and level is not None else "graph"
+    if targets:
+        kind, classes = guess_target({name: roles.free[level][name] for name in targets}, given.get("kind"), raw.where)
+    if "positive" in given:
+        classes = _with_positive(classes, kind, text_of(given["positive"]), raw.where)
+    directed, direction = _find_direction(raw, given.get("directed"))
+    notes |= direction
+    inputs = {name: roles.columns["graph"][name] for name in roles.inputs}
+    if level == "graph" and classes and "graph_features" not in given:
+        copies = label_copies({**inputs, **roles.free["graph"]}, targets, ())
+        notes |= {f"graph_features.{name}": _why_copy(copies[name]) for name in inputs if name in copies}
+        inputs = {name: column for name, column in inputs.items() if name not in copies}
+    features: dict[str, Any] = {"graph_features": tuple(_continuous(*each) for each in inputs.items())}
+    for place in ("node", "edge"):
+        key, free = f"{place}_features", roles.free[place]
+        chosen: Mapping[str, str] = given.get(key, {})
+        if place == level or not labeled:
+            left_out = _giving_away(free, targets, chosen, classes)
+            notes |= {f"{key}.{name}": why for name, why in left_out.items()}
+            chosen = {**dict.fromkeys(left_out, "ignored"), **chosen}
+        weight = roles.weight if place == "edge" else ""
+        barred = {*(targets if place == level else ()), *raw.declared.get(place, ())}
+        columns = {
+            name: column
+            for name, column in ({weight: roles.columns["edge"][weight], **free} if weight else free).items()
+            if name not in barred and not (name == "split" and is_split_column(column))
+        }
+        features[key] = choose_features(columns, weight, chosen, f"{raw.where}: {place}s")
+    return CustomSchema(
+        format=raw.format,
+        level=level,
+        kind=kind,
+        targets=targets,
+        classes=classes,
+        id=roles.id,
+        smiles=roles.smiles[0] if roles.smiles else "",
+        more_smiles=roles.smiles[1:],
+        weight=roles.weight,
+        vocabulary=given.get("vocabulary", "ogb"),
+        directed=directed,
+        split=_find_plan(plan, roles, level, raw),
+        notes=notes,
+        **features,
+    )
+
+
+def _check_overrides(overrides: Mapping[str, Any], level: str | None) -> None:
+    if unknown := sorted(set(overrides) - set(OVERRIDES)):
+        raise DataError(
+            f"overrides {unknown} are unknown; allowed are {', '.join(OVERRIDES)} (--set overrides.KEY=VALUE)"
+        )
+    choices: dict[str, tuple[Any, ...]] = {
+        "kind": get_args(TargetKind),
+        "vocabulary": get_args(MoleculeVocabulary),
+        "directed": (True, False),
+    }
+    for key, allowed in choices.items():
+        if key in overrides and not any(overrides[key] is each or overrides[key] == each for each in allowed):
+            raise DataError(f"overrides.{key} is {overrides[key]!r}; allowed are {', '.join(map(str, allowed))}")
+    for key in ("id", "weight"):
+        if key in overrides and not isinstance(overrides[key], str):
+            raise DataError(f"overrides.{key} is {overrides[key]!r}; give the name of a column")
+    if not isinstance(overrides.get("positive", ""), str | int | float):
+        raise DataError(f"overrides.positive is {overrides['positive']!r}; give the name of a class")
+    for key in ("node_features", "edge_features"):
+        kinds = overrides.get(key, {})
+        if not isinstance(kinds, Mapping) or not all(isinstance(each, str) for pair in kinds.items() for each in pair):
+            raise DataError(f"overrides.{key} is {kinds!r}; give a mapping from columns to kinds")
+    for key, example in (("smiles", "[solute, solvent]"), ("graph_features", "[temperature, pH]")):
+        names = overrides.get(key, ())
+        if not isinstance(names, str | Sequence) or not all(isinstance(name, str) for name in names):
+            raise DataError(f"overrides.{key} is {names!r}; give the names of columns, as {example}")
+    if level is not None and level not in get_args(Level):
+        raise DataError(f"level is {level!r}; allowed are {', '.join(get_args(Level))}")
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """The columns that are neither features nor targets, and all others.
+
+    Attributes:
+        id: names the graphs; "" for none.
+        smiles: hold molecules.
+        weight: holds the weights of edges; "" for none.
+        inputs: of whole graphs that are given to the model.
+        splits: the columns that divide the data, by level.
+        columns: all of them, by level.
+        free: those without a role, by level.
+    """
+
+    id: str
+    smiles: tuple[str, ...]
+    weight: str
+    inputs: tuple[str, ...]
+    splits: dict[str, str]
+    columns: dict[str, dict[str, Column]]
+    free: dict[str, dict[str, Column]]
+
+
+def _find_roles(raw: RawData, given: Mapping[str, Any], plan: SplitPlan) -> _Roles:
+    columns = {level: columns_at(raw, level) for level in ("graph", "node", "edge")}
+    table, where = columns["graph"], raw.where
+    id_column = find_id(table, given.get("id"), where)
+    smiles = find_smiles(table, given.get("smiles"), where) if raw.is_molecules else ()
+    weight = _find_weight(columns["edge"], given.get("weight"), where)
+    inputs = _find_inputs(table, given.get("graph_features", raw.inputs), where)
+    splits = {
+        level: next((name for name in named if name.lower() in SPLIT_NAMES and is_split_column(named[name])), "")
+        for level, named in columns.items()
+    }
+    taken = {"graph": {id_column, *smiles, *inputs}, "node": set(), "edge": {weight}}
+    free = {
+        level: {name: named[name] for name in named if name not in taken[level] | {splits[level], plan.column}}
+        for level, named in columns.items()
+    }
+    return _Roles(id_column, smiles, weight, inputs, splits, columns, free)
+
+
+def find_id(columns: Columns, given: str | None, where: str) -> str:
+    """Return the column that names the rows, none twice and most of them (`id` may repeat); "" for none."""
+    if given:
+        if not _names_rows(_named(columns, given, where)):
+            raise DataError(f"{where}: id column {given!r} has repeated or too few values; choose another one")
+        return given
+    if given == "":
+        return ""
+    named = (name for name in columns if name.lower() in ID_NAMES or name.lower().endswith("_id"))
+    found = next((name for name in named if _names_rows(columns[name])), "")
+    return found or next((name for name in columns if name.lower() == "id" and columns[name].ndim == 1), "")
+
+
+def _names_rows(column: Column) -> bool:
+    present = column[~missing_in(column)].tolist()
+    return column.ndim == 1 and 2 * len(present) > len(column) and len(set(present)) == len(present)
+
+
+def _named(columns: Columns, name: str, where: str) -> Column:
+    if name not in columns:
+        raise DataError(f"{where}: there is no column {name!r}; the columns are {', '.join(columns)}")
+    return columns[name]
+
+
+def find_smiles(columns: Columns, given: str | Sequence[str] | None, where: str) -> tuple[str, ...]:
+    """Return the columns with SMILES: those that are given, else one.
+
+    That is the one with such a name, else the only one whose texts RDKit can read. Rows of several SMILES have numbered
+    columns, and all of them are taken.
+    """
+    if given:
+        chosen = [given] if isinstance(given, str) else list(given)
+        for name in chosen:
+            if _named(columns, name, where).dtype != object:
+                raise DataError(f"{where}: column {name!r} holds numbers, not SMILES")
+            if chosen.count(name) > 1:
+                raise DataError(f"{where}: column {name!r} is given twice for the SMILES; name each component once")
+        return tuple(chosen)
+    if numbered := _numbered(columns):
+        return numbered
+    texts = [name for name, column in columns.items() if column.dtype == object]
+    named = [name for name in texts if "smiles" in name.lower() or name.lower() == "smi"]
+    exact = [name for name in named if name.lower() == "smiles"]
+    found = exact or named or [name for name in texts if _are_molecules(columns[name])]
+    if found and not named and _are_molecules(found[:1]):
+        raise DataError(
+            f"{where}: the first line looks like a row, not like names of columns ({found[0]!r} is a molecule); add a "
+            "line of names on top, or say which column holds the SMILES (--smiles NAME)"
+        )
+    if len(found) != 1:
+        what = f"several columns could hold SMILES: {', '.join(found)}" if found else "no column holds SMILES"
+        raise DataError(
+            f"{where}: {what}. The columns are {', '.join(columns)}; choose one with --smiles NAME, or several "
+            "that are components of one graph. (Graphs without SMILES go into JSONL or a folder of nodes.csv and "
+            "edges.csv: see docs/data.md)"
+        )
+    return (found[0],)
+
+
+def find_smiles_of(model: Sequence[str], columns: Columns, where: str) -> tuple[str, ...]:
+    """Return the columns of new data with the SMILES that a model reads, in its order.
+
+    Args:
+        model: the columns that it was trained on. Other names are guessed for a single one only: nothing tells which of
+            several is which.
+        columns: those of the new data.
+        where: the name of the new data.
+    """
+    if all(name in columns for name in model):
+        return tuple(model)
+    found = _numbered(columns) if len(model) > 1 else find_smiles(columns, None, where)
+    if len(found) != len(model):
+        raise DataError(
+            f"{where}: the model reads {len(model)} SMILES in each row ({', '.join(filter(None, model))}); the columns "
+            f"are {', '.join(columns)}. Name them in this order (--smiles NAME NAME)"
+        )
+    return found
+
+
+def _numbered(columns: Columns) -> tuple[str, ...]:
+    """Return the columns of rows of several SMILES: `smiles.0`, `smiles.1`, ..."""
+    return () if "smiles" in columns else tuple(takewhile(columns.__contains__, (f"smiles.{k}" for k in count())))
+
+
+def _are_molecules(texts: Iterable[str | None]) -> bool:
+    tried = [text for text in texts if text is not None][:MAX_SMILES_TRIED]
+    good = 0
+    for text in tried:
+        try:
+            graph_from_smiles(text)
+        except DataError:
+            continue
+        good += 1
+    return bool(tried) and good >= 0.8 * len(tried)
+
+
+def _find_weight(columns: Columns, given: str | None, where: str) -> str:
+    """Return the edge column with weights; "" for none."""
+
+    def is_number(column: Column) -> bool:
+        return column.dtype != object and (column.ndim == 1 or column.shape[1] == 1)
+
+    if given is None:
+        return next((name for name in columns if name.lower() in WEIGHT_NAMES and is_number(columns[name])), "")
+    if given and not is_number(_named(columns, given, where)):
+        raise DataError(f"{where}: weight column {given!r} must hold one number per edge")
+    return given
+
+
+def _find_inputs(columns: Columns, given: str | Sequence[str], where: str) -> tuple[str, ...]:
+    """Return the columns of whole graphs that are given to the model, by names or patterns (`desc_*`)."""
+    found: dict[str, None] = {}
+    for pattern in [given] if isinstance(given, str) else given:
+        names = _matching(columns, pattern)
+        if not names:
+            raise DataError(f"{where}: there is no feature column {pattern!r}; the columns are {', '.join(columns)}")
+        found |= dict.fromkeys(names)
+    for name in found:
+        if texts := as_numbers(columns[name])[1]:
+            raise DataError(
+                f"{where}: feature column {name!r} holds {texts[0]!r}, which is not a number; features of whole graphs "
+                "are numbers (write categories as columns of 0 and 1)"
+            )
+    return tuple(found)
+
+
+def _matching(columns: Iterable[str], pattern: str) -> list[str]:
+    """Return the columns of a name or pattern (`NR-*`)."""
+    return [name for name in columns if name == pattern or fnmatchcase(name, pattern)]
+
+
+def _find_lists(
+    raw: RawData, roles: _Roles, target: Sequence[str] | None, level: Level | None
+) -> tuple[_Roles, Level | None, dict[str, str]]:
+    """Return the roles with targets of atoms or bonds, which are lists, at their level, and a note if it is guessed."""
+    if level in ("graph", "link") or (level is None and target is None):
+        return roles, level, {}
+    columns = roles.free["graph"]
+    wanted = {name for pattern in target or ("*",) for name in _matching(columns, pattern)}
+    certain = level is not None and target is not None
+    listed = [name for name in columns if name in wanted and (certain or holds_lists(columns[name]))]
+    if not listed:
+        return roles, level, {}
+    if target is not None and len(listed) < len(wanted):
+        whole = next(name for name in columns if name in wanted and name not in listed)
+        raise DataError(
+            f"{raw.where}: {listed[0]!r} holds lists, for atoms or bonds, and {whole!r} single values, for molecules; "
+            f"train a model for each (--target {whole})"
+        )
+    found, values, note = find_parts(raw, roles.smiles, {name: columns[name] for name in listed}, level)
+    rest = {name: column for name, column in columns.items() if name not in listed}
+    free = {**roles.free, "graph": rest, found: values}
+    return replace(roles, free=free), found, {"level": note} if note else {}
+
+
+def _find_targets(
+    raw: RawData, roles: _Roles, target: Sequence[str] | None, level: Level | None
+) -> tuple[Level, tuple[str, ...]]:
+    """Return the level that is predicted, and the target columns there: none for links, which are there or not."""
+    if level == "link":
+        if target is not None:
+            raise DataError(f"{raw.where}: link prediction has no target column; leave target out")
+        return level, ()
+    levels: list[Level] = ["graph", "node", "edge"] if level is None else [level]
+    if target is None:
+        found, targets = _guess_targets(raw, roles.free, levels, is_free=level is None)
+    else:
+        if both := sorted({*target} & {*roles.inputs}):
+            raise DataError(f"{raw.where}: column {both[0]!r} cannot be both target and feature (--target, --features)")
+        _check_roles(raw, roles, target)
+        found, targets = _chosen_targets(roles.free, target, levels, raw.where)
+    if absent := [name for name in targets if name not in roles.free[found]]:
+        raise DataError(
+            f"{raw.where}: column {absent[0]!r} is the target, and cannot be the id, the weight or the split as "
+            "well; name another target (--target) or another column (--set overrides.id=...)"
+        )
+    return found, targets
+
+
+def _check_roles(raw: RawData, roles: _Roles, target: Sequence[str]) -> None:
+    """Refuse a target that is a column with another role, and say with which."""
+    known = {
+        **dict.fromkeys(roles.splits.values(), "the split of each row; name another target (--target)"),
+        roles.weight: 'the weight of the edges; name another target (--target), or none (--set overrides.weight="")',
+        roles.id: 'the name of each row; name another target (--target), or no id (--set overrides.id="")',
+        **dict.fromkeys(roles.smiles, "the molecule; name another target (--target), or other SMILES (--smiles)"),
+    }
+    free = {name for columns in roles.free.values() for name in columns}
+    for name in target:
+        if name in known and name not in free:
+            raise DataError(f"{raw.where}: column {name!r} cannot be the target, it is {known[name]}")
+
+
+def _chosen_targets(
+    columns: Mapping[str, Columns], target: Sequence[str], levels: Sequence[Level], where: str
+) -> tuple[Level, tuple[str, ...]]:
+    """Return the columns of names and patterns (`NR-*`, `*`), which have to be at one level."""
+    found: dict[Level, dict[str, None]] = {}
+    for pattern in target:
+        matches = {level: _matching(columns[level], pattern) for level in levels}
+        if pattern == "*":  # all columns of the first level that has any: the widest choice is the whole graph
+            matches = dict([next(((level, names) for level, names in matches.items() if names), (levels[0], []))])
+        if not any(matches.values()):
+            close = get_close_matches(pattern, [name for level in levels for name in columns[level]], n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise DataError(f"{where}: there is no column {pattern!r}.{hint} The columns are: {_listed(columns)}")
+        for level, matched in matches.items():
+            if matched:
+                found.setdefault(level, {}).update(dict.fromkeys(matched))
+    if len(found) > 1:
+        raise DataError(f"{where}: target {list(target)} is at several levels: {_listed(found)}. Choose with level=...")
+    level, chosen = next(iter(found.items()))
+    return level, tuple(chosen)
+
+
+def _guess_targets(
+    raw: RawData, columns: Mapping[str, Columns], levels: Sequence[Level], *, is_free: bool
+) -> tuple[Level, tuple[str, ...]]:
+    """Return the only columns that can be targets; an error lists them where there are more choices, or none."""
+    options: dict[Level, tuple[str, ...]] = {}
+    for level in levels:
+        names = raw.declared.get(level) or (() if raw.declared and is_free else _candidates(columns[level], level))
+        if names:
+            options[level] = tuple(names)
+    if len(options) > 1:
+        raise DataError(
+            f"{raw.where}: there are targets at several levels: {_listed(options)}. Choose one with level=... (--task)"
+        )
+    if not options:
+        raise DataError(
+            f"{raw.where}: no target found. The columns are: {_listed(columns)}.{_why_unfit(columns['graph'])} "
+            "Choose one with target=NAME (--target NAME), or predict links with level='link' (--task link)"
+        )
+    found, names = next(iter(options.items()))
+    if len(names) > 1 and not raw.declared.get(found):
+        kinds = [f"{name} ({'text' if columns[found][name].dtype == object else 'numbers'})" for name in names]
+        raise DataError(
+            f"{raw.where}: several columns could be the target: {_few(kinds)}. "
+            f"Choose with target=NAME (--target {names[0]}), several times for several, or target='*' for all of them"
+        )
+    return found, names
+
+
+def _candidates(columns: Columns, level: Level) -> tuple[str, ...]:
+    if level != "graph":
+        return tuple(name for name in columns if name.lower() in TARGET_NAMES)
+    roles = (*ID_NAMES, *SPLIT_NAMES)
+    return tuple(
+        name
+        for name, column in columns.items()
+        if name.lower() not in roles and not _is_name_like(column) and not _is_listed(column)
+    )
+
+
+def _why_unfit(columns: Columns) -> str:
+    """Return why a column of the graphs was not taken for the target, where its content is the reason."""
+    for name, column in columns.items():
+        present = column[~missing_in(column)]
+        if not len(present):
+            return f" {name!r} is empty."
+        if _is_listed(column):
+            return f" {name!r} holds lists; if they are of atoms or bonds, name it (--target {name})."
+        if _is_name_like(column):
+            return f" {name!r} is a text that differs in every row (e.g. {present[0]!r}), not a number or a class."
+    return ""
+
+
+def _is_name_like(column: Column) -> bool:
+    """Return whether a column cannot be a target: nothing in it, or a text that is different in every row."""
+    present = column[~missing_in(column)]
+    return not len(present) or (column.dtype == object and len(present) > 2 and len(set(present)) == len(present))
+
+
+def _is_listed(column: Column) -> bool:
+    return column.dtype == object and holds_lists(column)
+
+
+def _listed(columns: Mapping[Any, Iterable[str]]) -> str:
+    return "; ".join(f"{level}: {_few(list(names))}" for level, names in columns.items() if names) or "none"
+
+
+def _few(names: list[str], limit: int = 40) -> str:
+    return ", ".join(names[:limit]) + (f", ... {len(names)} in all" if len(names) > limit else "")
+
+
+def _find_direction(raw: RawData, given: bool | None) -> tuple[bool | None, dict[str, str]]:
+    """Return whether edges have a direction, and why that was guessed."""
+    if given is not None:
+        return given, {}
+    graphs = [graph for graph in raw.graphs if graph is not None]
+    stated = {graph.directed for graph in graphs}
+    if stated == {None}:
+        directed, reason = guess_direction((graph.num_nodes, graph.edges) for graph in graphs)
+        return directed, {"directed": reason}
+    if raw.format == "graphs" or len(stated) > 1:  # a `Graph` has all its edges
+        return None, {}
+    return (stated.pop() if stated else False), {}
+
+
+def guess_direction(edge_lists: Iterable[tuple[int, IntArray]]) -> tuple[bool, str]:
+    """Guess from (N, edges) of some graphs: directed if some edges are listed in both directions and some are not.
+
+    All in both directions, or none: the graphs are taken as undirected. Returns the guess and its reason.
+    """
+    paired = total = 0
+    for num_nodes, edges in edge_lists:
+        between = edges[:, edges[0] != edges[1]]
+        both = np.isin(between[1] * num_nodes + between[0], between[0] * num_nodes + between[1])
+        paired, total = paired + int(both.sum()), total + len(both)
+    if not total:
+        return False, "guessed: there are no edges between nodes"
+    if not paired:
+        return False, "guessed: no edge is listed in both directions; if they have one, set it to true"
+    if paired == total:
+        return False, "guessed: all edges are listed in both directions"
+    return True, f"guessed: {paired:,} of {total:,} edges are listed in both directions, the others in one"
+
+
+def _find_plan(plan: SplitPlan, roles: _Roles, level: Level, raw: RawData) -> SplitPlan:
+    """Return the plan with its column found and checked, and `auto` decided."""
+    places = [level, "graph"] if level in ("node", "edge") else ["graph"]
+    if plan.column and plan.kind not in ("auto", "column"):
+        raise DataError(
+            f"{raw.where}: the data is to be divided by column {plan.column!r} and {plan.kind}; leave one of "
+            "split.column and split.kind out"
+        )
+    if plan.kind == "auto" and not plan.column:
+        column = next((roles.splits[place] for place in places if roles.splits[place]), "")
+        return plan.model_copy(update={"kind": "column" if column else "random", "column": column})
+    names = [name for place in places for name in roles.columns[place]]
+    if plan.column and plan.column not in names:
+        raise DataError(f"{raw.where}: there is no split column {plan.column!r}; the columns are {', '.join(names)}")
+    if plan.kind == "scaffold" and not raw.is_molecules:
+        raise DataError(f"{raw.where}: a scaffold split needs molecules; choose random, stratified or a column")
+    return plan.model_copy(update={"kind": "column"}) if plan.column else plan
+
+
+def _giving_away(
+    columns: Columns, targets: Sequence[str], given: Mapping[str, str], classes: Sequence[str]
+) -> dict[str, str]:
+    """Return columns that could give the answer away as features, each with the reason why it is left out."""
+    copies = label_copies(columns, targets, given) if classes else {}  # numbers are copied by accident
+    return {
+        **dict.fromkeys(other_labels(columns, targets, given), "left out, it looks like another label"),
+        **{name: _why_copy(target) for name, target in copies.items()},
+    }
+
+
+def _why_copy(target: str) -> str:
+    return f"left out, each value of it is one class of {target!r}"
+
+
+def other_labels(columns: Columns, targets: Sequence[str], given: Mapping[str, str]) -> list[str]:
+    """Return columns beside the targets that look like labels: as features they could give the answer away.
+
+    A `y` beside an `x` is a coordinate. What the user has decided about (`given`) is left out.
+    """
+    free = [name for name in columns if name not in targets and name not in given and _LABEL.fullmatch(name.lower())]
+    names = {name.lower() for name in columns}
+    return [name for name in free if not (name.lower() == "y" and "x" in names)]
+
+
+def _continuous(name: str, column: Column) -> Feature:
+    return Feature(name=name, kind="continuous", width=column.shape[1] if column.ndim == 2 else 1)
+
+
+def guess_feature(name: str, column: Column) -> Feature:
+    """Return the kind of a feature column.
+
+    Vectors are continuous. Texts are categories, unless they are all different or too many (names: ignored). Whole
+    numbers with at most 20 different values are categories; other numbers are continuous. Nothing there: ignored.
+    """
+    if column.ndim == 2:
+        return _continuous(name, column) if column.shape[1] else Feature(name=name, kind="ignored")
+    present = column[~missing_in(column)]
+    distinct = len(set(present.tolist()))
+    if not distinct:
+        return Feature(name=name, kind="ignored")
+    if column.dtype == object:
+        names = distinct > MAX_VOCABULARY or (distinct > 20 and 2 * distinct > len(present))
+        return Feature(name=name, kind="ignored" if names else "categorical")
+    return Feature(name=name, kind="categorical" if _is_few_whole(present, distinct) else "continuous")
+
+
+def _is_few_whole(present: Column, distinct: int) -> bool:
+    whole = np.isfinite(present).all() and (present == np.rint(present)).all()
+    return bool(whole) and distinct <= MAX_NUMBERS_AS_CATEGORIES
+
+
+def choose_features(columns: Columns, weight: str, given: Mapping[str, str], where: str) -> tuple[Feature, ...]:
+    """Return the features of a level: guesses, replaced by what the user says about a column."""
+    unknown = sorted(set(given) - set(columns))
+    if unknown:
+        raise DataError(f"{where}: there is no column {unknown[0]!r}; the columns are {', '.join(columns) or 'none'}")
+    features = []
+    for name, column in columns.items():
+        if name not in given:
+            features.append(Feature(name=name, kind="continuous") if name == weight else guess_feature(name, column))
+            continue
+        if given[name] not in get_args(FeatureKind):
+            raise DataError(f"{where}: {name!r} is to be {given[name]!r}; allowed: {', '.join(get_args(FeatureKind))}")
+        if column.ndim == 2 and given[name] == "categorical":
+            raise DataError(f"{where}: {name!r} holds vectors; give one column per category")
+        width = column.shape[1] if column.ndim == 2 and given[name] == "continuous" else 1
+        if not width:
+            raise DataError(f"{where}: {name!r} holds vectors without numbers; leave it out")
+        features.append(Feature(name=name, kind=cast(FeatureKind, given[name]), width=width))
+    return tuple(features)
+
+
+def guess_target(columns: Columns, given: TargetKind | None, where: str) -> tuple[TargetKind, tuple[str, ...]]:
+    """Return the kind of the targets and their classes.
+
+    Two values: binary. Texts, or whole numbers with 3 to 20 values that appear twice on average: multiclass. Other
+    numbers: regression. Several columns: multi-label if all of them hold the same two values, else regression.
+    """
+    for name, column in columns.items():
+        if column.ndim != 1:
+            raise DataError(f"{where}: target {name!r} holds vectors; give one column per target")
+    values = {name: column[~missing_in(column)] for name, column in columns.items()}
+    distinct = sorted_texts({text_of(value) for part in values.values() for value in part})
+    if not distinct:
+        raise DataError(f"{where}: target {', '.join(columns)} has no value at all")
+    kind = given or _target_kind(list(values.values()), distinct)
+    if kind == "regression":
+        if given is None:
+            _check_numbers(values, where)
+        return kind, ()
+    if kind == "multiclass" and len(columns) > 1:
+        raise DataError(f"{where}: {len(columns)} targets {list(columns)} with classes; choose one of them as target")
+    if kind == "multiclass" and len(distinct) < 2:
+        raise DataError(
+            f"{where}: target {', '.join(columns)} is {distinct[0]!r} in every row; classes are two or more"
+        )
+    if kind == "binary":
+        distinct = _two_classes(distinct, where)
+    elif given is None and any(part.dtype == object for part in values.values()):
+        _check_classes(*next(iter(values.items())), len(distinct), where)
+    return kind, tuple(distinct)
+
+
+def _target_kind(values: list[Column], distinct: list[str]) -> TargetKind:
+    numbers = [as_numbers(part) for part in values]
+    numeric = not any(strange for _, strange in numbers)
+    rows = sum(len(part) for part in values)
+    whole = numeric and all(_is_few_whole(part, len(distinct)) for part, _ in numbers)
+    if len(distinct) <= 2 and (whole or not numeric):
+        return "binary"
+    if len(values) == 1 and (not numeric or (whole and 2 * len(distinct) <= rows)):
+        return "multiclass"
+    return "regression"
+
+
+def _two_classes(distinct: list[str], where: str) -> list[str]:
+    if len(distinct) == 1 and distinct[0] in ("0", "1"):
+        return ["0", "1"]
+    if len(distinct) == 1:
+        raise DataError(f"{where}: all labels are {distinct[0]!r}; there is nothing to learn from one class")
+    if len(distinct) != 2:
+        raise DataError(f"{where}: a binary target needs two values; found {len(distinct)}: {distinct[:10]}")
+    return distinct
+
+
+def _with_positive(classes: tuple[str, ...], kind: TargetKind, positive: str, where: str) -> tuple[str, ...]:
+    """Return two classes with the one last that scores such as F1 are about."""
+    if kind != "binary" or positive not in classes:
+        there = f"the classes are {', '.join(classes)}" if kind == "binary" else f"this target is {kind}"
+        raise DataError(f"{where}: overrides.positive is {positive!r}, one of two classes; {there}")
+    return (*(name for name in classes if name != positive), positive)
+
+
+def _check_numbers(values: Columns, where: str) -> None:
+    """Refuse texts among numbers, and yes and no beside numbers: one loss does not fit both.
+
+    values: what is there of each target.
+    """
+    numbers = {name: as_numbers(present) for name, present in values.items()}
+    for name, (present, strange) in numbers.items():
+        if strange and len(strange) == len(present):
+            raise DataError(
+                f"{where}: target {name!r} holds classes, such as {strange[0]!r}, and other targets hold something "
+                "else; several targets are all numbers, or have the same two classes: train a model for each "
+                f"(--target {name}), or write classes as 0 and 1"
+            )
+        if strange:
+            raise DataError(
+                f"{where}: target {name!r} holds {strange[0]!r}, which is not a number; choose targets of one kind, "
+                "or say --set overrides.kind=regression to treat such labels as missing"
+            )
+    binary = [
+        name
+        for name, (present, _) in numbers.items()
+        if len(present) >= MIN_YES_OR_NO and set(present.tolist()) == {0.0, 1.0}
+    ]
+    if binary and len(binary) < len(values):
+        other = next(name for name in values if name not in binary)
+        raise DataError(
+            f"{where}: the targets are of two kinds: {binary[0]!r} holds 0 and 1 only, {other!r} other numbers; train "
+            f"a model for each kind (--target {other}), or say --set overrides.kind=regression to take all as numbers"
+        )
+
+
+def _check_classes(name: str, present: Column, num_classes: int, where: str) -> None:
+    """Refuse numbers with some texts among them, and texts that look like names."""
+    strange = as_numbers(present)[1]
+    if strange and len(strange) < len(present) / 2:
+        raise DataError(
+            f"{where}: target {name!r} holds numbers, but also {strange[0]!r}; say --set overrides.kind="
+            "regression to treat such labels as missing, or overrides.kind=multiclass if its values are names"
+        )
+    if num_classes > MAX_VOCABULARY or 2 * num_classes > len(present) > 3:
+        raise DataError(
+            f"{where}: target {name!r} holds {num_classes} different texts in {len(present)} rows; that looks like "
+            "names. Choose another target, or say --set overrides.kind=multiclass"
+        )
