@@ -28,7 +28,7 @@ from egt.config.load import override, read_config, write_config
 from egt.data.custom import open_custom
 from egt.errors import EgtError
 from egt.paper.presets import names, preset
-from egt.training.footprint import num_parameters
+from egt.training.memory import num_parameters
 
 REFUSED = "refused"
 SECONDS = 30

@@ -29,7 +29,7 @@ def train(given: str, folder: str) -> None:
     from egt.data.custom import GraphsSource
     from egt.paper.presets import preset
     from egt.training import run
-    from egt.training.footprint import synthetic_graph
+    from egt.training.memory import synthetic_graph
     from egt.training.plan import card_sizes
 
     name, *settings = given.split(",")

@@ -31,7 +31,7 @@ from egt.nn.randomness import graph_keys
 from egt.paper.presets import preset
 from egt.parts.pairs import Nearest
 from egt.training.engine import AdamW
-from egt.training.footprint import trial_loss
+from egt.training.memory import trial_loss
 
 LIST = ("data.layout=edge_list", "task.auxiliary=[]")
 FORMS: dict[str, Sequence[str]] = {

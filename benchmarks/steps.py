@@ -28,8 +28,8 @@ from egt.data.batching.batch import GraphBatch
 from egt.nn.randomness import graph_keys
 from egt.paper.presets import preset
 from egt.processes import Interruption
-from egt.training.loop import clip_gradients, train_step
-from egt.training.work import Job, Work, opened
+from egt.training.engine import Engine
+from egt.training.loop import Job, Work, clip_gradients, train_step
 
 _Result = TypeVar("_Result")
 _WARM_UP = 5
@@ -83,15 +83,15 @@ def measure(config: RunConfig, num_steps: int) -> dict[str, float]:
         (Path(folder) / "checkpoints").mkdir()
         facts = {"scale": None, "config": config.model_dump(mode="json")}
         job = Job(config, store, (), Path(folder), facts, show_progress=False)
-        with opened(job, Interruption()) as work:
-            steps = iter(work.remaining_steps())
-            for _ in range(num_steps + _WARM_UP):
-                batches = clock("loader", lambda: next(steps))
-                layer_stack(work, batches[0], clock)
-                sums = clock("step", lambda batches=batches: train_step(work, batches))  # type: ignore[misc]
-                clock("count and average", lambda sums=sums: work.state.count(sums))  # type: ignore[misc]
-                clock("clip", lambda: clip_gradients(work))
-                clock("optimizer", work.state.optimizer.step)
+        work = Work(job, Engine(config.trainer), Interruption())
+        steps = iter(work.remaining_steps())
+        for _ in range(num_steps + _WARM_UP):
+            batches = clock("loader", lambda: next(steps))
+            layer_stack(work, batches[0], clock)
+            sums = clock("step", lambda batches=batches: train_step(work, batches))  # type: ignore[misc]
+            clock("count and average", lambda sums=sums: work.state.count(sums))  # type: ignore[misc]
+            clock("clip", lambda: clip_gradients(work))
+            clock("optimizer", work.state.optimizer.step)
     found = {kind: clock.mean(kind) for kind in clock.seconds}
     whole = found["loader"] + found["step"] + found["count and average"]
     return {**found, "whole step": whole, "ratio": whole / found["layers"]}

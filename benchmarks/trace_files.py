@@ -23,7 +23,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 SMILES = ("CCO", "CCN", "c1ccccc1", "CC(=O)O", "CCCl", "C1CCCCC1", "CC#N", "OCCO", "NCC(=O)O", "c1ccncc1", "CCOC", "CS")
-ESTIMATE = "footprint"
+ESTIMATE = "memory"
 """In the name of the file whose backward passes estimate memory and train nothing."""
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,36 +23,17 @@ from egt.data.schema import CustomSchema
 from egt.data.source import Progress, Source
 from egt.errors import ConfigError, DataError
 from egt.files import exists
-from egt.training.run import Outcome
+from egt.training.run import Run
 from egt.training.run import train as train_run
 from egt.training.run_folder import CONFIG, MEMBERS, run_folder, try_folder
 
 if TYPE_CHECKING:
-    from egt.inference.predictions import Predictions
-    from egt.inference.predictor import Predictor
     from egt.training.callbacks import Callback
     from egt.training.finetune import Tuned
 
 log = logging.getLogger(__name__)
 
 Settings = Sequence[str] | Mapping[str, Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Run(Outcome):
-    """What `train` leaves: the fields of `Outcome`, and the trained model ready to be used."""
-
-    @cached_property
-    def model(self) -> Predictor:
-        """The trained model, or the ensemble of models."""
-        from egt.inference.loading import load
-        from egt.inference.predictor import Predictor
-
-        return load(self.path) if self.members else Predictor(self.artifact)
-
-    def predict(self, data: Any) -> Predictions:
-        """Return the predictions of the trained model for new data: see `Predictor.predict`."""
-        return self.model.predict(data)
 
 
 def train(
@@ -133,23 +113,13 @@ def train(
         "watch": watch,
         "callbacks": callbacks,
     }
-    if ensemble is None and folds is None and not exists(folder / MEMBERS):
-        outcome = train_run(config, folder, **options)
-    else:
-        outcome = _train_members(config, folder, ensemble, folds, options)
-    return Run(*(getattr(outcome, field.name) for field in fields(outcome)))
+    if ensemble is not None or folds is not None or exists(folder / MEMBERS):
+        from egt.training.ensemble import choose_members, train_members  # here: most runs are of one model
 
-
-def _train_members(
-    config: RunConfig, folder: Path, ensemble: int | None, folds: int | None, options: dict[str, Any]
-) -> Outcome:
-    from egt.training.ensemble import asked_members, kept_members, train_members
-
-    asked = asked_members(ensemble, folds)
-    members = kept_members(folder, asked) if options["resume"] else asked
-    if members is None:  # a new run of one model into the folder of an ensemble, which is refused
-        return train_run(config, folder, **options)
-    return train_members(config, folder, members, **options)
+        members = choose_members(folder, ensemble, folds, resume=resume)
+        if members is not None:
+            return train_members(config, folder, members, **options)
+    return train_run(config, folder, **options)
 
 
 def configured(

@@ -32,7 +32,7 @@ def test_a_share_is_drawn_once_and_for_all() -> None:
 def test_a_plan_counts_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EGT_DATA_DIR", str(tmp_path))
     for name, count in (("zinc-100k", 1_000), ("pattern-100k", 1_000)):
-        assert known_sizes(override(preset(name), ["data.train_share=0.1"]))[2]["train"] == count
+        assert known_sizes(override(preset(name), ["data.train_share=0.1"])).counts["train"] == count
 
 
 def test_a_share_is_between_none_and_all() -> None:

@@ -15,7 +15,7 @@ from egt.inference import backends as module
 from egt.inference.backends import CPU, PLAIN, Execution, execution
 from egt.nn.kernels import fused, layers
 from egt.paper.presets import preset
-from egt.training.footprint import synthetic_batch
+from egt.training.memory import synthetic_batch
 
 
 @pytest.fixture(autouse=True)

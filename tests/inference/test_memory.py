@@ -13,7 +13,7 @@ from egt.inference import backends as memory
 from egt.inference.backends import CPU, PLAIN, Execution, available_memory, prediction_bytes, recompute_hint, too_large
 from egt.nn.kernels.fused import available
 from egt.paper.presets import preset
-from egt.training.footprint import LiveBytes, synthetic_batch
+from egt.training.memory import LiveBytes, synthetic_batch
 from tests.accelerator import DEVICE
 
 WAYS = [Execution("packed", CPU), Execution("packed", PLAIN), Execution("padded", PLAIN)]

@@ -16,7 +16,7 @@ from egt.data.batching.batch import collate
 from egt.errors import ConfigError
 from egt.graph import Graph
 from egt.paper.presets import preset
-from egt.training.footprint import num_parameters
+from egt.training.memory import num_parameters
 from egt.training.run import train
 from tests.caches import fresh_cache
 

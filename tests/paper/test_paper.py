@@ -8,7 +8,7 @@ from egt.errors import ConfigError
 from egt.paper.presets import preset
 from egt.paper.rules import RULES
 from egt.paper.tables import TABLES, PaperRow, Score, choose_rows, find_row, find_table
-from egt.training.footprint import num_parameters
+from egt.training.memory import num_parameters
 
 ROWS = [row for table in TABLES.values() for row in table.rows]
 

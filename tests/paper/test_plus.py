@@ -9,7 +9,7 @@ import pytest
 
 from egt.config.run import RunConfig
 from egt.paper.presets import PLUS, ZINC_STEPS, names, plus_names, preset
-from egt.training.footprint import num_parameters
+from egt.training.memory import num_parameters
 
 UPTO = [f"zinc-100k-upto-{step}" for step in list(ZINC_STEPS)[:-1]]
 

@@ -25,15 +25,14 @@ from egt.paper.presets import forms, names, preset
 from egt.processes import Interruption
 from egt.training.checkpoint import StepSums
 from egt.training.engine import Engine
-from egt.training.footprint import synthetic_graph
-from egt.training.loop import train_step, validate
-from egt.training.work import Job, Work
+from egt.training.loop import Job, Work, train_step, validate
+from egt.training.memory import synthetic_graph
 from tests.accelerator import DEVICE, Accelerator, found, on_cpu
 from tests.training.tiny import tiny_config, tiny_samples
 
 ONCE = "_tensor: upload"
 """Constants of a task (`egt.nn.losses.constant`) travel to the device once in a process."""
-DOCUMENTED = ["fetched: download"]
+DOCUMENTED = ["fetch: download"]
 """Where the host waits in a step: docs/devices.md."""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.progress import Progress
 
-from egt.training import work
+from egt.training import loop
 from egt.training.callbacks import RunBar, _clock
 from egt.training.checkpoint import StepSums
 from egt.training.run import train_on
@@ -28,7 +28,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float | None, st
             [task] = self.bar.tasks
             seen.append((task.completed, task.total, task.description, task.fields["facts"]))
 
-    monkeypatch.setattr(work, "RunBar", Watched)
+    monkeypatch.setattr(loop, "RunBar", Watched)
     return seen
 
 

@@ -51,3 +51,16 @@ def test_they_are_told_what_happens_and_go_on_with_a_resumed_run(tmp_path: Path)
     assert second.graphs == 16
     train_on(config, samples, samples, tmp_path, resume=True, show_progress=False, callbacks=[third])
     assert third.notes == []  # the run has ended long ago
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError("my.log"), ConnectionResetError("tracker"), EOFError()])
+def test_an_error_of_a_callback_is_reported_as_itself(tmp_path: Path, error: Exception) -> None:
+    class Broken(Callback):
+        def on_step(self, state: State, step: StepSums) -> None:
+            raise error
+
+    config = tiny_config(data={"num_workers": 1})
+    samples = tiny_samples(config, 16)
+    with pytest.raises(type(error)) as raised:
+        train_on(config, samples, samples, tmp_path, show_progress=False, callbacks=[Broken()])
+    assert raised.value is error

@@ -12,8 +12,7 @@ import torch
 from egt.config.run import RunConfig
 from egt.errors import ConfigError
 from egt.parts.schedules import ConstantRate
-from egt.training.checkpoint import Trained
-from egt.training.run import train_on
+from egt.training.run import Run, train_on
 from tests.training.tiny import tiny_config, tiny_samples
 
 
@@ -21,7 +20,7 @@ def config(**trainer: Any) -> RunConfig:
     return tiny_config(optimizer={"lr": 0.1}, trainer={"max_epochs": 40, "patience": 3, **trainer})
 
 
-def run(folder: Path, run: RunConfig, **options: Any) -> Trained:
+def run(folder: Path, run: RunConfig, **options: Any) -> Run:
     samples, validation = tiny_samples(run, 37), tiny_samples(run, 11, seed=1)
     return train_on(run, samples, validation, folder=folder, show_progress=False, **options)
 

@@ -11,9 +11,9 @@ import torch
 from egt.config.run import RunConfig, TrainerConfig
 from egt.errors import RunError
 from egt.training.callbacks import Callback
-from egt.training.checkpoint import StepSums, Trained, checkpoints_of
+from egt.training.checkpoint import StepSums, checkpoints_of
 from egt.training.engine import Engine
-from egt.training.run import train_on
+from egt.training.run import Run, train_on
 from egt.training.state import State
 from tests.accelerator import show
 from tests.training.tiny import tiny_config, tiny_samples
@@ -46,12 +46,12 @@ def two(strategy: str, **trainer: Any) -> RunConfig:
     return tiny_config(data=data, trainer={**settings, "strategy": strategy, **trainer})
 
 
-def train(config: RunConfig, folder: Path, **options: Any) -> Trained:
+def train(config: RunConfig, folder: Path, **options: Any) -> Run:
     samples, validation = tiny_samples(config, 25), tiny_samples(config, 3, seed=4)
     return train_on(config, samples, validation, folder, show_progress=False, **options)
 
 
-def curve(result: Trained) -> list[dict[str, float]]:
+def curve(result: Run) -> list[dict[str, float]]:
     return [{k: v for k, v in row.items() if "second" not in k} for row in result.history]
 
 

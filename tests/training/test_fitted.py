@@ -16,9 +16,9 @@ from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError, RunError
 from egt.parts.schedules import Cosine
 from egt.training.callbacks import Callback
-from egt.training.checkpoint import StepSums, Trained
+from egt.training.checkpoint import StepSums
 from egt.training.finetune import Start
-from egt.training.run import train_on
+from egt.training.run import Run, train_on
 from egt.training.state import State
 from tests.training.tiny import tiny_config, tiny_samples
 
@@ -46,31 +46,31 @@ class Interrupted(Callback):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def run(folder: Path, samples: list[Sample], own: RunConfig | None = None, **options: Any) -> Trained:
+def run(folder: Path, samples: list[Sample], own: RunConfig | None = None, **options: Any) -> Run:
     own = own or config()
     return train_on(own, samples, tiny_samples(own, 5, seed=1), folder=folder, show_progress=False, **options)
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run(tmp_path_factory.mktemp("alone"), tiny_samples(config(), 20))
 
 
-def test_constants_are_those_of_the_training_graphs(trained: Trained) -> None:
+def test_constants_are_those_of_the_training_graphs(trained: Run) -> None:
     samples = tiny_samples(config(), 20)
     assert trained.weights["readout.mean_size"] == np.mean([sample.graph.num_nodes for sample in samples])
     rows = np.concatenate([sample.pair["random_walk"].reshape(-1, 3) for sample in samples])
     np.testing.assert_allclose(trained.weights["embed.pair_terms.1.scale"], 1 / rows.std(0), rtol=1e-5)
 
 
-def test_the_rate_comes_down_over_the_epochs_of_the_run(trained: Trained) -> None:
+def test_the_rate_comes_down_over_the_epochs_of_the_run(trained: Run) -> None:
     """6 steps: 1 of warm-up; the last one is 4/5 of the way down."""
     assert [row["lr"] for row in trained.history] == [
         pytest.approx(1e-6 + (0.01 - 1e-6) * (1 + np.cos(np.pi * done)) / 2) for done in (1 / 5, 4 / 5)
     ]
 
 
-def test_a_stopped_run_ends_as_if_it_was_not(trained: Trained, tmp_path: Path) -> None:
+def test_a_stopped_run_ends_as_if_it_was_not(trained: Run, tmp_path: Path) -> None:
     samples = tiny_samples(config(), 20)
     with pytest.raises(RunError, match="stopped by SIGTERM"):
         run(tmp_path, samples, callbacks=[Interrupted()])
@@ -79,7 +79,7 @@ def test_a_stopped_run_ends_as_if_it_was_not(trained: Trained, tmp_path: Path) -
         assert torch.equal(weight, resumed.weights[name]), name
 
 
-def test_a_run_that_starts_from_weights_takes_their_constants(trained: Trained, tmp_path: Path) -> None:
+def test_a_run_that_starts_from_weights_takes_their_constants(trained: Run, tmp_path: Path) -> None:
     other = tiny_samples(config(), 12, seed=5)
     tuned = run(tmp_path, other, config(trainer={"max_epochs": 1}), start=Start(trained.weights))
     for name in CONSTANTS:

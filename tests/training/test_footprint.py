@@ -14,8 +14,8 @@ from egt.config.run import RunConfig
 from egt.errors import ConfigError
 from egt.inference.backends import CPU, PLAIN, Execution, execution
 from egt.paper.presets import preset
-from egt.training import footprint as module
-from egt.training.footprint import Footprint, measure_footprint, measure_seconds, num_parameters, synthetic_graph
+from egt.training import memory as module
+from egt.training.memory import Footprint, Memory, measure_footprint, measure_seconds, num_parameters, synthetic_graph
 
 TINY = ["model.num_layers=3", "model.node_width=16", "model.edge_width=8", "model.num_heads=2", "data.batch_size=4"]
 SPARSE = ["data.layout=edge_list", "model.scope=neighbors", "task.auxiliary=[]"]
@@ -85,18 +85,15 @@ def test_edges_cost_by_their_number(config: RunConfig) -> None:
 
 def test_padding_counts() -> None:
     sizes = np.array([10, 10, 9])
-    padded = Footprint(0, 4, per_pair=1.0, per_node=0.0, layout="padded")
+    padded = Footprint(0, per_pair=1.0, per_node=0.0, layout="padded")
     assert padded.largest_part(sizes, None) == (300.0, 300)
     assert padded.largest_part(sizes, 200) == (200.0, 200)
-    packed = Footprint(0, 4, per_pair=1.0, per_node=0.0, num_virtual=1)
+    packed = Footprint(0, per_pair=1.0, per_node=0.0, num_virtual=1)
     assert packed.largest_part(sizes, None) == (121.0 + 121.0 + 100.0, 281)
 
 
 def test_an_average_of_the_weights_is_another_copy(config: RunConfig) -> None:
-    how = execution(config)
-    plain, averaged = (
-        measure_footprint(override(config, settings), how) for settings in ([], ["trainer.ema_decay=0.9"])
-    )
+    plain, averaged = (Memory(override(config, settings)) for settings in ([], ["trainer.ema_decay=0.9"]))
     assert averaged.fixed - plain.fixed == 4 * plain.parameters
 
 

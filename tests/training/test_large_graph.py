@@ -17,7 +17,7 @@ from egt.config.preparation import preparation
 from egt.config.load import override
 from egt.paper.presets import preset
 from egt.training.run import train_on
-from egt.training.footprint import synthetic_graph
+from egt.training.memory import synthetic_graph
 
 torch.set_num_threads(2)
 settings = ["trainer.max_steps=2", "trainer.select=last", "schedule={kind: constant}", "data.batch_size=1"]

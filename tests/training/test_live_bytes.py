@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from egt.training.footprint import LiveBytes
+from egt.training.memory import LiveBytes
 
 
 def test_the_peak_is_what_is_alive_at_once() -> None:

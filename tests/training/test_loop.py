@@ -21,13 +21,12 @@ from egt.errors import ArtifactError, ConfigError, DataError, RunError
 from egt.nn.randomness import graph_keys
 from egt.parts.schedules import ConstantRate
 from egt.training import loop
-from egt.training.checkpoint import Trained
 from egt.training.finetune import Start
-from egt.training.run import train_on
+from egt.training.run import Run, train_on
 from tests.training.tiny import tiny_config, tiny_samples
 
 
-def run(out: Path, config: RunConfig, **options: Any) -> Trained:
+def run(out: Path, config: RunConfig, **options: Any) -> Run:
     samples, validation = tiny_samples(config, 37), tiny_samples(config, 11, seed=1)
     return train_on(config, samples, validation, folder=out, show_progress=False, **options)
 
@@ -232,7 +231,7 @@ import multiprocessing, os, signal, sys
 from pathlib import Path
 from egt.errors import RunError
 from egt.training.callbacks import Callback
-from egt.training.run import train_on
+from egt.training.run import Run, train_on
 from tests.training.tiny import tiny_config, tiny_samples
 
 class Killer(Callback):

@@ -55,11 +55,11 @@ def test_a_pair_budget_bounds_what_is_computed_at_once() -> None:
 
 def test_graphs_that_are_generated_need_no_reading() -> None:
     config = override(preset("pattern-100k"), ["data.options={split_sizes: {train: 7, val: 2, test: 1}}"])
-    sizes, degree, counts, origin = known_sizes(config)
-    assert origin == "the data card"
-    assert counts == {"train": 7, "val": 2, "test": 1}
-    assert np.all(sizes > 1)
-    assert degree == pytest.approx(BENCHMARKS.get("pattern").card.mean_edges / sizes.mean(), rel=0.05)
+    sizes = known_sizes(config)
+    assert sizes.origin == "the data card"
+    assert sizes.counts == {"train": 7, "val": 2, "test": 1}
+    assert np.all(sizes.train > 1)
+    assert sizes.degree == pytest.approx(BENCHMARKS.get("pattern").card.mean_edges / sizes.train.mean(), rel=0.05)
 
 
 def test_own_data_that_is_gone_is_an_error() -> None:

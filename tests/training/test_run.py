@@ -12,7 +12,7 @@ import egt.training.run
 from egt.api import Run, train
 from egt.config.load import read_config, write_config
 from egt.errors import ConfigError
-from egt.training.run_folder import claimed
+from egt.training.run_folder import hold_folder
 from tests.cli.runs import SMILES, TINY, molecules
 from tests.training.tiny import tiny_config
 
@@ -35,10 +35,10 @@ def beaten(monkeypatch: pytest.MonkeyPatch, table: Path, out: Path) -> None:
     def late(folder: Path) -> Iterator[None]:
         monkeypatch.undo()
         begin(table, "sol", out)
-        with claimed(folder):
+        with hold_folder(folder):
             yield
 
-    monkeypatch.setattr(egt.training.run, "claimed", late)
+    monkeypatch.setattr(egt.training.run, "hold_folder", late)
 
 
 def test_of_two_runs_into_one_folder_the_second_is_refused(

@@ -10,20 +10,20 @@ from egt.config.load import read_config
 from egt.errors import ConfigError, DataError, EgtError, RunError
 from egt.training.run_folder import (
     check_not_foreign,
-    claimed,
-    keep_config,
+    hold_folder,
     remove_leftovers,
+    restore_if_refused,
     run_folder,
     try_folder,
-    unchanged_if_refused,
+    write_run_config,
 )
 from tests.training.tiny import tiny_config
 
 
 def begin(folder: Path, end: EgtError) -> None:
     """A run that writes its configuration and ends with an error."""
-    with unchanged_if_refused(folder):
-        keep_config(tiny_config(seed=2), folder)
+    with restore_if_refused(folder):
+        write_run_config(tiny_config(seed=2), folder)
         (folder / "checkpoints").mkdir(exist_ok=True)
         raise end
 
@@ -42,7 +42,7 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_refused_run_leaves_the_configuration_that_was_there(tmp_path: Path) -> None:
-    keep_config(tiny_config(seed=1), tmp_path)
+    write_run_config(tiny_config(seed=1), tmp_path)
     with pytest.raises(ConfigError):
         begin(tmp_path, ConfigError("no"))
     assert read_config(tmp_path / "config.yaml").seed == 1
@@ -95,26 +95,46 @@ def test_an_empty_folder_that_another_process_was_first_to_make_is_no_hindrance(
 
 
 def test_a_run_that_was_begun_is_no_foreign_folder(tmp_path: Path) -> None:
-    keep_config(tiny_config(), tmp_path)
+    write_run_config(tiny_config(), tmp_path)
     check_not_foreign(tmp_path, resume=True)
-    with claimed(tmp_path):
+    with hold_folder(tmp_path):
         check_not_foreign(tmp_path, resume=False)
 
 
 def test_a_refused_run_that_had_claimed_its_folder_leaves_none(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    with pytest.raises(DataError), claimed(folder):
+    with pytest.raises(DataError), hold_folder(folder):
         begin(folder, DataError("no"))
     assert not folder.exists()
-    with claimed(folder):
+    with hold_folder(folder):
         assert folder.is_dir()
 
 
 def test_what_a_killed_run_had_not_finished_is_removed(tmp_path: Path) -> None:
-    keep_config(tiny_config(), tmp_path)
+    write_run_config(tiny_config(), tmp_path)
     (tmp_path / ".artifact-x1" / "artifact").mkdir(parents=True)
     (tmp_path / ".config.123.partial.yaml").write_text("")
     (tmp_path / ".trial-123").write_text("")
     (tmp_path / ".mine").write_text("")
+    checkpoints = tmp_path / "checkpoints"
+    checkpoints.mkdir()
+    for name in (".tmpXy12Ab", ".step-000000000004.7.partial.safetensors", "step-000000000002.safetensors"):
+        (checkpoints / name).write_text("")
     remove_leftovers(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"config.yaml", ".mine"}
+    assert {path.name for path in tmp_path.iterdir()} == {"config.yaml", ".mine", "checkpoints"}
+    assert [path.name for path in checkpoints.iterdir()] == ["step-000000000002.safetensors"]
+
+
+def test_only_one_run_writes_to_a_folder(tmp_path: Path) -> None:
+    with (
+        hold_folder(tmp_path),
+        pytest.raises(ConfigError, match="another run is writing"),
+        hold_folder(tmp_path, patience=0.1),
+    ):
+        pass
+
+
+def test_a_folder_that_cannot_be_held_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="file/run"), hold_folder(tmp_path / "file" / "run"):
+        pass

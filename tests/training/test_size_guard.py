@@ -13,9 +13,9 @@ from egt.config.load import override
 from egt.data.benchmark import BENCHMARKS
 from egt.errors import ConfigError
 from egt.paper.presets import preset
-from egt.training import memory_guard
+from egt.training import memory
 from egt.training import run as training
-from egt.training.memory_guard import check_sizes
+from egt.training.memory import Memory
 from tests.cli.runs import write_csv
 
 PATTERN = preset("pattern-100k")
@@ -24,8 +24,8 @@ CARD = replace(BENCHMARKS.get(PATTERN.data.source).card, num_nodes=(10, 100.0, 2
 
 def test_a_graph_that_is_too_large_is_refused_with_what_fits() -> None:
     with pytest.raises(ConfigError, match=r"200,000 nodes; .*--set model\.scope=neighbors data\.layout=edge_list"):
-        check_sizes(PATTERN, CARD)
-    check_sizes(PATTERN, replace(CARD, num_nodes=(10, 100.0, 200)))
+        Memory(PATTERN).check_largest_graph(CARD)
+    Memory(PATTERN).check_largest_graph(replace(CARD, num_nodes=(10, 100.0, 200)))
 
 
 def test_nothing_is_prepared_for_a_graph_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +34,7 @@ def test_nothing_is_prepared_for_a_graph_that_does_not_fit(tmp_path: Path, monke
     ring = np.arange(60)
     write_csv(folder / "nodes.csv", [{"node": k, "x": 0.5 * k, "y": k % 2} for k in ring.tolist()])
     write_csv(folder / "edges.csv", [{"source": k, "target": (k + 1) % 60} for k in ring.tolist()])
-    monkeypatch.setattr(memory_guard, "prediction_bytes", lambda *_: 10**15)
+    monkeypatch.setattr(memory, "prediction_bytes", lambda *_: 10**15)
     monkeypatch.setattr(training, "_prepare", lambda *_: pytest.fail("graphs were prepared"))
     with pytest.raises(ConfigError, match="a graph has 60 nodes; its 3,600 pairs need about"):
         api.train(folder, "y", out=tmp_path / "run", progress=False)
@@ -42,4 +42,4 @@ def test_nothing_is_prepared_for_a_graph_that_does_not_fit(tmp_path: Path, monke
 
 def test_lists_of_edges_have_no_limit_of_pairs() -> None:
     settings = ["model.scope=neighbors", "data.layout=edge_list", "task.auxiliary=[]"]
-    check_sizes(override(PATTERN, settings), CARD)
+    Memory(override(PATTERN, settings)).check_largest_graph(CARD)

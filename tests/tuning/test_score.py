@@ -6,7 +6,7 @@ import math
 
 import egt
 from egt.config.load import override
-from egt.tuning.study import higher_is_better, measure, score
+from egt.training.state import higher_is_better, measure, score
 
 ROW = {"val_loss": 0.5, "val_accuracy": 0.9, "val_mae": 0.4}
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from egt.graph import Graph
     from egt.inference.predictions import Prediction
     from egt.inference.predictor import Predictor
-    from egt.training.run import Outcome
+    from egt.training.run import Run
 
 FOLDER = Path("runs", "quickstart")
 
@@ -146,7 +146,7 @@ def _mean_recall(said: NDArray[np.bool_], truth: NDArray[np.bool_]) -> float:
 def _epochs_within(config: RunConfig, num_graphs: int) -> int:
     """How many epochs fit into the time there is, by a short trial on this machine."""
     from egt.inference.backends import execution
-    from egt.training.footprint import measure_seconds
+    from egt.training.memory import measure_seconds
 
     sizes = [118] * 4
     per_epoch = measure_seconds(config, execution(config), sizes)[0] / len(sizes) * num_graphs
@@ -159,7 +159,7 @@ def _graphs(source: Source, split: str) -> list[Graph]:
 
 
 def _write_report(
-    path: Path, outcome: Outcome, scores: Mapping[str, float], graph: Graph, prediction: Prediction, seconds: float
+    path: Path, outcome: Run, scores: Mapping[str, float], graph: Graph, prediction: Prediction, seconds: float
 ) -> None:
     from egt.charts import bar_chart, graph_drawing, line_chart, spring_positions
     from egt.explain.report import ANALYSIS
@@ -227,7 +227,7 @@ def _next(folder: Path) -> list[str]:
     ]
 
 
-def _summary(outcome: Outcome, scores: Mapping[str, float], report: Path, seconds: float) -> None:
+def _summary(outcome: Run, scores: Mapping[str, float], report: Path, seconds: float) -> None:
     from egt.explain.report import ANALYSIS
 
     rows = [(name, f"{100 * score:.1f}%") for name, score in scores.items()]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -21,6 +24,21 @@ from egt.parts.tasks.task import TaskPart
 from egt.registry import Part, Section
 
 _Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+@dataclass(frozen=True)
+class Affects:
+    """What a setting affects, where that is not the result of a run; an annotation of its field.
+
+    Fields:
+        what: "speed": how fast, where and in which parts it runs. "chance": the result, but only as another seed or
+            other rounding does. "length": how long it trains. "data": which data is read.
+    """
+
+    what: Literal["speed", "chance", "length", "data"]
+
+
+Speed, Chance, Length, Data = Affects("speed"), Affects("chance"), Affects("length"), Affects("data")
 
 
 class PiecesConfig(Section):
@@ -55,16 +73,16 @@ class DataConfig(Section):
         custom: what the columns of custom data mean; `egt train` infers and writes it.
     """
 
-    source: str
+    source: Annotated[str, Data]
     batch_size: PositiveInt = 128
-    num_workers: Annotated[int, Field(ge=0, le=256)] = 0
+    num_workers: Annotated[int, Field(ge=0, le=256), Speed] = 0
     layout: Literal["auto", "packed", "padded", "edge_list"] = "auto"
     batching: Literal["exact", "buckets"] = "exact"
-    pair_budget: PositiveInt | None = None
+    pair_budget: Annotated[PositiveInt | None, Speed] = None
     pieces: PiecesConfig | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     train_share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    custom: CustomSchema | None = None
+    custom: Annotated[CustomSchema | None, Data] = None
 
     @model_validator(mode="after")
     def _check_share(self) -> DataConfig:
@@ -124,24 +142,24 @@ class TrainerConfig(Section):
         trackers: "auto" are TensorBoard and Weights & Biases where they are installed and set up; [] none.
     """
 
-    max_epochs: PositiveInt | None = None
-    max_steps: PositiveInt | None = None
+    max_epochs: Annotated[PositiveInt | None, Length] = None
+    max_steps: Annotated[PositiveInt | None, Length] = None
     select: Literal["best", "last"] = "best"
     select_by: Literal["loss", "metric"] = "loss"
-    patience: PositiveInt | None = None
-    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
-    devices: PositiveInt | Literal["auto"] = 1
-    num_nodes: PositiveInt = 1
-    strategy: Literal["ddp", "fsdp"] = "ddp"
+    patience: Annotated[PositiveInt | None, Length] = None
+    accelerator: Annotated[Literal["auto", "cpu", "gpu", "cuda", "mps"], Speed] = "auto"
+    devices: Annotated[PositiveInt | Literal["auto"], Speed] = 1
+    num_nodes: Annotated[PositiveInt, Speed] = 1
+    strategy: Annotated[Literal["ddp", "fsdp"], Speed] = "ddp"
     precision: Annotated[Literal["32", "tf32", "bf16", "16"], BeforeValidator(_as_text)] = "32"
     gradient_clip: PositiveFloat | None = None
     accumulate: PositiveInt = 1
     ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
-    compile: bool = False
-    recompute: bool = False
-    backend: Literal["auto", "plain", "cpu"] = "auto"
-    checkpoint_minutes: PositiveFloat = 10.0
-    trackers: Literal["auto"] | tuple[Literal["tensorboard", "wandb"], ...] = "auto"
+    compile: Annotated[bool, Chance] = False
+    recompute: Annotated[bool, Chance] = False
+    backend: Annotated[Literal["auto", "plain", "cpu"], Chance] = "auto"
+    checkpoint_minutes: Annotated[PositiveFloat, Speed] = 10.0
+    trackers: Annotated[Literal["auto"] | tuple[Literal["tensorboard", "wandb"], ...], Speed] = "auto"
 
 
 class StartConfig(Section):
@@ -156,7 +174,7 @@ class StartConfig(Section):
         tune: "edges" trains the edge channel alone and keeps the head.
     """
 
-    artifact: str
+    artifact: Annotated[str, Speed]
     name: str
     sha256: str
     keep_head: bool = False
@@ -181,7 +199,7 @@ class RunConfig(Section):
     """
 
     name: str
-    seed: NonNegativeInt = 0
+    seed: Annotated[NonNegativeInt, Chance] = 0
     data: DataConfig
     model: ModelConfig
     task: TaskPart
@@ -229,3 +247,18 @@ class RunConfig(Section):
                 "data.pieces answers nodes, edges and links; what is predicted for a whole graph, and pre-training, "
                 "needs it whole: set data.pieces to null"
             )
+
+
+@cache
+def settings_that_affect(*what: str) -> frozenset[tuple[str, ...]]:
+    """Return the paths of the settings that are marked as affecting one of these (`Affects`)."""
+
+    def walk(section: type[Section], above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        for name, field in section.model_fields.items():
+            if any(isinstance(mark, Affects) and mark.what in what for mark in field.metadata):
+                yield (*above, name)
+            for inner in (field.annotation, *getattr(field.annotation, "__args__", ())):
+                if isinstance(inner, type) and issubclass(inner, Section) and not issubclass(inner, Part):
+                    yield from walk(inner, (*above, name))
+
+    return frozenset(walk(RunConfig, ()))

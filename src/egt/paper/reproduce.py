@@ -63,7 +63,7 @@ def with_epochs(config: RunConfig, epochs: int) -> RunConfig:
     """Return the run with this many epochs if it has more; all training graphs stay."""
     limits = config.trainer
     if limits.max_steps is not None:
-        num_graphs = known_sizes(config)[2]["train"]
+        num_graphs = known_sizes(config).counts["train"]
         steps = epochs * math.ceil(num_graphs / (config.data.batch_size * limits.accumulate))
         return config if steps >= limits.max_steps else _cut_steps(config, steps, num_graphs)
     assert limits.max_epochs is not None

@@ -13,7 +13,7 @@ from statistics import fmean, stdev
 from textwrap import shorten
 from typing import Any
 
-from egt.config.run import RunConfig
+from egt.config.run import RunConfig, settings_that_affect
 from egt.errors import ConfigError, counted
 from egt.pages import Sheet
 from egt.paper.presets import preset, starts_from
@@ -23,20 +23,7 @@ from egt.paper.tables import TABLES, Measure, PaperRow, Score, Table, find_row
 SettingPath = tuple[str, ...]
 """Of a setting: its section and its name."""
 
-_TECHNICAL = {
-    ("seed",),
-    ("data", "num_workers"),
-    ("data", "pair_budget"),
-    ("trainer", "accelerator"),
-    ("trainer", "backend"),
-    ("trainer", "checkpoint_minutes"),
-    ("trainer", "compile"),
-    ("trainer", "devices"),
-    ("trainer", "num_nodes"),
-    ("trainer", "recompute"),
-    ("trainer", "strategy"),
-    ("trainer", "trackers"),
-}
+_TECHNICAL = settings_that_affect("speed", "chance")
 """Settings that do not change what is measured, or only by chance."""
 
 _TOLD = {

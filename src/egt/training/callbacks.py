@@ -6,8 +6,7 @@ import csv
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,20 +58,8 @@ class LogLine(Callback):
 
     def on_epoch(self, state: State, row: Mapping[str, float]) -> None:
         """Log the row; epochs are counted from 1 where people read them."""
-        told = {**row, "epoch": row["epoch"] + 1}
-        log.info("%s", ", ".join(f"{name} {value:.6g}" for name, value in told.items()))
-
-
-@contextmanager
-def told(callbacks: Sequence[Callback], state: State) -> Iterator[None]:
-    """Tell the callbacks when what happens inside begins, and when it ends, in whatever way."""
-    try:
-        for callback in callbacks:
-            callback.on_start(state)
-        yield
-    finally:
-        for callback in callbacks:
-            callback.on_end(state)
+        shown = {**row, "epoch": row["epoch"] + 1}
+        log.info("%s", ", ".join(f"{name} {value:.6g}" for name, value in shown.items()))
 
 
 def write_history(path: Path, rows: Sequence[Mapping[str, float]]) -> None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,9 +21,8 @@ from torch import Tensor
 
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, RunError
-from egt.files import drafts_of, write_atomically
-from egt.parts.tasks.task import TargetScale
-from egt.training.run_folder import CHECKPOINTS, cannot_write, claimed
+from egt.files import write_atomically
+from egt.training.run_folder import CHECKPOINTS
 
 
 class StepSums(NamedTuple):
@@ -110,26 +108,6 @@ class Checkpoints:
         self.folder = folder
         self._referred: list[str | None] = []  # weight files of the kept generations
 
-    def open(self) -> None:
-        """Make the folder."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise cannot_write(self.folder, error) from error
-
-    @contextmanager
-    def claimed(self) -> Iterator[None]:
-        """Keep other runs out of the folder while this one writes there; ends with the process, however it ends."""
-        with claimed(self.folder):
-            # Of a run that was killed: drafts of ours, of safetensors, and of 0.1.
-            for leftover in (
-                *drafts_of(self.folder / "*.safetensors"),
-                *self.folder.glob(".tmp*"),
-                *self.folder.glob("*.tmp"),
-            ):
-                leftover.unlink(missing_ok=True)
-            yield
-
     def check_best(self, config: RunConfig, state: Mapping[str, Any]) -> None:
         """Raise an `ArtifactError` if the weights that a run may leave in the end are gone or damaged.
 
@@ -147,6 +125,10 @@ class Checkpoints:
                 f"{error}; it holds the best weights so far, which the run may leave in the end: put it back, "
                 "or start a new run in another folder (--out)"
             ) from error
+
+    def keep_weights(self, file: str) -> None:
+        """Keep the weight file that the newest generation refers to, when more are written behind it."""
+        self._referred = [file]
 
     def generations(self) -> list[Path]:
         """Return the checkpoints, oldest first."""
@@ -183,7 +165,6 @@ class Checkpoints:
         except ArtifactError as error:
             rest = f"continue from {generations[-2].name}" if len(generations) > 1 else "start again"
             raise ArtifactError(f"{error}; delete it to {rest}") from error
-        self._referred = [(state.get("best") or {}).get("file")]
         return state, tensors
 
 
@@ -251,39 +232,3 @@ def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """What training leaves.
-
-    Fields:
-        weights: the selected weights, by parameter name: the best on validation, or the last.
-        epoch: the epoch after which they were taken, from 0.
-        metrics: "loss" and scores of these weights on the validation split; empty without one.
-        history: a row for each epoch, as in metrics.csv.
-        scale: mean and std of the training targets where they were standardized.
-    """
-
-    weights: Mapping[str, Tensor]
-    epoch: int
-    metrics: Mapping[str, float]
-    history: Sequence[Mapping[str, float]]
-    scale: TargetScale | None
-
-
-def read_trained(config: RunConfig, folder: Path) -> Trained:
-    """Return the result of the run in a folder, as far as it has come."""
-    latest = checkpoints_of(folder).latest()
-    if latest is None:
-        raise ArtifactError(f"{folder} holds no checkpoint of a run")
-    state, tensors = latest
-    progress = RunProgress.from_json(state["progress"])
-    epoch = len(progress.history) - 1
-    weights = named(tensors, "model") | named(tensors, "average")
-    if config.trainer.select == "best" and progress.best is not None:
-        epoch = progress.best.epoch
-        _, weights = read_tensors(checkpoints_of(folder).folder / progress.best.file)
-    row = next((row for row in progress.history if row["epoch"] == epoch), {})
-    metrics = {name.removeprefix("val_"): value for name, value in row.items() if name.startswith("val_")}
-    return Trained(weights, epoch, metrics, progress.history, TargetScale.from_json(state["scale"]))

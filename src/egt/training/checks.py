@@ -14,16 +14,15 @@ from numpy.typing import NDArray
 
 from egt.assemble import build_task
 from egt.config.load import parse_config
-from egt.config.run import RunConfig, TrainerConfig
+from egt.config.run import RunConfig, TrainerConfig, settings_that_affect
 from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError, counted
-from egt.files import exists
-from egt.parts.tasks.task import TargetScale, Task, fixed_columns
+from egt.parts.tasks.task import TargetScale, fixed_columns
 from egt.processes import has_cuda, launched
-from egt.training.checkpoint import checkpoints_of
-from egt.training.run_folder import MEMBERS
 
 log = logging.getLogger(__name__)
+
+Rows = NDArray[np.float64]
 
 _SMALLEST_LABEL = 1e-34
 
@@ -31,23 +30,6 @@ _FLOAT32_STEPS = 1e-5
 """A spread below this share of the mean is less than a hundred steps of a float32."""
 
 _DIVISION_HINT = "--set split=stratified, split.seed=1 or split.fractions=[0.6, 0.2, 0.2]"
-
-_LENGTH = {("trainer", "max_epochs"), ("trainer", "max_steps")}
-
-_FREE: set[tuple[str, ...]] = {
-    *_LENGTH,
-    ("trainer", "patience"),
-    ("trainer", "checkpoint_minutes"),
-    ("trainer", "accelerator"),
-    ("trainer", "devices"),
-    ("trainer", "num_nodes"),
-    ("trainer", "strategy"),
-    ("trainer", "trackers"),
-    ("data", "num_workers"),
-    ("data", "pair_budget"),
-    ("start", "artifact"),  # its weights are known by their checksum
-}
-"""Settings that may change when a run is resumed: they say how long, where and in which parts, not what is computed."""
 
 
 def check_machine(settings: TrainerConfig) -> None:
@@ -92,31 +74,20 @@ def check_launch(devices: int | str, num_nodes: int) -> None:
         )
 
 
-def check_unused(folder: Path) -> None:
-    """Raise a `ConfigError` if the folder holds a run, which a new one would overwrite."""
-    if checkpoints_of(folder).generations() or exists(folder / MEMBERS):
-        raise ConfigError(f"{folder} already holds a run; continue it with --resume, or choose another folder (--out)")
-
-
-def check_splits(config: RunConfig, training: Sequence[Sample], validation: Sequence[Sample] | None) -> None:
+def check_splits(config: RunConfig, training: Sequence[Sample], validation: Sequence[Sample]) -> None:
     """Raise an error where a split that the run needs has no graphs."""
     if not len(training):
         raise DataError("the training split has no graphs")
-    if validation is None or not len(validation):
-        needs = [
-            setting
-            for setting, asked in (
-                ("trainer.select: best", config.trainer.select == "best"),
-                ("trainer.patience", config.trainer.patience is not None),
-                (f"schedule: {config.schedule.kind}", config.schedule.needs_validation),
-            )
-            if asked
-        ]
-        if needs:
-            raise ConfigError(
-                f"there is no validation split, but {' and '.join(needs)} needs one; give some graphs to validation, "
-                "or set trainer.select to last and schedule to constant"
-            )
+    if len(validation):
+        return
+    needs = ["trainer.select: best"] if config.trainer.select == "best" else []
+    needs += ["trainer.patience"] if config.trainer.patience is not None else []
+    needs += [f"schedule: {config.schedule.kind}"] if config.schedule.needs_validation else []
+    if needs:
+        raise ConfigError(
+            f"there is no validation split, but {' and '.join(needs)} needs one; give some graphs to validation, "
+            "or set trainer.select to last and schedule to constant"
+        )
 
 
 def check_same_run(kept: Mapping[str, Any], facts: Mapping[str, Any], folder: Path) -> None:
@@ -132,7 +103,7 @@ def check_same_run(kept: Mapping[str, Any], facts: Mapping[str, Any], folder: Pa
     if known.data.custom is None:  # runs on graphs in memory did not always keep their schema
         ours = {path: value for path, value in ours.items() if path[:2] != ("data", "custom")}
         theirs.pop(("data", "custom"))
-    free = _FREE - _LENGTH if known.schedule.follows_length else _FREE
+    free = settings_that_affect("speed") | (set() if known.schedule.follows_length else settings_that_affect("length"))
     paths = [path for path in {**ours, **theirs} if ours.get(path) != theirs.get(path) and path not in free]
     if paths:
         raise ConfigError(
@@ -168,49 +139,74 @@ def _paths(config: Mapping[str, Any], above: tuple[str, ...] = ()) -> dict[tuple
     return flat
 
 
-def check_labels(config: RunConfig, training: Sequence[Sample], validation: Sequence[Sample] | None) -> None:
-    """Look at the labels of a run.
+def read_labels(config: RunConfig, samples: Sequence[Sample]) -> list[Rows]:
+    """Return the labels of each graph, (rows, T) each, NaN where missing; the graphs are read once for all checks."""
+    name = f"{config.model.level}_targets"
+    missing, labels = "", []
+    for sample in samples:
+        rows = _targets(config, sample)
+        labels.append(rows)
+        if getattr(sample.graph, name) is None:
+            missing = missing or f"graph {sample.graph.id!r} of the training split has no {name}"
+    if missing and any(len(rows) for rows in labels):
+        raise DataError(missing)
+    return labels
+
+
+def fit_task(config: RunConfig, labels: Sequence[Rows]) -> RunConfig:
+    """Return the run with settings of its task that the training labels decide."""
+    task = config.task.fitted(iter(labels))
+    return config if task is config.task else config.model_copy(update={"task": task})
+
+
+def fit_scale(config: RunConfig, labels: Sequence[Rows]) -> TargetScale | None:
+    """Return mean and std of the training labels, where the task standardizes them."""
+    scale = config.task.scale(iter(labels))
+    if scale is not None:
+        check_spread(config.task.names, labels, scale)
+    return scale
+
+
+def check_labels(config: RunConfig, labels: Sequence[Rows], validation: Sequence[Sample]) -> None:
+    """Look at the labels of training and validation.
 
     A metric that cannot be computed is only a warning: weights are selected by the loss.
 
     Raises:
-        DataError: training or validation has no label at all.
+        DataError: training or validation has no label at all, or training those of one class.
     """
     if not config.task.answers:
         return
-    splits = {"training": training, "validation": validation or ()}
-    for name, samples in splits.items():
-        if len(samples) and all(np.isnan(_targets(config, sample)).all() for sample in samples):
+    for name, rows in (("training", labels), ("validation", (_targets(config, sample) for sample in validation))):
+        count = len(labels if name == "training" else validation)
+        if count and all(np.isnan(each).all() for each in rows):
             raise DataError(
                 f"no graph of the {name} split has a label for {', '.join(config.task.names)} "
-                f"({counted(len(samples), 'graph')}); give some of them labels, or split the data differently "
+                f"({counted(count, 'graph')}); give some of them labels, or split the data differently "
                 f"(your data: {_DIVISION_HINT})"
             )
-    _check_classes(config, training)
-    task = build_task(config)
-    if validation and not _computable(task, config, validation):
+    _check_classes(config, labels)
+    if len(validation) and not _is_computable(config, validation):
         log.warning(
             "%s cannot be computed on the validation split, which lacks labels (e.g. of the other class). Training "
             "continues and selects weights by the loss; to see the metric, split the data differently (your data: %s)",
-            task.metric,
+            build_task(config).metric,
             _DIVISION_HINT,
         )
 
 
-def _check_classes(config: RunConfig, training: Sequence[Sample]) -> None:
-    """Raise a `DataError` where classes are to be told apart, and all training labels are of one."""
+def _check_classes(config: RunConfig, labels: Sequence[Rows]) -> None:
+    """Raise a `DataError` where the run learns classes, and all training labels are of one."""
     if not config.task.has_classes:
         return
     seen: set[tuple[int, float]] = set()
-    for sample in training:
-        rows = _targets(config, sample)
-        seen |= {(column, label) for column in range(rows.shape[1]) for label in np.unique(rows[:, column]).tolist()}
-        seen = {(column, label) for column, label in seen if not math.isnan(label)}
+    for rows in labels:
+        seen |= {(column, label) for column, each in enumerate(rows.T) for label in np.unique(each[~np.isnan(each)])}
         if len(seen) > len({column for column, _ in seen}):
             return
-    labels = ", ".join(f"{config.task.names[column]} = {label:g}" for column, label in sorted(seen)[:5])
+    found = ", ".join(f"{config.task.names[column]} = {label:g}" for column, label in sorted(seen)[:5])
     raise DataError(
-        f"all labels of the training split are of one class ({labels}): there is nothing to learn; "
+        f"all labels of the training split are of one class ({found}): there is nothing to learn; "
         f"split the data differently (your data: {_DIVISION_HINT})"
     )
 
@@ -237,7 +233,7 @@ def check_columns(config: RunConfig, *, spread: bool = False) -> None:
         taken |= columns
 
 
-def check_spread(names: Sequence[str], rows: Iterable[NDArray[np.float64]], scale: TargetScale) -> None:
+def check_spread(names: Sequence[str], rows: Iterable[Rows], scale: TargetScale) -> None:
     """Look at how far the training labels of each target, each (T,) or (rows, T), are apart.
 
     Raises:
@@ -268,20 +264,23 @@ def check_spread(names: Sequence[str], rows: Iterable[NDArray[np.float64]], scal
 
 
 def check_learned(
-    config: RunConfig, splits: Mapping[str, Sequence[Sample]], metrics: Mapping[str, Mapping[str, float]]
+    config: RunConfig,
+    labels: Sequence[Rows],
+    splits: Mapping[str, Sequence[Sample]],
+    metrics: Mapping[str, Mapping[str, float]],
 ) -> None:
     """Warn where a trained model is worse than one that answers the same for every graph.
 
     Args:
         config: the run.
+        labels: of training.
         splits: the graphs of each split.
         metrics: split -> metric -> value of the trained model.
     """
     task = config.task
-    answer = task.uninformed(_targets(config, sample) for sample in splits["train"])
+    answer = task.uninformed(iter(labels))
     if answer is None:
         return
-    same = "the most common class" if task.has_classes else "the mean of the training labels"
     for split, found in metrics.items():
         scores = task.scores()
         for sample in splits[split]:
@@ -296,14 +295,15 @@ def check_learned(
                 task.deciding_metric,
                 reached,
                 simple,
-                same,
+                "the most common class" if task.has_classes else "the mean of the training labels",
                 config.model.level,
             )
 
 
-def _computable(task: Task, config: RunConfig, samples: Sequence[Sample]) -> bool:
-    """Whether the metric of the task is a number on these samples, whatever is predicted; mostly the first few tell."""
-    scores, look = task.scores(), 1
+def _is_computable(config: RunConfig, samples: Sequence[Sample]) -> bool:
+    """Whether the metric is a number on these samples, whatever is predicted; mostly the first few decide."""
+    task, look = build_task(config), 1
+    scores = task.scores()
     for number, sample in enumerate(samples, start=1):
         target = torch.tensor(_targets(config, sample), dtype=torch.float32)
         scores.update(torch.zeros(len(target), config.task.num_outputs), target)
@@ -314,7 +314,7 @@ def _computable(task: Task, config: RunConfig, samples: Sequence[Sample]) -> boo
     return False
 
 
-def _targets(config: RunConfig, sample: Sample) -> NDArray[Any]:
+def _targets(config: RunConfig, sample: Sample) -> Rows:
     """(rows, T) the targets of a graph at the level of the run, NaN where missing; no rows when it has none."""
     values = getattr(sample.graph, f"{config.model.level}_targets")
     return np.empty((0, len(config.task.names))) if values is None else values.reshape(-1, len(config.task.names))

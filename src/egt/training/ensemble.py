@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -38,24 +37,11 @@ from egt.inference.uncertainty import Calibration, Floats
 from egt.parts.tasks.task import TaskPart
 from egt.processes import is_first
 from egt.training.callbacks import Callback
-from egt.training.checks import check_columns, check_unused
-from egt.training.run import Outcome, train
-from egt.training.run_folder import (
-    ARTIFACT,
-    CONFIG,
-    MEMBERS,
-    check_not_foreign,
-    claimed,
-    keep_config,
-    try_folder,
-    unchanged_if_refused,
-)
+from egt.training.checks import check_columns
+from egt.training.run import Run, hold_run, train
+from egt.training.run_folder import CONFIG, MEMBERS, check_not_foreign, try_folder, write_run_config
 
 log = logging.getLogger(__name__)
-
-_LEAST: Mapping[Kind, int] = {"seeds": 2, "folds": 3}
-
-_OPTIONS: Mapping[Kind, str] = {"seeds": "--ensemble", "folds": "--folds"}
 
 HeldOut = tuple[Floats, Floats]
 """(rows, outputs) decoded answers and (rows, T) labels of rows that a model was not trained on."""
@@ -69,58 +55,69 @@ class Members:
     count: int
 
     def __post_init__(self) -> None:
-        if self.count < _LEAST[self.kind]:
-            least = _LEAST[self.kind]
-            raise ConfigError(f"{_OPTIONS[self.kind]} {self.count}: at least {least} runs are needed")
+        if self.count < _KINDS[self.kind].least:
+            raise ConfigError(f"{self}: at least {_KINDS[self.kind].least} runs are needed")
 
     def __str__(self) -> str:
-        return f"{_OPTIONS[self.kind]} {self.count}"
+        return f"{_KINDS[self.kind].option} {self.count}"
 
     def config(self, config: RunConfig, number: int) -> RunConfig:
         """Return the configuration of a member."""
         config = config.model_copy(update={"seed": config.seed + number})
-        if self.kind == "seeds":
-            return config
-        schema = config.data.custom
-        if schema is None or schema.split.kind == "column":
-            raise ConfigError(
-                f"{self}: {config.data.source} has splits of its own; "
-                + ("use --ensemble" if schema is None else "split it again with --set split=random, or use --ensemble")
-            )
-        plan = schema.split.model_copy(update={"fold": Fold(number=number, of=self.count)})
-        data = config.data.model_copy(update={"custom": schema.model_copy(update={"split": plan})})
-        return config.model_copy(update={"data": data})
+        return _KINDS[self.kind].vary(config, self, number)
 
 
-def asked_members(ensemble: int | None, folds: int | None) -> Members | None:
-    """Return what the options `ensemble` and `folds` ask for; None for a single run."""
-    if ensemble is not None and folds is not None:
-        raise ConfigError("--ensemble and --folds exclude each other: folds are an ensemble too")
-    if folds is not None:
-        return Members("folds", folds)
-    return None if ensemble is None else Members("seeds", ensemble)
+@dataclass(frozen=True)
+class _KindOfMembers:
+    """A way in which members differ: the option that asks for it, the least number of them, what differs."""
+
+    option: str
+    least: int
+    vary: Callable[[RunConfig, Members, int], RunConfig] = lambda config, members, number: config
 
 
-def kept_members(folder: Path, asked: Members | None) -> Members | None:
-    """Return the members of the run that is continued in a folder; None for a single run.
+def _leave_out_fold(config: RunConfig, members: Members, number: int) -> RunConfig:
+    schema = config.data.custom
+    if schema is None or schema.split.kind == "column":
+        raise ConfigError(
+            f"{members}: {config.data.source} has splits of its own; "
+            + ("use --ensemble" if schema is None else "split it again with --set split=random, or use --ensemble")
+        )
+    split = schema.split.model_copy(update={"fold": Fold(number=number, of=members.count)})
+    data = config.data.model_copy(update={"custom": schema.model_copy(update={"split": split})})
+    return config.model_copy(update={"data": data})
+
+
+_KINDS: Mapping[Kind, _KindOfMembers] = {
+    "seeds": _KindOfMembers("--ensemble", 2),
+    "folds": _KindOfMembers("--folds", 3, _leave_out_fold),
+}
+
+
+def choose_members(folder: Path, ensemble: int | None, folds: int | None, *, resume: bool) -> Members | None:
+    """Return the members that the options ask for, or those of the run that is continued; None for a single run.
 
     Raises:
-        ConfigError: it is another run than the one that is asked for.
+        ConfigError: the folder holds another run than the one that is asked for.
     """
-    kept = None
+    if ensemble is not None and folds is not None:
+        raise ConfigError("--ensemble and --folds exclude each other: folds are an ensemble too")
+    wanted = None if ensemble is None else Members("seeds", ensemble)
+    wanted = wanted if folds is None else Members("folds", folds)
+    if not resume or not (exists(folder / MEMBERS) or exists(folder / CONFIG)):
+        return wanted
+    found = None
     if exists(folder / MEMBERS):
         try:
-            kept = Members(**json.loads((folder / MEMBERS).read_text(encoding="utf-8")))
+            found = Members(**json.loads((folder / MEMBERS).read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise ConfigError(f"{folder / MEMBERS} cannot be read ({error}); start again in another folder") from error
-    elif not exists(folder / CONFIG):
-        return asked
-    if asked is not None and asked != kept:
+    if wanted is not None and wanted != found:
         raise ConfigError(
-            f"{folder} holds a run with {kept or 'a single model'}, not with {asked}; continue it with "
+            f"{folder} holds a run with {found or 'a single model'}, not with {wanted}; continue it with "
             f"`egt train {folder} --resume`, or choose another folder (--out)"
         )
-    return kept
+    return found
 
 
 def train_members(
@@ -133,25 +130,28 @@ def train_members(
     show_progress: bool = True,
     watch: Progress | None = None,
     callbacks: Sequence[Callback] = (),
-) -> Outcome:
+) -> Run:
     """Train all members one after another, and save their artifact. Arguments as in `egt.training.run.train`."""
     configs = [members.config(config, number) for number in range(members.count)]
-    if not resume:
-        check_unused(folder)
-        check_columns(config, spread=True)
     check_not_foreign(folder, resume)
     if source is None:
-        try_folder(folder)  # before data is opened, which can take long
-        source = open_labeled(config)
-    _check_rows(members, source, config)
-    sources = [_divided(source, own) for own in configs]
-    if members.kind == "folds" and not all(each.card.split_sizes.get("test") for each in sources):
-        raise ConfigError(f"{members}: {config.data.source} has too few rows for so many parts; ask for fewer")
-    with _held(folder, config, members) if is_first() else nullcontext():
-        done = []
+        try_folder(folder)
+    with hold_run(folder, resume):
+        if not resume:
+            check_columns(config, spread=True)
+        if source is None:
+            source = open_labeled(config)
+        _check_rows(members, source, config)
+        sources = [_divided(source, own) for own in configs]
+        if members.kind == "folds" and not all(each.card.split_sizes.get("test") for each in sources):
+            raise ConfigError(f"{members}: {config.data.source} has too few rows for so many parts; ask for fewer")
+        if is_first():
+            write_run_config(config, folder)
+            (folder / MEMBERS).write_text(json.dumps(asdict(members)) + "\n", encoding="utf-8")
+        runs = []
         for number, (own, data) in enumerate(zip(configs, sources, strict=True)):
             log.info("%s: run %d of %d", config.name, number + 1, members.count)
-            outcome = train(
+            run = train(
                 own,
                 folder / member_name(number),
                 source=data,
@@ -160,31 +160,22 @@ def train_members(
                 watch=watch,
                 callbacks=callbacks,
             )
-            done.append(outcome)
-        path, first = folder / ARTIFACT, done[0]
+            runs.append(run)
+        whole = replace(runs[0], folder=folder, members=runs)
         if not is_first():
-            return replace(first, path=path, members=done)
-        joined = _joined(members, done, sources)
-        save_ensemble(joined, [each.path for each in done], path)
-        data_of_all = {**first.artifact.data, **joined.data}
-        artifact = replace(first.artifact, metrics=joined.metrics, data=data_of_all, calibration=joined.calibration)
-        return replace(first, path=path, artifact=artifact, members=done)
-
-
-@contextmanager
-def _held(folder: Path, config: RunConfig, members: Members) -> Iterator[None]:
-    """Keep other runs out of the folder, and note what this one is; a run that is refused leaves nothing there."""
-    with claimed(folder), unchanged_if_refused(folder):
-        keep_config(config, folder)
-        (folder / MEMBERS).write_text(json.dumps(asdict(members)) + "\n", encoding="utf-8")
-        yield
+            return whole
+        joined = _joined(members, runs, sources)
+        save_ensemble(joined, [each.path for each in runs], whole.path)
+        data = {**whole.artifact.data, **joined.data}
+        artifact = replace(whole.artifact, metrics=joined.metrics, data=data, calibration=joined.calibration)
+        return replace(whole, artifact=artifact)
 
 
 def _check_rows(members: Members, source: Source, config: RunConfig) -> None:
     """Refuse folds of data with fewer rows than parts; nodes or edges of one graph are counted where it is divided."""
     num_rows = sum(source.card.split_sizes.values())
     if members.kind == "folds" and num_rows < members.count and not source.is_divided_within:
-        fewer = ", or ask for fewer folds" if members.count > _LEAST["folds"] else ""
+        fewer = ", or ask for fewer folds" if members.count > _KINDS["folds"].least else ""
         raise ConfigError(
             f"{members}: {config.data.source} has {num_rows} row{'s' if num_rows != 1 else ''}, and each of the "
             f"{members.count} folds needs one; give more rows{fewer}"
@@ -197,7 +188,7 @@ def _divided(source: Source, config: RunConfig) -> Source:
     return source if schema is None else source.redivided(schema.split)
 
 
-def _joined(members: Members, done: Sequence[Outcome], sources: Sequence[Source]) -> EnsembleArtifact:
+def _joined(members: Members, done: Sequence[Run], sources: Sequence[Source]) -> EnsembleArtifact:
     """Return the ensemble of all members with its metrics and its calibration."""
     models = tuple(each.artifact for each in done)
     data: dict[str, Any] = {"member_metrics": summarize([model.metrics for model in models])}

@@ -3,29 +3,185 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor, nn
 
 from egt import processors
+from egt.assemble import build_task
 from egt.config.run import RunConfig
-from egt.data.batching.batch import GraphBatch
+from egt.config.run_data import in_pieces
+from egt.data.batching.batch import GraphBatch, collate
+from egt.data.batching.loader import Sampling, graph_sizes, in_epoch, step_loader
+from egt.data.encodings.encoding import Sample
 from egt.errors import RunError, RunStopped
 from egt.inference.backends import execution, recompute_hint
+from egt.inference.evaluation import evaluate
 from egt.nn.kernels.allocator import keep_freed_memory
+from egt.nn.model import EGT
 from egt.nn.randomness import graph_keys
-from egt.processes import Interruption, device_of
-from egt.training.callbacks import told
-from egt.training.checkpoint import StepSums
-from egt.training.engine import whole
-from egt.training.work import Job, Work, opened
+from egt.parts.tasks.task import TargetScale, Task
+from egt.processes import Interruption, device_of, is_first
+from egt.training.callbacks import Callback, LogLine, MetricsFile, RunBar, trackers
+from egt.training.checkpoint import Kept, StepSums, checkpoints_of
+from egt.training.engine import Engine, whole
+from egt.training.run_folder import hold_folder
+from egt.training.state import State, starting_model
+
+if TYPE_CHECKING:
+    from egt.training.finetune import Start
+
+_MOST_NAMED = 20
+"""How many graphs a message lists."""
 
 
-def loop(job: Job) -> None:
-    """Train to the end of a run, from its last checkpoint if there is one.
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What is to be trained.
+
+    Fields:
+        config: everything that decides the result.
+        training: prepared graphs to learn from.
+        validation: prepared graphs that select the weights and steer the schedule; may be empty.
+        folder: of the run; gets `checkpoints/` and `metrics.csv`.
+        facts: Goes into every checkpoint; "scale" holds the scale of the targets as JSON, or None.
+        start: weights of another model to start with.
+        show_progress: show a progress bar.
+        callbacks: Those of the user, called in the first process.
+    """
+
+    config: RunConfig
+    training: Sequence[Sample]
+    validation: Sequence[Sample]
+    folder: Path
+    facts: dict[str, Any]
+    start: Start | None = None
+    show_progress: bool = True
+    callbacks: Sequence[Callback] = ()
+
+
+class Losses(nn.Module):
+    """Batch -> the sums of the task's loss and of the weighted auxiliary losses over its graphs."""
+
+    def __init__(self, model: EGT, task: Task) -> None:
+        super().__init__()
+        self.model, self.task = model, task
+
+    def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Return the two sums."""
+        if not self.task.auxiliary:
+            primary = self.task.loss_sum(self.model(batch), batch)
+            return primary, primary.new_zeros(())
+        x = self.model.encode(batch)
+        primary = self.task.loss_sum(self.model.read(x), batch)
+        auxiliary = primary.new_zeros(())
+        for objective in self.task.auxiliary:
+            auxiliary = auxiliary + objective.loss(self.model.auxiliary[objective.kind], x, batch)
+        return primary, auxiliary
+
+
+class Work:
+    """The parts of a run in one process.
+
+    Args:
+        job: what is to be trained.
+        engine: computes it.
+        interruption: knows of a request to stop.
+        kept: the checkpoint to continue from.
+
+    Attributes:
+        training, validation: what the model computes: the graphs of the job, or pieces of them.
+        task: loss and metrics.
+        state: model, optimizer, progress.
+        losses: `Losses`, with gradients over all processes.
+        callbacks: receive each step and epoch; in the first process only.
+    """
+
+    def __init__(self, job: Job, engine: Engine, interruption: Interruption, kept: Kept | None = None) -> None:
+        self.job, self.config, self.engine, self.interruption = job, job.config, engine, interruption
+        self.training = in_pieces(job.config, job.training, training=True)
+        self.validation = in_pieces(job.config, job.validation)
+        self.sampling = Sampling(
+            graph_sizes(self.training),
+            job.config.data.batch_size,
+            seed=job.config.seed,
+            mode=job.config.data.batching,
+            layout=execution(job.config, engine.device).layout,
+            pair_budget=job.config.data.pair_budget,
+            accumulate=job.config.trainer.accumulate,
+            rank=engine.processes.rank,
+            num_ranks=engine.processes.count,
+        )
+        self.task = build_task(job.config, TargetScale.from_json(job.facts["scale"]))
+        model = starting_model(job.config, engine, job.training, job.start, kept)
+        self.state = State(job.config, model, engine, job.facts, job.folder, self.sampling.num_steps)
+        if kept is not None:
+            self.state.restore(kept)
+        self.losses = engine.spread(Losses(model, self.task))
+        self.callbacks: list[Callback] = []
+        if engine.processes.is_first:
+            bar = [RunBar(self.task.metric)] if job.show_progress else []
+            self.callbacks = [MetricsFile(), LogLine(), *trackers(job.config.trainer), *bar, *job.callbacks]
+
+    def remaining_steps(self) -> Iterable[list[GraphBatch]]:
+        """For each step that is left of the running epoch, the micro-batches of this process, possibly none."""
+        progress = self.state.progress
+        plans = self.sampling.epoch(progress.epoch, start=progress.position)
+        left = plans[: self.state.last_position - progress.position]
+        samples = in_epoch(self.training, progress.epoch)
+        return step_loader(samples, left, self.sampling.layout, self.config.data.num_workers)
+
+    def spares(self, count: int) -> list[GraphBatch]:
+        """Return micro-batches that count nowhere, to be computed behind the `count` of a step.
+
+        The others wait for the gradients of this process even if it has no graph. Where the weights are spread over the
+        processes, all of them compute equally many micro-batches.
+        """
+        counts = self.engine.processes.gather(count) if self.engine.sharded else [count]
+        return [self._spare] * (max(1, *counts) - count)
+
+    @cached_property
+    def _spare(self) -> GraphBatch:
+        return collate([self.training[0]], self.sampling.layout, [0])
+
+    def stop(self) -> NoReturn:
+        """Write a checkpoint and end the run, on request."""
+        self.state.checkpoint()
+        reason = next(name for name in self.engine.processes.gather(self.interruption.requested) if name)
+        progress = self.state.progress
+        raise RunStopped(
+            f"stopped by {reason} in epoch {progress.epoch + 1} after step {progress.step}; "
+            f"the state is kept in {self.state.checkpoints.folder}, continue with --resume"
+        )
+
+    def fail(self, what: str, split: str, graphs: Sequence[int]) -> NoReturn:
+        """End the run because a number is not finite.
+
+        Args:
+            what: the number.
+            split: "training" or "validation".
+            graphs: those of this process that it came from.
+        """
+        samples = {"training": self.training, "validation": self.validation}[split]
+        numbers = sorted(k for part in self.engine.processes.gather(list(graphs)) for k in part)
+        names = ", ".join(samples[k].graph.id or f"number {k}" for k in numbers[:_MOST_NAMED])
+        more = ", ..." if len(numbers) > _MOST_NAMED else ""
+        kept = "the last checkpoint is kept" if self.state.checkpoints.generations() else "there is no checkpoint yet"
+        raise RunError(
+            f"{what} is not finite in epoch {self.state.progress.epoch + 1}, step {self.state.progress.step}, "
+            f"with the graphs {names}{more} of the {split} split; {kept}. "
+            "Look at these graphs, or try a lower optimizer.lr or trainer.gradient_clip"
+        )
+
+
+def loop(job: Job, kept: Kept | None) -> Kept:
+    """Train to the end of a run, and return its last checkpoint. kept: the one to continue from.
 
     Raises:
         RunError: a signal has stopped it, or it has diverged. Its last checkpoint is kept.
@@ -35,50 +191,70 @@ def loop(job: Job) -> None:
         from egt.inference.threads import stop_spinning  # here: not where egt was imported before torch
 
         stop_spinning()
-    with (
-        _told_lack_of_memory(job.config),
-        Interruption() as interruption,
-        opened(job, interruption) as work,
-    ):
+    with Interruption() as interruption:
+        with _explain_lack_of_memory(job.config):
+            work = Work(job, Engine(job.config.trainer), interruption, kept)
         state = work.state
-        if state.is_finished():
-            work.engine.close()
-            return
-        # From here on there is something to keep, and a moment to keep it. A pause is no time of training.
-        interruption.listen(state.start_clock)
-        with told(work.callbacks, state):
-            while not state.is_finished():
-                state.start_clock()
-                for batches in work.remaining_steps():
-                    step = train_step(work, batches)
-                    state.count(step)
-                    if state.checkpoint_due:
-                        state.checkpoint()
-                    for callback in work.callbacks:
-                        callback.on_step(state, step)
-                row = state.close_epoch(validate(work))
+        if not state.is_finished():
+            # From here on there is something to keep, and a moment to keep it. A pause is no time of training.
+            interruption.listen(state.start_clock)
+            try:
                 for callback in work.callbacks:
-                    callback.on_epoch(state, row)
+                    callback.on_start(state)
+                while not state.is_finished():
+                    for step in _steps(work):
+                        state.count(step)
+                        if state.is_checkpoint_due():
+                            state.checkpoint()
+                        for callback in work.callbacks:
+                            callback.on_step(state, step)
+                    row = state.close_epoch(validate(work))
+                    for callback in work.callbacks:
+                        callback.on_epoch(state, row)
+            finally:
+                for callback in work.callbacks:
+                    callback.on_end(state)
+            kept = state.checkpoint_content()
             work.engine.processes.wait()  # until the last checkpoint is written
+        assert kept is not None, "a run that is finished has a checkpoint"
         work.engine.close()
         if interruption.requested:  # too late for a step to see it
             raise RunStopped(f"stopped by {interruption.requested} after the last step; continue with --resume")
+        return kept
+
+
+def loop_in_child(job: Job) -> None:
+    """Do the same in a process that was started for it; the first one holds the checkpoints, for it may outlive us."""
+    checkpoints = checkpoints_of(job.folder)
+    if not is_first():
+        loop(job, checkpoints.latest())
+        return
+    with hold_folder(checkpoints.folder):
+        loop(job, checkpoints.latest())
+
+
+def _steps(work: Work) -> Iterator[StepSums]:
+    """Take the steps that are left of the running epoch. What the caller does in between is none of them."""
+    with _explain_lack_of_memory(work.config):
+        work.state.start_clock()
+        for batches in work.remaining_steps():
+            yield train_step(work, batches)
 
 
 @contextmanager
-def _told_lack_of_memory(config: RunConfig) -> Iterator[None]:
-    """Tell a lack of memory, or of a process that loads graphs, as what to do about it."""
+def _explain_lack_of_memory(config: RunConfig) -> Iterator[None]:
+    """Re-raise out-of-memory, and the loss of a process that loads graphs, with a remedy."""
     try:
         yield
     except (MemoryError, RuntimeError, ConnectionError, FileNotFoundError, EOFError) as error:
-        lost = isinstance(error, OSError | EOFError) or "DataLoader worker" in str(error)
-        if lost and config.data.num_workers:
+        is_lost = isinstance(error, OSError | EOFError) or "DataLoader worker" in str(error)
+        if is_lost and config.data.num_workers:
             raise RunError(
                 "a process that loads graphs was ended by the system, mostly because memory ran out; the last "
                 "checkpoint is kept: continue with --resume and fewer of them (--set data.num_workers=0)"
             ) from error
-        told = any(words in str(error) for words in ("allocate memory", "out of memory"))
-        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not told:
+        is_full = any(words in str(error) for words in ("allocate memory", "out of memory"))
+        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not is_full:
             raise
         how = execution(config, device_of(accelerator=config.trainer.accelerator))
         hint = recompute_hint(config, how.backend.name)
@@ -99,7 +275,7 @@ def train_step(work: Work, batches: Sequence[GraphBatch]) -> StepSums:
         batches: the micro-batches of this process, possibly none.
     """
     state, scaler, processes = work.state, work.engine.scaler, work.engine.processes
-    batches = [posed(work, batch) for batch in batches]
+    batches = [_with_random_keys(work, batch) for batch in batches]
     labels, graphs, stop = processes.total(
         sum(work.task.count_labels(batch).item() for batch in batches),
         sum(batch.num_graphs for batch in batches),
@@ -110,9 +286,9 @@ def train_step(work: Work, batches: Sequence[GraphBatch]) -> StepSums:
 
     state.optimizer.rate = state.schedule.rate(state.progress.step)
     state.optimizer.zero_grad()
-    sums = add_gradients(work, batches, labels, graphs)
+    sums = _add_gradients(work, batches, labels, graphs)
     norm = clip_gradients(work)
-    *numbers, norm_value = fetched(*sums, norm)
+    *numbers, norm_value = fetch(*sums, norm)
     own = torch.tensor(numbers, dtype=torch.float64).view(-1, 2)[: len(batches)]  # (micro-batches, 2)
     bad = [
         number
@@ -122,21 +298,21 @@ def train_step(work: Work, batches: Sequence[GraphBatch]) -> StepSums:
     ]
     loss_sum, auxiliary_sum, any_bad = processes.total(*own.sum(0).tolist(), float(bool(bad)))
     if any_bad:
-        work.diverged("the training loss", "training", bad)
+        work.fail("the training loss", "training", bad)
     # In float16 single steps overflow as a matter of course: the scaler skips them.
     if work.config.trainer.precision != "16" and not math.isfinite(norm_value):
-        work.diverged("the gradient", "training", [k for batch in batches for k in batch.graph_ids.tolist()])
+        work.fail("the gradient", "training", [k for batch in batches for k in batch.graph_ids.tolist()])
     scaler.step(state.optimizer)  # type: ignore[arg-type]
     scaler.update()
     return StepSums(loss_sum, labels, auxiliary_sum, graphs)
 
 
-def add_gradients(work: Work, batches: Sequence[GraphBatch], labels: float, graphs: float) -> list[Tensor]:
+def _add_gradients(work: Work, batches: Sequence[GraphBatch], labels: float, graphs: float) -> list[Tensor]:
     """Add up the gradients of micro-batches, and of spare ones that count nowhere.
 
     Args:
         work: the parts of the run.
-        batches: the micro-batches of this process, `posed`, possibly none.
+        batches: the micro-batches of this process with random keys, possibly none.
         labels: of the whole batch, over all processes.
         graphs: of the whole batch.
 
@@ -144,7 +320,7 @@ def add_gradients(work: Work, batches: Sequence[GraphBatch], labels: float, grap
         For each of them two sums, () each: of the task's loss, and of the auxiliary ones.
     """
     engine, sums = work.engine, []
-    parts = [*batches, *(posed(work, spare) for spare in work.spares(len(batches)))]
+    parts = [*batches, *(_with_random_keys(work, spare) for spare in work.spares(len(batches)))]
     for k, part in enumerate(parts):
         batch = work.task.prepared(part).to(engine.device)
         with engine.accumulating(last=k == len(parts) - 1):
@@ -157,21 +333,21 @@ def add_gradients(work: Work, batches: Sequence[GraphBatch], labels: float, grap
     return sums
 
 
-def posed(work: Work, batch: GraphBatch) -> GraphBatch:
+def _with_random_keys(work: Work, batch: GraphBatch) -> GraphBatch:
     """Return a batch with the random keys of this step, as the task poses it."""
     keys = graph_keys(work.config.seed, work.state.progress.step, batch.graph_ids)
     return work.task.posed(replace(batch, random_keys=keys))
 
 
 def clip_gradients(work: Work) -> Tensor:
-    """Clip the gradient if asked, and return the norm that it had, ()."""
+    """Clip the gradient if `trainer.gradient_clip` is set, and return the norm that it had, ()."""
     optimizer, settings = work.state.optimizer, work.config.trainer
     work.engine.scaler.unscale_(optimizer)  # type: ignore[arg-type]
     return whole(nn.utils.clip_grad_norm_(optimizer.parameters.values(), settings.gradient_clip or math.inf))
 
 
-def fetched(*numbers: Tensor) -> list[float]:
-    """Return single numbers from the device. A step asks once: here the host waits for all that it has handed out."""
+def fetch(*numbers: Tensor) -> list[float]:
+    """Return single numbers from the device; called once a step, for the host waits here for all of its work."""
     values: list[float] = torch.stack(numbers).cpu().tolist()
     return values
 
@@ -180,27 +356,25 @@ def validate(work: Work) -> dict[str, float]:
     """Compute loss and metrics on the validation split, with averaged weights if there are any; {} without one."""
     if not work.validation:
         return {}
-    average, processes = work.state.average, work.engine.processes
+    average, engine = work.state.average, work.engine
     if average is not None:
         average.swap()
-    with work.engine.precision():
-        from egt.inference.evaluation import evaluate
-
+    with engine.precision(), _explain_lack_of_memory(work.config):
         found = evaluate(
             work.state.model,
             work.task,
             work.config,
             work.validation,
-            processes=processes,
+            processes=engine.processes,
             layout=work.sampling.layout,
             num_workers=work.config.data.num_workers,
-            in_step=work.engine.sharded,
-            stop=work.is_stopping,
+            in_step=engine.sharded,
+            stop=lambda: engine.agree(bool(work.interruption.requested)),
         )
     if average is not None:
         average.swap()
-    if any(processes.total(float(bool(work.interruption.requested)))):
+    if any(engine.processes.total(float(bool(work.interruption.requested)))):
         work.stop()  # the whole validation is computed again
     if not math.isfinite(found.loss):
-        work.diverged("the validation loss", "validation", found.diverged)
+        work.fail("the validation loss", "validation", found.diverged)
     return {"loss": found.loss, **{name: value for name, value in found.metrics.items() if name != "num_graphs"}}

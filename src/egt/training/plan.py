@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,9 @@ from egt.data.source import DataCard, Source
 from egt.data.store import Store
 from egt.data.store.building import cache_folder, store_name
 from egt.errors import DataError
-from egt.inference.backends import Execution, available_memory, execution
-from egt.processes import device_of, share_of_batch
-from egt.training.footprint import Footprint, measure_footprint, measure_seconds
-from egt.training.memory_guard import check_model
+from egt.inference.backends import Execution
+from egt.processes import share_of_batch
+from egt.training.memory import Footprint, Memory, edges_per_node, measure_seconds
 
 _PROCESS_BYTES = 600_000_000
 """What Python and torch take before any model."""
@@ -38,8 +38,6 @@ _CONCENTRATION = 8.0
 _ADAM_BYTES_PER_SECOND = 2e9
 
 _BATCHES_DRAWN = 100
-
-Sizes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -78,43 +76,59 @@ class Plan:
     sizes_from: str
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """What is known of the graphs of a run without preparing them.
+
+    Fields:
+        train: numbers of nodes that are like those of the training graphs.
+        degree: edges per node.
+        counts: split -> number of graphs.
+        origin: where this is from.
+        evaluated: The largest numbers of nodes of graphs that are only evaluated, where graphs are cut into pieces.
+        process_bytes: Memory of a process that has read the data, where it was measured.
+    """
+
+    train: NDArray[np.int64]
+    degree: float
+    counts: Mapping[str, int]
+    origin: str
+    evaluated: Mapping[float, int] = field(default_factory=dict)
+    process_bytes: int = _PROCESS_BYTES
+
+
 def plan(config: RunConfig) -> Plan:
     """Parameters, memory and time of a run; takes some seconds, and needs no data where a card knows its sizes."""
-    device = device_of(accelerator=config.trainer.accelerator)
-    check_model(config)
-    sizes, degree, counts, origin = known_sizes(config)
-    how = execution(config, device)
-    footprint = measure_footprint(config, how, degree)
-    batch_bytes, pairs = _worst_batch(config, sizes, footprint)
-    steps = -(-counts["train"] // (config.data.batch_size * config.trainer.accumulate))
+    memory = Memory(config)
+    sizes = known_sizes(config)
+    on_cpu = memory.device.type == "cpu"
+    batch_bytes, pairs = _worst_batch(config, sizes.train, memory.footprint(sizes.degree))
+    for degree, nodes in sizes.evaluated.items():
+        evaluated = memory.footprint(degree, training=False)
+        batch_bytes = max(batch_bytes, float(evaluated.graphs(np.array(nodes))))
+    steps = -(-sizes.counts["train"] // (config.data.batch_size * config.trainer.accumulate))
     limits = config.trainer
     by_steps = float("inf") if limits.max_steps is None else limits.max_steps / max(steps, 1)
     return Plan(
-        parameters=footprint.parameters,
-        peak_memory_bytes=round(_PROCESS_BYTES * (device.type == "cpu") + footprint.fixed + batch_bytes),
-        available_memory_bytes=available_memory(device),
-        seconds_per_epoch=_seconds(config, how, sizes, degree, counts)
-        + steps * 28 * footprint.parameters / _ADAM_BYTES_PER_SECOND,
+        parameters=memory.parameters,
+        peak_memory_bytes=round(sizes.process_bytes * on_cpu + memory.fixed + batch_bytes),
+        available_memory_bytes=memory.free,
+        seconds_per_epoch=_seconds(config, memory.how, sizes) + steps * 28 * memory.parameters / _ADAM_BYTES_PER_SECOND,
         steps_per_epoch=steps,
         epochs=min(float(limits.max_epochs or float("inf")), by_steps),
-        num_graphs=counts["train"],
-        mean_nodes=float(sizes.mean()),
-        largest_nodes=int(sizes.max()),
+        num_graphs=sizes.counts["train"],
+        mean_nodes=float(sizes.train.mean()),
+        largest_nodes=int(sizes.train.max()),
         pairs_at_once=pairs,
-        layout=how.layout,
-        backend=how.backend.name,
-        device=device.type,
-        sizes_from=origin,
+        layout=memory.how.layout,
+        backend=memory.how.backend.name,
+        device=memory.device.type,
+        sizes_from=sizes.origin,
     )
 
 
-def known_sizes(config: RunConfig) -> tuple[Sizes, float, dict[str, int], str]:
-    """Return what is known of the graphs without preparing them.
-
-    Returns:
-        Numbers of nodes that are like those of the training graphs, edges per node, the sizes of the splits, and where
-        all this is from.
-    """
+def known_sizes(config: RunConfig) -> Sizes:
+    """Return what is known of the graphs without preparing them."""
     try:
         source = open_source(config)
     except DataError:
@@ -123,38 +137,53 @@ def known_sizes(config: RunConfig) -> tuple[Sizes, float, dict[str, int], str]:
         card = BENCHMARKS.get(config.data.source).card
         counts = dict(card.split_sizes)
         counts["train"] = max(1, round(config.data.train_share * counts["train"]))
-        return card_sizes(card), _degree(card), counts, "the data card"
+        return Sizes(card_sizes(card), _degree(card), counts, "the data card")
     if config.data.pieces is not None:
         return _piece_sizes(config, source)
     counts, degree = dict(source.card.split_sizes), _degree(source.card)
     prepared = cache_folder(None) / store_name(source, "train", preparation(config))
     with suppress(DataError):  # none are prepared, or they are damaged: training prepares them again
-        return Store(prepared, preparation(config)).sizes, degree, counts, "the prepared graphs"
+        return Sizes(Store(prepared, preparation(config)).sizes, degree, counts, "the prepared graphs")
     if source.is_generated:
-        return card_sizes(source.card), degree, counts, "the data card"
-    return _sampled(source), degree, counts, "a sample of the graphs"
+        return Sizes(card_sizes(source.card), degree, counts, "the data card")
+    return Sizes(_sampled(source), degree, counts, "a sample of the graphs")
 
 
-def _piece_sizes(config: RunConfig, source: Source) -> tuple[Sizes, float, dict[str, int], str]:
-    """Return what `known_sizes` does, of the pieces of graphs that are read but not prepared."""
+def _piece_sizes(config: RunConfig, source: Source) -> Sizes:
+    """Return the sizes of the pieces of graphs that are read but not prepared, of each split."""
     splits: dict[str, Sequence[Sample]] = {}
-    for split in ("train", "val"):
+    for split in ("train", "val", "test"):
         graphs = [source.read(record).graph for record in source.records(split)]
         samples = [Sample(graph) for graph in graphs if graph is not None]
         splits[split] = in_pieces(config, samples, training=split == "train")
     train = splits["train"]
     if not len(train):
         raise DataError(f"{source.card.title}: none of the training graphs can be read")
-    piece = train[0].graph
+    degree = edges_per_node(train[0])
+    evaluated: dict[float, int] = {}
+    for split in ("val", "test"):
+        if len(splits[split]):
+            piece = splits[split][0]  # the last one alone may be smaller
+            evaluated[edges_per_node(piece)] = piece.graph.num_nodes
     counts = {split: len(pieces) for split, pieces in splits.items()}
-    return graph_sizes(train), piece.num_edges / piece.num_nodes, counts, "the pieces of the graphs"
+    sizes = graph_sizes(train)
+    return Sizes(sizes, degree, counts, "the pieces of the graphs", evaluated, max(_resident_bytes(), _PROCESS_BYTES))
+
+
+def _resident_bytes() -> int:
+    """Return the memory of this process; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
 
 
 def _degree(card: DataCard) -> float:
     return card.mean_edges / max(card.num_nodes[1], 1.0)
 
 
-def card_sizes(card: DataCard, count: int = 2_000) -> Sizes:
+def card_sizes(card: DataCard, count: int = 2_000) -> NDArray[np.int64]:
     """Plausible sizes from the smallest, mean and largest one: quantiles of a scaled Beta distribution."""
     from scipy.stats import beta
 
@@ -163,13 +192,13 @@ def card_sizes(card: DataCard, count: int = 2_000) -> Sizes:
         return np.full(count, high, np.int64)
     middle = (mean - low) / (high - low)
     shares = beta.ppf((np.arange(count) + 0.5) / count, middle * _CONCENTRATION, (1 - middle) * _CONCENTRATION)
-    sizes: Sizes = np.rint(low + (high - low) * shares).astype(np.int64)
+    sizes: NDArray[np.int64] = np.rint(low + (high - low) * shares).astype(np.int64)
     sizes[-1] = high
     sizes[sizes < 1] = 1
     return sizes
 
 
-def _sampled(source: Source) -> Sizes:
+def _sampled(source: Source) -> NDArray[np.int64]:
     records = source.records("train")
     chosen = np.unique(np.linspace(0, len(records) - 1, min(len(records), _SAMPLED)).astype(int))
     readings = (source.read(records[k]) for k in chosen.tolist())
@@ -179,7 +208,7 @@ def _sampled(source: Source) -> Sizes:
     return np.array(sizes, np.int64)
 
 
-def _worst_batch(config: RunConfig, sizes: Sizes, footprint: Footprint) -> tuple[float, int]:
+def _worst_batch(config: RunConfig, sizes: NDArray[np.int64], footprint: Footprint) -> tuple[float, int]:
     """Bytes and pairs of the most expensive part of a process' share of a batch, over batches drawn at random."""
     random, share = np.random.default_rng(0), share_of_batch(config)
     batches = (random.choice(sizes, min(share, len(sizes))) for _ in range(_BATCHES_DRAWN))
@@ -187,14 +216,14 @@ def _worst_batch(config: RunConfig, sizes: Sizes, footprint: Footprint) -> tuple
     return max(size for size, _ in parts), max(pairs for _, pairs in parts)
 
 
-def _seconds(config: RunConfig, how: Execution, sizes: Sizes, degree: float, counts: dict[str, int]) -> float:
+def _seconds(config: RunConfig, how: Execution, known: Sizes) -> float:
     """Forward and backward passes of an epoch and its validation, from those of some graphs of typical sizes."""
+    sizes = known.train
     count = max(1, min(config.data.batch_size, 64, int(_MEASURED_PAIRS / (sizes**2).mean())))
     typical = np.quantile(sizes, (np.arange(count) + 0.5) / count).astype(np.int64)
     if how.layout == "padded":  # a batch is split into groups of like size
         typical = np.full_like(typical, round(float(np.sqrt((typical**2).mean()))))
-    whole, ahead = measure_seconds(config, how, typical.tolist(), degree)
+    whole, ahead = measure_seconds(config, how, typical.tolist(), known.degree)
     power = 1.0 if how.layout == "edge_list" else 2.0
-    work = float((sizes**power).mean() / (typical**power).mean())
-    per_graph = work / len(typical)
-    return per_graph * (whole * counts.get("train", 0) + ahead * counts.get("val", 0))
+    work = float((sizes**power).mean() / (typical**power).mean()) / len(typical)
+    return work * (whole * known.counts.get("train", 0) + ahead * known.counts.get("val", 0))

@@ -5,82 +5,118 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
 from egt.assemble import build_model, build_task
 from egt.config.run import RunConfig
-from egt.config.run_data import in_pieces, keep_schema, open_labeled, prepare_split
+from egt.config.run_data import keep_schema, open_labeled, prepare_split
 from egt.data.batching.loader import graph_sizes
 from egt.data.encodings.encoding import Sample
 from egt.data.source import SPLITS, Progress, Source
 from egt.data.store import Store
-from egt.errors import ConfigError, DataError
+from egt.errors import ArtifactError, ConfigError
 from egt.inference.backends import execution
 from egt.parts.tasks.task import TargetScale
-from egt.processes import is_first, launched, num_devices
+from egt.processes import is_first, launched, num_devices, run_together
 from egt.training.callbacks import Callback
-from egt.training.checkpoint import Trained, checkpoints_of, read_trained
+from egt.training.checkpoint import Checkpoints, Kept, RunProgress, checkpoints_of, named, read_tensors
 from egt.training.checks import (
+    Rows,
     check_columns,
     check_labels,
     check_learned,
     check_machine,
     check_same_run,
     check_splits,
-    check_spread,
     check_threads,
-    check_unused,
+    fit_scale,
+    fit_task,
+    read_labels,
 )
-from egt.training.loop import loop
-from egt.training.memory_guard import check_model, check_sizes, fit_into_memory
+from egt.training.loop import Job, loop, loop_in_child
+from egt.training.memory import Memory
 from egt.training.run_folder import (
     ARTIFACT,
     check_not_foreign,
-    claimed,
-    keep_config,
+    check_unused,
+    hold_folder,
     remove_leftovers,
+    restore_if_refused,
     run_folder,
     try_folder,
-    unchanged_if_refused,
+    write_run_config,
 )
-from egt.training.work import Job
 
 if TYPE_CHECKING:
     from egt.inference.artifact import Artifact
+    from egt.inference.predictions import Predictions
+    from egt.inference.predictor import Predictor
     from egt.training.finetune import Start
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
-    """What a complete run leaves.
+class Run:
+    """What training leaves.
 
     Fields:
-        path: of the artifact.
-        artifact: the trained model with its metrics.
-        epoch: the epoch, from 0, whose weights were selected.
-        history: a row for each epoch.
-        problems: split -> how many of its rows could not be read.
-        is_first: whether this process wrote the artifact; of several, only one does and knows the metrics.
-        members: of an ensemble, what each of its runs leaves; `artifact`, `epoch` and `history` are those of the first,
-            with the metrics of all. Empty for a single run.
+        config: everything that decided the result.
+        folder: has `checkpoints/`, `metrics.csv` and, of a whole run, `config.yaml` and `artifact/`.
+        weights: The selected weights by parameter name: the best on validation, or the last.
+        epoch: The epoch, from 0, after which they were taken.
+        history: a row for each epoch, as in metrics.csv.
+        scale: mean and std of the training targets where they were standardized.
+        artifact: The trained model with its metrics. Of several processes only the first has metrics and writes it.
+        problems: split -> number of rows that could not be read.
+        members: The runs of an ensemble; `artifact`, `epoch` and `history` are then those of the first one, with the
+            metrics of all. Empty for a single run.
     """
 
-    path: Path
-    artifact: Artifact
+    config: RunConfig
+    folder: Path
+    weights: Mapping[str, Tensor]
     epoch: int
     history: Sequence[Mapping[str, float]]
-    problems: Mapping[str, int]
-    is_first: bool = True
-    members: Sequence[Outcome] = ()
+    scale: TargetScale | None = None
+    artifact: Artifact = None  # type: ignore[assignment]  # until the model is evaluated
+    problems: Mapping[str, int] = field(default_factory=dict)
+    members: Sequence[Run] = ()
+
+    @property
+    def path(self) -> Path:
+        """The folder of the artifact."""
+        return self.folder / ARTIFACT
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The loss and the scores of the selected weights on the validation split; empty without one."""
+        row = next((row for row in self.history if row["epoch"] == self.epoch), {})
+        return {name.removeprefix("val_"): value for name, value in row.items() if name.startswith("val_")}
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process wrote the artifact."""
+        return is_first()
+
+    @cached_property
+    def model(self) -> Predictor:
+        """The trained model, or the ensemble of models, ready to predict."""
+        from egt.inference.loading import load
+        from egt.inference.predictor import Predictor
+
+        return load(self.path) if self.members else Predictor(self.artifact)
+
+    def predict(self, data: Any) -> Predictions:
+        """Return the predictions of the trained model for new data: see `Predictor.predict`."""
+        return self.model.predict(data)
 
 
 def train(
@@ -92,7 +128,7 @@ def train(
     show_progress: bool = True,
     watch: Progress | None = None,
     callbacks: Sequence[Callback] = (),
-) -> Outcome:
+) -> Run:
     """Train and evaluate a run, and save its artifact.
 
     Args:
@@ -105,41 +141,35 @@ def train(
         callbacks: receive each step and epoch.
     """
     folder = run_folder(config.name) if out is None else Path(out)
-    if not resume:
-        check_unused(folder)
     check_not_foreign(folder, resume)
     check_machine(config.trainer)
     if source is None:
-        try_folder(folder)  # before data is opened, which can take long
-        source = open_labeled(config)
-    config = keep_schema(with_names(config, source), source)
-    with _held(folder, resume):
-        begun = bool(checkpoints_of(folder).generations())
-        if not begun:
+        try_folder(folder)
+    with hold_run(folder, resume):
+        if source is None:
+            source = open_labeled(config)
+        config = keep_schema(with_names(config, source), source)
+        kept = _newest_checkpoint(folder)
+        start = None
+        if kept is None:
             check_columns(config)
-        start = None if begun else _start(config)
-        check_model(config)
-        check_sizes(config, source.card)
-        _keep(config, folder)  # a run that is killed from here on can be resumed without its options
+            start = _start(config)
+        memory = Memory(config)
+        memory.check_largest_graph(source.card)
+        _write_config(config, folder)  # from here on a killed run can be resumed without its options
         stores = _prepare(config, source, watch)
-        fitted = _fitted(_with_fitted_task(config, stores["train"]), stores)
+        labels = read_labels(config, stores["train"])
+        fitted = memory.fit_run(fit_task(config, labels), stores)
         if fitted is not config:
             config = fitted
-            _keep(config, folder)
-        result = train_on(
-            config,
-            stores["train"],
-            stores.get("val"),
-            folder,
-            resume=True,
-            start=start,
-            show_progress=show_progress,
-            callbacks=callbacks,
+            _write_config(config, folder)
+        run = _train(
+            Job(config, stores["train"], stores.get("val", ()), folder, {}, start, show_progress, callbacks),
+            labels,
+            kept,
         )
-        path = folder / ARTIFACT
         problems = {name: sum(1 for row in store.problems if row.error) for name, store in stores.items()}
-        artifact = _artifact(config, source, stores, result, problems, path)
-        return Outcome(path, artifact, result.epoch, result.history, problems, is_first=is_first())
+        return _evaluate(replace(run, problems=problems), source, stores, labels)
 
 
 def train_on(
@@ -152,8 +182,8 @@ def train_on(
     start: Start | None = None,
     show_progress: bool = True,
     callbacks: Sequence[Callback] = (),
-) -> Trained:
-    """Train the model of a run on graphs that are prepared: the loop, in as many processes as it asks for.
+) -> Run:
+    """Train the model of a run on graphs that are prepared; no artifact is made.
 
     With `trainer.devices` above 1 this process starts the others and waits for them (a script that calls it needs
     `if __name__ == "__main__":`), unless torchrun or Slurm has started them; `folder` is then on a disk they share.
@@ -173,31 +203,26 @@ def train_on(
         RunError: the run failed: interrupted, diverged, disk full. Its last checkpoint is kept.
         ArtifactError: a damaged or foreign checkpoint.
     """
-    check_splits(config, training, validation)
-    if not resume:
-        check_unused(folder)
-    checkpoints = checkpoints_of(folder)
-    checkpoints.open()
-    facts = _facts(config, training, validation)
-    kept = checkpoints.latest()
-    if kept is None:
-        scale = _scale(config, training)
-        facts["scale"] = None if scale is None else scale.to_json()
-    else:
-        check_same_run(kept[0], facts, folder)
-        check_threads(kept[0], facts)
-        checkpoints.check_best(config, kept[0])
-        facts["scale"] = kept[0]["scale"]
-    check_labels(config, training, validation)
-    job = Job(config, training, validation or (), folder, facts, start, show_progress, callbacks)
-    devices = num_devices(config.trainer)
-    if devices > 1 and launched() is None:
-        from egt.processes import run_together
+    with hold_run(folder, resume):
+        kept = _newest_checkpoint(folder)
+        job = Job(config, training, validation or (), folder, {}, start, show_progress, callbacks)
+        return _train(job, read_labels(config, training), kept)
 
-        run_together(loop, devices, {"job": job})
-    else:
-        loop(job)
-    return read_trained(config, folder)
+
+@contextmanager
+def hold_run(folder: Path, resume: bool) -> Iterator[None]:
+    """Keep other runs out of the folder, which a new one has to find unused, and restore it if the run is refused.
+
+    Of several processes the first one holds it.
+    """
+    with ExitStack() as stack:
+        if is_first():
+            stack.enter_context(hold_folder(folder))
+        if not resume:
+            check_unused(folder)
+        if is_first():
+            stack.enter_context(restore_if_refused(folder))
+        yield
 
 
 def with_names(config: RunConfig, source: Source) -> RunConfig:
@@ -206,23 +231,6 @@ def with_names(config: RunConfig, source: Source) -> RunConfig:
         return config
     target = source.card.target
     return config.model_copy(update={"task": config.task.named(target.names, target.class_names)})
-
-
-@contextmanager
-def _held(folder: Path, resume: bool) -> Iterator[None]:
-    """Check again that the folder belongs to this run: another one may have come since the first check.
-
-    Of several processes the first one holds it.
-    """
-    if not is_first():
-        yield
-        return
-    with claimed(folder):
-        if not resume:
-            check_unused(folder)
-        remove_leftovers(folder)
-        with unchanged_if_refused(folder):
-            yield
 
 
 def _prepare(config: RunConfig, source: Source, watch: Progress | None) -> dict[str, Store]:
@@ -246,94 +254,93 @@ def _start(config: RunConfig) -> Start | None:
     """Return the weights that a new run starts from; None for random ones."""
     if config.start is None:
         return None
-    from egt.training.finetune import load_start
+    from egt.training.finetune import load_start  # here: most runs start from random weights
 
     return load_start(config)
 
 
-def _keep(config: RunConfig, folder: Path) -> None:
+def _write_config(config: RunConfig, folder: Path) -> None:
     if is_first():
-        keep_config(config, folder)
+        write_run_config(config, folder)
 
 
-def _facts(config: RunConfig, training: Sequence[Sample], validation: Sequence[Sample] | None) -> dict[str, Any]:
-    """Return what a checkpoint has to agree with: settings and data."""
-    sizes = graph_sizes(training)
-    return {
+def _newest_checkpoint(folder: Path) -> Kept | None:
+    """Return the newest checkpoint, after processes of a killed run that still write one."""
+    checkpoints = checkpoints_of(folder)
+    if not is_first():
+        return checkpoints.latest()
+    with hold_folder(checkpoints.folder):
+        remove_leftovers(folder)
+        return checkpoints.latest()
+
+
+def _train(job: Job, labels: Sequence[Rows], kept: Kept | None) -> Run:
+    """Train from a checkpoint, or from the start, to the end of a run; in as many processes as it asks for."""
+    config, checkpoints = job.config, checkpoints_of(job.folder)
+    check_splits(config, job.training, job.validation)
+    facts = {
         "config": config.model_dump(mode="json"),
-        "data": hashlib.sha256(sizes.tobytes()).hexdigest(),
-        "content": [each.fingerprint if isinstance(each, Store) else None for each in (training, validation)],
+        "data": hashlib.sha256(graph_sizes(job.training).tobytes()).hexdigest(),
+        "content": [each.fingerprint if isinstance(each, Store) else None for each in (job.training, job.validation)],
         "threads": torch.get_num_threads(),
     }
+    if kept is None:
+        scale = fit_scale(config, labels)
+        facts["scale"] = None if scale is None else scale.to_json()
+    else:
+        check_same_run(kept[0], facts, job.folder)
+        check_threads(kept[0], facts)
+        checkpoints.check_best(config, kept[0])
+        facts["scale"] = kept[0]["scale"]
+    check_labels(config, labels, job.validation)
+    job = replace(job, facts=facts)
+    devices = num_devices(config.trainer)
+    if devices > 1 and launched() is None:
+        run_together(loop_in_child, devices, {"job": job})
+        kept = checkpoints.latest()
+        if kept is None:
+            raise ArtifactError(f"{checkpoints.folder} holds no checkpoint of the run")
+    else:
+        kept = loop(job, kept)
+    return _selected(config, job.folder, checkpoints, *kept)
 
 
-def _fitted(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig:
-    """Return the run as it fits into memory (`fit_into_memory`)."""
-    computed = {name: in_pieces(config, store, training=name == "train") for name, store in stores.items()}
-    return fit_into_memory(config, computed)
+def _selected(
+    config: RunConfig, folder: Path, checkpoints: Checkpoints, state: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> Run:
+    """Return the run with the weights that it selects, from its last checkpoint."""
+    progress = RunProgress.from_json(state["progress"])
+    epoch, weights = len(progress.history) - 1, named(tensors, "model") | named(tensors, "average")
+    if config.trainer.select == "best" and progress.best is not None:
+        epoch, weights = progress.best.epoch, read_tensors(checkpoints.folder / progress.best.file)[1]
+    return Run(config, folder, weights, epoch, progress.history, TargetScale.from_json(state["scale"]))
 
 
-def _with_fitted_task(config: RunConfig, samples: Sequence[Sample]) -> RunConfig:
-    """Return the run with settings of its task that the training labels decide."""
-    task = config.task.fitted(_training_targets(config, samples))
-    return config if task is config.task else config.model_copy(update={"task": task})
-
-
-def _training_targets(config: RunConfig, samples: Sequence[Sample]) -> Iterator[NDArray[np.float64]]:
-    name = f"{config.model.level}_targets"
-    for sample in samples:
-        values = getattr(sample.graph, name)
-        if values is None:
-            raise DataError(f"graph {sample.graph.id!r} of the training split has no {name}")
-        yield values
-
-
-def _scale(config: RunConfig, samples: Sequence[Sample]) -> TargetScale | None:
-    """Return mean and std of the training targets, where the task standardizes them."""
-
-    def rows() -> Iterator[NDArray[np.float64]]:
-        for values in _training_targets(config, samples):
-            labels.append(values)
-            yield values
-
-    labels: list[NDArray[np.float64]] = []
-    scale = config.task.scale(rows())
-    if scale is not None:
-        check_spread(config.task.names, labels, scale)
-    return scale
-
-
-def _artifact(
-    config: RunConfig,
-    source: Source,
-    stores: Mapping[str, Store],
-    result: Trained,
-    problems: Mapping[str, int],
-    path: Path,
-) -> Artifact:
+def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Sequence[Rows]) -> Run:
     """Evaluate the trained model and save it; in the other processes of a run, an untrained one stands for it."""
-    from egt.inference.artifact import Artifact, save_artifact
+    from egt.inference.artifact import Artifact, save_artifact  # here: training itself needs no inference
     from egt.inference.calibrating import Seen, calibrate, labeled_graphs, measure_coverage
     from egt.inference.evaluation import evaluate
 
+    config = run.config
     if not is_first():
-        return Artifact(config, build_model(config))
+        return replace(run, artifact=Artifact(config, build_model(config)))
     model = build_model(config, backend=execution(config, training=False).backend)
-    model.load_state_dict(dict(result.weights))
+    model.load_state_dict(dict(run.weights))
     model.eval()
-    task = build_task(config, result.scale)
+    task = build_task(config, run.scale)
     held_out = [name for name in ("val", "test") if name in stores]
     seen = {name: Seen(task) for name in held_out if config.task.answers}
     found = {name: evaluate(model, task, config, stores[name], see=seen.get(name)) for name in held_out}
     metrics = {name: each.metrics for name, each in found.items()}
-    check_learned(config, stores, metrics)
-    card = source.card
+    check_learned(config, labels, stores, metrics)
+    sizes = {name: len(store) for name, store in stores.items()}
     data = {
-        "card": {**asdict(card), "vocabulary": {}, "split_sizes": {name: len(store) for name, store in stores.items()}},
+        "card": {**asdict(source.card), "vocabulary": {}, "split_sizes": sizes},
         "fingerprint": source.fingerprint(),
-        "scale": None if result.scale is None else result.scale.to_json(),
-        "unreadable_rows": problems,
-        "epoch": result.epoch,
+        "scale": None if run.scale is None else run.scale.to_json(),
+        "unreadable_rows": run.problems,
+        "epoch": run.epoch,
         "metrics_by_target": {name: each.by_target for name, each in found.items() if each.by_target},
     }
     calibration = None
@@ -347,5 +354,5 @@ def _artifact(
     if calibration is not None and "test" in seen:
         data["coverage"] = measure_coverage(config.task, calibration, *seen["test"].arrays())
     artifact = Artifact(config, model, metrics, data, calibration=calibration)
-    save_artifact(artifact, path)
-    return artifact
+    save_artifact(artifact, run.path)
+    return replace(run, artifact=artifact)

@@ -64,13 +64,19 @@ def check_not_foreign(folder: Path, resume: bool) -> None:
         )
 
 
+def check_unused(folder: Path) -> None:
+    """Raise a `ConfigError` if the folder holds a run, which a new one would overwrite."""
+    if any((folder / CHECKPOINTS).glob("step-*")) or exists(folder / MEMBERS):
+        raise ConfigError(f"{folder} already holds a run; continue it with --resume, or choose another folder (--out)")
+
+
 def _holds_anything(path: Path) -> bool:
-    """Return whether there is something to lose. Of several processes one may make an empty folder before the first."""
+    """Return whether the path is not empty. Of several processes one may make an empty folder before the first."""
     return os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir()))
 
 
 @contextmanager
-def claimed(folder: Path) -> Iterator[None]:
+def hold_folder(folder: Path, *, patience: float = _PATIENCE_SECONDS) -> Iterator[None]:
     """Keep other runs out of the folder while this one writes there; ends with the process, however it ends.
 
     Raises:
@@ -78,7 +84,7 @@ def claimed(folder: Path) -> Iterator[None]:
     """
     with ExitStack() as stack:
         try:
-            stack.enter_context(lock(folder / LOCK, patience=_PATIENCE_SECONDS))
+            stack.enter_context(lock(folder / LOCK, patience=patience))
         except TimeoutError as error:
             raise ConfigError(
                 f"another run is writing to {folder}; wait for it or stop it, or choose another --out"
@@ -89,8 +95,16 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what a run that was killed had not finished writing. The folder is claimed."""
-    for path in (*drafts_of(folder / CONFIG), *folder.glob(".trial-*"), *folder.glob(f".{ARTIFACT}-*")):
+    """Remove what a run that was killed had not finished writing, in a folder that this process holds."""
+    checkpoints = folder / CHECKPOINTS
+    for path in (
+        *drafts_of(folder / CONFIG),
+        *folder.glob(".trial-*"),
+        *folder.glob(f".{ARTIFACT}-*"),
+        *drafts_of(checkpoints / "*.safetensors"),
+        *checkpoints.glob(".tmp*"),  # of safetensors
+        *checkpoints.glob("*.tmp"),  # of 0.1
+    ):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
@@ -124,7 +138,7 @@ def cannot_write(folder: Path, error: OSError) -> ConfigError:
     )
 
 
-def keep_config(config: RunConfig, folder: Path) -> None:
+def write_run_config(config: RunConfig, folder: Path) -> None:
     """Write the configuration of the run, at once: another process may be reading it."""
     folder.mkdir(parents=True, exist_ok=True)
     with write_atomically(folder / CONFIG) as draft:
@@ -132,7 +146,7 @@ def keep_config(config: RunConfig, folder: Path) -> None:
 
 
 @contextmanager
-def unchanged_if_refused(folder: Path) -> Iterator[None]:
+def restore_if_refused(folder: Path) -> Iterator[None]:
     """When what happens inside is refused as wrong input, the configuration that was there comes back.
 
     The folder is claimed: nobody else writes there meanwhile.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from egt.assemble import build_model
 from egt.config.run import RunConfig
@@ -121,9 +121,8 @@ class State:
         by_epochs = None if limits.max_epochs is None else limits.max_epochs * self.steps_per_epoch
         return min(steps for steps in (by_epochs, limits.max_steps) if steps is not None)
 
-    @property
-    def checkpoint_due(self) -> bool:
-        """Whether it is time to write a checkpoint; at the end of an epoch one is written anyway."""
+    def is_checkpoint_due(self) -> bool:
+        """Return whether it is time to write a checkpoint; at the end of an epoch one is written anyway."""
         waited = time.monotonic() - self._last_write
         due = waited >= 60 * self.config.trainer.checkpoint_minutes and self.progress.position < self.last_position
         return self.engine.agree(due)
@@ -153,27 +152,23 @@ class State:
         progress.history.append(row)
         if validation:
             self.schedule.observe(validation["loss"])
-            if progress.best is None or self._score(row) < self._score(progress.best_row):
+            if progress.best is None or is_better(self.config, row, progress.best_row):
                 progress.best = Best(validation["loss"], progress.epoch, f"best-{progress.step:012d}.safetensors")
                 if self.config.trainer.select == "best":
-                    self._keep_best(progress.best.file)
+                    self._write_best(progress.best.file)
         if progress.position >= self.steps_per_epoch:
             progress.epoch, progress.position = progress.epoch + 1, 0
         progress.sums, progress.seconds = [0.0] * 4, 0.0
         self.checkpoint()
         return row
 
-    def checkpoint(self) -> None:
-        """Keep the run."""
-        self._last_write = time.monotonic()
+    def checkpoint_content(self) -> Kept:
+        """Return the state of the run as JSON and its tensors; all processes have to ask for it together."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         for name, state in self.optimizer.state.items():
             tensors |= {f"optimizer.{key}.{name}": value for key, value in state.items()}
         if self.average is not None:
             tensors |= {f"average.{name}": tensor for name, tensor in self.average.values.items()}
-        tensors = self._whole(tensors)
-        if not self.engine.processes.is_first:
-            return
         progress = self.progress.as_json()
         content = {
             **self.facts,
@@ -183,11 +178,18 @@ class State:
             "precision": self.engine.scaler.state_dict(),
             "trained": list(self.trained),
         }
-        best = self.progress.best
-        self.checkpoints.write(self.progress.step, content, tensors, None if best is None else best.file)
+        return content, {name: whole(tensor) for name, tensor in tensors.items()}
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint."""
+        self._last_write = time.monotonic()
+        content, tensors = self.checkpoint_content()
+        if self.engine.processes.is_first:
+            best = self.progress.best
+            self.checkpoints.write(self.progress.step, content, tensors, None if best is None else best.file)
 
     def restore(self, kept: Kept) -> None:
-        """Continue from a checkpoint, whose weights the model has already."""
+        """Continue from a checkpoint. The model has its weights already."""
         state, tensors = kept
         for full_name, value in named(tensors, "optimizer").items():
             key, _, name = full_name.partition(".")
@@ -197,17 +199,11 @@ class State:
             values = named(tensors, "average")
             self.average.values = {name: part_like(values[name], own) for name, own in self.average.values.items()}
         self.progress = RunProgress.from_json(state["progress"])
+        if self.progress.best is not None:
+            self.checkpoints.keep_weights(self.progress.best.file)
         self.schedule.restore(state["schedule"])
         if state["precision"]:
             self.engine.scaler.load_state_dict(state["precision"])
-
-    def _score(self, row: Mapping[str, float]) -> float:
-        """Return what decides which epoch is better, smaller ones are; a metric without labels never is."""
-        if self.config.trainer.select_by == "loss":
-            return row["val_loss"]
-        task = self.config.task
-        value = row[f"val_{task.deciding_metric}"] * (-1 if task.higher_is_better else 1)
-        return math.inf if math.isnan(value) else value
 
     def _row(self, validation: Mapping[str, float]) -> dict[str, float]:
         """Return a line of metrics.csv."""
@@ -224,14 +220,35 @@ class State:
             "graphs_per_second": round(graphs / max(progress.seconds, 1e-9), 1),
         }
 
-    def _keep_best(self, file: str) -> None:
-        weights = self._whole(self.model.state_dict() | ({} if self.average is None else self.average.values))
+    def _write_best(self, file: str) -> None:
+        weights = self.model.state_dict() | ({} if self.average is None else self.average.values)
+        weights = {name: whole(tensor) for name, tensor in weights.items()}
         if self.engine.processes.is_first:
             write_tensors(self.checkpoints.folder / file, self.facts, weights)
 
-    def _whole(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the tensors, from all processes where each has a part."""
-        return {name: whole(tensor) for name, tensor in tensors.items()}
+
+def measure(config: RunConfig) -> str:
+    """Return the name of what decides which epoch is best, by `trainer.select_by`: the loss, or the task's metric."""
+    return "loss" if config.trainer.select_by == "loss" else config.task.deciding_metric
+
+
+def higher_is_better(config: RunConfig) -> bool:
+    """Return whether more of `measure` is better."""
+    return config.trainer.select_by == "metric" and config.task.higher_is_better
+
+
+def score(config: RunConfig, row: Mapping[str, float]) -> float:
+    """Return the `measure` of a row of the history; a metric without labels is worse than any other."""
+    value = row[f"val_{measure(config)}"]
+    if math.isnan(value):
+        return -math.inf if higher_is_better(config) else math.inf
+    return value
+
+
+def is_better(config: RunConfig, row: Mapping[str, float], best: Mapping[str, float]) -> bool:
+    """Return whether an epoch is better than the best one before it."""
+    new, old = score(config, row), score(config, best)
+    return new > old if higher_is_better(config) else new < old
 
 
 def starting_model(

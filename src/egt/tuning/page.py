@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from egt.charts import line_chart
 from egt.pages import Sheet, figure, page
 from egt.paper.record import RunRecord, read_run
+from egt.training.state import higher_is_better
 from egt.tuning.space import Knob
-from egt.tuning.study import Tried, higher_is_better, text, trial_folder, trial_rows
+from egt.tuning.study import Tried, text, trial_folder, trial_rows
 
 if TYPE_CHECKING:
     from egt.tuning.tune import Tuning

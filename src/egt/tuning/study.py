@@ -1,13 +1,7 @@
-"""What trials are compared by: the validation that also selects the epoch of a run.
-
-The study: what is searched, what was tried and what came of it, in one SQLite file that all workers share.
-
-Trials as rows of a table, for the terminal and the page.
-"""
+"""The study: what is searched, what was tried and what came of it, in one SQLite file that all workers share."""
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,36 +12,13 @@ from egt.config.load import parse_config
 from egt.config.run import RunConfig
 from egt.errors import ConfigError
 from egt.files import exists
-from egt.training.checks import check_unused
-from egt.training.run_folder import CONFIG, check_not_foreign, claimed
+from egt.training.run_folder import CONFIG, check_not_foreign, check_unused, hold_folder
+from egt.training.state import higher_is_better
 from egt.tuning.space import Value
 
 if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
-
-
-def measure(config: RunConfig) -> str:
-    """Return the name of what is compared: the loss, or the metric of the task (`trainer.select_by`)."""
-    return "loss" if config.trainer.select_by == "loss" else config.task.deciding_metric
-
-
-def higher_is_better(config: RunConfig) -> bool:
-    """Return whether more of it is better."""
-    return config.trainer.select_by == "metric" and config.task.higher_is_better
-
-
-def score(config: RunConfig, row: Mapping[str, float]) -> float:
-    """Return the score of an epoch; a metric without labels is worse than any other.
-
-    Args:
-        config: the run.
-        row: of its history, with validation.
-    """
-    value = row[f"val_{measure(config)}"]
-    if math.isnan(value):
-        return -math.inf if higher_is_better(config) else math.inf
-    return value
 
 
 STUDY, TRIALS = "study.db", "trials"
@@ -139,7 +110,7 @@ def open_study(folder: Path, search: Search, first: Sequence[Mapping[str, Value]
         check_not_foreign(folder, resume=False)
         if exists(folder / CONFIG):
             raise ConfigError(f"{folder} holds a run; choose another folder for the search (--out)")
-    with claimed(folder):  # only one worker makes the study
+    with hold_folder(folder):  # only one worker makes the study
         begun = exists(folder / STUDY)
         study = optuna.create_study(
             storage=_storage(folder),

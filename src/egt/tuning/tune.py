@@ -32,10 +32,11 @@ from egt.files import exists, write_atomically
 from egt.graph import Level
 from egt.inference.artifact import CARD, put_folder
 from egt.pages import write_page
-from egt.training.run_folder import ARTIFACT, CONFIG, METRICS, claimed, run_folder, try_folder
+from egt.training.run_folder import ARTIFACT, CONFIG, METRICS, hold_folder, run_folder, try_folder
+from egt.training.state import measure
 from egt.tuning.page import tuning_page
 from egt.tuning.space import Knob, changed, first_trials, search_space
-from egt.tuning.study import STUDY, Search, Tried, import_optuna, kept_search, measure, open_study, trial_folder, tried
+from egt.tuning.study import STUDY, Search, Tried, import_optuna, kept_search, open_study, trial_folder, tried
 from egt.tuning.worker import Tell, Worker
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def leave_best(study: Study, space: Sequence[Knob], folder: Path) -> Tuning:
     Raises:
         RunError: no trial has finished; other workers are still busy with the first ones.
     """
-    with claimed(folder):  # other workers may end at the same moment
+    with hold_folder(folder):  # other workers may end at the same moment
         trials = tried(study)
         if not any(each.state == "done" for each in trials):
             raise RunError(f"{folder}: no trial has finished yet; continue with `egt tune {folder}`")

@@ -20,8 +20,9 @@ from egt.paper.claims import Claim, claimed
 from egt.training.callbacks import Callback
 from egt.training.run import train
 from egt.training.run_folder import CHECKPOINTS
+from egt.training.state import score
 from egt.tuning.space import Knob, with_values
-from egt.tuning.study import Search, Tried, import_optuna, sampler_of, score, trial_folder, tried
+from egt.tuning.study import Search, Tried, import_optuna, sampler_of, trial_folder, tried
 
 if TYPE_CHECKING:
     from optuna.study import Study

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +19,8 @@ from egt.data.store import Store, prepare
 from egt.errors import ConfigError
 from egt.inference.backends import execution, prediction_bytes
 from egt.paper.presets import preset
-from egt.training import memory_guard as memory
-from egt.training.footprint import Footprint, measure_footprint, synthetic_graph
+from egt.training import memory
+from egt.training.memory import Footprint, Memory, synthetic_graph
 from egt.training.run import train_on
 from tests.accelerator import show
 
@@ -34,7 +34,7 @@ def config() -> RunConfig:
 
 @pytest.fixture
 def footprint(config: RunConfig) -> Footprint:
-    return measure_footprint(config, execution(config))
+    return Memory(config).footprint(2.0)
 
 
 def make(config: RunConfig, folder: Path, sizes: Sequence[int] = (10, 20, 40, 30)) -> Store:
@@ -49,13 +49,17 @@ def store(config: RunConfig, tmp_path: Path) -> Store:
     return make(config, tmp_path)
 
 
+def fit_into_memory(config: RunConfig, stores: Mapping[str, Store]) -> RunConfig:
+    return Memory(config).fit_run(config, stores)
+
+
 def free(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
     monkeypatch.setattr(memory, "available_memory", lambda device: int(size))
 
 
 def test_enough_memory_changes_nothing(config: RunConfig, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     free(monkeypatch, 1e12)
-    assert memory.fit_into_memory(config, {"train": store}) is config
+    assert fit_into_memory(config, {"train": store}) is config
 
 
 @pytest.mark.parametrize("layout", ["packed", "padded"])
@@ -68,11 +72,11 @@ def test_a_batch_that_does_not_fit_is_split(
 ) -> None:
     config = override(config, [f"data.layout={layout}"])
     store = make(config, tmp_path, (40, 38, 40, 39))
-    footprint = measure_footprint(config, execution(config))
+    footprint = Memory(config).footprint(2.0)
     there = footprint.fixed + 0.7 * footprint.largest_part(store.sizes, None)[0]
     free(monkeypatch, there)
     with caplog.at_level(logging.WARNING):
-        split = memory.fit_into_memory(config, {"train": store})
+        split = fit_into_memory(config, {"train": store})
     assert split.data.pair_budget is not None
     assert 40**2 <= split.data.pair_budget < (store.sizes**2).sum()
     assert "data.pair_budget" in caplog.text
@@ -85,7 +89,7 @@ def test_a_process_computes_only_its_share(
 ) -> None:
     free(monkeypatch, 4 * (footprint.fixed + 0.7 * footprint.largest_part(store.sizes, None)[0]))
     four = override(config, ["trainer.devices=4"])  # each has a quarter of the memory, and one graph of the batch
-    assert memory.fit_into_memory(four, {"train": store}).data.pair_budget is None
+    assert fit_into_memory(four, {"train": store}).data.pair_budget is None
 
 
 def test_a_graph_that_does_not_fit_is_named(
@@ -93,7 +97,7 @@ def test_a_graph_that_does_not_fit_is_named(
 ) -> None:
     free(monkeypatch, footprint.fixed + 0.5 * footprint.graphs(np.array([40]))[0])
     with pytest.raises(ConfigError, match=r"train split has 40 nodes: a training step.*model\.edge_width"):
-        memory.fit_into_memory(config, {"train": store})
+        fit_into_memory(config, {"train": store})
 
 
 @pytest.mark.parametrize("name", ["val", "test"])
@@ -104,9 +108,9 @@ def test_a_graph_that_cannot_be_evaluated_is_named(
     needed = footprint.fixed + prediction_bytes(config, 300, execution(config, training=False))
     free(monkeypatch, 0.9 * needed)
     with pytest.raises(ConfigError, match=rf"{name} split has 300 nodes: evaluating it alone"):
-        memory.fit_into_memory(config, {"train": store, name: large})
+        fit_into_memory(config, {"train": store, name: large})
     free(monkeypatch, 1.1 * needed)
-    memory.fit_into_memory(config, {"train": store, name: large})
+    fit_into_memory(config, {"train": store, name: large})
 
 
 def test_a_graph_that_is_only_evaluated_may_have_more_pairs_than_a_part_of_a_batch(
@@ -117,7 +121,7 @@ def test_a_graph_that_is_only_evaluated_may_have_more_pairs_than_a_part_of_a_bat
     large = make(config, tmp_path / "large", (5, 60))
     free(monkeypatch, footprint.fixed + 0.55 * footprint.largest_part(train.sizes, None)[0])
     short = override(config, ["trainer.max_epochs=1", "task.names=[target]"])
-    split = memory.fit_into_memory(short, {"train": train, "val": large})
+    split = fit_into_memory(short, {"train": train, "val": large})
     assert split.data.pair_budget is not None
     assert split.data.pair_budget < 60**2
     result = train_on(split, train, large, folder=tmp_path / "run", show_progress=False)
@@ -129,7 +133,7 @@ def test_a_model_that_does_not_fit_by_itself_is_said(
 ) -> None:
     free(monkeypatch, 0.9 * footprint.fixed)
     with pytest.raises(ConfigError, match=r"parameters: with their gradients.*model\.node_width"):
-        memory.fit_into_memory(config, {"train": store})
+        fit_into_memory(config, {"train": store})
 
 
 def test_lists_of_edges_that_do_not_fit_are_refused(
@@ -137,10 +141,10 @@ def test_lists_of_edges_that_do_not_fit_are_refused(
 ) -> None:
     sparse = override(config, ["data.layout=edge_list", "model.scope=neighbors", "task.auxiliary=[]"])
     store = make(sparse, tmp_path, (400, 400, 400, 400))
-    footprint = measure_footprint(sparse, execution(sparse))
+    footprint = Memory(sparse).footprint(2.0)
     free(monkeypatch, footprint.fixed + 0.7 * footprint.largest_part(store.sizes, None)[0])
     with pytest.raises(ConfigError, match=r"lists of edges.*data\.batch_size"):
-        memory.fit_into_memory(sparse, {"train": store})
+        fit_into_memory(sparse, {"train": store})
 
 
 def test_a_graph_too_large_for_an_accelerator_is_told_to_recompute(
@@ -149,7 +153,7 @@ def test_a_graph_too_large_for_an_accelerator_is_told_to_recompute(
     free(monkeypatch, 1e6)
     show(monkeypatch)
     with pytest.raises(ConfigError, match=r"40 nodes.* \(--set trainer.recompute=true\), leave it out"):
-        memory.fit_into_memory(config, {"train": store})
+        fit_into_memory(config, {"train": store})
     with pytest.raises(ConfigError) as error:
-        memory.fit_into_memory(override(config, ["trainer.recompute=true"]), {"train": store})
+        fit_into_memory(override(config, ["trainer.recompute=true"]), {"train": store})
     assert "recompute" not in str(error.value)

@@ -1,17 +1,16 @@
-"""How many bytes of tensors are alive at once while something is computed.
+"""The memory of a run: what a training step needs, and whether it, and each graph, fits into what is free.
 
-What a training step costs in memory and time, measured on a model with the same parts but few layers.
-
-Small graphs pass through the model as it will really run (layout, kernel, precision), and the bytes of tensors that
-are alive at once are counted. They grow linearly with the pairs, the nodes and the layers of a batch; a few
-measurements give the rates.
+Small graphs pass through a model with the same parts but few layers, as it will really run (layout, kernel, precision),
+and the bytes of tensors that are alive at once are counted. They grow linearly with the pairs, the nodes, the edges and
+the layers of a batch; a few measurements give the rates.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -27,15 +26,31 @@ from torch.utils._pytree import tree_leaves
 from egt.assemble import build_model, build_task
 from egt.config.preparation import feature_schema, preparation
 from egt.config.run import RunConfig
+from egt.config.run_data import in_pieces
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
-from egt.data.batching.loader import split
+from egt.data.batching.loader import graph_sizes, split
 from egt.data.encodings.encoding import Sample
-from egt.errors import ConfigError
+from egt.data.source import DataCard
+from egt.errors import ConfigError, counted
 from egt.graph import Graph
-from egt.inference.backends import Backend, Execution
+from egt.inference.backends import (
+    Backend,
+    Execution,
+    available_memory,
+    execution,
+    prediction_bytes,
+    recompute_hint,
+)
+from egt.inference.forward import evaluation_budget, graphs_at_once
 from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.model import EGT
 from egt.nn.randomness import graph_keys
+from egt.processes import device_of, num_devices, share_of_batch
+
+log = logging.getLogger(__name__)
+
+_SURELY_ENOUGH = 16
+"""A run that needs less than 1/16 of the free memory by a crude upper bound is not measured."""
 
 
 class LiveBytes(TorchDispatchMode):
@@ -113,25 +128,18 @@ class Footprint:
     """Memory of a training step.
 
     Fields:
-        parameters: how many there are.
-        copies: numbers kept per parameter.
+        fixed: bytes that do not depend on the batch: parameters, gradients, moments, average.
         per_pair: bytes that each pair of a batch adds, over all layers; 0 where only edges are computed.
         per_node: bytes that each node of a batch adds with its edges, over all layers.
         layout: of the batches.
         num_virtual: virtual nodes that join each graph, with pairs of their own.
     """
 
-    parameters: int
-    copies: int
+    fixed: int
     per_pair: float
     per_node: float
     layout: LayoutName = "packed"
     num_virtual: int = 0
-
-    @property
-    def fixed(self) -> int:
-        """Bytes that do not depend on the batch: parameters, gradients, moments, average."""
-        return 4 * self.copies * self.parameters
 
     def graphs(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the bytes that graphs of these numbers of nodes add to a batch, each at the peak of the step."""
@@ -150,8 +158,154 @@ class Footprint:
         return most, pairs
 
 
-def measure_footprint(config: RunConfig, how: Execution, degree: float = 2.0) -> Footprint:
-    """Measure the footprint of a run's model, from steps on small graphs. Takes about a second.
+class Memory:
+    """The memory of a run beside what is free, for one process.
+
+    Attributes:
+        device: where it computes.
+        how: it is trained.
+        free: bytes that each process may use.
+        parameters: how many there are.
+        fixed: bytes that do not depend on the batch.
+
+    Raises:
+        ConfigError: the model and what training keeps of it do not fit. Nothing is allocated to find that out.
+    """
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+        self.device = device_of(accelerator=config.trainer.accelerator)
+        self.how = execution(config, self.device)
+        self.free = available_memory(self.device) // (num_devices(config.trainer) if self.device.type == "cpu" else 1)
+        self.parameters = num_parameters(config)
+        self.fixed = 4 * (_ADAM_COPIES + (config.trainer.ema_decay is not None)) * self.parameters
+        if self.fixed > self.free:
+            raise ConfigError(
+                f"the model has {self.parameters:,} parameters: with their gradients and the state of the optimizer "
+                f"they need {self.fixed / 1e9:.1f} GB, and {self.free / 1e9:.1f} GB are free; lower model.node_width "
+                f"({config.model.node_width}) or model.num_layers ({config.model.num_layers})"
+            )
+
+    def footprint(self, degree: float, *, training: bool = True) -> Footprint:
+        """Measure the footprint of training, or of a pass without gradients, for graphs of so many edges per node."""
+        how = self.how if training else execution(self.config, self.device, training=False)
+        return measure_footprint(self.config, how, degree, fixed=self.fixed, training=training)
+
+    def check_largest_graph(self, card: DataCard) -> None:
+        """Raise a `ConfigError` if the largest graph that the card knows of does not fit even without gradients.
+
+        The message names what does fit: attention between neighbors on lists of edges.
+        """
+        how, largest = execution(self.config, self.device, training=False), int(card.num_nodes[2])
+        free, needed = available_memory(self.device), prediction_bytes(self.config, largest, how)
+        if needed > free:
+            raise ConfigError(
+                f"{self.config.data.source}: a graph has {largest:,} nodes; its {largest**2:,} pairs need about "
+                f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free. Attention between neighbors needs only "
+                "edges and pairs that are asked about: --set model.scope=neighbors data.layout=edge_list"
+            )
+
+    def fit_run(self, config: RunConfig, stores: Mapping[str, Sequence[Sample]]) -> RunConfig:
+        """Return the run, unchanged if its batches fit, else with a `data.pair_budget` under which they do.
+
+        Args:
+            config: the run, perhaps with more settings of its task.
+            stores: its prepared graphs.
+
+        Raises:
+            ConfigError: a single graph of any split, or a batch that cannot be split, does not fit; it is named, with
+                the settings that help.
+        """
+        splits = {name: in_pieces(config, store, training=name == "train") for name, store in stores.items()}
+        train, sizes = splits["train"], {name: graph_sizes(samples) for name, samples in splits.items()}
+        if self._upper_bound(max(int(each.max()) for each in sizes.values())) * _SURELY_ENOUGH < self.free:
+            return config
+        footprint = self.footprint(edges_per_node(train[int(np.argmax(sizes["train"]))]))
+        for name, samples in splits.items():
+            self._check_largest(footprint, name, samples, sizes[name])
+        worst = np.sort(sizes["train"])[::-1][: share_of_batch(config)]
+        needed = self.fixed + footprint.largest_part(worst, config.data.pair_budget)[0]
+        rates = [] if needed <= self.free else [float(np.max(footprint.graphs(sizes["train"]) / sizes["train"] ** 2))]
+        for name in splits.keys() - {"train"}:
+            needed_there, rate = self._evaluation(sizes[name])
+            if self.fixed + needed_there > self.free:
+                needed, rates = max(needed, self.fixed + needed_there), [*rates, rate]
+        if not rates:
+            return config
+        if self.how.layout == "edge_list":
+            raise ConfigError(
+                f"a batch of {counted(config.data.batch_size, 'graph')} needs about {needed / 1e9:.1f} GB on its lists "
+                f"of edges, and {self.free / 1e9:.1f} GB are free; lower data.batch_size (trainer.accumulate keeps the "
+                "step the same)"
+            )
+        budget = max(int((self.free - self.fixed) / max(rates)), int(worst[0]) ** 2)
+        hint = recompute_hint(config, self.how.backend.name)
+        log.warning(
+            "a batch of %d graphs may need %.1f GB, and %.1f GB are free: it is computed in parts of at most %s pairs "
+            "(data.pair_budget); the result is that of the whole batch%s",
+            config.data.batch_size,
+            needed / 1e9,
+            self.free / 1e9,
+            f"{budget:,}",
+            hint and f". Larger parts fit if you {hint}",
+        )
+        return config.model_copy(update={"data": config.data.model_copy(update={"pair_budget": budget})})
+
+    def _check_largest(
+        self, footprint: Footprint, name: str, samples: Sequence[Sample], sizes: NDArray[np.int64]
+    ) -> None:
+        """Check that the largest graph of a split fits by itself into a training step or a pass without gradients."""
+        config, number = self.config, int(np.argmax(sizes))
+        nodes = int(sizes[number])
+        if name == "train":
+            needed, work = self.fixed + float(footprint.graphs(sizes[number])), "a training step on it"
+            hint = recompute_hint(config, self.how.backend.name)
+        else:
+            how = execution(config, self.device, training=False)
+            needed, work, hint = self.fixed + float(prediction_bytes(config, nodes, how)), "evaluating it", ""
+        if needed <= self.free:
+            return
+        if config.data.pieces is not None:
+            smaller = f"cut smaller pieces: lower data.pieces.roots ({config.data.pieces.roots})"
+        elif config.data.layout == "edge_list" and config.model.level != "graph":
+            smaller = "cut it into pieces: --set data.pieces={}"
+        else:
+            smaller = "attend neighbors only: --set model.scope=neighbors data.layout=edge_list"
+        raise ConfigError(
+            f"graph {samples[number].graph.id!r} of the {name} split has {nodes:,} nodes: {work} alone needs about "
+            f"{needed / 1e9:.1f} GB, and {self.free / 1e9:.1f} GB are free; {hint and f'{hint}, '}leave it out, "
+            f"lower model.edge_width ({config.model.edge_width}) or model.num_layers ({config.model.num_layers}), "
+            f"or {smaller}"
+        )
+
+    def _evaluation(self, sizes: NDArray[np.int64]) -> tuple[float, float]:
+        """Return bytes of the most expensive batch without gradients, and bytes per pair of the smallest graph."""
+        how = execution(self.config, self.device, training=False)
+        worst = np.sort(sizes)[::-1][: graphs_at_once(self.config.data.batch_size, how.layout)]
+        within = np.cumsum(worst**2) <= evaluation_budget(self.config.data.pair_budget, worst)
+        needed = sum(prediction_bytes(self.config, nodes, how) for nodes in worst[within].tolist())
+        smallest = int(sizes.min())
+        return float(needed), prediction_bytes(self.config, smallest, how) / smallest**2
+
+    def _upper_bound(self, largest: int) -> int:
+        """Return bytes that a step could take at most: the plain pair pass on a batch of the largest graphs."""
+        model, nodes = self.config.model, largest + 16
+        hidden = model.edge_width * model.edge_ffn_multiplier
+        per_pair = 4 * (8 * model.edge_width + 4 * hidden + 16 * model.num_heads)
+        per_node = 4 * model.node_width * (12 + 4 * model.node_ffn_multiplier)
+        batch = self.config.data.batch_size * model.num_layers * (per_pair * nodes**2 + per_node * nodes)
+        return round(batch + 5 * 4 * self.parameters)
+
+
+def edges_per_node(sample: Sample) -> float:
+    """Return how many pairs a node of a graph has on lists of edges, except with itself."""
+    return sample.graph.listed_pairs.shape[1] / sample.graph.num_nodes - 1
+
+
+def measure_footprint(
+    config: RunConfig, how: Execution, degree: float = 2.0, *, fixed: int = 0, training: bool = True
+) -> Footprint:
+    """Measure the footprint of a step, or of a pass without gradients, on small graphs. Takes about a second.
 
     `torch.compile` is too slow to be tried: its code is taken to need what the plain one does.
 
@@ -159,6 +313,8 @@ def measure_footprint(config: RunConfig, how: Execution, degree: float = 2.0) ->
         config: the run.
         how: the way it is computed.
         degree: edges per node of its graphs.
+        fixed: bytes that do not depend on the batch.
+        training: with gradients.
     """
     short, long, factor = _depths(config)
     virtual = config.model.readout.added_nodes()
@@ -170,17 +326,15 @@ def measure_footprint(config: RunConfig, how: Execution, degree: float = 2.0) ->
     used = []
     for depth in dict.fromkeys((short, long)):
         model = _model(config, depth, how.backend)
-        used.append(np.array([_used_bytes(model, config, batch, how) for batch in batches]))
+        used.append(np.array([_used_bytes(model, config, batch, how, training=training) for batch in batches]))
+    # Without gradients layers follow each other in the same memory.
+    foretold = used[0] + factor * (used[-1] - used[0]) if training else used[-1]
     # Only edges are computed on their list; the batches of one size of graphs tell them from nodes.
     known = slice(1, None) if how.layout == "edge_list" else slice(None)
     rates = np.zeros(len(counts))
-    rates[known] = np.linalg.solve(
-        np.array(counts, dtype=np.float64)[known, known], (used[0] + factor * (used[-1] - used[0]))[known]
-    )
+    rates[known] = np.linalg.solve(np.array(counts, dtype=np.float64)[known, known], foretold[known])
     per_pair, per_node, per_edge = np.maximum(rates[:3], 0.0).tolist()
-    return Footprint(
-        num_parameters(config), num_copies(config), per_pair, per_node + degree * per_edge, how.layout, virtual
-    )
+    return Footprint(fixed, per_pair, per_node + degree * per_edge, how.layout, virtual)
 
 
 def measure_seconds(
@@ -199,11 +353,6 @@ def measure_seconds(
     # On a busy machine more layers may have seemed faster; they are not.
     whole, ahead = times[0] + factor * np.maximum(times[-1] - times[0], 0.0)
     return float(whole), float(ahead)
-
-
-def num_copies(config: RunConfig) -> int:
-    """Numbers that training keeps per parameter."""
-    return _ADAM_COPIES + (config.trainer.ema_decay is not None)
 
 
 def num_parameters(config: RunConfig) -> int:
@@ -311,19 +460,21 @@ def trial_loss(model: EGT, config: RunConfig, batch: GraphBatch) -> Tensor:
     return loss
 
 
-def _used_bytes(model: EGT, config: RunConfig, batch: GraphBatch, how: Execution) -> float:
-    """Count the bytes that a training pass takes at its peak beside parameters and gradients, with the batch itself."""
-    for parameter in model.parameters():
-        parameter.register_post_accumulate_grad_hook(_drop_gradient)
-    model.train()
+def _used_bytes(model: EGT, config: RunConfig, batch: GraphBatch, how: Execution, *, training: bool = True) -> float:
+    """Count the bytes that a pass takes at its peak beside parameters and gradients, with the batch itself."""
     batch = batch.to("cpu")  # whose layout has not computed its indices yet
-
     with LiveBytes(model.parameters()) as live:
         for tensor in _tensors(batch):
             live.watch(tensor)
-        with _precision(how):
-            loss = trial_loss(model, config, batch)
-        loss.backward()
+        if training:
+            for parameter in model.parameters():
+                parameter.register_post_accumulate_grad_hook(_drop_gradient)
+            with _precision(how):
+                loss = trial_loss(model.train(), config, batch)
+            loss.backward()
+        else:
+            with torch.inference_mode():
+                model.eval()(batch)
     return float(live.pool_peak + _HEAP_GAPS * live.heap_peak)
 
 
