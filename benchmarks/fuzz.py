@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from egt.api import _Asked
+from egt.api import Request
 from egt.config.defaults import infer_config
 from egt.config.load import override, read_config, write_config
 from egt.data.custom import open_custom
@@ -201,8 +201,7 @@ def try_settings(rng: random.Random, folder: Path) -> None:
         places = [*OPTIONS, *(f"overrides.{name}" for name in OVERRIDES), "overrides.node_features.x"]
         values = (*VALUES, *("scaffold", "label", "y", "random", "binary", "regression", "continuous") * 4)
         given = [f"{rng.choice(places)}={rng.choice(values)}" for _ in range(rng.choice((1, 1, 2)))]
-        asked = _Asked(str(folder / "d.csv"), [rng.choice(("y", "label"))], None, given, folder / "out")
-        asked.new(None)
+        Request.of(str(folder / "d.csv"), rng.choice(("y", "label")), None, (), (), given, folder / "out").new_run(None)
 
 
 def attempt(case: Callable[[random.Random, Path], None], rng: random.Random) -> str:

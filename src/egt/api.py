@@ -7,18 +7,17 @@ trained is decided in `egt.training`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egt.config.defaults import infer_config
+from egt.config.defaults import infer_run
 from egt.config.load import find_config, override, read_config
-from egt.config.reading import Wanted, as_words, naming, open_data, reads, texts_of
 from egt.config.run import RunConfig, StartConfig
 from egt.config.run_data import open_source
-from egt.data.custom_source import CustomSource
+from egt.config.settings import Setting, Settings, Wanted, column_settings, list_columns, open_data, parse_settings
 from egt.data.schema import CustomSchema
 from egt.data.source import Progress, Source
 from egt.errors import ConfigError, DataError
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from egt.training.finetune import Tuned
 
 log = logging.getLogger(__name__)
-
-Settings = Sequence[str] | Mapping[str, Any]
 
 
 def train(
@@ -85,27 +82,22 @@ def train(
     """
     if start is None and (keep_head or freeze_below or tune != "all"):
         raise ConfigError("--keep-head, --freeze-below and --tune need a model to start from; name it with --from")
-    asked = _Asked(
-        data, _names(target), task, [*as_words(set), *naming(smiles, features)], None if out is None else Path(out)
-    )
-    kept = asked.kept() if resume else None
-    folder, config, source = asked.begun(*kept) if kept is not None else asked.new(show)
-    settings = asked.settings if config.data.custom is None else [each for each in asked.settings if not reads(each)]
-    inferred = source is not None and kept is None
+    request = Request.of(data, target, task, smiles, features, set, out)
+    old_folder = request.find_run() if resume else None
+    folder, config, source = request.new_run(show) if old_folder is None else request.old_run(old_folder)
+    settings = [each for each in request.settings if config.data.custom is None or not each.is_of_reading]
+    trained = None
     if start is not None:
-        from egt.training.finetune import describe_start
+        from egt.inference.artifact import find_artifact  # here: most runs start from random weights
+        from egt.training.finetune import describe_start, with_model_of
 
-        given = describe_start(str(start), keep_head=keep_head, freeze_below=freeze_below, tune=tune)
-        if kept is not None:
-            _check_same_start(given, folder, config)
-        config = config.model_copy(update={"start": given})
-    if start is not None and inferred:
-        from egt.inference.artifact import find_artifact
-        from egt.training.finetune import with_model_of
-
-        config = with_model_of(config, read_config(find_artifact(start) / CONFIG), settings)
-    else:
-        config = override(config, settings)
+        wanted = describe_start(str(start), keep_head=keep_head, freeze_below=freeze_below, tune=tune)
+        if old_folder is not None:
+            _check_same_start(wanted, folder, config)
+        elif source is not None:
+            trained = read_config(find_artifact(start) / CONFIG)
+        config = config.model_copy(update={"start": wanted})
+    config = override(config, settings) if trained is None else with_model_of(config, trained, settings)
     options: dict[str, Any] = {
         "source": source,
         "resume": resume,
@@ -132,85 +124,38 @@ def configured(
     set: Settings = (),
 ) -> RunConfig:
     """Return the configuration that `train` would start from, without training or writing. Arguments as there."""
-    asked = _Asked(data, _names(target), task, [*as_words(set), *naming(smiles, features)], None)
-    if not asked.is_custom:
-        return override(asked.given(), asked.settings)
-    source = open_data(data, asked.target, task, asked.settings)
-    return override(asked.inferred(source), [each for each in asked.settings if not reads(each)])
+    request = Request.of(data, target, task, smiles, features, set, None)
+    if not request.is_custom:
+        return override(request.given_config(), request.settings)
+    source = open_data(data, request.target, task, request.settings)
+    return override(request.infer(source), [each for each in request.settings if not each.is_of_reading])
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Request:
     """What the caller of `train` asks for; arguments as there."""
 
     data: Any
     target: list[str]
     task: Wanted | None
-    settings: list[str]
+    settings: list[Setting]
     out: Path | None
 
-    def new(self, show: Callable[[CustomSchema], None] | None) -> tuple[Path, RunConfig, Source | None]:
-        """Return the folder, the configuration and, if it is open already, the data of a new run."""
-        if not self.is_custom:
-            config = self.given()
-            return self.out or run_folder(config.name), config, None
-        folder = self.out or run_folder(self.name)
-        try_folder(folder)
-        source = open_data(self.data, self.target, self.task, self.settings)
-        if show is not None:
-            show(source.schema)
-        for warning in source.warnings():
-            log.warning("%s", warning)
-        return folder, self.inferred(source), source
-
-    def given(self) -> RunConfig:
-        """Return the configuration that is given, or that of a preset."""
-        if self.target or self.task is not None:
-            raise ConfigError("--target and --task are for custom data; a preset or run.yaml says what it predicts")
-        return self.data if isinstance(self.data, RunConfig) else find_config(str(self.data))
-
-    def inferred(self, source: CustomSource) -> RunConfig:
-        """Return the configuration that fits custom data."""
-        where = str(self.path.resolve()) if self.path else "memory"
-        run = infer_config(source.schema, source.card, where, self.name)
-        if self.task == "pretrain":
-            from egt.config.defaults import for_pretraining  # here: most runs have a target
-
-            return for_pretraining(run, source.schema)
-        if source.schema.level != "node":
-            return run
-        from egt.config.defaults import (  # here: most runs are of many graphs
-            for_one_graph,
-            for_pieces,
-            is_large,
-            is_one_graph,
-        )
-
-        run = for_one_graph(run, source) if is_one_graph(source.schema, source.card) else run
-        return for_pieces(run, source) if is_large(source.card) else run
-
-    @property
-    def name(self) -> str:
-        """The name of a run on custom data."""
-        return _stem(self.path.resolve().name) if self.path else "custom"
-
-    def kept(self) -> tuple[Path, RunConfig] | None:
-        """Return the folder and the configuration of the run that is to be continued, if there is one."""
-        if isinstance(self.data, RunConfig):
-            return None  # it says everything; training compares it with the checkpoint
-        folders = [Path("runs", "custom")]
-        if self.path is not None:
-            folders = [self.path, Path("runs", _stem(self.path.name)), Path("runs", self.path.name)]
-        for folder in folders if self.out is None else [self.out]:
-            if exists(folder / CONFIG):
-                return folder, read_config(folder / CONFIG)
-        return None
-
-    def begun(self, folder: Path, config: RunConfig) -> tuple[Path, RunConfig, Source | None]:
-        """Return the run that was begun in a folder, checked to be the one that is asked for."""
-        self._check_same(folder, config)
-        in_memory = self.path is None and config.data.custom is not None
-        return folder, config, open_source(config, self.data) if in_memory else None
+    @classmethod
+    def of(
+        cls,
+        data: Any,
+        target: Any,
+        task: Wanted | None,
+        smiles: str | Sequence[str],
+        features: Sequence[str],
+        set: Settings,
+        out: Path | str | None,
+    ) -> Request:
+        """Return arguments as users give them in one form."""
+        target = list_columns(target, "target")
+        settings = [*parse_settings(set), *column_settings(smiles, features)]
+        return cls(data, target, task, settings, None if out is None else Path(out))
 
     @property
     def path(self) -> Path | None:
@@ -231,6 +176,53 @@ class _Asked:
             raise DataError(f"{path}: there is no such file or folder")
         return False
 
+    @property
+    def name(self) -> str:
+        """The name of a run on custom data."""
+        return _stem(self.path.resolve().name) if self.path else "custom"
+
+    def new_run(self, show: Callable[[CustomSchema], None] | None) -> tuple[Path, RunConfig, Source | None]:
+        """Return the folder, the configuration and, if it is open already, the data of a new run."""
+        if not self.is_custom:
+            config = self.given_config()
+            return self.out or run_folder(config.name), config, None
+        folder = self.out or run_folder(self.name)
+        try_folder(folder)
+        source = open_data(self.data, self.target, self.task, self.settings)
+        if show is not None:
+            show(source.schema)
+        for warning in source.warnings():
+            log.warning("%s", warning)
+        return folder, self.infer(source), source
+
+    def given_config(self) -> RunConfig:
+        """Return the configuration that is given, or that of a preset."""
+        if self.target or self.task is not None:
+            raise ConfigError("--target and --task are for custom data; a preset or run.yaml says what it predicts")
+        return self.data if isinstance(self.data, RunConfig) else find_config(str(self.data))
+
+    def infer(self, source: Any) -> RunConfig:
+        """Return the configuration that fits custom data."""
+        where = str(self.path.resolve()) if self.path else "memory"
+        return infer_run(source, where, self.name, pretrain=self.task == "pretrain")
+
+    def find_run(self) -> Path | None:
+        """Return the folder of the run that is to be continued, if there is one."""
+        if isinstance(self.data, RunConfig):
+            return None  # it says everything; training compares it with the checkpoint
+        folders = [Path("runs", "custom")]
+        if self.path is not None:
+            folders = [self.path, Path("runs", _stem(self.path.name)), Path("runs", self.path.name)]
+        folders = folders if self.out is None else [self.out]
+        return next((folder for folder in folders if exists(folder / CONFIG)), None)
+
+    def old_run(self, folder: Path) -> tuple[Path, RunConfig, Source | None]:
+        """Return what `new_run` does, of the run in a folder, after a check that it is the one that is asked for."""
+        config = read_config(folder / CONFIG)
+        self._check_same(folder, config)
+        in_memory = self.path is None and config.data.custom is not None
+        return folder, config, open_source(config, self.data) if in_memory else None
+
     def _check_same(self, folder: Path, config: RunConfig) -> None:
         schema = config.data.custom
         if schema is None and (self.target or self.task is not None):
@@ -240,22 +232,18 @@ class _Asked:
             if self.is_custom:
                 pairs.append((str(self.path.resolve()), config.data.source))
             elif folder != Path("runs", self.path):
-                name = [setting for setting in self.settings if setting.startswith("name=")]
+                name = [setting for setting in self.settings if setting.path == "name"]
                 pairs.append((override(find_config(str(self.path)), name).name, override(config, name).name))
         if schema is not None and self.target and not _same_columns(schema.targets, self.target):
             pairs.append((f"--target {' '.join(self.target)}", f"--target {' '.join(schema.targets)}"))
         if schema is not None and self.task is not None:
             pairs.append((f"--task {self.task}", f"--task {schema.level if config.task.answers else config.task.kind}"))
-        for given, kept in pairs:
-            if given != kept:
+        for given, found in pairs:
+            if given != found:
                 raise ConfigError(
-                    f"{folder} holds a run of {kept}, not of {given}; continue it with "
+                    f"{folder} holds a run of {found}, not of {given}; continue it with "
                     f"`egt train {folder} --resume`, or choose another folder (--out)"
                 )
-
-
-def _names(target: str | Sequence[str] | None) -> list[str]:
-    return texts_of(target, "target", "the name of a column, or a list of names")
 
 
 def _same_columns(names: Sequence[str], patterns: Sequence[str]) -> bool:
@@ -270,9 +258,9 @@ def _stem(name: str) -> str:
 
 def _check_same_start(given: StartConfig, folder: Path, config: RunConfig) -> None:
     """Check that the run in the folder started as asked for, from wherever the same weights are now."""
-    kept = config.start
-    if kept is None or kept.model_copy(update={"artifact": given.artifact}) != given:
-        before = "random weights" if kept is None else _start_options(kept)
+    old = config.start
+    if old is None or old.model_copy(update={"artifact": given.artifact}) != given:
+        before = "random weights" if old is None else _start_options(old)
         raise ConfigError(
             f"{folder} holds a run that started from {before}, not from {_start_options(given)}; "
             f"continue it with `egt train {folder} --resume`, or choose another folder (--out)"

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.api import Run, train
-from egt.config.reading import as_words
+from egt.config.settings import parse_settings
 from egt.data.columns import RawData, digest_of_graphs, expanded
 from egt.data.custom import read_raw
 from egt.errors import ArtifactError, ConfigError, DataError, GraphError
@@ -138,7 +138,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _run(self, data: RawData, out: Path, kind: str) -> Run:
-        settings = [*self._settings(kind), *as_words(self.settings or ())]
+        settings = [*parse_settings(self._settings(kind)), *parse_settings(self.settings or ())]
         target = [name for name in data.table if name == TARGET or name.startswith(f"{TARGET}.")]
         return train(
             data,
@@ -151,7 +151,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             progress=self.verbose,
         )
 
-    def _settings(self, kind: str) -> list[str]:
+    def _settings(self, kind: str) -> dict[str, Any]:
         share = self.validation_fraction
         found = {
             "overrides.kind": kind,
@@ -160,8 +160,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             "split.seed": self.seed,
             "seed": self.seed,
         }
-        found |= {} if self.max_epochs is None else {"trainer.max_epochs": self.max_epochs}
-        return as_words(found)
+        return found if self.max_epochs is None else {**found, "trainer.max_epochs": self.max_epochs}
 
     def _values(self, X: Any) -> Floats:
         """(n, outputs) what the model answers for each row; a row that it cannot read is an error, as usual here."""

@@ -9,7 +9,6 @@ import pytest
 
 import egt
 from egt.config.load import override, read_config
-from egt.config.reading import as_words
 from egt.errors import ConfigError
 from egt.tuning.study import Tried, trial_folder
 from egt.tuning.tune import Tuning
@@ -35,7 +34,7 @@ def test_the_result_is_never_worse_than_the_default(found: Tuning) -> None:
 def test_the_best_run_is_left_with_its_model(found: Tuning) -> None:
     kept = read_config(found.folder / "run.yaml")
     default = read_config(trial_folder(found.folder, 0) / "config.yaml")
-    assert kept == found.config == override(default, as_words(found.settings))
+    assert kept == found.config == override(default, found.settings)
     best = egt.load(trial_folder(found.folder, found.best.number))
     [row, bad] = egt.load(found.folder).predict(["CCO", "nonsense"]).table()
     assert row["y"] == best.predict(["CCO"]).table()[0]["y"] == found.model.predict(["CCO"]).table()[0]["y"]

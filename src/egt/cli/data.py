@@ -61,9 +61,9 @@ def data(
 
 
 def _naming(smiles: Sequence[str], features: Sequence[str]) -> list[str]:
-    from egt.config.reading import naming
+    from egt.config.settings import column_settings
 
-    return naming(smiles, features)
+    return column_settings(smiles, features)
 
 
 def _list(json: bool) -> None:
@@ -124,10 +124,10 @@ def _is_path(name: str) -> bool:
 
 
 def _custom_info(name: str, target: Sequence[str], task: Level | None, settings: Sequence[str], json: bool) -> None:
-    from egt.config.reading import check_reads, open_data
+    from egt.config.settings import check_reading_only, open_data
     from egt.data.custom import survey
 
-    check_reads(settings)
+    check_reading_only(settings)
     with Bars(shown=not json) as bars:
         bars(f"reading {name}", 0, None)
         source = open_data(name, list(target), task, settings)

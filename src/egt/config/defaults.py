@@ -79,6 +79,18 @@ _LISTED_PAIRS = 50_000_000
 _PATIENCE = 30
 
 
+def infer_run(source: CustomSource, path: str, name: str, *, pretrain: bool = False) -> RunConfig:
+    """Return the run that fits custom data, by the recipe for its kind. Arguments as in `infer_config`."""
+    schema, card = source.schema, source.card
+    run = infer_config(schema, card, path, name)
+    if pretrain:
+        return for_pretraining(run, schema)
+    if schema.level != "node":
+        return run
+    run = for_one_graph(run, source) if is_one_graph(schema, card) else run
+    return for_pieces(run, source) if is_large(card) else run
+
+
 def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, seed: int = 0) -> RunConfig:
     """Return the run that fits the user's data.
 

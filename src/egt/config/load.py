@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from egt.config.run import RunConfig
+from egt.config.settings import Setting, Settings, parse_settings
 from egt.errors import ConfigError
 from egt.files import exists, parse_yaml
 from egt.parts.readouts import ReadoutPart
@@ -73,8 +74,8 @@ def find_config(name_or_path: str) -> RunConfig:
     return preset
 
 
-def override(config: RunConfig, settings: Sequence[str], where: str = "--set") -> RunConfig:
-    """Return the run with some settings replaced, each given as `path=value` (`optimizer.lr=1e-3`).
+def override(config: RunConfig, settings: Settings, where: str = "--set") -> RunConfig:
+    """Return the run with some settings replaced, given as {"optimizer.lr": 1e-3} or ["optimizer.lr=1e-3"].
 
     `path+=value` adds an entry to a list, `path-=kind` takes one away. Another `kind` of task, schedule or readout
     keeps the settings it shares.
@@ -82,61 +83,42 @@ def override(config: RunConfig, settings: Sequence[str], where: str = "--set") -
     The run is checked as a whole afterwards; `where` begins the message if something is wrong with it.
     """
     content = config.model_dump(mode="json")
-    for setting in settings:
-        path, sign, text = setting.partition("=")
-        if not sign or not path:
-            raise ConfigError(f"--set {setting}: write it as path=value, e.g. --set optimizer.lr=1e-3")
+    for setting in parse_settings(settings):
+        path, value = setting
         if path.endswith(("+", "-")):
-            entries = _entries(content, path[:-1], setting)
-            entries[:] = _with_entry(entries, text) if path.endswith("+") else _without_entry(entries, text, setting)
+            _change_entries(_step_into(content, path[:-1].split("."), setting), setting)
             continue
         *sections, key = path.split(".")
-        target: Any = content
-        for k, section in enumerate(sections):
-            target = _step_into(target, section, ".".join(sections[: k + 1]), setting)
+        target = _step_into(content, sections, setting)
         if isinstance(target, dict) and key not in target:
             raise ConfigError(f"--set {setting}: there is no setting {path!r}{_did_you_mean(key, list(target))}")
-        slot: Any = _index(key, target, path, setting) if isinstance(target, list) else key
         if not isinstance(target, dict | list):
             raise ConfigError(f"--set {setting}: {'.'.join(sections)} is a single value, not a section")
-        value = _parse_value(text)
-        if isinstance(target, dict) and slot == "kind":
+        slot: Any = _index(key, target, path, setting) if isinstance(target, list) else key
+        if slot == "kind":
             _forget_other_kind(target, ".".join(sections), value)
         target[slot] = value
     return parse_config(content, where)
 
 
-def _entries(content: Any, path: str, setting: str) -> list[Any]:
-    """Return the list at a path."""
-    target = content
-    for k, section in enumerate(path.split(".")):
-        target = _step_into(target, section, ".".join(path.split(".")[: k + 1]), setting)
-    if not isinstance(target, list):
+def _change_entries(entries: Any, setting: Setting) -> None:
+    """Add an entry (`model.pair_inputs+={kind: random_walk}`; one of the same kind gives way), or take one away."""
+    path, value = setting
+    if not isinstance(entries, list):
         raise ConfigError(
-            f"--set {setting}: {path} is not a list; += adds an entry to one, and -= takes one away, as in "
+            f"--set {setting}: {path[:-1]} is not a list; += adds an entry to one, and -= takes one away, as in "
             "model.pair_inputs+=..."
         )
-    return target
-
-
-def _with_entry(entries: list[Any], text: str) -> list[Any]:
-    """Add an entry, as in `model.pair_inputs+={kind: random_walk}`; one of the same kind gives way."""
-    value = _parse_value(text)
-    kind = value.get("kind") if isinstance(value, dict) else value
-    return [*(entry for entry in entries if kind is None or _kind_of(entry) != kind), value]
-
-
-def _without_entry(entries: list[Any], text: str, setting: str) -> list[Any]:
-    """Take away the entry of a kind, as in `model.node_inputs-=svd`."""
-    kept = [entry for entry in entries if _kind_of(entry) != text]
-    if len(kept) == len(entries):
+    kind = value if path.endswith("-") else _kind_of(value) or value
+    others = [entry for entry in entries if _kind_of(entry) != kind]
+    if path.endswith("-") and len(others) == len(entries):
         kinds = [str(_kind_of(entry)) for entry in entries]
-        raise ConfigError(f"--set {setting}: there is no entry of kind {text!r}{_did_you_mean(text, kinds)}")
-    return kept
+        raise ConfigError(f"--set {setting}: there is no entry of kind {value!r}{_did_you_mean(value, kinds)}")
+    entries[:] = others if path.endswith("-") else [*others, value]
 
 
 def _kind_of(entry: Any) -> Any:
-    return entry.get("kind") if isinstance(entry, dict) else None
+    return entry.get("kind") if isinstance(entry, dict) else getattr(entry, "kind", None)
 
 
 def _forget_other_kind(section: dict[str, Any], path: str, kind: Any) -> None:
@@ -149,26 +131,21 @@ def _forget_other_kind(section: dict[str, Any], path: str, kind: Any) -> None:
             del section[name]
 
 
-def _parse_value(text: str) -> Any:
-    value = parse_yaml(text, f"--set: {text[:80]!r} is not a value")
-    if isinstance(value, str):  # YAML 1.1 reads 1e-3 as a string
-        try:
-            return float(value)
-        except ValueError:
-            return value
-    return value
+def _step_into(target: Any, sections: Sequence[str], setting: Setting) -> Any:
+    """Return the section or list at a path."""
+    for k, section in enumerate(sections):
+        path = ".".join(sections[: k + 1])
+        if isinstance(target, list):
+            target = target[_index(section, target, path, setting)]
+        elif isinstance(target, dict) and section in target:
+            target = target[section]
+        else:
+            names = list(target) if isinstance(target, dict) else []
+            raise ConfigError(f"--set {setting}: there is no section {path!r}{_did_you_mean(section, names)}")
+    return target
 
 
-def _step_into(target: Any, section: str, path: str, setting: str) -> Any:
-    if isinstance(target, list):
-        return target[_index(section, target, path, setting)]
-    if not isinstance(target, dict) or section not in target:
-        names = list(target) if isinstance(target, dict) else []
-        raise ConfigError(f"--set {setting}: there is no section {path!r}{_did_you_mean(section, names)}")
-    return target[section]
-
-
-def _index(text: str, target: list[Any], path: str, setting: str) -> int:
+def _index(text: str, target: list[Any], path: str, setting: Setting) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10) or int(text) >= len(target):
         raise ConfigError(f"--set {setting}: {path!r} must name one of the entries 0..{len(target) - 1}")
     return int(text)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from egt.config.load import override
 from egt.config.preparation import preparation
-from egt.config.reading import settings_of_trained
 from egt.config.run_data import open_new
+from egt.config.settings import split_trained
 from egt.data.encodings.encoding import Preparation
 from egt.data.source import ALL, Source
 from egt.data.store import Ahead
@@ -82,7 +82,7 @@ def _opened(artifact: str, path: str, settings: Sequence[str]) -> tuple[Source, 
     folder = find_artifact(artifact)
     if not exists(folder / CARD) or not exists(path):
         return None
-    computing, overrides = settings_of_trained(settings)
+    computing, overrides = split_trained(settings)
     config = override(load_config(folder), computing)
     source = open_new(config, path, overrides)
     return (source, preparation(config)) if is_many_molecules(source, ALL) else None

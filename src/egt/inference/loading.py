@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from egt.config.load import override
-from egt.config.reading import settings_of_trained
+from egt.config.settings import Settings, split_trained
 from egt.files import exists
 from egt.inference.artifact import ENSEMBLE, find_artifact, load_artifact
 from egt.inference.ensemble import Ensemble
@@ -27,7 +25,7 @@ def load(
     *,
     device: str | None = None,
     processes: Processes = ALONE,
-    set: Sequence[str] | Mapping[str, Any] = (),
+    set: Settings = (),
     calibrated: bool = False,
 ) -> Predictor:
     """Return a trained model, or an ensemble of them, from an artifact or from a run folder that holds one.
@@ -44,7 +42,7 @@ def load(
     if not exists(folder / ENSEMBLE):
         return load_single(folder, device=device, processes=processes, set=set, calibrated=calibrated)
     place = torch.device(device) if device else device_of(processes)
-    computing, overrides = settings_of_trained(set)
+    computing, overrides = split_trained(set)
     kept = load_ensemble(folder, place)
     members = tuple(replace(each, config=override(each.config, computing)) for each in kept.members)
     return Ensemble(replace(kept, members=members), place, processes, overrides, calibrated=calibrated)
@@ -55,18 +53,18 @@ def load_single(
     *,
     device: str | None = None,
     processes: Processes = ALONE,
-    set: Sequence[str] | Mapping[str, Any] = (),
+    set: Settings = (),
     calibrated: bool = False,
 ) -> Predictor:
     """Return a trained model for what looks inside it; an ensemble is refused. Arguments as in `load`."""
     place = torch.device(device) if device else device_of(processes)
-    computing, overrides = settings_of_trained(set)
+    computing, overrides = split_trained(set)
     artifact = load_artifact(find_artifact(path), place)
     changed = replace(artifact, config=override(artifact.config, computing))
     return Predictor(changed, place, processes, overrides, calibrated=calibrated)
 
 
-def load_first(path: str | Path, *, set: Sequence[str] | Mapping[str, Any] = ()) -> Predictor:
+def load_first(path: str | Path, *, set: Settings = ()) -> Predictor:
     """Return a trained model, of an ensemble the first one, with a warning. Arguments as in `load`."""
     folder = find_artifact(path)
     if exists(folder / ENSEMBLE):

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from egt.config.load import override, read_config
 from egt.config.run import RunConfig, StartConfig
+from egt.config.settings import Settings
 from egt.data.schema import MOLECULE_SCHEMAS, Feature
 from egt.errors import ArtifactError, ConfigError
 from egt.graph import Level
@@ -196,7 +197,7 @@ def load_start(config: RunConfig) -> Start | None:
     return start_of(artifact, config, keep_head=start.keep_head, freeze_below=start.freeze_below, tuned=start.tune)
 
 
-def with_model_of(config: RunConfig, trained: RunConfig, settings: Sequence[str] = ()) -> RunConfig:
+def with_model_of(config: RunConfig, trained: RunConfig, settings: Settings = ()) -> RunConfig:
     """Return a run of custom data with the sizes and parts of a trained model, and then with some settings replaced.
 
     Molecules of the same vocabulary keep its inputs, except those of whole graphs, and of atoms where rows have another

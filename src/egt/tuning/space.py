@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from egt.config.load import override
-from egt.config.reading import as_words
 from egt.config.run import RunConfig
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def changed(space: Sequence[Knob], values: Mapping[str, Value]) -> dict[str, Any
 
 def with_values(config: RunConfig, space: Sequence[Knob], values: Mapping[str, Value]) -> RunConfig:
     """Return the run of a trial."""
-    return override(config, as_words(changed(space, values)), where="a trial")
+    return override(config, changed(space, values), where="a trial")
 
 
 def _rate(default: float) -> Knob:

@@ -20,11 +20,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egt.api import Settings, configured
+from egt.api import configured
 from egt.config.load import read_config
-from egt.config.reading import as_words
 from egt.config.run import RunConfig
 from egt.config.run_data import open_source
+from egt.config.settings import Setting, Settings, parse_settings
 from egt.data.schema import CustomSchema
 from egt.data.source import Progress, Source
 from egt.errors import ConfigError, RunError, RunStopped
@@ -185,7 +185,7 @@ def tune(
     deadline = time.monotonic() + 60 * minutes
     _check_budget(minutes, trials, workers)
     import_optuna()
-    folder, search, source = _opened(data, target, task, as_words(set), None if out is None else Path(out))
+    folder, search, source = _opened(data, target, task, parse_settings(set), None if out is None else Path(out))
     config = search.run
     _check_run(config, source, workers)
     if show is not None and config.data.custom is not None:
@@ -206,7 +206,7 @@ def tune(
 
 
 def _opened(
-    data: Any, target: str | Sequence[str] | None, task: Level | None, settings: list[str], out: Path | None
+    data: Any, target: str | Sequence[str] | None, task: Level | None, settings: list[Setting], out: Path | None
 ) -> tuple[Path, Search, Source]:
     """Return the folder of a search, what is searched, and the data."""
     in_memory = not isinstance(data, str | Path | RunConfig)
@@ -222,7 +222,7 @@ def _opened(
     if not exists(folder / STUDY):
         for warning in source.warnings():
             log.warning("%s", warning)
-    fixed = [setting.partition("=")[0] for setting in settings]
+    fixed = [setting.path for setting in settings]
     return folder, Search(config.model_dump(mode="json"), fixed, source.fingerprint()), source
 
 
