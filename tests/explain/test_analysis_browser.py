@@ -45,16 +45,16 @@ def test_the_matrix_answers_to_the_keyboard_and_cosines_below_0_are_drawn(tmp_pa
         opened = browser.new_page()
         opened.goto((tmp_path / "page.html").as_uri())
         opened.locator("canvas").first.press("ArrowDown")
-        assert opened.locator(".told").first.text_content() == "node 1 looks at node 0: 0.00"
+        assert opened.locator(".note").first.text_content() == "node 1 looks at node 0: 0.00"
         opened.locator("canvas").first.press("ArrowRight")
-        assert opened.locator(".told").first.text_content() == "node 1 looks at node 1: 1.00"
+        assert opened.locator(".note").first.text_content() == "node 1 looks at node 1: 1.00"
         opened.locator("canvas").first.press("ArrowUp")
         opened.locator("canvas").first.press("ArrowUp")  # there is nothing above
-        assert opened.locator(".told").first.text_content() == "node 0 looks at node 1: 0.00"
+        assert opened.locator(".note").first.text_content() == "node 0 looks at node 1: 0.00"
         titles = opened.locator("#edges title").all_text_contents()
         names = opened.locator("#hops figcaption span").all_inner_texts()
         heads = opened.locator("#heads thead").first.locator("th").all_inner_texts()
-        scale, axes = opened.locator(".scale span").all_inner_texts(), opened.locator("#graph .told").last.inner_text()
+        scale, axes = opened.locator(".scale span").all_inner_texts(), opened.locator("#graph .note").last.inner_text()
         browser.close()
     assert "edges, 1: -1" in titles
     assert [name[2:] for name in names] == ["layer 1", "even"]

@@ -19,7 +19,7 @@ def test_norm_change_and_likeness_of_each_kind_of_pair() -> None:
     edges[1, [1, 3, 5, 7]] = [0.0, 3.0]  # edges turn by a right angle, and grow
     edges[1, [2, 6]] = [4.0, 0.0]  # other pairs grow
     found = replace(found, edges=edges)
-    evolution = EdgeEvolution.empty(1)
+    evolution = EdgeEvolution(1)
     evolution.add(found, pair_hops(found))
     table = evolution.columns()
     assert table["pairs"] == ["self", "edge", "other"] * 2

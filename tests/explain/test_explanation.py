@@ -85,7 +85,7 @@ def test_a_class_is_explained_by_its_log_odds() -> None:
     color = int(prediction.values[2].argmax())
     assert found.target == f"log-odds of {color}"
     assert found.probability == pytest.approx(prediction.values[2].max(), rel=1e-4)
-    assert found.said.endswith(f"(probability {found.probability:.4g})")
+    assert found.title.endswith(f"(probability {found.probability:.4g})")
     gradients = found.importance["gradients"]
     total = gradients.nodes.sum() + gradients.pairs.sum()
     assert total == pytest.approx(found.value - found.without, rel=0.05)

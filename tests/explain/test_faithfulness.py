@@ -9,7 +9,7 @@ from egt.explain.faithfulness import Faithfulness, most_important
 
 
 def score(top: float, random: list[float], untrained: float = 0.0) -> Faithfulness:
-    return Faithfulness("nodes", 2, 10, top, np.array(random), untrained)
+    return Faithfulness("nodes", "nodes", 2, 10, top, np.array(random), untrained)
 
 
 def test_score_and_interval() -> None:
@@ -37,7 +37,7 @@ def test_numbers_that_are_none_prove_nothing() -> None:
 
 
 def test_too_few_parts() -> None:
-    assert Faithfulness("edges", 1, 1, 0.0, np.zeros(1), 0.0).doubts == ["there are too few edges to compare"]
+    assert Faithfulness("edges", "edges", 1, 1, 0.0, np.zeros(1), 0.0).doubts == ["there are too few edges to compare"]
 
 
 def test_parts_that_push_in_opposite_directions_are_not_masked_together() -> None:

@@ -12,7 +12,7 @@ from tests.explain.by_hand import attention, chain
 def test_entropy_sparsity_and_gates() -> None:
     even, single = np.full((4, 4), 0.25), np.eye(4)
     gates = np.stack([np.full((4, 4), 0.2), np.full((4, 4), 0.8)])
-    heads = HeadStatistics.empty(1, 2)
+    heads = HeadStatistics(1, 2)
     heads.add(attention(chain(4), [[even, single]], gates[None]))
     assert heads.attended[0] == pytest.approx([4, 1])
     assert heads.mean_entropy[0] == pytest.approx([np.log(4), 0], abs=1e-6)
@@ -28,7 +28,7 @@ def test_entropy_sparsity_and_gates() -> None:
 def test_virtual_nodes_are_looked_at_but_do_not_look() -> None:
     S = np.full((1, 1, 3, 3), 1 / 3)
     S[0, 0, 0] = [1, 0, 0]  # would lower the mean entropy
-    heads = HeadStatistics.empty(1, 1)
+    heads = HeadStatistics(1, 1)
     heads.add(attention(chain(2), S, num_virtual=1))
     assert heads.attended[0, 0] == pytest.approx(3)
     assert heads.pairs == 6

@@ -12,7 +12,7 @@ from tests.explain.by_hand import attention, chain
 
 
 def profile(*found: Attention) -> dict[tuple[int, str], tuple[float, float, float]]:
-    hops = HopProfile.empty(*found[0].product.shape[:2])
+    hops = HopProfile(*found[0].product.shape[:2])
     for each in found:
         hops.add(each, pair_hops(each))
     table = hops.columns(found[0].layers)
@@ -75,7 +75,7 @@ def test_the_hops_of_a_list_of_pairs_are_those_of_the_matrix(num_virtual: int) -
 
 def test_reach_is_the_mean_hop_of_the_weight() -> None:
     found = attention(chain(3), [[np.array([[0.5, 0, 0.5], [0, 1, 0], [0, 0, 1]])]])
-    hops = HopProfile.empty(1, 1)
+    hops = HopProfile(1, 1)
     hops.add(found, pair_hops(found))
     assert hops.reach(hops.product)[0, 0] == pytest.approx(0.5 * 2 / 3)
     assert hops.within(hops.product, 1)[0, 0] == pytest.approx(2.5 / 3)

@@ -16,7 +16,7 @@ from egt.errors import ConfigError
 from egt.explain import analysis_page as files
 from egt.explain.analysis import analyze
 from egt.explain.analysis_page import analysis_page, write_analysis
-from egt.explain.views import choose
+from egt.explain.figures import choose
 from tests.explain.by_hand import attention, chain
 
 FOUND = attention(
@@ -42,7 +42,7 @@ def test_page_figures_and_numbers(tmp_path: Path) -> None:
     with (folder / "hops.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert rows[0] == {"layer": "1", "hop": "0", "product": "0.3333333333333333", "softmax": "0.6666666666666666",
-                       "even": "0.3333333333333333"}  # fmt: skip
+                       "even": "0.3333333333333333", "even_product": "0.16666666666666666"}  # fmt: skip
     assert parquet.read_table(folder / "hops.parquet").to_pylist()[0]["product"] == pytest.approx(1 / 3)
     assert (folder / "graph-0.png").read_bytes().startswith(b"\x89PNG")
 

@@ -38,5 +38,5 @@ def test_two_classes_have_their_names() -> None:
 def test_several_classes_are_confused_by_name() -> None:
     task = {"kind": "multiclass", "names": ["y"], "num_classes": 3, "class_names": ["a", "b", "c"]}
     found = answers(task, [[2.0], [0.0]], [[0.5, 0.25, 0.25], [0.75, 0.25, 0.0]])
-    assert "True class (rows) and what was said (columns)" in plots(found)
+    assert "True class (rows) and predicted class (columns)" in plots(found)
     assert worst(found).rows[0] == ("g0", "y", "c", "a", "0.75")

@@ -65,7 +65,7 @@ def explain(
         print_json({**content, "scores": scores, "output": str(output)})
         return
     for method in found.importance:
-        print_table(f"{found.said}, {method}", ("part", "name", "importance"), top_rows(found, method))
+        print_table(f"{found.title}, {method}", ("part", "name", "importance"), top_rows(found, method))
     print_table("faithfulness", *score_table(found))
     for doubt in doubt_lines(found):
         say(f"- {doubt}")

@@ -89,8 +89,8 @@ def _analyze(model: Predictor, graphs: Sequence[Graph], folder: Path) -> None:
     """Write what the model looks at in some graphs, as `egt analyze` does."""
     from egt.explain.analysis import analyze
     from egt.explain.analysis_page import write_analysis
+    from egt.explain.figures import choose
     from egt.explain.report import ANALYSIS
-    from egt.explain.views import choose
 
     with Bars() as bars:
         found = analyze(model.attention(graphs, watch=bars))

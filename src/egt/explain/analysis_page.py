@@ -1,16 +1,11 @@
-"""What an analysis says, in plain words.
-
-The analysis as one page that needs no network: sentences, and charts that answer to the mouse and the keyboard.
-
-An analysis as files in a folder: the page, the figures, the numbers.
-"""
+"""An analysis as files: sentences and charts on a page that needs no network, figures, and the numbers."""
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 from base64 import b64encode
-from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from itertools import groupby
@@ -22,26 +17,24 @@ from numpy.typing import NDArray
 
 from egt.errors import counted
 from egt.explain.analysis import FROM_VIRTUAL, TO_VIRTUAL, UNREACHABLE, Analysis, write_columns
-from egt.explain.figures import can_draw, write_figures
+from egt.explain.figures import Choice, can_draw, write_figures
 from egt.explain.report import ANALYSIS
-from egt.explain.views import Choice
 from egt.files import result_folder
 from egt.inference.attention_capture import Attention
 from egt.pages import page, write_page
 
+log = logging.getLogger(__name__)
+
 MOST = 0.7
-"""The part of a layer's weight that decides where it looks."""
+"""The share of a layer's weight that decides how far it looks."""
+
+MOST_NODES = 48
+"""The number of first nodes of a graph that the page shows."""
 
 
 def summary(analysis: Analysis) -> list[str]:
-    """Return some sentences: how far layers look, how selective heads are, what gates and edge channel do."""
-    return [*_reach(analysis), *_apart(analysis), *_heads(analysis), *_gates(analysis), *_edges(analysis)]
-
-
-def _kind(near: float, nearby: float) -> str:
-    if near >= MOST:
-        return "near"
-    return "around" if nearby >= MOST else "far"
+    """Return sentences about the reach of layers, the selectivity of heads, gates and the edge channel."""
+    return [*_reach(analysis), *_apart(analysis), *_heads(analysis), *_edges(analysis)]
 
 
 def _reach(analysis: Analysis) -> list[str]:
@@ -49,57 +42,53 @@ def _reach(analysis: Analysis) -> list[str]:
     weight = hops.product.mean(1)  # (L, codes)
     near, nearby, reach = hops.within(weight, 1), hops.within(weight, 3), hops.reach(weight)
     even = float(hops.reach(hops.even))
-    kinds = [_kind(a, b) for a, b in zip(near.tolist(), nearby.tolist(), strict=True)]
-    said = []
+    kinds = np.where(near >= MOST, "near", np.where(nearby >= MOST, "around", "far")).tolist()
+    sentences = []
     for kind, group in groupby(range(len(kinds)), key=kinds.__getitem__):
         some = list(group)
-        where = _named([analysis.layers[number] for number in some])
+        first, last = analysis.layers[some[0]] + 1, analysis.layers[some[-1]] + 1
+        layers, s = (f"Layer {first}", "s") if first == last else (f"Layers {first}-{last}", "")
+        text = {
+            "near": f"look{s} at the node itself and its neighbors ({_percent(near[some].mean())} within 1 hop",
+            "around": f"look{s} at 1-3 hops ({_percent(nearby[some].mean())} within 3 hops",
+            "far": f"spread{s} over the graph ({_percent(nearby[some].mean())} within 3 hops",
+        }[kind]
         mean = reach[some].mean()
-        verb = "s" if len(some) == 1 else ""
-        if kind == "near":
-            text = f"look{verb} at the node itself and its neighbors ({_percent(near[some].mean())} within 1 hop"
-        elif kind == "around":
-            text = f"look{verb} at 1-3 hops ({_percent(nearby[some].mean())} within 3 hops"
-        else:
-            text = f"spread{verb} over the graph ({_percent(nearby[some].mean())} within 3 hops"
-        said.append(f"{where} {text}, {mean:.1f} hops on average; even attention would have {even:.1f}).")
-    return said
+        sentences.append(f"{layers} {text}, {mean:.1f} hops on average; even attention would have {even:.1f}).")
+    return sentences
 
 
 def _apart(analysis: Analysis) -> list[str]:
-    """Say what goes to virtual nodes and to nodes that cannot be reached."""
+    """Return sentences about the weight on virtual and on unreachable nodes."""
     mean = analysis.hops.mean(analysis.hops.product.mean(1))
-    total = mean[:, :FROM_VIRTUAL].sum(1)  # all other codes are of nodes that are real
-    said = []
+    total = mean[:, :FROM_VIRTUAL].sum(1)  # all other codes have real nodes as queries
+    sentences = []
     for code, name in ((TO_VIRTUAL, "virtual nodes"), (UNREACHABLE, "nodes that no path leads to")):
         if code in analysis.hops.codes:
             shares = mean[:, code] / np.where(total > 0, total, 1)
             most = int(shares.argmax())
-            said.append(
+            sentences.append(
                 f"{_percent(shares.mean())} of the weight goes to {name}, most in layer {analysis.layers[most] + 1} "
                 f"({_percent(shares[most])})."
             )
-    return said
+    return sentences
 
 
 def _heads(analysis: Analysis) -> list[str]:
-    attended = analysis.heads.attended
+    attended, gates = analysis.heads.attended, analysis.heads.gate_density.mean(1)
     layer, head = np.unravel_index(int(attended.argmin()), attended.shape)
     keys = analysis.heads.pairs / max(analysis.heads.nodes, 1)
-    return [
+    selective = (
         f"A head effectively looks at {np.median(attended):.1f} of {keys:.1f} nodes (median over heads); the most "
         f"selective is head {head + 1} of layer {analysis.layers[int(layer)] + 1} ({attended.min():.1f})."
-    ]
-
-
-def _gates(analysis: Analysis) -> list[str]:
-    gates = analysis.heads.gate_density.mean(1)
+    )
     if np.all(gates == 1):
-        return ["The model has no gates."]
+        return [selective, "The model has no gates."]
     least, most = int(gates.argmin()), int(gates.argmax())
     return [
+        selective,
         f"Gates let {_percent(gates.mean())} pass on average: least in layer {analysis.layers[least] + 1} "
-        f"({_percent(gates[least])}), most in layer {analysis.layers[most] + 1} ({_percent(gates[most])})."
+        f"({_percent(gates[least])}), most in layer {analysis.layers[most] + 1} ({_percent(gates[most])}).",
     ]
 
 
@@ -108,46 +97,28 @@ def _edges(analysis: Analysis) -> list[str]:
     if not change.any():
         return ["The edge channel is the same after every layer."]
     most = int(change.argmax())
-    return [f"The edge channel changes most in layer {most + 1}, by {_times(change[most])} its length before it."]
-
-
-def _named(layers: Sequence[int]) -> str:
-    """Return "Layer 3" or "Layers 1-3" for numbers from 0."""
-    first, last = layers[0] + 1, layers[-1] + 1
-    return f"Layer {first}" if first == last else f"Layers {first}-{last}"
-
-
-def _times(share: float) -> str:
-    """Return "45% of" or, of more than the whole, "22 times"."""
-    if share < 1:
-        return f"{_percent(share)} of"
-    return f"{share:.1f} times" if share < 10 else f"{share:.0f} times"
+    share = change[most]
+    size = f"{_percent(share)} of" if share < 1 else f"{share:.1f} times" if share < 10 else f"{share:.0f} times"
+    return [f"The edge channel changes most in layer {most + 1}, by {size} its length before it."]
 
 
 def _percent(share: float) -> str:
     return f"{100 * float(share):.0f}%"
 
 
-MOST_NODES = 48
-"""Of a graph in the viewer; the first ones are shown."""
-
-_KINDS = ("product", "softmax", "gates")
-
-
 def analysis_page(analysis: Analysis, name: str, data: str, command: str) -> str:
     """Return the page.
 
     Args:
-        analysis: what was found.
-        name: of the model.
-        data: what it looked at, in words.
-        command: that makes the page again.
+        analysis: The content.
+        name: The name of the model.
+        data: The data, in words.
+        command: The command that makes the page again.
     """
-    said = "".join(f"<li>{escape(sentence)}</li>" for sentence in summary(analysis))
+    sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in summary(analysis))
     content = json.dumps(_content(analysis)).replace("<", "\\u003c")  # no name in it ends or begins a script
-    script = files("egt.explain").joinpath("analysis.js").read_text(encoding="utf-8")
     sections = [
-        ("In words", f"<ul>{said}</ul>"),
+        ("In words", f"<ul>{sentences}</ul>"),
         ("How far each layer looks", '<div id="hops"></div>' + _HOPS_TEXT),
         ("What each head does", '<div id="heads"></div>' + _HEADS_TEXT),
         ("How the edge channel changes", '<div id="edges"></div>' + _EDGES_TEXT),
@@ -156,13 +127,20 @@ def analysis_page(analysis: Analysis, name: str, data: str, command: str) -> str
     ]
     body = page(f"What {name} looks at", f"{counted(analysis.graphs, 'graph')} of {data}.", sections)
     tail = f'<style>{_STYLE}</style><script type="application/json" id="content">{content}</script>'
-    return body.replace("</body>", f"{tail}<script>{script}</script></body>")
+    return body.replace("</body>", f"{tail}<script>{_script()}</script></body>")
+
+
+def _script() -> str:
+    """Return the modules of the page as one script: a page that is opened as a file cannot import any."""
+    folder = files("egt.explain.page").joinpath("static")
+    parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in ("elements.js", "charts.js", "analysis.js")]
+    return '"use strict";\n' + re.sub(r"^import .*\n|^export ", "", "".join(parts), flags=re.MULTILINE)
 
 
 _HOPS_TEXT = (
-    "<p>The weight that a node gives to all nodes at a number of hops, averaged over nodes, heads and graphs. "
-    "Virtual nodes, and nodes that no path leads to, stand apart on the right. Dashed: what even "
-    "attention would give.</p>"
+    "<p>The weight of a node on all nodes at a number of hops, averaged over nodes, heads and graphs. Virtual nodes, "
+    "and nodes that no path leads to, stand apart on the right. Dashed: even attention, times the gates where the "
+    "weights are, averaged over layers.</p>"
 )
 
 _HEADS_TEXT = (
@@ -171,8 +149,8 @@ _HEADS_TEXT = (
 )
 
 _EDGES_TEXT = (
-    "<p>First, how much of its length the edge channel changes by in each layer; then how alike it still is to what "
-    "entered the first layer (cosine).</p>"
+    "<p>First, how much of its length the edge channel changes by in each layer; then its cosine with the input of the "
+    "first layer.</p>"
 )
 
 _GRAPH_TEXT = (
@@ -186,32 +164,27 @@ _STYLE = """
 .scale { display: flex; gap: .6rem; align-items: center; max-width: 26rem; }
 .scale canvas { flex: 1; min-width: 0; height: .8rem; } .names span { display: inline-block; margin-right: .9rem; }
 canvas { image-rendering: pixelated; width: min(100%, 26rem); border: 1px solid var(--line); }
-.told { color: var(--soft); min-height: 1.5em; } .faded { opacity: .12; } .dashed { stroke-dasharray: 4 4; }
+.note { color: var(--soft); min-height: 1.5em; } .faded { opacity: .12; } .dashed { stroke-dasharray: 4 4; }
 table.heat td { padding: 0; border: 0; width: 1.5rem; height: 1.3rem; } table.heat th { border: 0; font-size: .75rem;
   padding: 0 .3rem; text-align: center; font-weight: 400; color: var(--soft); }
 """
 
 
 def _content(analysis: Analysis) -> dict[str, Any]:
-    """Return what the script of the page draws."""
-    hops, heads, edges = analysis.hops, analysis.heads, analysis.edges
+    """Return the data of the charts."""
+    hops, edges = analysis.hops, analysis.edges
     codes = [code for code in hops.codes if code < FROM_VIRTUAL]
-    names = dict(zip((str(code) for code in hops.codes), hops.columns((0,))["hop"], strict=True))
     return {
         "layers": [layer + 1 for layer in analysis.layers],
         "hops": {
-            "names": [names[str(code)] for code in codes],
+            "names": hops.names[: len(codes)],
             "numbers": len(hops.hops),
             "product": _rounded(hops.mean(hops.product.mean(1))[:, codes]),
             "softmax": _rounded(hops.mean(hops.softmax.mean(1))[:, codes]),
             "even": _rounded(hops.mean(hops.even)[codes]),
+            "even_product": _rounded(hops.mean(hops.even_product.mean((0, 1)))[codes]),
         },
-        "heads": {
-            "mean hops": _rounded(hops.reach(hops.product)),
-            "nodes looked at": _rounded(heads.attended),
-            "pairs without weight": _rounded(heads.sparsity),
-            "mean gate": _rounded(heads.gate_density),
-        },
+        "heads": {name: _rounded(values) for name, values in analysis.head_values.items()},
         "edges": {
             "change": _rounded(edges.relative_change().T),
             "likeness": _rounded(edges.mean(edges.likeness)[1:].T),
@@ -223,7 +196,7 @@ def _content(analysis: Analysis) -> dict[str, Any]:
 def _graph(row: int, found: Attention) -> dict[str, Any]:
     """Return the matrices of a graph, each as bytes between its smallest and its largest entry."""
     size = min(found.num_nodes, found.num_virtual + MOST_NODES)
-    matrices = {kind: found.matrix(getattr(found, kind), size) for kind in _KINDS}
+    matrices = {kind: found.matrix(getattr(found, kind), size) for kind in ("product", "softmax", "gates")}
     return {
         "name": f"row {row}" + (f", {found.graph.id}" if found.graph.id else ""),
         "size": size,
@@ -246,19 +219,10 @@ def _rounded(values: NDArray[Any]) -> Any:
     return np.round(values.astype(np.float64), 5).tolist()
 
 
-log = logging.getLogger(__name__)
-
-
 def write_analysis(analysis: Analysis, choice: Choice, folder: Path, name: str, data: str, command: str) -> list[Path]:
-    """Write everything into a folder, which is made if there is none.
+    """Write analysis.html, the figures of a choice, and the numbers as CSV and Parquet into a folder.
 
-    Args:
-        analysis: what was found.
-        choice: what the figures show.
-        folder: gets analysis.html, the figures, and the numbers as CSV and Parquet.
-        name: of the model.
-        data: what it looked at, in words.
-        command: that makes the files again.
+    Arguments as for `analysis_page`.
 
     Returns:
         The files, the page first.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,24 +11,22 @@ from numpy.typing import NDArray
 
 from egt.assemble import build_model
 from egt.config.run import RunConfig
-from egt.explain.importance import Question
+from egt.explain.importance import Floats, Question
 from egt.graph import IntArray
 from egt.inference.backends import BACKENDS
 from egt.nn.model import EGT
 
-Floats = NDArray[np.float64]
-
 SHARE = 0.25
-"""Of the parts that are masked, at least two where there are four."""
+"""The share of the parts that is masked, at least two parts where there are four."""
 
 UNTRAINED = 3
-"""Models with fresh random weights to compare with."""
+"""The number of models with fresh random weights to compare with."""
 
 UNTRAINED_DRAWS = 20
-"""Random masks that they are given."""
+"""The number of random masks for each of them."""
 
 FACTOR = 2.0
-"""How much more a trained model must move than those."""
+"""A trained model must move farther than those by this factor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,15 +34,17 @@ class Faithfulness:
     """How the prediction moves without some parts of the input.
 
     Fields:
-        parts: what is masked, "nodes" or "edges".
-        size: how many.
-        of: of how many.
-        top: how far the prediction moves without the parts that are called the most important.
-        random: (draws) how far without as many parts drawn at random from all others.
-        untrained: the farthest that models with random weights move under all these masks.
+        parts: "nodes" or "edges".
+        word: The same as users of the data say it.
+        size: The number of masked parts.
+        of: The number of all parts.
+        top: The distance that the prediction moves without the most important parts.
+        random: (draws) the distances without as many parts drawn at random from all others.
+        untrained: The largest distance that models with random weights move under these masks.
     """
 
     parts: str
+    word: str
     size: int
     of: int
     top: float
@@ -64,87 +64,79 @@ class Faithfulness:
 
     @property
     def doubts(self) -> list[str]:
-        """Say in words why the explanation should not be believed; nothing if it can be."""
+        """The reasons not to believe the explanation, in words."""
         if self.of < 2:
-            return [f"there are too few {self.parts} to compare"]
-        found = []
+            return [f"there are too few {self.word} to compare"]
+        doubts = []
         if not self.interval[0] > 0:  # nor is NaN a proof
             share = np.mean(self.random >= self.top)
-            found.append(
-                f"masking {self.size} other {self.parts} at random moves the prediction as much as masking the top "
+            doubts.append(
+                f"masking {self.size} other {self.word} at random moves the prediction as much as masking the top "
                 f"{self.size} in {100 * share:.0f}% of the draws"
             )
         if not self.top > FACTOR * self.untrained:
-            found.append(
-                f"masking the top {self.size} {self.parts} moves it by {self.top:.3g}, and an untrained model moves by "
+            doubts.append(
+                f"masking the top {self.size} {self.word} moves it by {self.top:.3g}, and an untrained model moves by "
                 f"up to {self.untrained:.3g} under such masks"
             )
-        return found
+        return doubts
 
 
 def faithfulness(
     question: Question,
     twins: Sequence[EGT],
     parts: str,
+    word: str,
     importance: Mapping[str, Floats],
     draws: int,
     members: IntArray | None = None,
 ) -> dict[str, Faithfulness]:
-    """Mask the parts that each method calls the most important, and as many random ones of the others, several times.
+    """Mask the most important parts of each method, and as many random ones of the others, several times.
 
     The others alone: where the prediction rests on a single part, many of all random choices would have it too.
 
     Args:
-        question: whose answer is explained.
-        twins: untrained models.
+        question: The number that is explained.
+        twins: Untrained models.
         parts: "nodes" or "edges".
-        importance: method -> (parts,) how important each is said to be.
-        draws: how often parts are drawn at random.
+        word: The same as users of the data say it.
+        importance: Method -> (parts,).
+        draws: The number of random choices.
         members: (P,) for edges: the edge of each pair, -1 for none.
     """
     count = len(next(iter(importance.values())))
     if count < 2:
-        return {method: Faithfulness(parts, count, count, 0.0, np.zeros(1), 0.0) for method in importance}
+        return {method: Faithfulness(parts, word, count, count, 0.0, np.zeros(1), 0.0) for method in importance}
     size = min(max(2, round(SHARE * count)), count // 2)
     tops = [most_important(values, size) for values in importance.values()]
     random = np.random.default_rng(0)
-    chosen = [*tops, *(others for top in tops for others in _others(top, count, draws, random))]
+    others = [np.setdiff1d(np.arange(count), top) for top in tops for _ in range(draws)]
+    chosen = [*tops, *(random.permutation(left)[:size] for left in others)]
     masks = np.zeros((len(chosen) + 1, count), dtype=bool)  # the last one masks nothing
     for mask, numbers in zip(masks, chosen, strict=False):
         mask[numbers] = True
-    moved = _moved(question, masks, members)
-    drawn = moved[len(tops) :].reshape(len(tops), draws)
+    moves = _distances(question, masks, members)
+    drawn = moves[len(tops) :].reshape(len(tops), draws)
     few = np.concatenate([masks[: len(tops) + UNTRAINED_DRAWS], masks[-1:]])
-    untrained = max((float(_moved(question.asked_of(twin), few, members).max()) for twin in twins), default=0.0)
+    untrained = [_distances(replace(question, model=twin), few, members).max() for twin in twins]
+    farthest = float(max(untrained, default=0.0))
     return {
-        method: Faithfulness(parts, size, count, float(top), others, untrained)
-        for method, top, others in zip(importance, moved, drawn, strict=False)
+        method: Faithfulness(parts, word, size, count, float(top), rest, farthest)
+        for method, top, rest in zip(importance, moves, drawn, strict=False)
     }
-
-
-def _others(top: IntArray, count: int, draws: int, random: np.random.Generator) -> list[IntArray]:
-    """Return random choices of as many parts, none of them in `top`."""
-    left = np.setdiff1d(np.arange(count), top)
-    return [random.permutation(left)[: len(top)] for _ in range(draws)]
 
 
 def most_important(values: Floats, size: int) -> IntArray:
     """Return the parts that raise the prediction the most, or those that lower it if they do so more.
 
-    Together they would cancel each other, and the prediction stay where it is however right the ranking.
+    Masked together, they would cancel each other, and the prediction would stay however right the ranking is.
     """
     raising, lowering = np.argsort(-values, kind="stable")[:size], np.argsort(values, kind="stable")[:size]
     return raising if values[raising].sum() >= -values[lowering].sum() else lowering
 
 
 def untrained_twins(config: RunConfig, backend: str, count: int = UNTRAINED) -> list[EGT]:
-    """Return models of a run before training: an explanation of what was learned is not one of theirs.
-
-    Args:
-        config: the run.
-        backend: the name of the one that computes.
-        count: how many.
-    """
+    """Return models of a run before training; backend: the name of the one that computes."""
     chosen = next(each for each in BACKENDS if each.name == backend)
     twins = []
     with torch.random.fork_rng(devices=[]):
@@ -154,8 +146,8 @@ def untrained_twins(config: RunConfig, backend: str, count: int = UNTRAINED) -> 
     return twins
 
 
-def _moved(question: Question, masks: NDArray[np.bool_], members: IntArray | None) -> Floats:
-    """Return how far the answer under each mask, (C, parts), is from that under the last one."""
+def _distances(question: Question, masks: NDArray[np.bool_], members: IntArray | None) -> Floats:
+    """Return the distance of the answer under each mask, (C, parts), from that under the last one."""
     num_nodes, num_pairs = question.sample.graph.num_nodes, question.pair_index.shape[1]
     nodes, pairs = (np.ones((len(masks), size), np.float32) for size in (num_nodes, num_pairs))
     if members is None:

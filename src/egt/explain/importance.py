@@ -1,13 +1,8 @@
-"""What an explanation is about: a number in its unit, or how far a class is ahead of the others.
-
-Many copies of one graph through a model, each with its embeddings scaled: parts of the input turned down or off.
-
-How much each node and each pair matters for one prediction: by what attention carries, and by what gradients say.
-"""
+"""How much each node and each pair of a graph matters for one prediction: by attention rollout and by gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from egt.data.batching.batch import GraphBatch, LayoutName, collate
+from egt.data.batching.batch import LayoutName, collate
 from egt.data.encodings.encoding import Sample
 from egt.graph import Graph, IntArray
 from egt.inference.attention_capture import Attention
@@ -26,35 +21,43 @@ from egt.nn.channels import Channels
 from egt.nn.model import EGT
 from egt.parts.tasks.task import Task
 
+Factors = NDArray[np.float32]
+
+Floats = NDArray[np.float64]
+
+PAIRS_AT_ONCE = 200_000
+"""The pairs of all copies that are computed together."""
+
+STEPS = (32, 128, 512)
+"""The numbers of steps of integrated gradients."""
+
+MOST_PAIRS = 3_000_000
+"""The most pairs that all steps together compute for a graph, which takes some seconds."""
+
+LARGEST_GAP = 0.1
+"""Values whose sum misses its target by more than this part of their size are not believed."""
+
 _NEAR_CERTAIN = 1e-6
 
 
 def margins(task: Task, outputs: Tensor) -> Tensor:
     """Return numbers decoded, and of classes the log-odds, log p / (1 - p); (rows, outputs), like the outputs.
 
-    A probability near 1 hardly moves whatever is masked, and has no gradient; log-odds do not saturate. With an output
+    A probability near 1 hardly moves under any mask, and has no gradient; log-odds do not saturate. With an output
     for each class they are z_c - log sum_(k != c) exp z_k, with one for yes and no they are that output.
     """
     decoded = task.decode(outputs)
     if not task.part.has_classes:
         return decoded
     z = outputs.float()
-    odds = z if task.part.num_outputs == len(task.part.names) else z - _others(z)
+    odds = z
+    if task.part.num_outputs != len(task.part.names):
+        itself = torch.eye(z.shape[1], dtype=torch.bool, device=z.device)
+        others = z[:, None].expand(-1, z.shape[1], -1).masked_fill(itself, -torch.inf)  # (rows, C, C)
+        odds = z - others.logsumexp(-1)
     if torch.allclose(odds.sigmoid(), decoded, atol=1e-4):
         return odds
     return decoded.logit(_NEAR_CERTAIN)  # a task of another package, whose outputs are no logits
-
-
-def _others(z: Tensor) -> Tensor:
-    """Return log sum_(k != c) exp z_k for each class c. z: (rows, C)."""
-    itself = torch.eye(z.shape[1], dtype=torch.bool, device=z.device)
-    return z[:, None].expand(-1, z.shape[1], -1).masked_fill(itself, -torch.inf).logsumexp(-1)
-
-
-Factors = NDArray[np.float32]
-
-PAIRS_AT_ONCE = 200_000
-"""Of the copies that are computed together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +65,10 @@ class Question:
     """One number of a prediction (of a class: its log-odds), as a function of the embeddings of one graph.
 
     Fields:
-        model: in evaluation mode.
-        task: decodes its output.
-        sample: the graph.
-        layout: of the copies.
-        row: of the prediction: 0 for a graph, else the number of the node, edge or query pair.
-        column: of the prediction: the target or class.
+        model: In evaluation mode.
+        layout: The layout of the copies of the graph.
+        row: 0 for a graph, else the number of the node, edge or query pair.
+        column: The number of the target or class.
     """
 
     model: EGT
@@ -84,10 +85,6 @@ class Question:
         i, j = (index.expand(at.pair_shape).flatten() for index in (at.pair_indices.i, at.pair_indices.j))
         return torch.stack([i, j]).numpy()
 
-    def asked_of(self, model: EGT) -> Question:
-        """Return the same question to another model."""
-        return replace(self, model=model)
-
     def ends(self) -> tuple[float, float]:
         """Return the answer for the graph, and for no input at all: every embedding zero."""
         every = np.array([[1.0], [0.0]], np.float32)
@@ -95,20 +92,15 @@ class Question:
         value, nothing = self.values(*(every.repeat(size, 1) for size in sizes)).tolist()
         return value, nothing
 
-    def values(self, nodes: Factors, pairs: Factors) -> NDArray[np.float64]:
-        """Return the answer for copies whose embeddings are multiplied by factors.
-
-        Args:
-            nodes: (C, N) factors of the node embeddings of each copy.
-            pairs: (C, P) factors of its pair embeddings.
-        """
-        found: list[NDArray[np.float64]] = []
+    def values(self, nodes: Factors, pairs: Factors) -> Floats:
+        """Return the answer for copies whose embeddings are scaled: nodes (C, N) and pairs (C, P) have the factors."""
+        values: list[Floats] = []
         for some in self._parts(len(nodes)):
             with torch.inference_mode(), _scaled(self.model, *map(torch.from_numpy, (nodes[some], pairs[some]))):
-                found.append(self.answers(self._copies(len(nodes[some]))).double().cpu().numpy())
-        return np.concatenate(found)
+                values.append(self._answers(len(nodes[some])).double().cpu().numpy())
+        return np.concatenate(values)
 
-    def gradients(self, shares: Factors, weights: Factors) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def gradients(self, shares: Factors, weights: Factors) -> tuple[Floats, Floats]:
         """Return embeddings times the weighted sum of the answer's gradients at shares of them, summed over channels.
 
         Args:
@@ -121,25 +113,21 @@ class Question:
         num_nodes, num_pairs = self.sample.graph.num_nodes, self.pair_index.shape[1]
         nodes, pairs = np.zeros(num_nodes), np.zeros(num_pairs)
         for some in self._parts(len(shares)):
-            factor, weight = (torch.from_numpy(values[some]) for values in (shares, weights))
-            with _scaled(
-                self.model, factor[:, None].expand(-1, num_nodes), factor[:, None].expand(-1, num_pairs)
-            ) as at:
-                answer = self.answers(self._copies(len(factor)))
-            slopes = torch.autograd.grad(answer.sum(), [at.h, at.e], allow_unused=True)
-            for total, slope, leaf, size in ((nodes, slopes[0], at.h, num_nodes), (pairs, slopes[1], at.e, num_pairs)):
+            factor, weight = (torch.from_numpy(values[some])[:, None] for values in (shares, weights))
+            with _scaled(self.model, factor.expand(-1, num_nodes), factor.expand(-1, num_pairs)) as leaves:
+                answer = self._answers(len(factor))
+            slopes = torch.autograd.grad(answer.sum(), leaves, allow_unused=True)
+            for total, slope, leaf in zip((nodes, pairs), slopes, leaves, strict=True):
                 if slope is not None:
-                    product = (slope * leaf.detach()).sum(-1).view(-1, size).cpu()  # leaf is factor times embedding
-                    total += (product * (weight / factor)[:, None]).sum(0).double().numpy()
+                    product = (slope * leaf.detach()).sum(-1).view(-1, len(total)).cpu()  # leaf: factor times embedding
+                    total += (product * (weight / factor)).sum(0).double().numpy()
         return nodes, pairs
 
-    def answers(self, batch: GraphBatch) -> Tensor:
-        """Return the answer for each graph of a batch of copies, (C,)."""
+    def _answers(self, count: int) -> Tensor:
+        """Return the answer for each copy of the graph, (C,)."""
+        batch = collate([self.sample] * count, self.layout).to(next(self.model.parameters()).device)
         rows = margins(self.task, self.model(batch))
-        return rows.view(batch.num_graphs, -1, rows.shape[-1])[:, self.row, self.column]
-
-    def _copies(self, count: int) -> GraphBatch:
-        return collate([self.sample] * count, self.layout).to(next(self.model.parameters()).device)
+        return rows.view(count, -1, rows.shape[-1])[:, self.row, self.column]
 
     def _parts(self, count: int) -> list[slice]:
         pairs = self.pair_index.shape[1] + 16 * self.sample.graph.num_nodes  # and those with some virtual nodes
@@ -147,44 +135,25 @@ class Question:
         return [slice(start, start + at_once) for start in range(0, count, at_once)]
 
 
-@dataclass(eq=False)
-class _At:
-    """The scaled embeddings of a pass, leaves of its gradient."""
-
-    h: Tensor
-    e: Tensor
-
-
 @contextmanager
-def _scaled(model: EGT, nodes: Tensor, pairs: Tensor) -> Iterator[_At]:
-    """Multiply the embeddings that enter the model. nodes: (C, N), pairs: (C, P)."""
-    at = _At(nodes, pairs)
-    handle = model.embed.register_forward_hook(_scaling(at, nodes, pairs))
+def _scaled(model: EGT, nodes: Tensor, pairs: Tensor) -> Iterator[list[Tensor]]:
+    """Multiply the embeddings of a model by factors, (C, N) and (C, P); the list gets the products, h and e."""
+    leaves: list[Tensor] = []
+
+    def scale(_: Any, __: Any, x: Channels) -> Channels:
+        leaves[:] = (
+            (channel.detach() * factor.to(channel).reshape(*channel.shape[:-1], 1)).requires_grad_(
+                torch.is_grad_enabled()
+            )
+            for channel, factor in ((x.h, nodes), (x.e, pairs))
+        )
+        return replace(x, h=leaves[0], e=leaves[1])
+
+    handle = model.embed.register_forward_hook(scale)
     try:
-        yield at
+        yield leaves
     finally:
         handle.remove()
-
-
-def _scaling(at: _At, nodes: Tensor, pairs: Tensor) -> Callable[[Any, Any, Channels], Channels]:
-    def scale(_: Any, __: Any, x: Channels) -> Channels:
-        at.h = (x.h.detach() * nodes.to(x.h).reshape(*x.h.shape[:-1], 1)).requires_grad_(torch.is_grad_enabled())
-        at.e = (x.e.detach() * pairs.to(x.e).reshape(*x.e.shape[:-1], 1)).requires_grad_(torch.is_grad_enabled())
-        return replace(x, h=at.h, e=at.e)
-
-    return scale
-
-
-Floats = NDArray[np.float64]
-
-STEPS = (32, 128, 512)
-"""Of integrated gradients."""
-
-MOST_PAIRS = 3_000_000
-"""No more steps are tried for a graph than together have so many pairs: some seconds."""
-
-LARGEST_GAP = 0.1
-"""Values that miss what they explain by more than this part of their size are not believed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,11 +161,10 @@ class Importance:
     """What one method says.
 
     Fields:
-        method: its name.
-        nodes: (N,) of the nodes.
-        pairs: (P,) of the pairs.
-        signed: whether a negative value means that the part lowers the prediction.
-        gap: by how much of their size the values miss what they should add up to; 0 where they need not.
+        nodes: (N,).
+        pairs: (P,).
+        signed: Whether a negative value means that the part lowers the prediction.
+        gap: The part of their size by which the values miss their target sum; 0 where they have none.
     """
 
     method: str
@@ -207,7 +175,7 @@ class Importance:
 
     @property
     def adds_up(self) -> bool:
-        """Whether the values add up to what they explain."""
+        """Whether the values add up to the prediction."""
         return abs(self.gap) <= LARGEST_GAP
 
     def of_edges(self, members: IntArray) -> Floats:
@@ -225,8 +193,8 @@ def edges_of(graph: Graph, pair_index: IntArray) -> tuple[IntArray, IntArray]:
     """
     low, high = np.sort(graph.edge_index, axis=0)
     codes = np.unique(low * graph.num_nodes + high)
-    asked = np.sort(pair_index, axis=0)
-    pair_codes = asked[0] * graph.num_nodes + asked[1]
+    pair_low, pair_high = np.sort(pair_index, axis=0)
+    pair_codes = pair_low * graph.num_nodes + pair_high
     place = np.searchsorted(codes, pair_codes)
     found = np.isin(pair_codes, codes)
     return np.stack(np.divmod(codes, graph.num_nodes)), np.where(found, place, -1)
@@ -240,8 +208,8 @@ def integrated_gradients(question: Question, steps: Sequence[int] = STEPS) -> Im
     with t^4 of the input, as layer norms make most of the way in the first hundredth of it.
 
     Args:
-        question: whose answer is explained.
-        steps: how many, and how many more if the values do not add up and the graph is not too large.
+        question: The number to explain.
+        steps: Numbers of steps; the next one is tried if the values do not add up and the graph is not too large.
     """
     value, nothing = question.ends()
     for count in steps:
@@ -255,18 +223,18 @@ def integrated_gradients(question: Question, steps: Sequence[int] = STEPS) -> Im
 
 
 def rollout(found: Attention, readers: Floats) -> Importance:
-    """Follow what is read at the end back through the layers to the nodes that it came from.
+    """Follow the prediction back through the layers to the nodes that it came from.
 
     A layer hands node i the share 1 / (1 + w_i) of what it had and A_ij / (1 + w_i) of node j, with
     A_ij = mean over heads of s_i A_tilde_ij (gates and scalers included) and w_i = sum_j A_ij. Abnar and Zuidema 2020,
     except that closed gates let less pass.
 
     Args:
-        found: the attention of the graph.
-        readers: (n,) how much of each node, virtual ones first, is read at the end; adds up to 1.
+        found: The attention of the graph.
+        readers: (n,) the share of each node, virtual ones first, in the prediction; adds up to 1.
 
     Returns:
-        Of each node its share of the prediction's sources; of each pair (i, j) what went from j to i in all layers.
+        Of each node its share of the prediction's sources; of each pair (i, j) the flow from j to i in all layers.
     """
     i, j = found.pair_index
     size = found.num_nodes
@@ -283,14 +251,7 @@ def rollout(found: Attention, readers: Floats) -> Importance:
 
 
 def readers_of(found: Attention, level: str, row: int, pairs: IntArray) -> Floats:
-    """Return how much of each node is read at the end for one row of the prediction, (n,).
-
-    Args:
-        found: the attention of the graph.
-        level: of the prediction.
-        row: of the prediction.
-        pairs: (2, R) the edges or query pairs that are asked about.
-    """
+    """Return the share of each node, (n,), in one row of a prediction; pairs: (2, R) the edges or pairs of its rows."""
     q, readers = found.num_virtual, np.zeros(found.num_nodes)
     if level == "graph":
         readers[: q or None] = 1.0

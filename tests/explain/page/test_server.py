@@ -83,11 +83,14 @@ def test_both_names_of_this_machine_are_fine(server: Server) -> None:
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
         {"Origin": "http://localhost:1"},
+        {"Origin": "http://["},
+        {"Origin": "https://localhost:{port}"},
         {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
         {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
     ],
 )
 def test_requests_of_other_pages_are_refused(server: Server, headers: dict[str, str]) -> None:
+    headers = {name: value.format(port=server.server_port) for name, value in headers.items()}
     for path, body in (("/api/about", None), ("/api/smiles", {"smiles": ["C"]})):
         status, got, found = ask(server, path, body, {**JSON, **headers})
         assert status == 403
@@ -96,7 +99,9 @@ def test_requests_of_other_pages_are_refused(server: Server, headers: dict[str, 
 
 
 def test_a_link_from_another_page_opens_the_page(server: Server) -> None:
-    assert ask(server, "/", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"})[0] == 200
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert ask(server, "/", headers=link)[0] == 200
+    assert ask(server, "/api/smiles", {"smiles": ["C"]}, {**JSON, **link})[0] == 403  # a form that is sent
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
@@ -110,6 +115,31 @@ def test_a_request_that_is_too_large_is_refused_before_it_is_read(server: Server
     status, _, found = ask(server, path, b"", {**kind, "Content-Length": str(MOST_BYTES + 1)})
     assert status == 413
     assert "5 MB" in found["error"]
+
+
+@pytest.mark.parametrize("size", [MOST_BYTES + 1, 8 * MOST_BYTES])
+def test_the_sender_of_too_much_reads_why(server: Server, size: int) -> None:
+    status, _, found = ask(server, "/api/upload?name=x.csv", b"x" * size, FILE)
+    assert status == 413
+    assert "egt predict" in found["error"]
+
+
+def test_a_path_and_a_length_without_end_are_refused(server: Server) -> None:
+    assert ask(server, "/" + "x" * 5_000)[0] == 400
+    assert ask(server, "/api/" + "x" * 5_000, {})[0] == 400
+    assert b" 400 " in status_of(server, f"Content-Type: application/json\r\nContent-Length: {'9' * 5_000}\r\n\r\n")
+    assert ask(server, "//[")[0] == 404
+
+
+def test_many_connections_at_once_are_answered(server: Server) -> None:
+    connections = [socket.create_connection(("127.0.0.1", server.server_port), timeout=30) for _ in range(64)]
+    try:
+        for connection in connections:
+            connection.sendall(f"GET / HTTP/1.0\r\nHost: 127.0.0.1:{server.server_port}\r\n\r\n".encode())
+        assert all(b" 200 " in connection.recv(200).splitlines()[0] for connection in connections)
+    finally:
+        for connection in connections:
+            connection.close()
 
 
 @pytest.mark.parametrize("header", ["Content-Length: -1", "Content-Length: x", "Transfer-Encoding: chunked", "X: y"])
@@ -136,7 +166,7 @@ def test_requests_that_make_no_sense_are_refused(server: Server, path: str, body
     assert reason in found["error"]
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/../server.py", "/../../analysis.js", "//etc/hosts", "/static"])
+@pytest.mark.parametrize("path", ["/nothing", "/../server.py", "/../../analysis_page.py", "//etc/hosts", "/static"])
 def test_no_other_file_is_given(server: Server, path: str) -> None:
     assert ask(server, path)[0] == 404
     assert ask(server, path, {})[0] == 404

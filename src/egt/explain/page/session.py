@@ -1,11 +1,4 @@
-"""Rows that were opened in the page, whatever they come from: SMILES, an uploaded file, a split of the data set.
-
-Molecules that are typed into the page together with the numbers that a model needs beside them.
-
-Attention and explanations as the page is told them.
-
-What the page may ask for, and the answers, as JSON: one model, the rows it was shown, the graphs it looks at.
-"""
+"""The requests of the page and their answers as JSON: one model, the rows that were opened, the graphs in view."""
 
 from __future__ import annotations
 
@@ -33,11 +26,9 @@ from egt.data.schema import CustomSchema
 from egt.data.source import ALL, SPLITS, Reading, Source
 from egt.errors import DataError, EgtError
 from egt.explain.analysis import HopProfile, pair_hops
-from egt.explain.explanation import Explanation, explain
+from egt.explain.explanation import Explanation, explain_subject
 from egt.explain.explanation_page import MOST_NODES, TITLES
-from egt.explain.faithfulness import Faithfulness
-from egt.explain.page.node_positions import draw
-from egt.graph import Graph
+from egt.explain.subject import Subject, draw
 from egt.inference.artifact import find_artifact
 from egt.inference.attention_capture import Attention
 from egt.inference.ensemble import Ensemble
@@ -50,24 +41,33 @@ from egt.paper.results import Result, curves
 
 Json = dict[str, Any]
 
-_BINARY = (".gz", ".parquet", ".zip", ".xlsx", ".npz", ".pt")
-
 AT_ONCE = 64
-"""Graphs that are predicted together. More of them would be prepared by forked processes, which threads forbid."""
+"""The most graphs that are predicted together. Forked processes prepare more of them, which threads forbid."""
 
 INTERVAL = 0.9
-"""The chance that the intervals and sets on the page hold the truth."""
+"""The chance of intervals and sets on the page to hold the truth."""
+
+MOST_BYTES = 5_000_000
+"""The size of the largest request, uploads included."""
+
+MOST_ROWS = 2_000
+"""The most SMILES or rows of a file that the page predicts."""
+
+PAGE_ROWS = 100
+"""The number of rows of a split that are shown together."""
+
+_BINARY = (".gz", ".parquet", ".zip", ".xlsx", ".npz", ".pt")
+
+Thing = TypeVar("Thing")
+
+Number = Annotated[int, Field(ge=0)]
+
+Split = Literal["train", "val", "test"]
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of a split.
-
-    Fields:
-        source: the data.
-        split: the split.
-        folder: where the data was read from, if nobody should be told.
-    """
+    """The rows of a split of some data; messages do not name the folder that it was read from."""
 
     source: Source
     split: str = ALL
@@ -78,58 +78,65 @@ class Rows:
 
     def read(self, start: int, count: int) -> list[Reading]:
         """Read some rows of the split."""
-        found = self.source.read_all(self.source.records(self.split)[start : start + count])
-        return [replace(reading, error=without(self.folder, reading.error)) for reading in found]
-
-    def smiles(self, reading: Reading) -> str | None:
-        """Return the molecule of a row; None for other graphs."""
-        return None if self._smiles is None else str(self._smiles[reading.row])
-
-    def names(self, reading: Reading) -> list[str]:
-        """Return what the data calls the nodes of a row; empty where they are numbered."""
-        return list(self.source.names(reading.row))
-
-    def components(self, reading: Reading) -> dict[str, str]:
-        """Return column -> SMILES of a row that has several; else nothing."""
-        return {name: column[reading.row] for name, column in self._components.items()}
-
-    @cached_property
-    def _components(self) -> dict[str, list[str]]:
-        return self.source.components()
+        readings = self.source.read_all(self.source.records(self.split)[start : start + count])
+        return [replace(each, error=hide_folder(self.folder, each.error)) for each in readings]
 
     @cached_property
     def _smiles(self) -> Sequence[Any] | None:
         return self.source.smiles()
 
+    @cached_property
+    def _components(self) -> dict[str, list[str]]:
+        return self.source.components()
+
+    def predict(self, model: Predictor, start: int, count: int) -> Predictions:
+        """Predict some rows as `Predictor.predict` does, beside the labels of a split."""
+        answers: list[Prediction] = []
+        more: Sequence[str] = ()
+        for first in range(start, start + count, AT_ONCE):
+            readings = self.read(first, min(AT_ONCE, start + count - first))
+            graphs = [each.graph for each in readings if each.graph is not None]
+            computed = model.predict(graphs, interval=interval_of(model)) if graphs else Predictions(model.config, [])
+            more = more or computed.more  # rows that cannot be read have none
+            each_answer = iter(computed)
+            for each in readings:
+                answer = Prediction(each.row, each.id) if each.graph is None else next(each_answer)
+                answers.append(self._describe(model, each, answer))
+        return Predictions(model.config, answers, more)
+
+    def _describe(self, model: Predictor, reading: Reading, answer: Prediction) -> Prediction:
+        """Return the answer with the facts about its row."""
+        truth = None
+        if reading.graph is not None and self.split != ALL:
+            truth = getattr(reading.graph, f"{model.config.model.level}_targets")
+        return replace(
+            answer,
+            row=reading.row,
+            id=reading.id,
+            warning=reading.warning,
+            error=answer.error or reading.error,
+            smiles=None if self._smiles is None else str(self._smiles[reading.row]),
+            names=list(self.source.names(reading.row)),
+            kept={name: column[reading.row] for name, column in self._components.items()},
+            truth=None if truth is None else np.atleast_2d(truth),
+        )
+
 
 def interval_of(model: Predictor) -> float | None:
-    """Return the chance of the intervals or sets that a model can give; None without a calibration.
+    """Return the chance of the intervals or sets of a model; None without a calibration.
 
-    Nor has a model any where a target is called like a column of them.
+    A model whose target has the name of one of their columns has none either.
     """
     names = model.config.task.names
     taken = {f"{name}_{end}" for name in names for end in ("low", "high", "set")} & {*names}
     return None if model.artifact.calibration is None or taken else INTERVAL
 
 
-def predict_rows(model: Predictor, rows: Rows, start: int, count: int) -> Predictions:
-    """Predict some rows: what `Predictor.predict` says about them, beside the labels if they are of a split."""
-    parts = [
-        _predict(model, rows, rows.read(first, min(AT_ONCE, start + count - first)))
-        for first in range(start, start + count, AT_ONCE)
-    ]
-    more = max((part.more for part in parts), key=len, default=())  # rows that cannot be read have none
-    return Predictions(model.config, [answer for part in parts for answer in part], more)
-
-
 def table(found: Predictions, start: int) -> Json:
     """Return predictions for the page: columns, which of them are answers, rows, and all as CSV.
 
     `of` has the row of the data behind each row of cells: several for a graph whose nodes or edges are predicted.
-
-    Args:
-        found: the predictions.
-        start: the position of the first one in its data.
+    `start` is the position of the first prediction in its data.
     """
     columns, rows, of = found.columns, [], []
     for number in range(len(found)):
@@ -143,61 +150,33 @@ def table(found: Predictions, start: int) -> Json:
     return {"columns": columns, "answers": answers, "rows": rows, "of": of, "csv": text.getvalue()}
 
 
-def without(folder: str, message: str) -> str:
+def hide_folder(folder: str, message: str) -> str:
     """Return a message with the names of files alone."""
     return message.replace(f"{folder}/", "") if folder else message
 
 
-def is_no_text(name: str, content: bytes) -> bool:
-    """Return whether a file that is called a text is none, such as a picture with the name of a table."""
+def is_binary(name: str, content: bytes) -> bool:
+    """Return whether a file with the name of a text is none, such as a picture with the name of a table."""
     wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return not name.lower().endswith(_BINARY) and not wide and b"\0" in content
 
 
 def finite(value: Any) -> Any:
     """Return a value that JSON can hold: None in the place of a number that is not finite."""
+    if isinstance(value, Mapping):
+        return {key: finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _predict(model: Predictor, rows: Rows, readings: list[Reading]) -> Predictions:
-    graphs = [reading.graph for reading in readings if reading.graph is not None]
-    computed = model.predict(graphs, interval=interval_of(model)) if graphs else Predictions(model.config, [])
-    answers, found = iter(computed), []
-    for reading in readings:
-        answer = Prediction(reading.row, reading.id) if reading.graph is None else next(answers)
-        found.append(_beside(model, rows, reading, answer))
-    return Predictions(model.config, found, computed.more)
-
-
-def _beside(model: Predictor, rows: Rows, reading: Reading, answer: Prediction) -> Prediction:
-    """Return the answer with what its data says about the row."""
-    labeled = reading.graph if rows.split != ALL else None
-    truth = getattr(labeled, f"{model.task.level}_targets", None)
-    return replace(
-        answer,
-        row=reading.row,
-        id=reading.id,
-        warning=reading.warning,
-        error=answer.error or reading.error,
-        smiles=rows.smiles(reading),
-        names=rows.names(reading),
-        kept=rows.components(reading),
-        truth=None if truth is None else np.atleast_2d(truth),
-    )
-
-
-def typed_features(schema: CustomSchema) -> list[str]:
-    """Return the features of a molecule that can be typed: columns of single numbers."""
-    return [feature.name for feature in schema.graph_features if feature.width == 1]
 
 
 def typed_molecules(schema: CustomSchema, smiles: Sequence[str], features: Mapping[str, float | None]) -> RawData:
     """Return SMILES as a table whose rows all have the same features; the training mean where one is left open.
 
     Args:
-        schema: how the model reads tables.
-        smiles: of each row; with commas between them where a row has several.
-        features: column -> number.
+        schema: The columns of the training data.
+        smiles: The SMILES of each row; with commas between them where a row has several.
+        features: Column -> number.
     """
     wide = [feature.name for feature in schema.graph_features if feature.width > 1]
     if wide:
@@ -214,112 +193,89 @@ def typed_molecules(schema: CustomSchema, smiles: Sequence[str], features: Mappi
 
 
 def attention_view(found: Attention) -> Json:
-    """Return what there is to see of a graph, and the hop profile of all layers and heads, (L, H, hops)."""
-    profile = HopProfile.empty(*found.product.shape[:2])
+    """Return the layers and heads of a graph, and the hop profiles of all of them, (L, H, hops)."""
+    profile = HopProfile(*found.product.shape[:2])
     profile.add(found, pair_hops(found))
-    codes = profile.codes
+    sums = {name: getattr(profile, name) for name in ("product", "softmax", "even", "even_product")}
     return {
         "layers": [layer + 1 for layer in found.layers],
         "heads": found.product.shape[1],
         "virtual": found.num_virtual,
-        "hops": profile.columns(found.layers[:1])["hop"],
-        "product": profile.mean(profile.product)[..., codes].round(5).tolist(),
-        "softmax": profile.mean(profile.softmax)[..., codes].round(5).tolist(),
-        "even": profile.mean(profile.even)[codes].round(5).tolist(),
+        "hops": profile.names,
+        **{name: profile.mean(values)[..., profile.codes].round(5).tolist() for name, values in sums.items()},
     }
 
 
 def explanation_view(found: Explanation) -> Json:
-    """Return an explanation: what each method says about nodes and edges, and whether to believe it."""
-    said = {"target": found.target, "value": found.value, "probability": found.probability}
-    methods = [_method(found, name) for name in found.importance]
-    return {**said, "without": found.without, "verdict": found.verdict, "believed": found.believed, "methods": methods}
-
-
-def _method(found: Explanation, name: str) -> Json:
-    edges = zip(found.edges.T.tolist(), found.of_edges[name].tolist(), strict=True)
-    return {
-        "name": name,
-        "title": TITLES[name],
-        "nodes": found.importance[name].nodes.tolist(),
-        "edges": [[i, j, value] for (i, j), value in edges],
-        "scores": [
-            {**_score(score), "doubts": [reason for parts, reason in found.doubts(name) if parts == score.parts]}
-            for score in found.scores[name]
-        ],
-    }
-
-
-def _score(score: Faithfulness) -> Json:
-    return {
-        "parts": score.parts,
-        "size": score.size,
-        "of": score.of,
-        "top": score.top,
-        "random": float(score.random.mean()),
-        "score": score.score,
-        "interval": score.interval,
-    }
-
-
-MOST_BYTES = 5_000_000
-"""Of an upload, and of any other request."""
-
-MOST_ROWS = 2_000
-"""Of SMILES or of a file that the page predicts."""
-
-PAGE_ROWS = 100
-"""Of a split that are shown together."""
-
-Thing = TypeVar("Thing")
-
-Number = Annotated[int, Field(ge=0)]
-
-Split = Literal["train", "val", "test"]
+    """Return an explanation: the importance of nodes and edges by each method, and whether to believe it."""
+    methods = [
+        {
+            "name": method,
+            "title": TITLES[method],
+            "nodes": importance.nodes.tolist(),
+            "edges": [[i, j, value] for i, j, value in zip(*found.edges.tolist(), found.of_edges[method], strict=True)],
+            "scores": [
+                {
+                    "parts": score.word,
+                    "size": score.size,
+                    "of": score.of,
+                    "top": score.top,
+                    "random": float(score.random.mean()),
+                    "score": score.score,
+                    "interval": score.interval,
+                    "doubts": [reason for parts, reason in found.doubts(method) if parts == score.parts],
+                }
+                for score in found.scores[method]
+            ],
+        }
+        for method, importance in found.importance.items()
+    ]
+    names = ("target", "value", "probability", "without", "verdict", "believed")
+    return {**{name: getattr(found, name) for name in names}, "methods": methods}
 
 
 class Recent(Generic[Thing]):
-    """The last few things that the page was shown, by name.
+    """The last few things in memory, by a name that each gets.
 
     Args:
-        what: they are called.
-        size: how many are kept.
+        what: The word for them in messages.
+        size: The most that are kept.
     """
 
     def __init__(self, what: str, size: int) -> None:
         self.what, self.size = what, size
-        self._count, self._kept = 0, OrderedDict[str, Thing]()
+        self._count, self._things = 0, OrderedDict[str, Thing]()
 
     def keep(self, thing: Thing) -> str:
         """Keep a thing, in the place of the oldest one if there are many, and return its name."""
         self._count += 1
-        self._kept[str(self._count)] = thing
-        if len(self._kept) > self.size:
-            self._kept.popitem(last=False)
+        self._things[str(self._count)] = thing
+        if len(self._things) > self.size:
+            self._things.popitem(last=False)
         return str(self._count)
 
     def __getitem__(self, name: str) -> Thing:
-        if name not in self._kept:
+        if name not in self._things:
             raise DataError(f"{self.what} {name} is no longer in memory, because others came after it; enter it again")
-        self._kept.move_to_end(name)
-        return self._kept[name]
+        self._things.move_to_end(name)
+        return self._things[name]
 
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """A graph on the page, the model that looks at it, and its attention."""
+    """A graph on the page, with the model whose attention is shown."""
 
-    graph: Graph
+    subject: Subject
     model: Predictor
     attention: Attention
 
 
 class Session:
-    """A model and what its page has open. One request at a time: whoever calls holds `lock`.
+    """A model and the data that its page has open. One request at a time: the caller holds `lock`.
 
     Args:
-        model: the model, or an ensemble: all of it predicts, one member at a time is looked into.
-        record: of its run; of an ensemble that of the first member, with the metrics of all.
+        model: A model, or an ensemble: all of it predicts, one member at a time is shown and explained.
+        record: The record of its run; of an ensemble that of the first member, with the metrics of all.
     """
 
     def __init__(self, model: Predictor, record: RunRecord) -> None:
@@ -339,8 +295,8 @@ class Session:
         return cls(model, replace(record, metrics=model.ensemble.metrics))
 
     def warm_up(self) -> None:
-        """Load what the first answer needs, so that it does not have to wait for it."""
-        with self.lock, suppress(EgtError):  # whoever asks is told
+        """Load all that the first answer needs, so that it comes at once."""
+        with self.lock, suppress(EgtError):  # the first answer raises it again
             schema, splits = reading_schema(self.model.config), self.about()["splits"]
             if schema.format == "molecules":
                 self.look(self.smiles([",".join("C" for _ in schema.smiles_columns)])["data"], 0)
@@ -348,149 +304,136 @@ class Session:
                 self.look(next(reversed(splits)), 0)
 
     def about(self) -> Json:
-        """Return what the page shows before anything is asked."""
+        """Return the facts about the model."""
         config, record, schema = self.model.config, self.record, reading_schema(self.model.config)
-        single = Result(record.name, (record,), ())
         return {
             "name": config.name,
             "level": config.model.level,
             "targets": list(config.task.names),
             "meaning": self.model.artifact.data.get("card", {}).get("target_meaning", ""),
             "molecules": schema.format == "molecules",
-            "features": typed_features(schema),
+            "features": [feature.name for feature in schema.graph_features if feature.width == 1],
             "members": len(self.members),
             "interval": interval_of(self.model),
             "classes": config.task.has_classes,
             "parameters": record.parameters,
             "layers": config.model.num_layers,
             "heads": config.model.num_heads,
-            "splits": {} if self._divided_apart else dict(record.split_sizes),
+            "splits": {} if self._has_folds else dict(record.split_sizes),
             "metric": config.task.deciding_metric,
-            "metrics": {
-                split: {name: finite(value) for name, value in values.items()}
-                for split, values in record.metrics.items()
-            },
-            "curves": {
-                name: {line: [finite(value) for value in values] for line, values in series.items()}
-                for name, series in curves(single).items()
-            },
+            "metrics": finite(record.metrics),
+            "curves": finite(curves(Result(record.name, (record,), ()))),
             "best_epoch": record.epoch + 1,
             "limits": {"bytes": MOST_BYTES, "rows": MOST_ROWS, "page": PAGE_ROWS},
         }
 
     def smiles(self, smiles: list[str], features: dict[str, float | None] | None = None) -> Json:
         """Open SMILES; features: column -> number, of a model that reads such columns beside the molecule."""
-        given = [text.strip() for text in smiles if text.strip()]
-        if not given:
+        texts = [text.strip() for text in smiles if text.strip()]
+        if not texts:
             raise DataError("there is no SMILES yet; type one, such as CCO")
         config, schema = self.model.config, reading_schema(self.model.config)
         if schema.graph_features:
-            return self._opened(Rows(open_new(config, typed_molecules(schema, given, features or {}))))
-        return self._opened(Rows(open_new(config, given, self.model.overrides)))
+            return self._open(Rows(open_new(config, typed_molecules(schema, texts, features or {}))))
+        return self._open(Rows(open_new(config, texts, self.model.overrides)))
 
     def upload(self, name: str, content: bytes) -> Json:
         """Open a file that was uploaded; nothing of it stays on the disk."""
         safe = re.sub(r"[^\w.-]+", "_", Path(name).name)[-60:].lstrip(".") or "file"
+        if is_binary(safe, content):
+            raise DataError(f"{safe}: this looks like a picture or a program, not like a table of molecules or graphs")
         with TemporaryDirectory(prefix="egt-app-") as folder:
             path = Path(folder, safe)
-            if is_no_text(safe, content):
-                raise DataError(
-                    f"{safe}: this looks like a picture or a program, not like a table of molecules or graphs"
-                )
             path.write_bytes(content)
             try:
-                return self._opened(Rows(open_new(self.model.config, path, self.model.overrides), folder=folder))
+                return self._open(Rows(open_new(self.model.config, path, self.model.overrides), folder=folder))
             except EgtError as error:
-                raise DataError(without(folder, str(error))) from error
+                raise DataError(hide_folder(folder, str(error))) from error
 
     def split(self, split: Split, start: Number = 0) -> Json:
         """Open a part of a split of the data that the model was trained on."""
         rows = self._rows(split)
         first = min(start, max(len(rows) - 1, 0)) // PAGE_ROWS * PAGE_ROWS
-        found = predict_rows(self.model, rows, first, min(PAGE_ROWS, len(rows) - first))
+        found = rows.predict(self.model, first, min(PAGE_ROWS, len(rows) - first))
         return {"data": split, "start": first, "total": len(rows), **table(found, first)}
 
     def look(self, data: str, row: Number, member: Number = 0) -> Json:
-        """Look at one row: prediction, drawing, and where the model looks.
+        """Return the prediction, the drawing and the attention of one row.
 
         Args:
-            data: the name that it got when it was opened, or that of a split.
-            row: its position there.
-            member: of an ensemble, which of its models is looked into.
+            data: The name of opened data, or of a split.
+            row: The position of the row there.
+            member: Of an ensemble, the model to look into.
         """
         rows = self._rows(data)
         if member >= len(self.members):
             raise DataError(f"member {member}: the models of this page are 0..{len(self.members) - 1}")
         if row >= len(rows):
             raise DataError(f"row {row}: the rows of this data are 0..{len(rows) - 1}")
-        predictions = predict_rows(self.model, rows, row, 1)
+        predictions = rows.predict(self.model, row, 1)
         [prediction], [reading] = predictions, rows.read(row, 1)
         graph = reading.graph
         if graph is None or prediction.error:
             raise DataError(prediction.error)
-        found: Json = {
+        view: Json = {
             "title": prediction.smiles or prediction.id,
             "warning": prediction.warning,
             "nodes": graph.num_nodes,
             "edges": graph.num_edges,
             "prediction": table(predictions, row),
         }
-        if unseen := self._unseen(graph):
-            return {**found, "unseen": unseen}
+        if not attending(self.model.model.layers):
+            return {**view, "unseen": "This model has no attention to show."}
+        if graph.num_nodes > MOST_NODES:
+            reason = f"Graphs of more than {MOST_NODES} nodes are not drawn; `egt analyze` looks at them."
+            return {**view, "unseen": reason}
         model = self.members[member]
         [attention] = model.attention([graph])
         assert attention is not None  # the graph was read
         words = next(iter(rows.source.card.vocabulary.values()), ())
         drawing = draw(graph, prediction.smiles, prediction.names, words)
-        look = self._looks.keep(Look(graph, model, attention))
-        return {**found, "look": look, "drawing": asdict(drawing), "attention": attention_view(attention)}
+        subject = Subject.of(graph, prediction.smiles, prediction.names)
+        look = self._looks.keep(Look(subject, model, attention))
+        return {**view, "look": look, "drawing": asdict(drawing), "attention": attention_view(attention)}
 
     def weights(
         self, look: str, layer: Number, head: Number | None, of: Literal["product", "softmax", "gates"]
     ) -> Json:
         """Return the matrix of one layer and head, (n, n), virtual nodes first; of no head: the mean of all."""
-        found = self._looks[look].attention
-        values = getattr(found, of)  # (L, H, P)
+        attention = self._looks[look].attention
+        values = getattr(attention, of)  # (L, H, P)
         if layer >= values.shape[0] or (head is not None and head >= values.shape[1]):
             raise DataError(f"there are {values.shape[0]} layers that attend, with {values.shape[1]} heads each")
         chosen = values[layer].mean(0) if head is None else values[layer, head]
-        return {"matrix": found.matrix(chosen).astype(float).round(5).tolist()}
+        return {"matrix": attention.matrix(chosen).astype(float).round(5).tolist()}
 
     def explain(self, look: str, of: Number = 0, target: str | None = None) -> Json:
-        """Explain the prediction for a graph, of the model that looks at it."""
-        found = self._looks[look]
-        return explanation_view(explain(found.model, [found.graph], of=of, target=target))
+        """Explain the prediction for a graph by the model whose attention is shown."""
+        shown = self._looks[look]
+        return explanation_view(explain_subject(shown.model, shown.subject, of=of, target=target))
 
     def _rows(self, data: str) -> Rows:
         return self._splits[data] if data in SPLITS else self._recent[data]
 
     @property
-    def _divided_apart(self) -> bool:
-        """Whether each model has splits of its own, whose rows others were trained on."""
+    def _has_folds(self) -> bool:
+        """Whether each model has splits of its own, with rows on which others were trained."""
         return isinstance(self.model, Ensemble) and self.model.ensemble.kind == "folds"
 
     @cached_property
     def _splits(self) -> dict[str, Rows]:
-        if self._divided_apart:
+        if self._has_folds:
             raise DataError(
                 "each model of these folds has other splits; open new data, or one member (egt app RUN/member0)"
             )
         source = open_source(self.model.config)
         return {split: Rows(source, split) for split in SPLITS}
 
-    def _unseen(self, graph: Graph) -> str:
-        """Say why the attention of a graph is not shown; nothing if it is."""
-        if not attending(self.model.model.layers):
-            return "This model has no attention to show."
-        if graph.num_nodes > MOST_NODES:
-            return f"Graphs of more than {MOST_NODES} nodes are not drawn; `egt analyze` looks at them."
-        return ""
-
-    def _opened(self, rows: Rows) -> Json:
+    def _open(self, rows: Rows) -> Json:
         if len(rows) > MOST_ROWS:
             raise DataError(
                 f"there are {len(rows):,} rows, and this page takes {MOST_ROWS:,}; "
                 "`egt predict ARTIFACT FILE -o out.csv` takes any number"
             )
-        answers = table(predict_rows(self.model, rows, 0, len(rows)), 0)
+        answers = table(rows.predict(self.model, 0, len(rows)), 0)
         return {"data": self._recent.keep(rows), "start": 0, "total": len(rows), **answers}

@@ -1,14 +1,16 @@
 // What the model looks at: drawing, matrix and hop profile of one layer and head.
-import { ask, byId, element, readable } from "./page.js";
+import { byId, element, readable } from "./elements.js";
+import { ask } from "./requests.js";
 import { GraphDrawing } from "./graph.js";
 import { bars, paintMatrix } from "./charts.js";
 
 const FROM_VIRTUAL = "from virtual";
 
 export class AttentionView {
-  /** chosen(k) is called when a node of the graph is chosen. */
-  constructor(chosen) {
-    this.tell = chosen;
+  /** molecule: whether nodes are atoms; onChoice(k) is called when a node of the graph is chosen. */
+  constructor(molecule, onChoice) {
+    this.molecule = molecule;
+    this.onChoice = onChoice;
     for (const id of ["layer", "head", "weights"]) byId(id).addEventListener("input", () => this.#load());
     const matrix = byId("matrix");
     matrix.addEventListener("click", (event) => this.matrix && this.#choose(this.#cell(event)[0]));
@@ -53,7 +55,7 @@ export class AttentionView {
 
   #choose(who) {
     this.chosen = who;
-    if (who !== null && who >= this.found.attention.virtual) this.tell(who - this.found.attention.virtual);
+    if (who !== null && who >= this.found.attention.virtual) this.onChoice(who - this.found.attention.virtual);
     if (this.matrix) this.#paint();
   }
 
@@ -82,14 +84,14 @@ export class AttentionView {
   }
 
   #hops(layer, head, of) {
-    const { hops, even, heads, ...profiles } = this.found.attention;
+    const { hops, heads, ...profiles } = this.found.attention;
     byId("hops").parentElement.hidden = of === "gates";
     if (of === "gates") return;
     const kept = hops.map((name, k) => k).filter((k) => hops[k] !== FROM_VIRTUAL);
-    const rows = profiles[of][layer];
-    const value = (k) => (head ? rows[head - 1][k] : rows.reduce((sum, row) => sum + row[k], 0) / heads);
+    const value = (rows, k) => (head ? rows[head - 1][k] : rows.reduce((sum, row) => sum + row[k], 0) / heads);
+    const even = (k) => (of === "product" ? value(profiles.even_product[layer], k) : profiles.even[k]);
     const name = (k) => hops[k].replace("to virtual", "virtual").replace("unreachable", "∞");
-    byId("hops").replaceChildren(bars(kept.map(name), kept.map(value), kept.map((k) => even[k]), "Weight by number of hops"));
+    byId("hops").replaceChildren(bars(kept.map(name), kept.map((k) => value(profiles[of][layer], k)), kept.map(even), this.molecule ? "bonds" : "hops"));
   }
 
   #paint() {
@@ -102,7 +104,10 @@ export class AttentionView {
     const chosen = this.chosen === null || this.chosen < virtual ? null : this.chosen - virtual;
     this.graph.color({ nodes: real.map((weight) => weight / most), chosen, texts: real.map((weight) => readable(weight, 2)) });
     for (const [who, button] of this.buttons) button.setAttribute("aria-pressed", who === this.chosen);
-    paintMatrix(byId("matrix"), this.matrix, this.chosen);
+    const hot = getComputedStyle(document.documentElement).getPropertyValue("--hot").trim(); // six digits of a color
+    const largest = Math.max(...this.matrix.map((row) => Math.max(...row)), 1e-12);
+    const shade = (share) => hot + Math.round(255 * share).toString(16).padStart(2, "0");
+    paintMatrix(byId("matrix"), this.matrix.map((row) => row.map((weight) => weight / largest)), shade, this.chosen);
     this.#say(weights);
     this.#point();
   }
@@ -111,7 +116,7 @@ export class AttentionView {
     const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]).slice(0, 3);
     const list = order.map((j) => `${j === this.chosen ? "itself" : this.names[j]} (${readable(weights[j], 2)})`).join(", ");
     byId("said").textContent = this.chosen === null
-      ? `Most looked at on average: ${list}. Click a node to see where it looks.`
+      ? `Most looked at on average: ${list}. Click ${this.molecule ? "an atom" : "a node"} to see where it looks.`
       : `${this.names[this.chosen]} looks most at ${list}.`;
   }
 
@@ -123,7 +128,7 @@ export class AttentionView {
 
   #point(i, j) {
     byId("cell").textContent = i === undefined
-      ? `Each row is a node that looks, each column a node that is looked at${this.found.attention.virtual ? "; virtual nodes come first" : ""}. From 0 (blank) to ${readable(Math.max(...this.matrix.map((row) => Math.max(...row))), 2)} (full color).`
+      ? `Each row is ${this.molecule ? "an atom" : "a node"} that looks, each column one that is looked at${this.found.attention.virtual ? "; virtual nodes come first" : ""}. From 0 (blank) to ${readable(Math.max(...this.matrix.map((row) => Math.max(...row))), 2)} (full color).`
       : `${this.names[i]} looks at ${this.names[j]}: ${readable(this.matrix[i][j], 3)}`;
   }
 }

@@ -1,5 +1,6 @@
 // Why: the importance of nodes and edges by two methods, and whether to believe it.
-import { ask, byId, element, readable } from "./page.js";
+import { byId, element, readable } from "./elements.js";
+import { ask } from "./requests.js";
 import { GraphDrawing } from "./graph.js";
 import { plainTable } from "./table.js";
 
@@ -13,6 +14,7 @@ export class ExplanationView {
     byId("why-of-label").hidden = about.level === "graph";
     byId("why-level").textContent = about.level;
     this.level = about.level;
+    this.molecules = about.molecules;
     this.several = about.targets.length > 1;
     byId("explain").addEventListener("click", () => this.#explain());
   }
@@ -69,7 +71,7 @@ export class ExplanationView {
       edges: method.edges.map(([i, j, value]) => [i, j, (0.8 * value) / edge]),
       texts: method.nodes.map((value) => readable(value, 3)),
     });
-    byId("why-title-of").textContent = `${said.target} ${readable(said.value)}${said.probability === null ? "" : ` (probability ${readable(said.probability, 3)})`}; without any input ${readable(said.without)}. ${method.title} Nodes and edges are each scaled to their largest value.`;
+    byId("why-title-of").textContent = `${said.target} ${readable(said.value)}${said.probability === null ? "" : ` (probability ${readable(said.probability, 3)})`}; without any input ${readable(said.without)}. ${method.title} ${this.molecules ? "Atoms and bonds" : "Nodes and edges"} are each scaled to their largest value.`;
     byId("scores").replaceChildren(...method.scores.map((score) => this.#score(score)));
     const parts = method.nodes.map((value, k) => [names[k], value]).concat(method.edges.map(([i, j, value]) => [`${names[i]} – ${names[j]}`, value]));
     parts.sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));

@@ -1,5 +1,5 @@
 // The drawing of a graph: nodes that can be clicked, or reached with Tab and the arrow keys.
-import { drawn } from "./page.js";
+import { drawn } from "./elements.js";
 
 const RADIUS = 0.42;
 
@@ -13,7 +13,9 @@ export class GraphDrawing {
     this.faint = Math.min(1, (2.5 * drawing.x.length) / Math.max(drawing.edges.length, 1)); // many edges are drawn thin
     this.nodes = drawing.x.map((_, k) => this.#node(k));
     const svg = drawn("svg", { viewBox: this.#frame(), role: "group", "aria-label": "Graph; arrow keys move between nodes" });
-    svg.append(this.under, ...drawing.edges.map(([i, j, order]) => this.#bond(i, j, order)), this.rays, ...this.nodes);
+    const wedged = new Set(drawing.wedges.flatMap(([i, j]) => [`${i} ${j}`, `${j} ${i}`]));
+    const bonds = drawing.edges.filter(([i, j]) => !wedged.has(`${i} ${j}`)).map(([i, j, order]) => this.#bond(i, j, order));
+    svg.append(this.under, ...bonds, ...drawing.wedges.map((wedge) => this.#wedge(...wedge)), this.rays, ...this.nodes);
     place.replaceChildren(svg);
   }
 
@@ -37,13 +39,42 @@ export class GraphDrawing {
     }));
   }
 
+  /** A bond from a stereo center i out of the plane: a full triangle toward the reader, a hatched one away. */
+  #wedge(i, j, toward) {
+    const { x, y } = this.drawing;
+    const [dx, dy] = [x[j] - x[i], y[j] - y[i]];
+    const length = Math.hypot(dx, dy) || 1;
+    const at = (share, side) => [x[i] + dx * share + (-dy / length) * 0.14 * share * side, y[i] + dy * share + (dx / length) * 0.14 * share * side];
+    if (toward) return drawn("polygon", { class: "wedge", points: [[x[i], y[i]], at(1, 1), at(1, -1)].map((point) => point.join(",")).join(" ") });
+    return drawn("g", {}, ...[0.2, 0.35, 0.5, 0.65, 0.8, 0.95].map((share) => {
+      const [[x1, y1], [x2, y2]] = [at(share, 1), at(share, -1)];
+      return drawn("line", { class: "bond", "stroke-width": 0.06, x1, y1, x2, y2 });
+    }));
+  }
+
+  /** Where the number of a node stands: away from its edges. */
+  #aside(k) {
+    const { x, y, edges } = this.drawing;
+    let [right, down] = [0, 0];
+    for (const [i, j] of edges) {
+      if (i !== k && j !== k) continue;
+      const other = i === k ? j : i;
+      const length = Math.hypot(x[k] - x[other], y[k] - y[other]) || 1;
+      right += (x[k] - x[other]) / length;
+      down += (y[k] - y[other]) / length;
+    }
+    const size = Math.hypot(right, down);
+    const [dx, dy] = size > 0.2 ? [right / size, down / size] : [0.58, 0.81];
+    return { x: x[k] + 0.6 * dx, y: y[k] + 0.6 * dy };
+  }
+
   #node(k) {
     const { x, y, labels, names } = this.drawing;
     const size = Math.min(0.46, 1.5 / Math.max(labels[k].length, 1));
     const node = drawn("g", { class: "node", role: "button", tabindex: k ? -1 : 0, "aria-pressed": false, "aria-label": names[k] },
       drawn("circle", { cx: x[k], cy: y[k], r: labels[k] ? RADIUS : RADIUS * 0.8 }),
       drawn("text", { x: x[k], y: y[k], "font-size": size }, labels[k]),
-      drawn("text", { class: "number", x: x[k] + 0.32, y: y[k] + 0.44 }, labels[k] === names[k] ? "" : (names[k].match(/\d+$/)?.[0] ?? "")),
+      drawn("text", { class: "number", ...this.#aside(k) }, labels[k] === names[k] ? "" : (names[k].match(/\d+$/)?.[0] ?? "")),
       drawn("title", {}, names[k]));
     node.addEventListener("click", () => this.#chosen(k));
     node.addEventListener("keydown", (event) => this.#pressed(event, k));

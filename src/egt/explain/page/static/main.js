@@ -1,15 +1,16 @@
 // The page: asks for a molecule, a file or a graph of the data set, and shows what the model makes of it.
-import { around, ask, byId, element, readable } from "./page.js";
+import { around, byId, element, readable } from "./elements.js";
+import { ask } from "./requests.js";
 import { AttentionView } from "./attention.js";
 import { ExplanationView } from "./explanation.js";
 import { SortedTable, plainTable } from "./table.js";
-import { lines } from "./charts.js";
+import { legend, lines } from "./charts.js";
 
 const MOST_PARTS = 500; // nodes or edges of one graph whose answers are listed
 
 const about = await ask("about").catch((error) => { fail(error); throw error; });
 const explanation = new ExplanationView(about, fail);
-const attention = new AttentionView((node) => explanation.choose(node));
+const attention = new AttentionView(about.molecules, (node) => explanation.choose(node));
 const results = new SortedTable(byId("table").querySelector("table"), (of) => look(opened.data, of));
 let opened = null;
 let shown = null; // data and row of the answer
@@ -30,6 +31,7 @@ function describe() {
   byId("by-smiles").hidden = !about.molecules;
   byId("by-split").hidden = !Object.keys(about.splits).length;
   byId("file-hint").textContent = `${about.molecules ? "A .csv, .smi or .sdf file of molecules" : "A .jsonl, .graphml or other graph file"}: at most ${about.limits.rows.toLocaleString("en")} rows and ${about.limits.bytes / 1e6} MB.`;
+  for (const word of document.querySelectorAll("[data-molecule]")) if (about.molecules) word.textContent = word.dataset.molecule;
   byId("features").hidden = !about.features.length;
   byId("features").replaceChildren(...about.features.map((name) => element("label", {}, name, element("input", { type: "number", step: "any", placeholder: "mean", "data-feature": name }))));
   byId("member-label").hidden = !many;
@@ -57,7 +59,12 @@ function spelled(metric) {
 function train() {
   byId("training").hidden = false;
   if (about.members > 1) byId("training-title").append(` (curves of the first of ${about.members} models)`);
-  const charts = Object.entries(about.curves).map(([name, series]) => element("figure", {}, lines(series, about.best_epoch, `${name} over epochs`), element("figcaption", { class: "soft" }, Object.keys(series).length > 1 ? name : `validation ${spelled(name)}`)));
+  const charts = Object.entries(about.curves).map(([name, values]) => {
+    const series = Object.entries(values).map(([line, numbers], k) => ({ name: line, values: numbers, color: `var(${["--cool", "--hot"][k % 2]})` }));
+    const epochs = Array.from({ length: Math.max(...series.map((line) => line.values.length)) }, (_, k) => String(k + 1));
+    const caption = series.length > 1 ? [`${name}: `, ...legend(series)] : [`validation ${spelled(name)}`];
+    return element("figure", {}, lines(series, epochs, "epoch", { best: about.best_epoch - 1 }), element("figcaption", { class: "soft" }, ...caption));
+  });
   if (charts.length) charts.at(-1).lastChild.append(`; dashed: epoch ${about.best_epoch}, whose weights were kept`);
   byId("curves").replaceChildren(...(charts.length ? charts : [element("p", { class: "soft" }, "The run folder with the curves is not beside this artifact.")]));
   const splits = Object.keys(about.metrics);
@@ -250,7 +257,7 @@ function parts({ columns, answers, rows }) {
 
 function typical({ unseen, nodes, edges }) {
   const metric = about.metrics.test?.[about.metric];
-  const said = [`${nodes.toLocaleString("en")} nodes, ${edges.toLocaleString("en")} directed edges.`];
+  const said = [about.molecules ? `${nodes.toLocaleString("en")} atoms, ${(edges / 2).toLocaleString("en")} bonds.` : `${nodes.toLocaleString("en")} nodes, ${edges.toLocaleString("en")} directed edges.`];
   if (typeof metric === "number") said.push(`On the test split of its run this model has ${spelled(about.metric)} ${readable(metric, 3)}; that is its typical quality, not the certainty of this one answer.`);
   if (unseen) said.push(unseen);
   byId("typical").textContent = said.join(" ");

@@ -1,5 +1,5 @@
 // Tables that can be sorted by any column.
-import { element, readable } from "./page.js";
+import { element, readable } from "./elements.js";
 
 /** A plain table. */
 export function plainTable(columns, rows) {

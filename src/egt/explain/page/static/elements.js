@@ -1,4 +1,4 @@
-// Elements, numbers and requests. Text from users only ever becomes text, never markup.
+// Elements and numbers. Text from users only ever becomes text, never markup.
 
 export const byId = (id) => document.getElementById(id);
 
@@ -32,24 +32,4 @@ export function around(value, low, high) {
   const digits = Math.min(Math.max(1 - Math.floor(Math.log10(half)), 0), 12);
   const [shown, from, to] = [value, low, high].map((x) => x.toFixed(digits));
   return [shown, `${from} to ${to}`];
-}
-
-/** Ask the server; an answer that is an error becomes an Error with its sentence. */
-export async function ask(what, body, options = {}) {
-  const isFile = body instanceof File;
-  const request = body === undefined ? {} : {
-    method: "POST",
-    headers: { "Content-Type": isFile ? "application/octet-stream" : "application/json" },
-    body: isFile ? body : JSON.stringify(body),
-  };
-  let reply;
-  try {
-    reply = await fetch(`/api/${what}`, { ...request, ...options });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Error("The server does not answer: is `egt app` still running?");
-  }
-  const found = await reply.json();
-  if (found.error) throw new Error(found.error);
-  return found;
 }
