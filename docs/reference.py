@@ -12,6 +12,7 @@ import types
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from cyclopts import Argument
@@ -23,6 +24,7 @@ from egt.config.run import RunConfig
 from egt.registry import Part, Section
 
 HERE = Path(__file__).parent
+WIDTH = 120
 MADE = "<!-- made by `python docs/reference.py`; change the docstrings instead -->\n"
 OPTIONS = f"""{MADE}
 # Options of every command
@@ -75,10 +77,12 @@ def command(name: str) -> Iterator[str]:
     found = app()[name]
     doc = inspect.getdoc(found.default_command) or ""
     meaning = described(doc, "Args")
-    yield f"## `egt {name}`\n\n{prose(doc)}\n"
-    arguments = found.assemble_argument_collection()
-    rows = [(option(each), accepted(each), usual(each), meaning[each.field_info.name]) for each in arguments]
-    yield from table(("argument", "values", "default", "meaning"), rows)
+    yield f"## `egt {name}`\n\n{fill(prose(doc), WIDTH)}\n"
+    for argument in found.assemble_argument_collection():
+        default = usual(argument)
+        facts = [accepted(argument), default if default in ("", "required") else f"default {default}"]
+        yield entry(option(argument), facts, meaning[argument.field_info.name])
+    yield ""
 
 
 def option(argument: Argument) -> str:
@@ -153,13 +157,11 @@ def place(path: str) -> Iterator[str]:
         yield from alternatives(sections)
         return
     doc = inspect.getdoc(first) or ""
-    yield f"{prose(doc)}\n"
+    yield f"{fill(prose(doc), WIDTH)}\n"
     meaning = described(doc, "Fields")
-    rows = [
-        (f"`{name}`", values(field.annotation, field.metadata), default(field), meaning.get(name, ""))
-        for name, field in first.model_fields.items()
-    ]
-    yield from table(("setting", "values", "default", "meaning"), rows)
+    for name, field in first.model_fields.items():
+        yield entry(f"`{name}`", [values(field.annotation, field.metadata), default(field)], meaning.get(name, ""))
+    yield ""
 
 
 def heading(path: str) -> str:
@@ -170,16 +172,16 @@ def heading(path: str) -> str:
 def alternatives(sections: tuple[type[Section], ...]) -> Iterator[str]:
     """Yield the lines about a place that takes one of several kinds."""
     if issubclass(sections[0], Part):
-        yield f"{prose(inspect.getdoc(sections[0]) or '')}\n"
-    rows = []
+        yield f"{fill(prose(inspect.getdoc(sections[0]) or ''), WIDTH)}\n"
     for section in kinds(sections):
-        fields = {name: field for name, field in section.model_fields.items() if name != "kind"}
-        settings = [
-            f"`{name}`: {values(field.annotation, field.metadata)}; {default(field)}" for name, field in fields.items()
-        ]
-        kind = section.model_fields["kind"].default
-        rows.append((f"`{kind}`", prose(inspect.getdoc(section) or ""), "<br>".join(settings)))
-    yield from table(("kind", "is", "settings: values; default"), rows)
+        doc = inspect.getdoc(section) or ""
+        meaning = described(doc, "Fields")
+        yield entry(f"**`{section.model_fields['kind'].default}`**", [], prose(doc))
+        for name, field in section.model_fields.items():
+            if name != "kind":
+                facts = [values(field.annotation, field.metadata), default(field)]
+                yield entry(f"`{name}`", facts, meaning.get(name, ""), depth=1)
+    yield ""
 
 
 def values(annotation: Any, metadata: Iterable[Any] = ()) -> str:
@@ -218,8 +220,8 @@ def default(field: FieldInfo) -> str:
         return "required"
     value = field.get_default(call_default_factory=True, validated_data={})
     if isinstance(value, BaseModel):
-        return f"`{value.kind}`" if hasattr(value, "kind") else "its defaults"
-    return f"`{json.dumps(value)}`"
+        return f"default `{value.kind}`" if hasattr(value, "kind") else "its own defaults"
+    return f"default `{json.dumps(value)}`"
 
 
 def anchor(path: str) -> str:
@@ -240,11 +242,16 @@ def described(doc: str, title: str) -> dict[str, str]:
     return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}
 
 
-def table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Yield the lines of a table."""
-    for row in (columns, ("---",) * len(columns), *rows):
-        yield "| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |"
-    yield ""
+def entry(name: str, facts: Sequence[str], meaning: str, depth: int = 0) -> str:
+    """Return an entry of a list: a name, what it takes and its default, and what it means."""
+    taken = "; ".join(filter(None, facts))
+    text = f"{name} ({taken})" if taken else name
+    first = f"{text}: {meaning}" if meaning else text
+    indent = "  " * depth
+    lines = fill(
+        first, WIDTH - 1, initial_indent=f"{indent}- ", subsequent_indent=f"{indent}  ", break_on_hyphens=False
+    )
+    return re.sub(r"\n( *)([-+*] )", r"\n\1\\\2", lines)  # a line of a sentence must not begin another list
 
 
 if __name__ == "__main__":

@@ -68,11 +68,11 @@ def test_every_setting_is_explained() -> None:
 
 def test_the_reference_holds_values_and_defaults() -> None:
     page = REFERENCE["settings_page"]()
-    assert "| `lr` | number, above 0 | `0.0005` | the learning rate, which the schedule changes. |" in page
-    assert "| `readout` | [`model.readout`](#modelreadout) | `mean` |" in page
-    assert "`rank`: whole number, above 0, at most 2048; `8`" in page
-    assert '| `layout` | `auto`, `packed`, `padded`, `edge_list` | `"auto"` |' in page
-    assert "| `WHAT` | text | required | A preset" in REFERENCE["options_page"]()
+    assert "\n- `lr` (number, above 0; default `0.0005`): " in page
+    assert "\n- `readout` ([`model.readout`](#modelreadout); default `mean`): " in page
+    assert "\n  - `rank` (whole number, above 0, at most 2048; default `8`)" in page
+    assert '\n- `layout` (`auto`, `packed`, `padded`, `edge_list`; default `"auto"`): ' in page
+    assert "\n- `WHAT` (text; required): A preset" in REFERENCE["options_page"]()
 
 
 @pytest.fixture(scope="module")

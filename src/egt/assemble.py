@@ -145,7 +145,7 @@ def _hidden(model: ModelConfig, ratios: Sequence[float]) -> list[int]:
 def _layers(model: ModelConfig, backend: LayerClasses, *, edges_are_read: bool) -> list[nn.Module]:
     """Make all layers alike except the last: what nobody reads behind it is left out (it shows in parameter counts)."""
     if model.layer is not None:
-        return [model.layer.module(model) for _ in range(model.num_layers)]
+        return _numbered([model.layer.module(model) for _ in range(model.num_layers)])
     layers: list[nn.Module] = [
         _layer(model, backend, k, frozen=not model.updates_edges) for k in range(model.num_layers - 1)
     ]
@@ -154,6 +154,15 @@ def _layers(model: ModelConfig, backend: LayerClasses, *, edges_are_read: bool) 
         layers.append(_edge_only_layer(model, backend, last))
     else:
         layers.append(_layer(model, backend, last, frozen=not (model.updates_edges and edges_are_read)))
+    return layers
+
+
+def _numbered(layers: list[nn.Module]) -> list[nn.Module]:
+    """Give the random parts of layers that were made alike the number of their layer: each draws masks of its own."""
+    for number, layer in enumerate(layers):
+        for part in layer.modules():
+            if isinstance(part, Dropout | RandomMasking):
+                part.layer = number
     return layers
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from textwrap import fill
 
 from egt.errors import RunError
 from egt.files import write_atomically
@@ -93,7 +94,7 @@ class Sheet:
         """Return the table as Markdown; `level` is that of its heading, 0 leaves it out."""
         heading = f"{'#' * level} {self.title}\n\n" if level else ""
         lines = [_line(self.columns), _line(["---"] * len(self.columns)), *(_line(row) for row in self.rows)]
-        notes = "".join(f"\n- {note}" for note in self.notes)
+        notes = "".join("\n" + fill(note, 120, initial_indent="- ", subsequent_indent="  ") for note in self.notes)
         return heading + "\n".join(lines) + ("\n" + notes if notes else "") + "\n"
 
     def plain(self) -> Sheet:

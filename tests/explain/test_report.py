@@ -261,11 +261,11 @@ def test_a_run_on_custom_data_gets_its_plots(
         assert words in page
 
 
-def test_the_readme_has_the_table_of_the_results_that_are_here() -> None:
-    """`egt report benchmarks/runs --readme README.md` makes it again."""
-    readme = (ROOT / "README.md").read_text()
+def test_the_page_of_results_has_the_table_of_the_results_that_are_here() -> None:
+    """`egt report benchmarks/runs --readme docs/results.md` makes it again."""
+    page = (ROOT / "docs/results.md").read_text()
     records, _ = read_records([ROOT / "benchmarks" / "runs"])
-    assert with_readme_table(readme, collect(records), "README.md") == readme
+    assert with_readme_table(page, collect(records), "docs/results.md") == page
 
 
 def test_the_table_of_a_readme_is_replaced_between_its_marks(

@@ -58,7 +58,7 @@ def test_a_result_tells_settings_budget_data_machine_and_date(tmp_path: Path) ->
     assert "generated graphs, not the published files" in marks(record)
     assert "8 of 10,000 train graphs" in marks(record)
     assert not any("patience" in mark for mark in marks(record))  # it follows the epochs
-    assert short_mark(record) == "reduced budget, changed settings, substitute data"
+    assert short_mark(record) == "reduced budget, other settings, substitute data"
     assert {"processors", "system"} <= record.machine.keys()
     assert len(record.history) == 2
     assert record.date[:2] == "20"

@@ -139,7 +139,7 @@ _LEAD = (
     "settings, data), or from other runs of its name."
 )
 
-_README_COLUMNS = ("data", "model", "measure", "ours", "seeds", "paper", "parameters", "marks")
+_README_COLUMNS = ("data", "model", "measure", "ours", "seeds", "paper", "marks")
 
 
 def write_report(

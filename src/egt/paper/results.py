@@ -55,7 +55,7 @@ def short_mark(record: RunRecord) -> str:
     """Return the same in a few words; "" for a run as the paper's."""
     words = {
         "reduced budget": _budget_marks(record),
-        "changed settings": _setting_marks(record),
+        "other settings": _setting_marks(record),
         "substitute data": _data_marks(record),
     }
     return ", ".join(word for word, found in words.items() if found)
