@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,7 +81,7 @@ class RunProgress:
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> RunProgress:
-        """Return the progress that was kept."""
+        """Return the progress in a checkpoint."""
         best = state["best"]
         return cls(**{**state, "best": None if best is None else Best(**best)})
 
@@ -89,32 +89,41 @@ class RunProgress:
 FORMAT = "egt-checkpoint-1"
 
 _NEEDED = ("config", "data", "scale", "progress", "schedule", "precision", "trained")
-"""What the state of a run holds; `State.checkpoint` writes it."""
+"""What the state of a run holds; `State.checkpoint_content` gives it."""
 
-_KEPT = 2
+_GENERATIONS = 2
 
 Kept = tuple[dict[str, Any], dict[str, Tensor]]
 """The state of a run as JSON, and its tensors by name."""
 
 
 class Checkpoints:
-    """The checkpoints of one run.
-
-    Args:
-        folder: where they are; made if it is not there.
-    """
+    """The checkpoints of one run in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._referred: list[str | None] = []  # weight files of the kept generations
+        self._weights: list[str | None] = []  # files that the kept generations refer to
+
+    def generations(self) -> list[Path]:
+        """Return the checkpoints, oldest first."""
+        return sorted(self.folder.glob("step-*.safetensors"))
+
+    def latest(self) -> Kept | None:
+        """State and tensors of the newest checkpoint, None if there is none."""
+        generations = self.generations()
+        if not generations:
+            return None
+        try:
+            state, tensors = read_tensors(generations[-1])
+            if missing := _missing_settings(state):
+                raise ArtifactError(f"{generations[-1]} is no checkpoint of a run: it lacks {', '.join(missing)}")
+        except ArtifactError as error:
+            rest = f"continue from {generations[-2].name}" if len(generations) > 1 else "start again"
+            raise ArtifactError(f"{error}; delete it to {rest}") from error
+        return state, tensors
 
     def check_best(self, config: RunConfig, state: Mapping[str, Any]) -> None:
-        """Raise an `ArtifactError` if the weights that a run may leave in the end are gone or damaged.
-
-        Args:
-            config: of the run.
-            state: of its checkpoint.
-        """
+        """Raise an `ArtifactError` if the weights that a run with this state may select in the end are damaged."""
         best = state["progress"]["best"]
         if config.trainer.select != "best" or best is None:
             return
@@ -128,44 +137,19 @@ class Checkpoints:
 
     def keep_weights(self, file: str) -> None:
         """Keep the weight file that the newest generation refers to, when more are written behind it."""
-        self._referred = [file]
-
-    def generations(self) -> list[Path]:
-        """Return the checkpoints, oldest first."""
-        return sorted(self.folder.glob("step-*.safetensors"))
+        self._weights = [file]
 
     def write(
         self, step: int, state: Mapping[str, Any], tensors: Mapping[str, Tensor], weights: str | None = None
     ) -> None:
-        """Write the checkpoint of a step, then drop what is older than two generations.
-
-        Args:
-            step: optimizer steps so far.
-            state: everything but tensors, as JSON.
-            tensors: by name.
-            weights: name of the weight file that this checkpoint refers to.
-        """
+        """Write the checkpoint of a step, which may refer to a weight file, then drop older generations."""
         write_tensors(self.folder / f"step-{step:012d}.safetensors", state, tensors)
-        self._referred = [*self._referred, weights][-_KEPT:]
-        for path in self.generations()[:-_KEPT]:
+        self._weights = [*self._weights, weights][-_GENERATIONS:]
+        for path in self.generations()[:-_GENERATIONS]:
             path.unlink()
         for path in self.folder.glob("best-*.safetensors"):
-            if path.name not in self._referred:
+            if path.name not in self._weights:
                 path.unlink()
-
-    def latest(self) -> Kept | None:
-        """State and tensors of the newest checkpoint, None if there is none."""
-        generations = self.generations()
-        if not generations:
-            return None
-        try:
-            state, tensors = read_tensors(generations[-1])
-            if missing := [*_missing(state, _NEEDED), *_missing_progress(state.get("progress"))]:
-                raise ArtifactError(f"{generations[-1]} is no checkpoint of a run: it lacks {', '.join(missing)}")
-        except ArtifactError as error:
-            rest = f"continue from {generations[-2].name}" if len(generations) > 1 else "start again"
-            raise ArtifactError(f"{error}; delete it to {rest}") from error
-        return state, tensors
 
 
 def checkpoints_of(folder: Path) -> Checkpoints:
@@ -213,16 +197,18 @@ def read_tensors(path: Path) -> Kept:
     return state, tensors
 
 
-def _missing_progress(progress: Any) -> list[str]:
-    """Return what a kept progress lacks to be one."""
-    missing = _missing(progress, [each.name for each in fields(RunProgress)], "progress.")
-    if missing or progress["best"] is None:
-        return missing
-    return _missing(progress["best"], [each.name for each in fields(Best)], "progress.best.")
+def _missing_settings(state: Any) -> list[str]:
+    """Return what a state lacks to be that of a run."""
 
+    def missing(content: Any, names: Iterable[str], where: str = "") -> list[str]:
+        return [f"{where}{name}" for name in names if not isinstance(content, dict) or name not in content]
 
-def _missing(state: Any, names: Sequence[str], where: str = "") -> list[str]:
-    return [f"{where}{name}" for name in names if not isinstance(state, dict) or name not in state]
+    progress = state.get("progress")
+    found = missing(state, _NEEDED)
+    found += missing(progress, [each.name for each in fields(RunProgress)], "progress.")
+    if not found and progress["best"] is not None:
+        found = missing(progress["best"], [each.name for each in fields(Best)], "progress.best.")
+    return found
 
 
 def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:

@@ -6,15 +6,16 @@ Fine-tuning: the run of new data with the model of an artifact, and the weights 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
+from egt.assemble import build_model
 from egt.config.load import override, read_config
 from egt.config.run import RunConfig, StartConfig
 from egt.config.settings import Settings
@@ -22,6 +23,7 @@ from egt.data.schema import MOLECULE_SCHEMAS, Feature
 from egt.errors import ArtifactError, ConfigError
 from egt.graph import Level
 from egt.inference.artifact import CONFIG, Artifact, find_artifact, load_artifact, weights_sha256
+from egt.nn.layer import EGTLayer
 from egt.nn.model import EGT
 
 log = logging.getLogger(__name__)
@@ -29,9 +31,6 @@ log = logging.getLogger(__name__)
 Tuned = Literal["all", "edges"]
 
 Key = tuple[str | int, ...]
-
-_EDGE_PARTS = re.compile(r"embed\.pair_terms\.|layers\.\d+\.pairs\.|auxiliary\.|readout\.edges$")
-"""The parameters of the edge channel: pair terms, norm_e, E, G, O_e, the edge feed-forward blocks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +75,7 @@ class Start:
         vocabularies: for a weight with a row or column per category or feature, by parameter name, how these move.
         freeze_below: layers below this one, and the embeddings, stay as they are; 0 trains all.
         tuned: "all", or "edges" for the authors' "-T" tuning: only the edge channel trains on, so the head is kept.
-        fresh: parameters whose names begin like this are re-initialized if `weights` has none.
+        fresh: names of weights that are re-initialized if `weights` has none.
     """
 
     weights: Mapping[str, Tensor]
@@ -84,7 +83,7 @@ class Start:
     vocabularies: Mapping[str, Remap] = field(default_factory=dict)
     freeze_below: int = 0
     tuned: Tuned = "all"
-    fresh: tuple[str, ...] = ()
+    fresh: frozenset[str] = frozenset()
 
 
 def start_from(model: EGT, start: Start) -> None:
@@ -94,23 +93,24 @@ def start_from(model: EGT, start: Start) -> None:
         ArtifactError: a weight is missing or has another shape. The last linear map is re-initialized unless it is
             kept, and so are heads of auxiliary objectives and features (`fresh`) that the other model did not have.
     """
-    last = _last_linear(model)
+    last = _names_in(model, model.head.last)
+    fresh = start.fresh | _names_in(model, model.auxiliary)
     own = model.state_dict()
     loaded = dict(own)
-    for name, fresh in own.items():
+    for name, initial in own.items():
         if name in last and not (start.keep_head or start.tuned == "edges"):
             continue
         if name not in start.weights:
-            if name.startswith(("auxiliary.", *start.fresh)):
+            if name in fresh:
                 continue
             raise ArtifactError(f"the weights to start from have no {name}; use a model of the same configuration")
         given = start.weights[name]
         if name in start.vocabularies:
-            given = start.vocabularies[name](given, fresh)
-        if given.shape != fresh.shape:
+            given = start.vocabularies[name](given, initial)
+        if given.shape != initial.shape:
             raise ArtifactError(
                 f"{name} has shape {tuple(given.shape)} in the weights to start from, the model has "
-                f"{tuple(fresh.shape)}; use a model of the same configuration"
+                f"{tuple(initial.shape)}; use a model of the same configuration"
                 + ("; keep_head off re-initializes it" if name in last else "")
             )
         loaded[name] = given
@@ -131,31 +131,26 @@ def freeze(model: EGT, below: int = 0, tuned: Tuned = "all") -> None:
     """
     if not 0 <= below <= len(model.layers):
         raise ConfigError(f"freeze_below is {below}; the model has layers 0..{len(model.layers) - 1}")
-    frozen = tuple(f"layers.{k}." for k in range(below)) + (
-        ("embed.", "readout.nodes", "readout.edges") if below else ()
-    )
-    for name, parameter in model.named_parameters():
-        wanted = tuned == "all" or _EDGE_PARTS.match(name) is not None
-        parameter.requires_grad_(wanted and not name.startswith(frozen) if frozen else wanted)
-    if not any(parameter.requires_grad for parameter in model.parameters()):
+    embeddings_and_layers = list(model.stages().values())[: below + 1]
+    frozen = {id(parameter) for stage in embeddings_and_layers for parameter in stage} if below else set()
+    wanted = {id(each) for each in (model.parameters() if tuned == "all" else model.edge_parameters())} - frozen
+    if not wanted:
         raise ConfigError("nothing is left to train; lower freeze_below")
+    for parameter in model.parameters():
+        parameter.requires_grad_(id(parameter) in wanted)
 
 
-def _last_linear(model: EGT) -> set[str]:
-    last = {id(parameter) for parameter in model.head.last.parameters()}
-    return {name for name, parameter in model.named_parameters() if id(parameter) in last}
+def _names_in(model: EGT, *modules: nn.Module) -> frozenset[str]:
+    """Return the names that the weights of some modules have in the model."""
+    wanted = {id(module) for module in modules}
+    prefixes = tuple(f"{name}." for name, module in model.named_modules() if id(module) in wanted)
+    return frozenset(name for name in model.state_dict() if name.startswith(prefixes))
 
 
 _FEATURES = ("node_categories", "node_values", "constant", "edge_categories", "edge_values")
 
 _OF_GRAPHS = ("graph_values",)
 """Features that every table has of its own, molecules or not."""
-
-_PLACES: tuple[tuple[Level, str, str], ...] = (
-    ("node", "node_inputs", "node_terms"),
-    ("edge", "pair_inputs", "pair_terms"),
-)
-"""Of the features of nodes and of edges: the settings of their inputs, and the place of the terms in the model."""
 
 
 def describe_start(
@@ -212,7 +207,7 @@ def with_model_of(config: RunConfig, trained: RunConfig, settings: Settings = ()
     if same and _num_components(config) != _num_components(trained):
         own += ("node_categories",)
     changes: dict[str, Any] = {
-        name: _merged(getattr(config.model, name), getattr(trained.model, name), own)
+        name: _merge(getattr(config.model, name), getattr(trained.model, name), own)
         for name in ("node_inputs", "pair_inputs")
     }
     if config.model.level != trained.model.level or not trained.task.answers:
@@ -233,51 +228,77 @@ def start_of(
         ArtifactError: two sets of features without names differ in their number.
         ConfigError: the head is to be kept for another kind of task.
     """
-    trained = artifact.config
+    trained, old_model = artifact.config, artifact.model
     if tuned == "edges":
         _check_head(trained, config)
+    with torch.random.fork_rng(devices=[]):
+        model = build_model(config)  # only to know what is where in it
+    of_terms = _names_in(old_model, old_model.embed.node_terms, old_model.embed.pair_terms)
+    weights = {name: weight for name, weight in old_model.state_dict().items() if name not in of_terms}
     moves: dict[str, Remap] = {}
-    fresh: list[str] = []
-    for level, inputs, place in _PLACES:
-        kinds = {term.kind for term in getattr(trained.model, inputs)}
+    fresh: frozenset[str] = frozenset()
+    levels: tuple[Level, Level] = ("node", "edge")
+    for level in levels:
+        old_terms, new_terms = _terms(trained, old_model, level), _terms(config, model, level)
         old, new = _features(trained, level), _features(config, level)
         by_name = old is not None or new is not None
-        for k, term in enumerate(getattr(config.model, inputs)):
-            name = f"embed.{place}.{k}."
-            if term.kind not in kinds:
-                fresh += [name] if term.kind in _OF_GRAPHS or (by_name and term.kind in _FEATURES) else []
-            elif term.kind in _OF_GRAPHS:
-                moves[f"{name}W.weight"] = Remap(_columns(trained, "graph"), _columns(config, "graph"), dim=1)
-            elif term.kind == f"{level}_categories":
-                moves[f"{name}categories.table.weight"] = _moved_categories(trained, config, level)
-            elif term.kind == f"{level}_values" and by_name:
-                moves[f"{name}W.weight"] = Remap(_columns(trained, level), _columns(config, level), dim=1)
+        for kind, term in old_terms.items():
+            place = new_terms.get(kind)
+            prefix = f"{kind}." if place is None else _prefix(model, place)
+            weights |= {f"{prefix}{name}": weight for name, weight in term.state_dict().items()}
+        for kind, term in new_terms.items():
+            if kind not in old_terms:
+                is_new = kind in _OF_GRAPHS or (by_name and kind in _FEATURES)
+                fresh |= _names_in(model, term) if is_new else frozenset()
+            elif kind in _OF_GRAPHS:
+                moves[_name_of(model, term.W.weight)] = Remap(
+                    _columns(trained, "graph"), _columns(config, "graph"), dim=1
+                )
+            elif kind == f"{level}_categories":
+                table = term.categories.table.weight
+                moves[_name_of(model, table)] = _move_categories(trained, config, level)
+            elif kind == f"{level}_values" and by_name:
+                moves[_name_of(model, term.W.weight)] = Remap(_columns(trained, level), _columns(config, level), dim=1)
         known = {(feature.name, feature.kind, feature.width) for feature in old or ()}
         unknown = [each.name for each in new or () if (each.name, each.kind, each.width) not in known]
         if unknown:
             log.warning("%s features that the start does not know are re-initialized: %s", level, ", ".join(unknown))
-    weights = _in_place(artifact.model.state_dict(), trained, config)
     if not trained.task.answers:
-        untrained = _not_pretrained(config)
-        weights = {name: weight for name, weight in weights.items() if not name.startswith(untrained)}
-        fresh += untrained
-    return Start(weights, keep_head, moves, freeze_below, tuned, tuple(fresh))
+        untrained = _not_pretrained(old_model, config)
+        weights = {name: weight for name, weight in weights.items() if name not in untrained}
+        fresh |= _not_pretrained(model, config)
+    return Start(weights, keep_head, moves, freeze_below, tuned, fresh)
 
 
-def _not_pretrained(config: RunConfig) -> tuple[str, ...]:
-    """Return how the names of weights begin that pre-training learns for itself: heads, and norms in front of them.
+def _terms(config: RunConfig, model: EGT, level: Level) -> dict[str, Any]:
+    """Return the terms of the inputs of nodes or pairs by their kind; the types of chosen pairs have none."""
+    inputs = config.model.node_inputs if level == "node" else config.model.pair_inputs
+    terms = model.embed.node_terms if level == "node" else model.embed.pair_terms
+    kinds = [*(each.kind for each in inputs), "types of pairs"]
+    return dict(zip(kinds, terms, strict=False))
+
+
+def _prefix(model: EGT, module: nn.Module) -> str:
+    return next(f"{name}." for name, each in model.named_modules() if each is module)
+
+
+def _name_of(model: EGT, weight: Tensor) -> str:
+    return next(name for name, each in model.named_parameters() if each is weight)
+
+
+def _not_pretrained(model: EGT, config: RunConfig) -> frozenset[str]:
+    """Return the names of weights that pre-training learns for itself: heads, and norms in front of them.
 
     The last layer is among them where its edges alone are read, which makes it another one.
     """
-    model, last = config.model, f"layers.{config.model.num_layers - 1}."
-    untrained = ["head.", "auxiliary.", "readout.norm", "readout.W."]
-    if not model.readout.added_nodes():
-        untrained += ["readout."]
-    if model.readout.reads(model) == "pairs":
-        untrained += [last]
-    elif not config.task.auxiliary:
-        untrained += [f"{last}pairs.edges.", f"{last}outer."]
-    return tuple(untrained)
+    last = model.layers[-1]
+    modules: list[nn.Module] = [model.readout, model.head, model.auxiliary]
+    if config.model.readout.reads(config.model) == "pairs":
+        modules.append(last)
+    elif not config.task.auxiliary and isinstance(last, EGTLayer):
+        modules += [part for part in (last.pairs.edges, last.outer) if part is not None]
+    embeddings = model.readout.embeddings() if config.model.readout.added_nodes() else []
+    return _names_in(model, *modules) - {_name_of(model, each) for each in embeddings}
 
 
 def _check_head(trained: RunConfig, config: RunConfig) -> None:
@@ -307,25 +328,11 @@ def _num_components(config: RunConfig) -> int:
     return 1 if config.data.custom is None else len(config.data.custom.smiles_columns)
 
 
-def _merged(own: Sequence[Any], trained: Sequence[Any], kinds: Sequence[str]) -> tuple[Any, ...]:
+def _merge(own: Sequence[Any], trained: Sequence[Any], kinds: Sequence[str]) -> tuple[Any, ...]:
     """Return the inputs of the trained model, those of some kinds replaced by the own ones."""
     mine = {term.kind: term for term in own if term.kind in kinds}
     kept = [mine.pop(term.kind, None) if term.kind in kinds else term for term in trained]
     return (*(term for term in kept if term is not None), *mine.values())
-
-
-def _in_place(weights: Mapping[str, Tensor], trained: RunConfig, config: RunConfig) -> dict[str, Tensor]:
-    """Return the trained weights, those of input terms where the new model has a term of the same kind."""
-    moved: dict[str, str] = {}
-    for _, inputs, place in _PLACES:
-        places = {term.kind: str(k) for k, term in enumerate(getattr(config.model, inputs))}
-        for k, term in enumerate(getattr(trained.model, inputs)):
-            moved[f"embed.{place}.{k}"] = f"embed.{place}.{places.get(term.kind, term.kind)}"
-    out = {}
-    for name, weight in weights.items():
-        module = ".".join(name.split(".")[:3])
-        out[moved.get(module, module) + name[len(module) :]] = weight
-    return out
 
 
 def _features(config: RunConfig, level: Level) -> list[Feature] | None:
@@ -339,7 +346,7 @@ def _features(config: RunConfig, level: Level) -> list[Feature] | None:
     return [feature for feature in features if feature.kind != "ignored"]
 
 
-def _moved_categories(trained: RunConfig, config: RunConfig, level: Level) -> Remap:
+def _move_categories(trained: RunConfig, config: RunConfig, level: Level) -> Remap:
     old, new = _categories(trained, level), _categories(config, level)
     same = _vocabulary(config) is not None and _vocabulary(config) == _vocabulary(trained)  # and then the component
     if not same and _features(trained, level) is None and _features(config, level) is None and len(old) != len(new):

@@ -31,11 +31,7 @@ _TRIAL_BYTES = 1 << 20
 
 
 def run_folder(name: str) -> Path:
-    """Return where a run goes when nobody says where: `runs/NAME`.
-
-    Raises:
-        ConfigError: the name is a path, and would lead somewhere else.
-    """
+    """Return where a run goes by default, `runs/NAME`; a `ConfigError` for a path, which would lead somewhere else."""
     is_path = name in ("", ".", "..") or bool({"/", "\\", "\0"} & {*name})
     if is_path or len(name.encode(errors="replace")) > _LONGEST_NAME:
         raise ConfigError(
@@ -46,18 +42,19 @@ def run_folder(name: str) -> Path:
 
 
 def check_not_foreign(folder: Path, resume: bool) -> None:
-    """Raise a `ConfigError` if a run would write over files in the folder that are not a run's.
-
-    Args:
-        folder: of the run.
-        resume: whether it continues what is there.
-    """
+    """Raise a `ConfigError` if a run, or the one that is resumed, would write over files that are not a run's."""
     if exists(folder / LOCK) or exists(folder / CHECKPOINTS / LOCK):
         return
     if resume and exists(folder / CONFIG):
         read_config(folder / CONFIG)
         return
-    if found := [name for name in (CONFIG, METRICS, CHECKPOINTS, ARTIFACT) if _holds_anything(folder / name)]:
+    found = [
+        name
+        for name in (CONFIG, METRICS, CHECKPOINTS, ARTIFACT)
+        # Of several processes one may make an empty folder before the first.
+        if os.path.lexists(path := folder / name) and not (path.is_dir() and not any(path.iterdir()))
+    ]
+    if found:
         raise ConfigError(
             f"{folder} contains {', '.join(found)} of something other than a run in progress, which a new run would "
             "overwrite; choose another folder (--out), or move them away"
@@ -70,18 +67,9 @@ def check_unused(folder: Path) -> None:
         raise ConfigError(f"{folder} already holds a run; continue it with --resume, or choose another folder (--out)")
 
 
-def _holds_anything(path: Path) -> bool:
-    """Return whether the path is not empty. Of several processes one may make an empty folder before the first."""
-    return os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir()))
-
-
 @contextmanager
 def hold_folder(folder: Path, *, patience: float = _PATIENCE_SECONDS) -> Iterator[None]:
-    """Keep other runs out of the folder while this one writes there; ends with the process, however it ends.
-
-    Raises:
-        ConfigError: another run holds it and does not end, or it cannot be written.
-    """
+    """Keep other runs out of the folder while this one writes there; ends with the process, however it ends."""
     with ExitStack() as stack:
         try:
             stack.enter_context(lock(folder / LOCK, patience=patience))
@@ -90,7 +78,7 @@ def hold_folder(folder: Path, *, patience: float = _PATIENCE_SECONDS) -> Iterato
                 f"another run is writing to {folder}; wait for it or stop it, or choose another --out"
             ) from error
         except OSError as error:
-            raise cannot_write(folder, error) from error
+            raise _unwritable(folder, error) from error
         yield
 
 
@@ -114,7 +102,7 @@ def remove_leftovers(folder: Path) -> None:
 def try_folder(folder: Path) -> None:
     """Raise a `ConfigError` if the folder cannot be made or is read-only or full, before hours of work depend on it."""
     check_no_file(folder, "--out")
-    made = not exists(folder)
+    is_new = not exists(folder)
     trial = folder / f".trial-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -123,16 +111,15 @@ def try_folder(folder: Path) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise cannot_write(folder, error) from error
+        raise _unwritable(folder, error) from error
     finally:
         with suppress(OSError):
             trial.unlink(missing_ok=True)
-            if made:
+            if is_new:
                 folder.rmdir()
 
 
-def cannot_write(folder: Path, error: OSError) -> ConfigError:
-    """Return what to tell about a folder that cannot be written."""
+def _unwritable(folder: Path, error: OSError) -> ConfigError:
     return ConfigError(
         f"{folder} cannot be written ({error.strerror}); make room there, or choose another folder (--out)"
     )
@@ -147,28 +134,25 @@ def write_run_config(config: RunConfig, folder: Path) -> None:
 
 @contextmanager
 def restore_if_refused(folder: Path) -> Iterator[None]:
-    """When what happens inside is refused as wrong input, the configuration that was there comes back.
+    """When the work inside is refused as wrong input, put back the configuration that was in the folder before.
 
-    The folder is claimed: nobody else writes there meanwhile.
+    This process holds the folder. Nothing of a run that was to be the first one there stays.
     """
     path = folder / CONFIG
     before = path.read_bytes() if path.is_file() else None
     try:
         yield
     except EgtError as error:
-        if before is not None and not isinstance(error, RunError):
+        if isinstance(error, RunError):
+            raise
+        if before is not None:
             path.write_bytes(before)
-        elif not isinstance(error, RunError):
-            path.unlink(missing_ok=True)
-            (folder / MEMBERS).unlink(missing_ok=True)
-            for place in (folder / CHECKPOINTS, folder):
-                _remove_unless_used(place)
+            raise
+        path.unlink(missing_ok=True)
+        (folder / MEMBERS).unlink(missing_ok=True)
+        for place in (folder / CHECKPOINTS, folder):
+            with suppress(OSError):
+                if {path.name for path in place.iterdir()} <= {LOCK}:
+                    (place / LOCK).unlink(missing_ok=True)
+                    place.rmdir()
         raise
-
-
-def _remove_unless_used(folder: Path) -> None:
-    """Remove a folder in which there is nothing except the lock of this run."""
-    with suppress(OSError):
-        if {path.name for path in folder.iterdir()} <= {LOCK}:
-            (folder / LOCK).unlink(missing_ok=True)
-            folder.rmdir()

@@ -35,15 +35,31 @@ class Knob:
         name: in tables and in the study.
         default: its value in the run that is tuned.
         near: values beside the default, the more promising ones first.
-        suggest: asks a trial for a value.
         settings: value -> settings of the run, path -> value.
+        low, high: the range of a number.
+        step: of whole numbers.
+        log: whether the range is logarithmic.
+        choices: the values of a knob without a range.
     """
 
     name: str
     default: Value
     near: Sequence[Value]
-    suggest: Callable[[Trial], Value]
     settings: Callable[[Any], Mapping[str, Any]]
+    low: float = 0
+    high: float = 0
+    step: int = 1
+    log: bool = False
+    choices: Sequence[Value] = ()
+
+    def suggest(self, trial: Trial) -> Value:
+        """Ask a trial for a value."""
+        if self.choices:
+            chosen: Value = trial.suggest_categorical(self.name, self.choices)
+            return chosen
+        if isinstance(self.default, int):
+            return trial.suggest_int(self.name, int(self.low), int(self.high), step=self.step)
+        return trial.suggest_float(self.name, self.low, self.high, log=self.log)
 
 
 def search_space(config: RunConfig, num_labels: float, num_graphs: int, fixed: Collection[str] = ()) -> list[Knob]:
@@ -57,12 +73,20 @@ def search_space(config: RunConfig, num_labels: float, num_graphs: int, fixed: C
             choice of a part that the user has given any setting of.
     """
     room = sum(num_labels >= size for size in _SIZES)
-    model = config.model
+    lr, layers = config.optimizer.lr, config.model.num_layers
+    fewest = max(1, layers - 2)
     knobs = [
-        _rate(config.optimizer.lr),
+        Knob("lr", lr, (lr * 2, lr / 2), lambda value: {"optimizer.lr": value}, lr / 10, lr * 5, log=True),
         _width(config, more=(2, 4, 8)[room]),
-        _layers(model.num_layers, more=(1, 2, 4)[room]),
-        *(_dropout(config, name, most=(0.5, 0.4, 0.2)[room]) for name in _dropouts(config)),
+        Knob(
+            "layers",
+            layers,
+            (layers + 1, max(fewest, layers - 1)),
+            lambda value: {"model.num_layers": value},
+            fewest,
+            layers + (1, 2, 4)[room],
+        ),
+        *_dropouts(config, most=(0.5, 0.4, 0.2)[room]),
         *_batch_size(config.data.batch_size, num_graphs),
         *_readout(config),
     ]
@@ -107,16 +131,6 @@ def with_values(config: RunConfig, space: Sequence[Knob], values: Mapping[str, V
     return override(config, changed(space, values), where="a trial")
 
 
-def _rate(default: float) -> Knob:
-    return Knob(
-        "lr",
-        default,
-        (default * 2, default / 2),
-        lambda trial: float(trial.suggest_float("lr", default / 10, default * 5, log=True)),
-        lambda value: {"optimizer.lr": value},
-    )
-
-
 def _width(config: RunConfig, more: int) -> Knob:
     """Vary the node width in quarters of the default, and the edge width with it; both are multiples of the heads."""
     model = config.model
@@ -128,42 +142,24 @@ def _width(config: RunConfig, more: int) -> Knob:
         edges = heads * max(1, round(model.edge_width * value / default / heads))
         return {"model.node_width": value, "model.edge_width": edges}
 
-    return Knob(
-        "width",
-        default,
-        (default + step, max(low, default - step)),
-        lambda trial: int(trial.suggest_int("width", low, high, step=step)),
-        settings,
-    )
+    return Knob("width", default, (default + step, max(low, default - step)), settings, low, high, step)
 
 
-def _layers(default: int, more: int) -> Knob:
-    low = max(1, default - 2)
-    return Knob(
-        "layers",
-        default,
-        (default + 1, max(low, default - 1)),
-        lambda trial: int(trial.suggest_int("layers", low, default + more)),
-        lambda value: {"model.num_layers": value},
-    )
-
-
-def _dropouts(config: RunConfig) -> tuple[str, ...]:
-    return ("attention", "node", "edge") if config.model.updates_edges else ("attention", "node")
-
-
-def _dropout(config: RunConfig, channel: str, most: float) -> Knob:
-    """Vary the dropouts of the attention, or of a channel and its feed-forward block."""
-    places = (f"{channel}_dropout",) if channel == "attention" else (f"{channel}_dropout", f"{channel}_ffn_dropout")
-    default: float = getattr(config.model, places[0])
-    name, high = f"{channel} dropout", max(most, default)
-    return Knob(
-        name,
-        default,
-        (min(default + _DROPOUT_STEP, high), max(default - _DROPOUT_STEP, 0.0)),
-        lambda trial: float(trial.suggest_float(name, 0.0, high)),
-        lambda value: {f"model.{place}": value for place in places},
-    )
+def _dropouts(config: RunConfig, most: float) -> Iterator[Knob]:
+    """Vary the dropouts of the attention, and of each channel with its feed-forward block."""
+    places = {"attention": ["attention_dropout"], "node": ["node_dropout", "node_ffn_dropout"]}
+    if config.model.updates_edges:
+        places["edge"] = ["edge_dropout", "edge_ffn_dropout"]
+    for channel, names in places.items():
+        default: float = getattr(config.model, names[0])
+        high = max(most, default)
+        yield Knob(
+            f"{channel} dropout",
+            default,
+            (min(default + _DROPOUT_STEP, high), max(default - _DROPOUT_STEP, 0.0)),
+            lambda value, names=names: {f"model.{name}": value for name in names},  # type: ignore[misc]
+            high=high,
+        )
 
 
 def _batch_size(default: int, num_graphs: int) -> Iterator[Knob]:
@@ -171,13 +167,8 @@ def _batch_size(default: int, num_graphs: int) -> Iterator[Knob]:
     largest = max(default, num_graphs // 8)
     choices = sorted({size for size in (default // 4, default // 2, default, 2 * default) if 1 <= size <= largest})
     if num_graphs > 1 and len(choices) > 1:
-        yield Knob(
-            "batch size",
-            default,
-            [size for size in (default // 2, 2 * default) if size in choices],
-            lambda trial: int(trial.suggest_categorical("batch size", choices)),
-            lambda value: {"data.batch_size": value},
-        )
+        near = [size for size in (default // 2, 2 * default) if size in choices]
+        yield Knob("batch size", default, near, lambda value: {"data.batch_size": value}, choices=choices)
 
 
 def _readout(config: RunConfig) -> Iterator[Knob]:
@@ -185,10 +176,4 @@ def _readout(config: RunConfig) -> Iterator[Knob]:
     if config.model.level == "graph":
         default = config.model.readout.kind
         choices = list(dict.fromkeys((default, *_READOUTS)))
-        yield Knob(
-            "readout",
-            default,
-            choices[1:],
-            lambda trial: str(trial.suggest_categorical("readout", choices)),
-            lambda value: {"model.readout.kind": value},
-        )
+        yield Knob("readout", default, choices[1:], lambda value: {"model.readout.kind": value}, choices=choices)
