@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from inspect import signature
+from typing import Literal, Protocol
 
 from torch import nn
 
@@ -11,8 +12,9 @@ from egt.config.model import ModelConfig
 from egt.config.preparation import pair_choice
 from egt.config.run import RunConfig
 from egt.nn.dropout import Dropout, RandomMasking
+from egt.nn.edge_values import EdgeValues
 from egt.nn.embed import Embed, chosen, everyone, neighbors
-from egt.nn.layer import EdgeOnlyLayer, EGTLayer, head_width
+from egt.nn.layer import DegreeScaling, EdgeOnlyLayer, EGTLayer, head_width
 from egt.nn.model import EGT, directly, initialize_like_keras, recomputed
 from egt.nn.pair_pass import (
     CentralityGate,
@@ -27,11 +29,10 @@ from egt.nn.pair_pass import (
 )
 from egt.nn.randomness import Stream
 from egt.nn.readout import MLP, PairHead
+from egt.nn.terms import PairTypes
+from egt.parts.layers import LayerPart, LayerPlace
+from egt.parts.readouts import Reads
 from egt.parts.tasks.task import TargetScale, Task
-
-if TYPE_CHECKING:
-    from egt.nn.edge_values import EdgeValues
-    from egt.nn.layer import DegreeScaling
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"elu": nn.ELU, "gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU}
 
@@ -90,7 +91,10 @@ def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
     head = MLP(widths, _ACTIVATIONS[model.activation])
     embed = Embed(
         [term.module(model.node_width) for term in model.node_inputs],
-        [*(term.module(model.edge_width) for term in model.pair_inputs), *_pair_types(model)],
+        [
+            *(term.module(model.edge_width) for term in model.pair_inputs),
+            *(PairTypes(choice.num_types, model.edge_width) for choice in pair_choice(model)),
+        ],
         chosen if model.pairs else _SCOPES[model.scope],
     )
     egt = EGT(
@@ -108,19 +112,34 @@ def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
     return egt
 
 
-def _pair_types(model: ModelConfig) -> list[nn.Module]:
-    """Return the term of the types of chosen pairs, where they are chosen."""
-    if not (choices := pair_choice(model)):
-        return []
-    from egt.nn.terms import PairTypes
-
-    return [PairTypes(choice.num_types, model.edge_width) for choice in choices]
-
-
 def build_layers(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> list[nn.Module]:
-    """Return the layers of a run's model alone; arguments as for `build_model`."""
-    edges_are_read = bool(config.task.auxiliary) or config.model.readout.reads(config.model) == "both"
-    return _layers(config.model, backend, edges_are_read=edges_are_read)
+    """Return the layers of a run's model alone; arguments as for `build_model`.
+
+    They are alike except the last: what nobody reads behind it is left out (it shows in parameter counts).
+    """
+    model = config.model
+    last: Reads = "both" if config.task.auxiliary else model.readout.reads(model)
+    places = [
+        LayerPlace(k, model.num_layers, "both" if k < model.num_layers - 1 else last) for k in range(model.num_layers)
+    ]
+    if model.layer is not None:
+        return [_custom_layer(model.layer, model, place) for place in places]
+    if model.readout.reads(model) == "pairs":
+        return [
+            *(_layer(model, backend, place) for place in places[:-1]),
+            _edge_only_layer(model, backend, places[-1].index),
+        ]
+    return [_layer(model, backend, place) for place in places]
+
+
+def _custom_layer(part: LayerPart, model: ModelConfig, place: LayerPlace) -> nn.Module:
+    """Return a layer of another kind, whose random numbers are those of its number in the model."""
+    takes_place = len(signature(part.module).parameters) > 1  # those of 0.1 do not
+    layer = part.module(model, place) if takes_place else part.module(model)  # type: ignore[call-arg]
+    for dropping in layer.modules():
+        if isinstance(dropping, Dropout | RandomMasking):
+            dropping.layer = place.index
+    return layer
 
 
 def build_task(config: RunConfig, scale: TargetScale | None = None) -> Task:
@@ -142,35 +161,14 @@ def _hidden(model: ModelConfig, ratios: Sequence[float]) -> list[int]:
     return [round(model.node_width * ratio) for ratio in ratios]
 
 
-def _layers(model: ModelConfig, backend: LayerClasses, *, edges_are_read: bool) -> list[nn.Module]:
-    """Make all layers alike except the last: what nobody reads behind it is left out (it shows in parameter counts)."""
-    if model.layer is not None:
-        return _numbered([model.layer.module(model) for _ in range(model.num_layers)])
-    layers: list[nn.Module] = [
-        _layer(model, backend, k, frozen=not model.updates_edges) for k in range(model.num_layers - 1)
-    ]
-    last = model.num_layers - 1
-    if model.readout.reads(model) == "pairs":
-        layers.append(_edge_only_layer(model, backend, last))
-    else:
-        layers.append(_layer(model, backend, last, frozen=not (model.updates_edges and edges_are_read)))
-    return layers
-
-
-def _numbered(layers: list[nn.Module]) -> list[nn.Module]:
-    """Give the random parts of layers that were made alike the number of their layer: each draws masks of its own."""
-    for number, layer in enumerate(layers):
-        for part in layer.modules():
-            if isinstance(part, Dropout | RandomMasking):
-                part.layer = number
-    return layers
-
-
-def _layer(model: ModelConfig, backend: LayerClasses, k: int, *, frozen: bool) -> EGTLayer:
-    d_h, d_e, heads = model.node_width, model.edge_width, model.num_heads
+def _layer(model: ModelConfig, backend: LayerClasses, place: LayerPlace) -> EGTLayer:
+    d_h, d_e, heads, k = model.node_width, model.edge_width, model.num_heads, place.index
+    frozen = not (model.updates_edges and place.reads == "both")
     pairs = backend.pairs(
         _logits(model),
-        _masking(model, k),
+        RandomMasking(
+            model.masking.probability, heads, k, gates=model.masking.gates, key_probability=model.key_dropout
+        ),
         _GATES[model.gate](d_e, heads),
         Dropout(model.attention_dropout, Stream.ATTENTION_DROPOUT, k, "pair"),
         FrozenEdges() if frozen else _residual_edges(model, k),
@@ -186,7 +184,7 @@ def _layer(model: ModelConfig, backend: LayerClasses, k: int, *, frozen: bool) -
         pairs=pairs,
         dropout=_branch_dropout(model, model.node_dropout, Stream.NODE_DROPOUT, k, "node"),
         ffn=FeedForward(d_h, hidden, _ACTIVATIONS[model.activation], model.norm(d_h), ffn_dropout),
-        scaling=_node_scaling(model),
+        scaling=None if model.node_scaling == "none" else DegreeScaling(d_h),
         outer=None if frozen else _outer(model),
     )
 
@@ -211,45 +209,20 @@ def _residual_edges(model: ModelConfig, k: int) -> ResidualEdges:
     return ResidualEdges(d_e, model.num_heads, dropout, ffn)
 
 
-def _masking(model: ModelConfig, k: int) -> RandomMasking:
-    probability, gates = model.masking.probability, model.masking.gates
-    if model.key_dropout == 0:
-        return RandomMasking(probability, model.num_heads, k, gates=gates)
-    from egt.nn.dropout import KeyDropout
-
-    return KeyDropout(probability, model.num_heads, k, gates=gates, key_probability=model.key_dropout)
-
-
 def _branch_dropout(
     model: ModelConfig, probability: float, stream: Stream, k: int, level: Literal["node", "pair"]
 ) -> Dropout:
-    """Return what is dropped of a branch in front of its residual sum."""
-    if model.drop_path == 0:
-        return Dropout(probability, stream, k, level)
-    from egt.nn.dropout import DropPath, path_probability
-
-    rate = path_probability(model.drop_path, k, model.num_layers)
-    return DropPath(probability, stream, k, level, path_probability=rate)
+    """Return the dropout of a branch in front of its residual sum; drop-path grows from 0 in the first layer."""
+    path = model.drop_path * k / max(model.num_layers - 1, 1)
+    return Dropout(probability, stream, k, level, path_probability=path)
 
 
 def _edge_values(model: ModelConfig) -> EdgeValues | None:
     if model.edge_values == "none":
         return None
-    from egt.nn.edge_values import EdgeValues
-
     d_k = head_width(model.node_width, model.num_heads)
     return EdgeValues(model.edge_width, model.num_heads, d_k, model.edge_values)
 
 
 def _outer(model: ModelConfig) -> nn.Linear | None:
-    if not model.edges.reads_nodes:
-        return None
-    return nn.Linear(model.node_width, 2 * model.edge_width, bias=False)
-
-
-def _node_scaling(model: ModelConfig) -> DegreeScaling | None:
-    if model.node_scaling == "none":
-        return None
-    from egt.nn.layer import DegreeScaling
-
-    return DegreeScaling(model.node_width)
+    return nn.Linear(model.node_width, 2 * model.edge_width, bias=False) if model.edges.reads_nodes else None

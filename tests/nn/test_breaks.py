@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from egt.data.batching.layout import Indices, Layout
 from egt.nn import pair_pass, terms
 from egt.nn.channels import AttentionContext
-from egt.nn.dropout import DropPath, KeyDropout, RandomMasking
+from egt.nn.dropout import Dropout, RandomMasking
 from egt.nn.edge_values import EdgeValues
 from egt.nn.layer import DegreeScaling
 from egt.nn.pair_pass import CentralityGate, Logits, PairPass, ResidualEdges
@@ -136,9 +136,9 @@ def virtual_edges_not_averaged(patch: Patch) -> None:
 
 
 def own_keys_withheld(patch: Patch) -> None:
-    plain = KeyDropout.forward
+    plain = RandomMasking.forward
 
-    def forward(self: KeyDropout, context: AttentionContext, *args: Any) -> Any:
+    def forward(self: RandomMasking, context: AttentionContext, *args: Any) -> Any:
         attended, counted = plain(self, context, *args)
         assert attended is not None
         assert counted is not None
@@ -147,28 +147,27 @@ def own_keys_withheld(patch: Patch) -> None:
         keep = kept(keys, Indices(pair.graph, pair.j, torch.zeros_like(pair.j)), 1, self.key_probability)
         return attended & keep, counted * keep
 
-    patch.setattr(KeyDropout, "forward", forward)
+    patch.setattr(RandomMasking, "forward", forward)
 
 
 def centrality_not_corrected_for_withheld_keys(patch: Patch) -> None:
-    plain = KeyDropout.forward
+    plain = RandomMasking.forward
 
-    def forward(self: KeyDropout, *args: Any) -> Any:
+    def forward(self: RandomMasking, *args: Any) -> Any:
         attended, counted = plain(self, *args)
         assert counted is not None
         return attended, (counted > 0).double()
 
-    patch.setattr(KeyDropout, "forward", forward)
+    patch.setattr(RandomMasking, "forward", forward)
 
 
 def kept_branches_not_scaled(patch: Patch) -> None:
-    plain = DropPath.path_factors
+    plain = Dropout.draw_paths
 
-    def path_factors(self: DropPath, *args: Any) -> Tensor | None:
-        factors = plain(self, *args)
-        return None if factors is None else (factors > 0).double()
+    def draw_paths(self: Dropout, *args: Any) -> Tensor:
+        return (plain(self, *args) > 0).double()
 
-    patch.setattr(DropPath, "path_factors", path_factors)
+    patch.setattr(Dropout, "draw_paths", draw_paths)
 
 
 def degree_without_logarithm(patch: Patch) -> None:

@@ -12,23 +12,21 @@ from torch import Tensor
 from egt.assemble import build_model
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
-from egt.nn.dropout import Dropout, DropPath, path_probability
+from egt.nn.dropout import Dropout
 from egt.nn.randomness import PATHS, Stream, graph_keys
 from tests.graphs import tiny_config
 
 GRAPHS = 400
 
 
-def part(p: float, stream: Stream = Stream.NODE_DROPOUT, layer: int = 1, dropout: float = 0.0) -> DropPath:
+def part(p: float, stream: Stream = Stream.NODE_DROPOUT, layer: int = 1, dropout: float = 0.0) -> Dropout:
     level: Any = "node" if stream in (Stream.NODE_DROPOUT, Stream.NODE_FFN_DROPOUT) else "pair"
-    return DropPath(dropout, stream, layer, level, path_probability=p)
+    return Dropout(dropout, stream, layer, level, path_probability=p)
 
 
 def drawn(dropout: Dropout, width: int, where: AttentionContext) -> Tensor:
     """Draw the factors of a dropout as its equation says."""
-    keep = dropout.kept(width, where)
-    assert keep is not None
-    return keep.float() / (1 - dropout.probability)
+    return dropout.draw(width, where).float() / (1 - dropout.probability)
 
 
 def context(step: int = 0) -> AttentionContext:
@@ -36,7 +34,7 @@ def context(step: int = 0) -> AttentionContext:
     return replace(dense, random_keys=graph_keys(0, step, torch.arange(GRAPHS)))
 
 
-def skipped(path: DropPath, step: int = 0) -> Tensor:
+def skipped(path: Dropout, step: int = 0) -> Tensor:
     """(GRAPHS,) whether a graph's branch is skipped; asserts that it is so as a whole and that kept ones are scaled."""
     shape = (GRAPHS, 3, 5) if path.level == "node" else (GRAPHS, 3, 3, 5)
     out = path(torch.ones(shape), context(step)).flatten(1)
@@ -77,8 +75,8 @@ def test_nothing_is_skipped_in_evaluation() -> None:
 
 
 def test_the_probability_is_linear_in_depth() -> None:
-    assert [path_probability(0.3, k, 4) for k in range(4)] == pytest.approx([0.0, 0.1, 0.2, 0.3])
-    assert path_probability(0.3, 0, 1) == 0.0
+    [only] = build_model(tiny_config(num_layers=1, drop_path=0.3)).layers
+    assert only.dropout.path_probability == 0.0
     layers = build_model(tiny_config(num_layers=3, drop_path=0.4)).layers
     found = [[layer.dropout, layer.ffn.dropout] for layer in layers]
     found[1] += [layers[1].pairs.edges.dropout, layers[1].pairs.edges.ffn.dropout]

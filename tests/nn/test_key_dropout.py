@@ -11,14 +11,14 @@ from torch import Tensor
 from egt.data.batching.batch import LayoutName, collate
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
-from egt.nn.dropout import KeyDropout
+from egt.nn.dropout import RandomMasking
 from egt.nn.pair_pass import CentralityGate
 from egt.nn.randomness import graph_keys
 from tests.graphs import graphs_of_every_kind, samples_of, tiny_config, tiny_model
 
 
-def dropout(p: float, layer: int = 0) -> KeyDropout:
-    return KeyDropout(0.0, 2, layer, gates=False, key_probability=p)
+def dropout(p: float, layer: int = 0) -> RandomMasking:
+    return RandomMasking(0.0, 2, layer, gates=False, key_probability=p)
 
 
 def context(n: int, step: int = 0, num_graphs: int = 1) -> AttentionContext:

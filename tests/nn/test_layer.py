@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -121,3 +123,57 @@ def test_what_is_no_probability_is_refused(wrong: dict[str, float]) -> None:
 def test_dropout_of_pairs_belongs_to_a_pair_pass_that_is_given() -> None:
     with pytest.raises(ConfigError, match="give them to `pairs`"):
         EGTLayer(16, 8, 4, pairs=EGTLayer(16, 8, 4).pairs, attention_dropout=0.1)
+
+
+def test_what_lies_in_the_padding_never_reaches_real_rows() -> None:
+    layer = EGTLayer(16, 4, 4).eval()
+    h, e, sizes = torch.randn(2, 5, 16), torch.randn(2, 5, 5, 4), torch.tensor([5, 3])
+    expected_h, expected_e = layer(h, e, sizes=sizes)
+    real = torch.arange(5) < sizes.unsqueeze(1)
+    pairs = real.unsqueeze(2) & real.unsqueeze(1)
+    h[~real], e[~pairs] = torch.nan, torch.nan
+    h.requires_grad_()
+    new_h, new_e = layer(h, e, sizes=sizes)
+    assert torch.equal(new_h[real], expected_h[real])
+    assert torch.equal(new_e[pairs], expected_e[pairs])
+    (new_h[real].sum() + new_e[pairs].sum()).backward()
+    assert h.grad is not None
+    assert h.grad.isfinite().all()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in layer.parameters())
+
+
+def test_a_mask_says_who_attends_whom() -> None:
+    layer = EGTLayer(16, 4, 4).eval()
+    h, e = torch.randn(1, 4, 16), torch.randn(1, 4, 4, 4)
+    mask = torch.ones(1, 4, 4, dtype=torch.bool)
+    mask[0, 0, 3] = False
+    new_h, _ = layer(h, e, mask=mask)
+    other = h.clone()
+    other[0, 3] = torch.randn(16)
+    changed, _ = layer(other, e, mask=mask)
+    assert torch.equal(new_h[0, 0], changed[0, 0])
+    assert not torch.allclose(new_h[0, 1], changed[0, 1])
+
+
+MASK = torch.ones(2, 5, 5, dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"context": MASK}, "mask="),
+        ({"mask": MASK.float()}, "torch.bool"),
+        ({"mask": MASK[:, 0]}, r"\(2, 5, 5\)"),
+        ({"sizes": MASK[:, 0]}, r"mask\.sum"),
+        ({"sizes": torch.tensor([5])}, r"\(2,\)"),
+        ({"context": AttentionContext.dense(torch.zeros(2, 5, 16)), "mask": MASK}, "AttentionContext.dense"),
+        ({"h": torch.zeros(5, 16)}, r"\(B, N, d_h\)"),
+        ({"h": torch.zeros(2, 5, 8)}, r"\(B, N, 16\)"),
+        ({"e": torch.zeros(2, 5, 4)}, r"\(B, N, N, 4\)"),
+        ({"e": torch.zeros(2, 5, 4, 4)}, r"\(B, N, N, 4\)"),
+    ],
+)
+def test_wrong_tensors_are_refused_with_what_is_expected(given: dict[str, Any], says: str) -> None:
+    tensors = {"h": torch.zeros(2, 5, 16), "e": torch.zeros(2, 5, 5, 4), **given}
+    with pytest.raises(ConfigError, match=says):
+        EGTLayer(16, 4, 4)(**tensors)

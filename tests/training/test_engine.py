@@ -98,3 +98,19 @@ def test_a_run_says_how_products_are_rounded_on_an_accelerator(monkeypatch: pyte
     engines = [Engine(TrainerConfig(max_epochs=1, precision=name)) for name in ("tf32", "32")]
     assert chosen == ["high", "highest"]
     assert {engine.dtype for engine in engines} == {torch.float32}
+
+
+@pytest.mark.slow
+def test_layers_with_parameters_that_no_gradient_reaches_train_in_two_processes(tmp_path: Path) -> None:
+    """Nodes alone are read behind the last layer, which also updates edges."""
+    config = two("ddp", max_epochs=1)
+    model = {
+        **config.model.model_dump(),
+        "layer": {"kind": "gatedgcn"},
+        "scope": "neighbors",
+        "edge_width": config.model.node_width,
+    }
+    content = config.model_dump() | {"model": model}
+    content["data"]["layout"] = "edge_list"
+    content["task"]["auxiliary"] = []
+    assert len(train(RunConfig.model_validate(content), tmp_path / "run").history) == 1

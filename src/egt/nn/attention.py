@@ -1,4 +1,4 @@
-"""What layers attend to, seen through hooks: the layers know nothing of who looks."""
+"""What layers attend to, recorded by hooks, without a change to the layers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LayerAttention:
     """What one layer computed for its pairs.
 
     Fields:
-        layer: its number among the watched ones, from 0.
+        layer: number of the layer among the watched ones, from 0.
         softmax: (pairs..., H) S, the softmax of the logits.
         gates: (pairs..., H) sigmoid(G e_hat); ones without a gate.
         product: (pairs..., H) A_tilde = S * gates, before dropout.

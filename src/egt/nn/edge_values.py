@@ -17,12 +17,6 @@ class EdgeValues(nn.Module):
     """U^k sum_j A_tilde^k_ij e_hat_ij, added to sum_j A_tilde^k_ij V^k_j in front of the centrality scaler.
 
     The full form reads all channels of e_hat in each head. In the sliced one head k reads its own d_e / H of them.
-
-    Args:
-        edge_width: d_e; a multiple of num_heads if sliced.
-        num_heads: H.
-        head_width: d_k.
-        form: "sliced" or "full".
     """
 
     def __init__(self, edge_width: int, num_heads: int, head_width: int, form: EdgeValueForm) -> None:

@@ -40,13 +40,7 @@ def chosen(batch: GraphBatch) -> Tensor | None:
 
 
 class Embed(nn.Module):
-    """h0 = sum of node terms, e0 = sum of pair terms.
-
-    Args:
-        node_terms: each gives (nodes..., d_h).
-        pair_terms: each gives (pairs..., d_e).
-        mask: gives who may attend whom, `everyone`, `neighbors` or `chosen`.
-    """
+    """h0 = sum of node terms, e0 = sum of pair terms; `mask` gives who may attend whom."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Pre-training without labels: what is hidden of a batch, and the rows that it is asked for."""
+"""Pre-training without labels: what is hidden of a batch, to be predicted."""
 
 from __future__ import annotations
 
@@ -14,30 +14,24 @@ from egt.nn.randomness import Stream, derive, graph_keys, kept
 
 
 def hide(batch: GraphBatch, share: float, max_hops: int) -> GraphBatch:
-    """Return a batch with some of its features and distances hidden, and asked for as targets.
+    """Return a batch with some of its features and distances hidden, which are its targets.
 
     A share of the nodes and of the edges loses all its features: categories become unknown, values 0. Edges themselves
-    stay. The same share of the pairs that are no edges loses what is known of the pair: its distance becomes "farther",
-    other encodings 0. Both directions of a pair are hidden together.
-
-    What is hidden follows from the random keys of the batch; without keys it is the same each time.
-
-    Args:
-        batch: with all features.
-        share: chance to be hidden.
-        max_hops: up to which distances are told apart; 0 asks for none.
+    stay. The same share of the pairs that are no edges loses what is known of the pair: its distance becomes "farther"
+    (than `max_hops`, 0 hides none), other encodings 0. Both directions of a pair are hidden together. What is hidden
+    follows from the random keys of the batch; without keys it is the same each time.
 
     Returns:
         The batch with `queries`, the hidden edges and then the other hidden pairs; `node_targets`, (M, T_n), categories
-        and then values; `edge_targets`, (R, T_e), the same of edges and then the distance. NaN where nothing is asked.
+        and then values; `edge_targets`, (R, T_e), the same of edges and then the distance. NaN where nothing is hidden.
     """
-    nodes, pairs = _hidden(batch, share)
+    nodes, pairs = _draw(batch, share)
     edges = pairs[batch.edge_pairs]
     batch = _hide_features(batch, nodes, edges)
     return _hide_distances(batch, pairs, max_hops) if max_hops else batch
 
 
-def _hidden(batch: GraphBatch, share: float) -> tuple[Tensor, Tensor]:
+def _draw(batch: GraphBatch, share: float) -> tuple[Tensor, Tensor]:
     """Draw what is hidden: (nodes..., 1) and (pairs,) boolean; a pair and its reverse share the draw."""
     keys = batch.random_keys if batch.random_keys is not None else graph_keys(0, 0, batch.graph_ids)
     keys = derive(keys, 0, Stream.HIDDEN)
@@ -48,7 +42,7 @@ def _hidden(batch: GraphBatch, share: float) -> tuple[Tensor, Tensor]:
 
 
 def _hide_features(batch: GraphBatch, nodes: Tensor, edges: Tensor) -> GraphBatch:
-    """Hide the features of nodes, (nodes..., 1), and edges, (E,), and ask for them."""
+    """Move the features of some nodes, (nodes..., 1), and edges, (E,), into the targets."""
     rows = edges.unsqueeze(-1)
     node_targets = _known(batch.node_categories, batch.node_values).masked_fill(~nodes, torch.nan)
     return replace(
@@ -70,10 +64,10 @@ def _known(categories: Tensor, values: Tensor) -> Tensor:
 
 
 def _hide_distances(batch: GraphBatch, pairs: Tensor, max_hops: int) -> GraphBatch:
-    """Hide what is known of pairs, (pairs,), that are no edges, and ask for their distances."""
+    """Hide what is known of those pairs, (pairs,), that are no edges, and make their distances targets."""
     distance, real = batch.pair["distance"].flatten(), batch.layout.real_pairs
-    asked = pairs & (distance > 1) if real is None else pairs & (distance > 1) & real.flatten()
-    farther, rows = max_hops + 1, asked.nonzero().squeeze(-1)
+    hidden = pairs & (distance > 1) if real is None else pairs & (distance > 1) & real.flatten()
+    farther, rows = max_hops + 1, hidden.nonzero().squeeze(-1)
     known = batch.edge_targets
     assert known is not None
     table = known.new_full((len(known) + len(rows), known.shape[1] + 1), torch.nan)
@@ -82,7 +76,7 @@ def _hide_distances(batch: GraphBatch, pairs: Tensor, max_hops: int) -> GraphBat
     return replace(
         batch,
         pair={
-            name: _filled(x, asked.view(batch.layout.pair_shape), farther if name == "distance" else 0)
+            name: _fill(x, hidden.view(batch.layout.pair_shape), farther if name == "distance" else 0)
             for name, x in batch.pair.items()
         },
         queries=torch.cat([batch.queries, rows]),
@@ -90,6 +84,6 @@ def _hide_distances(batch: GraphBatch, pairs: Tensor, max_hops: int) -> GraphBat
     )
 
 
-def _filled(x: Tensor, where: Tensor, value: int) -> Tensor:
+def _fill(x: Tensor, where: Tensor, value: int) -> Tensor:
     """Replace the rows of some pairs. x: (pairs...) or (pairs..., width), where: (pairs...)."""
     return x.masked_fill(where if x.ndim == where.ndim else where.unsqueeze(-1), value)

@@ -1,7 +1,4 @@
-"""Degree scaling: what the heads gathered, scaled by how many edges leave a node (as in GRIT).
-
-One layer of EGT: pre-norm attention over all pairs, and a feed-forward block for each channel.
-"""
+"""One layer of EGT: pre-norm attention over all pairs, and a feed-forward block for each channel."""
 
 from __future__ import annotations
 
@@ -16,14 +13,11 @@ from egt.nn.randomness import Stream
 
 
 class DegreeScaling(nn.Module):
-    """out_i * (t1 + t2 log(1 + deg_i)), channel by channel; 2 d_h parameters that start as the identity.
+    """out_i * (t1 + t2 log(1 + deg_i)), channel by channel (as in GRIT): what the heads gathered, by the degree.
 
-    deg_i counts the edges i -> j of the graph, whoever is attended; it is 0 for virtual nodes.
+    deg_i counts the edges i -> j of the graph, whichever nodes are attended; it is 0 for virtual nodes.
 
-    DISCREPANCY: GRIT starts both factors at random; here t1 = 1 and t2 = 0.
-
-    Args:
-        node_width: d_h.
+    DISCREPANCY: GRIT starts both factors at random; here t1 = 1 and t2 = 0, the identity.
     """
 
     def __init__(self, node_width: int) -> None:
@@ -39,12 +33,14 @@ class DegreeScaling(nn.Module):
 
 
 class EGTLayer(nn.Module):
-    """A full layer: nodes attend to each other under the eyes of the edge channel, and the edge channel follows.
+    """A full layer: nodes attend to each other, biased and gated by the edge channel, which is then updated.
 
     h' = h + O_h ||_k out^k,  h'' = h' + FFN_h(LN(h'));  e'' likewise inside the pair pass.
 
     With widths alone it is the paper's layer (gated, residual edges, no dropout) and works on dense tensors:
-    `h, e = EGTLayer(64, 8, 8, dropout=0.1)(h, e)`.
+
+        layer = EGTLayer(64, 8, 8, dropout=0.1)
+        h, e = layer(h, e, sizes=sizes)  # (B, N, 64), (B, N, N, 8); (B,) nodes of each graph
 
     Args:
         node_width: d_h, a multiple of num_heads.
@@ -52,11 +48,10 @@ class EGTLayer(nn.Module):
         num_heads: H.
         norm_h: LN of the node channel.
         pairs: the pair pass; its parts make the variants of the paper.
-        dropout: of O_h's output and, unless it is given, inside `ffn`: a probability, or the part for O_h's output.
+        dropout: a probability, for O_h's output and inside `ffn`, or the part for O_h's output.
         ffn: feed-forward block of the node channel.
-        scaling: of what the heads gathered, in front of O_h; None: none, as in the paper.
-        outer: [A; B] of an outer sum, d_h -> 2 d_e: the edge update also adds A h_hat_i + B h_hat_j; None: none, as in
-            the paper.
+        scaling: a factor for what the heads gathered, in front of O_h; the paper has none.
+        outer: [A; B] of an outer sum, d_h -> 2 d_e: the edge update also adds A h_hat_i + B h_hat_j; not in the paper.
         attention_dropout: probability for the attention matrix, unless `pairs` is given.
         edge_dropout: probability for the update of the edge channel and its feed-forward block, likewise.
         layer: number of the layer in a stack whose layers share a context: each draws random numbers of its own.
@@ -95,15 +90,27 @@ class EGTLayer(nn.Module):
         self.scaling = scaling
         self.outer = outer
 
-    def forward(self, h: Tensor, e: Tensor, context: AttentionContext | None = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self,
+        h: Tensor,
+        e: Tensor,
+        context: AttentionContext | None = None,
+        *,
+        sizes: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Update both channels.
 
         Args:
             h: (nodes..., d_h) node channel.
             e: (pairs..., d_e) edge channel.
-            context: who attends whom; without it h is (B, N, d_h), e is (B, N, N, d_e) and everyone attends everyone.
+            context: layout of the channels and who attends whom; without it they are dense, (B, N, d_h) and
+                (B, N, N, d_e), as `AttentionContext.dense` makes it of the other two.
+            sizes: (B,) nodes of each graph, the rest is padding, which may hold anything; None when there is none.
+            mask: (B, N, N) boolean, True where i may attend j; None where everyone attends every real node.
         """
-        context = context or AttentionContext.dense(h)
+        context = self._context(h, e, context, sizes, mask)
+        h, e = context.without_padding(h, e)
         qkv, ends = self.project(h, context)  # (nodes..., 3 d_h), (nodes..., 2 d_e)
         qkv = qkv.unflatten(-1, (3, self.num_heads, -1))  # (nodes..., 3, H, d_k)
         out, e = self.pairs(qkv, e, context, ends)  # (nodes..., H, d_k), (pairs..., d_e)
@@ -111,6 +118,25 @@ class EGTLayer(nn.Module):
         if self.scaling is not None:
             out = self.scaling(out, context)
         return self.update_nodes(h, out, context), e
+
+    def _context(
+        self, h: Tensor, e: Tensor, context: AttentionContext | None, sizes: Tensor | None, mask: Tensor | None
+    ) -> AttentionContext:
+        if isinstance(context, AttentionContext):
+            if sizes is not None or mask is not None:
+                raise ConfigError("sizes and mask are parts of the context; give them to AttentionContext.dense")
+            return context
+        if context is not None:
+            raise ConfigError(f"the context is a {type(context).__name__}; give a tensor by its name, mask= or sizes=")
+        made = AttentionContext.dense(h, sizes, mask)
+        pairs = (h.shape[0], h.shape[1], h.shape[1])
+        widths = self.qkv.in_features, self.pairs.logits.E.in_features
+        if (h.shape[-1], e.shape[-1]) != widths or e.shape[:-1] != pairs:
+            raise ConfigError(
+                f"h has shape {tuple(h.shape)} and e {tuple(e.shape)}; they must be (B, N, {widths[0]}) and "
+                f"(B, N, N, {widths[1]})"
+            )
+        return made
 
     def project(self, h: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor | None]:
         """Compute Q|K|V of the nodes, (nodes..., 3 d_h), and A h_hat|B h_hat of an outer sum, (nodes..., 2 d_e)."""
@@ -125,14 +151,9 @@ class EGTLayer(nn.Module):
 
 
 class EdgeOnlyLayer(nn.Module):
-    """The last layer of a model that reads only edges: queries and keys still form H_hat, nothing else moves nodes.
+    """The last layer of a model that reads only edges: h is left as it is, queries and keys still form H_hat.
 
-    Args:
-        node_width: d_h.
-        num_heads: H.
-        norm_h: LN of the node channel.
-        pairs: logits and edge update.
-        outer: [A; B] of an outer sum (see `EGTLayer`).
+    Arguments are those of `EGTLayer`.
     """
 
     def __init__(

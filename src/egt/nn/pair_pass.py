@@ -1,12 +1,11 @@
-"""The pointwise feed-forward block of a channel.
+"""The pair work of a layer, and its feed-forward blocks.
 
-The pair work of a layer. This plain composition of the parts is the specification; fast paths must equal it.
+This plain composition of the parts is the specification; fast paths must equal it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -14,21 +13,11 @@ from torch import Tensor, nn
 from egt.data.batching.layout import Layout
 from egt.nn.channels import AttentionContext
 from egt.nn.dropout import Dropout, RandomMasking
-
-if TYPE_CHECKING:
-    from egt.nn.edge_values import EdgeValues
+from egt.nn.edge_values import EdgeValues
 
 
 class FeedForward(nn.Module):
-    """x + W2 act(W1 LN(x)).
-
-    Args:
-        width: of the channel.
-        hidden_width: of the block inside.
-        activation: makes the non-linearity, ELU in the paper.
-        norm: LN of the channel.
-        dropout: applied before the residual sum.
-    """
+    """x + W2 act(W1 LN(x)), with dropout in front of the residual sum; `activation` is ELU in the paper."""
 
     def __init__(
         self, width: int, hidden_width: int, activation: Callable[[], nn.Module], norm: nn.Module, dropout: Dropout
@@ -150,12 +139,7 @@ class NoGate(nn.Module):
 
 
 class SigmoidGate(nn.Module):
-    """A_tilde = softmax(H_hat) * sigmoid(G e_hat).
-
-    Args:
-        edge_width: d_e.
-        num_heads: H.
-    """
+    """A_tilde = softmax(H_hat) * sigmoid(G e_hat)."""
 
     def __init__(self, edge_width: int, num_heads: int) -> None:
         super().__init__()
@@ -198,14 +182,7 @@ class CentralityGate(SigmoidGate):
 
 
 class ResidualEdges(nn.Module):
-    """The residual edge channel of EGT: e + O_e H_hat, then its feed-forward block.
-
-    Args:
-        edge_width: d_e.
-        num_heads: H.
-        dropout: applied to O_e H_hat before the residual sum.
-        ffn: the feed-forward block of the edge channel.
-    """
+    """The residual edge channel of EGT: e + O_e H_hat, then its feed-forward block; dropout acts on O_e H_hat."""
 
     def __init__(self, edge_width: int, num_heads: int, dropout: Dropout, ffn: FeedForward) -> None:
         super().__init__()
@@ -245,12 +222,7 @@ class FrozenEdges(nn.Module):
 
 
 class EdgePass(nn.Module):
-    """The pair work of a last layer that only edges are read from: no values, no gates, no aggregation.
-
-    Args:
-        logits: H_hat of every pair.
-        edges: the update of the edge channel.
-    """
+    """The pair work of a last layer that only edges are read from: no values, no gates, no aggregation."""
 
     def __init__(self, logits: Logits, edges: ResidualEdges) -> None:
         super().__init__()

@@ -1,11 +1,6 @@
-"""Readouts: how the channels become one row per graph, node or query pair.
+"""Readouts: how the channels become one row per graph, node or query pair; and the heads behind them.
 
 A readout first prepares the channels that enter the layers (virtual nodes add themselves), then reads what comes out.
-
-
-Readouts of a graph from all its nodes, besides their mean: sums and attention.
-
-Personalized PageRank on the node channel, behind the layers.
 """
 
 from __future__ import annotations
@@ -30,11 +25,7 @@ from egt.nn.terms import rows_of
 
 
 class Readout(nn.Module):
-    """What all readouts share; this one leaves the channels as they are before the layers.
-
-    Args:
-        norm: final LN of the channel that is read.
-    """
+    """A readout that leaves the channels as they are before the layers; `norm` is the final LN of what is read."""
 
     def __init__(self, norm: nn.Module) -> None:
         super().__init__()
@@ -54,23 +45,17 @@ class MeanReadout(Readout):
 
     def forward(self, x: Channels) -> Tensor:
         """Return (B, d_h)."""
-        return x.context.layout.mean_nodes(self.norm(x.h))
+        return x.layout.mean_nodes(self.norm(x.h))
 
 
 class VirtualNodeReadout(Readout):
-    """q learned nodes that join every graph; their final embeddings, side by side, are the graph's.
+    """q = `num_virtual` learned nodes that join every graph; their final embeddings, side by side, are the graph's.
 
     e_ij = e~_i between virtual node i and any node j, (e~_i + e~_j) / 2 between two virtual nodes.
 
     DISCREPANCY: the authors' PyTorch code lets virtual nodes attend padding, so an answer depends on the other graphs
     of its batch; here padding is never attended (`PaddingVirtualNodeReadout` repeats what they did).
     DISCREPANCY: the paper numbers virtual nodes N+1..N+q; here, as in both codes, they come first.
-
-    Args:
-        num_virtual: q.
-        node_width: d_h.
-        edge_width: d_e.
-        norm: final LN of the node channel.
     """
 
     def __init__(self, num_virtual: int, node_width: int, edge_width: int, norm: nn.Module) -> None:
@@ -81,7 +66,7 @@ class VirtualNodeReadout(Readout):
 
     def prepare(self, x: Channels) -> Channels:
         """Put the virtual nodes in front of each graph."""
-        layout, node_rows, pair_rows = x.context.layout.with_virtual(self.num_virtual)
+        layout, node_rows, pair_rows = x.layout.with_virtual(self.num_virtual)
         _, i = torch.broadcast_tensors(layout.node_indices.graph, layout.node_indices.i)  # (nodes...)
         h = rows_of(self.nodes, i.clamp(max=self.num_virtual - 1))
         h = h.flatten(0, -2).index_copy_(0, node_rows, x.h.flatten(0, -2)).view(*i.shape, -1)
@@ -98,15 +83,9 @@ class VirtualNodeReadout(Readout):
         return [self.nodes, self.edges]
 
     def with_virtual_edges(self, e: Tensor, layout: Layout, pair_rows: Tensor) -> Tensor:
-        """Put the edges of virtual nodes among the others.
+        """Put the edges of virtual nodes among the others, (P, d_e). Returns the flat edge channel of the new layout.
 
-        Args:
-            e: (P, d_e) flat edge channel without them.
-            layout: with virtual nodes.
-            pair_rows: (P,) where each pair is there.
-
-        Returns:
-            The flat edge channel of that layout.
+        pair_rows: (P,) where each pair is in the layout that has virtual nodes.
         """
         table, q = self.virtual_edges(), self.num_virtual
         if isinstance(layout, Packed):
@@ -128,13 +107,12 @@ class VirtualNodeReadout(Readout):
         """Extend the mask by virtual nodes, which attend and are attended by every real node. (pairs..., 1) boolean."""
         if allowed is None:
             return None
-        wide = allowed.new_ones(layout.num_pairs).index_copy(0, pair_rows, allowed.flatten())
-        wide = wide.view(*layout.pair_shape, 1)
+        wide = _widened(allowed, layout, pair_rows)
         return wide if layout.real_pairs is None else wide & layout.real_pairs.unsqueeze(-1)
 
     def forward(self, x: Channels) -> Tensor:
         """Return (B, q d_h)."""
-        final: Tensor = self.norm(x.context.layout.virtual_nodes(x.h))
+        final: Tensor = self.norm(x.layout.virtual_nodes(x.h))
         return final.flatten(1)
 
 
@@ -145,9 +123,13 @@ class PaddingVirtualNodeReadout(VirtualNodeReadout):
         """As in `VirtualNodeReadout`, except that pairs of a virtual node and padding stay open."""
         if allowed is None or layout.real_nodes is None:
             raise ConfigError("virtual nodes can attend padding only on the padded layout; use layout 'padded'")
-        return (
-            allowed.new_ones(layout.num_pairs).index_copy(0, pair_rows, allowed.flatten()).view(*layout.pair_shape, 1)
-        )
+        return _widened(allowed, layout, pair_rows)
+
+
+def _widened(allowed: Tensor, layout: Layout, pair_rows: Tensor) -> Tensor:
+    """Return the mask of a layout with more pairs, which are all allowed. Returns (pairs..., 1)."""
+    wide = allowed.new_ones(layout.num_pairs).index_copy(0, pair_rows, allowed.flatten())
+    return wide.view(*layout.pair_shape, 1)
 
 
 class HiddenReadout(VirtualNodeReadout):
@@ -164,7 +146,7 @@ class HiddenReadout(VirtualNodeReadout):
     def forward(self, x: Channels) -> Tensor:
         """Return (M + R, d_h)."""
         e = x.e.flatten(0, -2)[x.queries]
-        return torch.cat([x.context.layout.node_rows(self.norm(x.h)), self.W(self.norm_e(e))])
+        return torch.cat([x.layout.node_rows(self.norm(x.h)), self.W(self.norm_e(e))])
 
 
 class NodeReadout(Readout):
@@ -172,7 +154,7 @@ class NodeReadout(Readout):
 
     def forward(self, x: Channels) -> Tensor:
         """Return (M, d_h)."""
-        return x.context.layout.node_rows(self.norm(x.h))
+        return x.layout.node_rows(self.norm(x.h))
 
 
 class EdgeReadout(Readout):
@@ -189,18 +171,16 @@ class EdgeOfNodesReadout(Readout):
 
     def forward(self, x: Channels) -> Tensor:
         """Return (R, 2 d_h + d_e)."""
-        layout = x.context.layout
+        layout = x.layout
         i, j = (rows.flatten()[x.queries] for rows in layout.pair_nodes)
         h = self.norm(x.h).flatten(0, -2)
         return torch.cat([h[i], h[j], x.e.flatten(0, -2)[x.queries]], dim=-1)
 
 
 class MLP(nn.Module):
-    """Linear maps with a non-linearity between them, none behind the last.
+    """Linear maps with a non-linearity between them, ELU in the paper, and none behind the last.
 
-    Args:
-        widths: of the input, each hidden layer and the output.
-        activation: makes the non-linearity, ELU in the paper.
+    `widths` are those of the input, each hidden layer and the output.
     """
 
     def __init__(self, widths: Sequence[int], activation: Callable[[], nn.Module] = nn.ELU) -> None:
@@ -224,12 +204,7 @@ class MLP(nn.Module):
 
 
 class PairHead(nn.Module):
-    """A head on pairs of nodes, for auxiliary objectives such as distance prediction.
-
-    Args:
-        norm: final LN of the edge channel.
-        mlp: d_e -> outputs.
-    """
+    """A head on pairs of nodes, for auxiliary objectives such as distance prediction: mlp(LN(e)), d_e -> outputs."""
 
     def __init__(self, norm: nn.Module, mlp: MLP) -> None:
         super().__init__()
@@ -291,13 +266,7 @@ class ScaledSumReadout(SumReadout):
 
 
 class AttentionReadout(SumReadout):
-    """Each head takes its share of the channels from the nodes it attends: `sum_i softmax_i(w^k h_i) h_i^k`.
-
-    Args:
-        num_heads: H, a divisor of the node width.
-        width: d_h.
-        norm: final LN of the node channel.
-    """
+    """Each head takes its share of the channels from the nodes it attends: `sum_i softmax_i(w^k h_i) h_i^k`."""
 
     def __init__(self, num_heads: int, width: int, norm: nn.Module) -> None:
         super().__init__(norm)
@@ -315,13 +284,7 @@ class PropagatedReadout(Readout):
     """z_0 = dropout(LN(h)), z <- (1 - a) S z + a z_0, with S = D^-1/2 (A + I) D^-1/2: rows averaged over a walk.
 
     D counts the edges that leave a node, and the node itself; a node without edges keeps its row. The head behind it
-    is best linear: propagated logits are then the same as propagated embeddings.
-
-    Args:
-        norm: final LN of the node channel.
-        steps: how often the rows are passed along the edges.
-        restart: a, the share of a node's own row that each step puts back.
-        dropout: chance of an entry of z_0 to be 0 in a training step.
+    is best linear: propagated logits are then the same as propagated embeddings. a is `restart`.
     """
 
     def __init__(self, norm: nn.Module, steps: int, restart: float, dropout: float = 0.0) -> None:

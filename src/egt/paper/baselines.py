@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from egt.parts.layers import LayerPart
+from egt.parts.layers import LayerPart, LayerPlace
 from egt.registry import register
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class GatedGcn(LayerPart):
 
     kind: Literal["gatedgcn"] = "gatedgcn"
 
-    def module(self, model: ModelConfig) -> nn.Module:
+    def module(self, model: ModelConfig, place: LayerPlace) -> nn.Module:
         """See `LayerPart.module`."""
         from egt.paper.message_passing import GatedGcnLayer
 
@@ -46,7 +46,7 @@ class Gcn(LayerPart):
 
     kind: Literal["gcn"] = "gcn"
 
-    def module(self, model: ModelConfig) -> nn.Module:
+    def module(self, model: ModelConfig, place: LayerPlace) -> nn.Module:
         """See `LayerPart.module`."""
         from egt.paper.message_passing import GcnLayer
 
@@ -59,7 +59,7 @@ class Gin(LayerPart):
 
     kind: Literal["gin"] = "gin"
 
-    def module(self, model: ModelConfig) -> nn.Module:
+    def module(self, model: ModelConfig, place: LayerPlace) -> nn.Module:
         """See `LayerPart.module`."""
         from egt.paper.message_passing import GinLayer
 
@@ -72,7 +72,7 @@ class Mlp(LayerPart):
 
     kind: Literal["mlp"] = "mlp"
 
-    def module(self, model: ModelConfig) -> nn.Module:
+    def module(self, model: ModelConfig, place: LayerPlace) -> nn.Module:
         """See `LayerPart.module`."""
         from egt.paper.message_passing import MlpLayer
 

@@ -14,6 +14,7 @@ from torch.optim.adamw import adamw
 from egt.config.run import OptimizerConfig, TrainerConfig
 from egt.data.batching.batch import GraphBatch
 from egt.inference.backends import DTYPES
+from egt.nn.layer import EdgeOnlyLayer, EGTLayer
 from egt.nn.model import EGT
 from egt.processes import ALONE, device_of, join_processes, launched, leave_processes
 
@@ -63,8 +64,15 @@ class Engine:
         places = None if self.device.type == "cpu" else [self.device]
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "`broadcast_buffers`", FutureWarning)  # older versions have no other name
-            # Buffers are the same everywhere and never change.
-            self._replicas = DistributedDataParallel(losses, device_ids=places, broadcast_buffers=False)
+            # Buffers are the same everywhere and never change. Layers of another kind may have parameters, or leave
+            # others without use, that no gradient reaches.
+            own = [layer for part in losses.modules() if isinstance(part, EGT) for layer in part.layers]
+            self._replicas = DistributedDataParallel(
+                losses,
+                device_ids=places,
+                broadcast_buffers=False,
+                find_unused_parameters=not all(isinstance(layer, EGTLayer | EdgeOnlyLayer) for layer in own),
+            )
         return self._losses
 
     def _losses(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
