@@ -24,11 +24,12 @@ from egt.data.store import Store
 from egt.inference.evaluation import evaluate
 from egt.inference.predictor import Predictor
 from egt.paper.presets import preset
-from egt.paper.record import RESULT, machine, read_run, write_record
 from egt.paper.reproduce import with_epochs
+from egt.paper.results import RESULT, machine, write_record
 from egt.parts.tasks.task import Task
 from egt.training.callbacks import Callback
 from egt.training.checkpoint import read_tensors, write_tensors
+from egt.training.record import read_run
 from egt.training.state import State
 
 AVERAGED, PLAIN = "zinc-100k-plus", "zinc-100k-upto-decay"

@@ -34,8 +34,8 @@ ORDER = [
     "sklearn",
     "charts",
     "pages",
-    "paper",
     "explain",
+    "paper",
     "tuning",
     "cli",
 ]

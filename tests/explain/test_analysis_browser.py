@@ -14,7 +14,7 @@ from egt.explain.explanation import explain
 from egt.explain.explanation_page import drawing, explanation_page
 from tests.explain.by_hand import attention, chain
 from tests.explain.synthetic import tree, untrained
-from tests.explain.test_report_browser import BROWSER, ask
+from tests.paper.test_report_browser import BROWSER, ask
 
 
 @pytest.mark.slow

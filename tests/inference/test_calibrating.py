@@ -12,10 +12,10 @@ import pytest
 
 import egt
 from egt.cli.output import print_coverage
-from egt.explain.report import coverage_sheet
 from egt.inference.calibrating import doubts, measure_coverage
 from egt.inference.predictor import Predictor
 from egt.inference.uncertainty import Calibration, Scores, labels_needed
+from egt.paper.report import coverage_sheet
 from egt.parts.tasks.classification import Binary
 from egt.parts.tasks.regression import Regression
 from tests.cli.runs import TINY, write_jsonl

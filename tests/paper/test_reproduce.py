@@ -15,9 +15,9 @@ import torch
 from egt.config.load import read_config
 from egt.errors import ConfigError, RunStopped
 from egt.paper.claims import Claim
-from egt.paper.record import RunRecord, read_records
 from egt.paper.reproduce import Order, estimates, ordered_runs, reproduce
-from egt.paper.results import marks, short_mark
+from egt.paper.results import marks, read_records, short_mark
+from egt.training.record import RunRecord
 from egt.training.state import State
 from tests.caches import fresh_cache
 from tests.paper.tiny import GRAPHS, SETTINGS, molecule_files, tiny_order

@@ -45,9 +45,8 @@ def analyze(
     from egt.data.source import SPLITS
     from egt.errors import ConfigError
     from egt.explain.analysis import analyze as look
-    from egt.explain.analysis_page import summary, write_analysis
+    from egt.explain.analysis_page import ANALYSIS, summary, write_analysis
     from egt.explain.figures import choose
-    from egt.explain.report import ANALYSIS
     from egt.files import exists
     from egt.inference.artifact import find_artifact
     from egt.inference.loading import load_single

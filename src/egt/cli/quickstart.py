@@ -88,9 +88,8 @@ def main(folder: Path = FOLDER, settings: Sequence[str] = (), epochs: int | None
 def _analyze(model: Predictor, graphs: Sequence[Graph], folder: Path) -> None:
     """Write what the model looks at in some graphs, as `egt analyze` does."""
     from egt.explain.analysis import analyze
-    from egt.explain.analysis_page import write_analysis
+    from egt.explain.analysis_page import ANALYSIS, write_analysis
     from egt.explain.figures import choose
-    from egt.explain.report import ANALYSIS
 
     with Bars() as bars:
         found = analyze(model.attention(graphs, watch=bars))
@@ -162,7 +161,7 @@ def _write_report(
     path: Path, outcome: Run, scores: Mapping[str, float], graph: Graph, prediction: Prediction, seconds: float
 ) -> None:
     from egt.charts import bar_chart, graph_drawing, line_chart, spring_positions
-    from egt.explain.report import ANALYSIS
+    from egt.explain.analysis_page import ANALYSIS
     from egt.inference.artifact import versions
     from egt.pages import figure, page, table, write_page
 
@@ -228,7 +227,7 @@ def _next(folder: Path) -> list[str]:
 
 
 def _summary(outcome: Run, scores: Mapping[str, float], report: Path, seconds: float) -> None:
-    from egt.explain.report import ANALYSIS
+    from egt.explain.analysis_page import ANALYSIS
 
     rows = [(name, f"{100 * score:.1f}%") for name, score in scores.items()]
     labels = outcome.artifact.metrics["test"]["num_labels"]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from egt.cli.output import Bars, print_json, print_table, say
-
-if TYPE_CHECKING:
-    from egt.paper.results import Result
+from egt.errors import DataError
+from egt.pages import write_page
 
 Flag = Parameter(negative="")
 
@@ -37,34 +36,37 @@ def report(
         keep: A folder to keep the results in, as ROW/seedK/result.json; run it on the machine of the runs.
         json: Print one JSON object as the last line.
     """
-    from egt.errors import DataError
-    from egt.explain.report import as_json, ensemble_sheets, read_ensembles, write_report
-    from egt.paper.record import keep_record, read_records
-    from egt.paper.results import collect, sheets
+    from egt.paper.report import as_json, ensemble_sheets, read_ensembles, with_readme_table, write_report
+    from egt.paper.results import collect, keep_record, read_records, sheets
 
     if not runs:
         raise DataError("give the folder of a run, or of several: egt report runs/paper")
     records, unfinished = read_records(runs)
-    results, ensembles = collect(records), read_ensembles(runs)
+    groups, ensembles = collect(records), read_ensembles(runs)
     if keep is not None:
         for record in records:
             say(f"kept {keep_record(record, keep)}")
     if readme is not None:
-        _write_readme(readme, results)
+        try:
+            text = readme.read_text(encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"{readme}: cannot be read ({error.strerror})") from error
+        write_page(readme, with_readme_table(text, groups, str(readme)))
+        say(f"updated the table of {readme}")
     if output is not None:
         with Bars(shown=not json) as bars:
-            files = write_report(results, unfinished, output, ensembles=ensembles, predictions=predictions, watch=bars)
+            files = write_report(groups, unfinished, output, ensembles=ensembles, predictions=predictions, watch=bars)
         say(f"wrote {output / 'report.html'} and {len(files) - 1} more files")
     if json:
         print_json(
             {
-                "results": as_json(results),
+                "results": [as_json(group) for group in groups],
                 "ensembles": [asdict(each) for each in ensembles],
                 "unfinished": [str(path) for path in unfinished],
             }
         )
         return
-    for sheet in (*ensemble_sheets(ensembles), *(sheet.plain().only(_SHOWN) for sheet in sheets(results))):
+    for sheet in (*ensemble_sheets(ensembles), *(sheet.plain().only(_SHOWN) for sheet in sheets(groups))):
         print_table(sheet.title, sheet.columns, sheet.rows)
         for note in sheet.notes:
             say(f"- {note}")
@@ -72,16 +74,3 @@ def report(
         say(f"not finished: {path}")
     if not records:
         say("there is no finished run")
-
-
-def _write_readme(readme: Path, results: list[Result]) -> None:
-    from egt.errors import DataError
-    from egt.explain.report import with_readme_table
-    from egt.pages import write_page
-
-    try:
-        text = readme.read_text(encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"{readme}: cannot be read ({error.strerror})") from error
-    write_page(readme, with_readme_table(text, results, str(readme)))
-    say(f"updated the table of {readme}")

@@ -202,7 +202,8 @@ class GeneratedSource(Source):
         """The card of the benchmark; its notes say that these graphs were generated, by what and with which seed."""
         sizes = self.base_card.split_sizes if self.split_sizes is None else self.split_sizes
         notes = f"Generated with seed {self.seed} ({self.made_by}), not the published files. {self.base_card.notes}"
-        return replace(self.base_card, split_sizes=sizes, notes=notes.strip())
+        departures = ("generated graphs, not the published files",)
+        return replace(self.base_card, split_sizes=sizes, notes=notes.strip(), departures=departures)
 
     def fingerprint(self) -> str:
         """Return a hash of all that determines the graphs."""

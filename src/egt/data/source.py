@@ -68,6 +68,8 @@ class DataCard:
     urls: Sequence[str] = ()
     checksums: Mapping[str, str] = field(default_factory=dict)
     notes: str = ""
+    departures: Sequence[str] = ()
+    """How this data differs from the published files, a few words each."""
 
 
 @dataclass(frozen=True)

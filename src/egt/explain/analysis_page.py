@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from egt.errors import counted
 from egt.explain.analysis import FROM_VIRTUAL, TO_VIRTUAL, UNREACHABLE, Analysis, write_columns
 from egt.explain.figures import Choice, can_draw, write_figures
-from egt.explain.report import ANALYSIS
 from egt.files import result_folder
 from egt.inference.attention_capture import Attention
 from egt.pages import page, write_page
 
 log = logging.getLogger(__name__)
+
+ANALYSIS = Path("analysis", "analysis.html")
+"""The page that `egt analyze` writes into a run folder."""
 
 MOST = 0.7
 """The share of a layer's weight that decides how far it looks."""

@@ -32,10 +32,11 @@ from egt.graph import Graph
 from egt.inference.artifact import find_artifact, versions
 from egt.paper.claims import Claim, claimed
 from egt.paper.presets import preset, starts_from
-from egt.paper.record import RESULT, RunRecord, machine, read_run, write_record
+from egt.paper.results import RESULT, machine, write_record
 from egt.paper.rules import RULES
 from egt.paper.tables import Column, PaperRow, choose_rows, find_table
 from egt.training.plan import Plan, known_sizes, plan
+from egt.training.record import RunRecord, read_run
 
 MIN_EPOCHS = 10
 """A run that sees its training graphs less often than this gets fewer graphs instead."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from egt.charts import line_chart
 from egt.pages import Sheet, figure, page
-from egt.paper.record import RunRecord, read_run
+from egt.training.record import RunRecord, read_run
 from egt.training.state import higher_is_better
 from egt.tuning.space import Knob
 from egt.tuning.study import Tried, text, trial_folder, trial_rows

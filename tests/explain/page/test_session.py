@@ -17,7 +17,7 @@ from egt.explain.page import session as module
 from egt.explain.page.session import Recent, Session
 from egt.inference.ensemble import Ensemble
 from egt.inference.loading import load
-from egt.paper.record import read_run
+from egt.training.record import read_run
 from tests.explain.page.conftest import ASPIRIN, FIXTURES
 
 

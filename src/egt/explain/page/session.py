@@ -36,8 +36,7 @@ from egt.inference.members import member_name
 from egt.inference.predictions import Prediction, Predictions
 from egt.inference.predictor import Predictor
 from egt.nn.attention import attending
-from egt.paper.record import RunRecord, read_run
-from egt.paper.results import Result, curves
+from egt.training.record import RunRecord, curves, read_run
 
 Json = dict[str, Any]
 
@@ -322,7 +321,7 @@ class Session:
             "splits": {} if self._has_folds else dict(record.split_sizes),
             "metric": config.task.deciding_metric,
             "metrics": finite(record.metrics),
-            "curves": finite(curves(Result(record.name, (record,), ()))),
+            "curves": finite(curves([record], config.task.deciding_metric)),
             "best_epoch": record.epoch + 1,
             "limits": {"bytes": MOST_BYTES, "rows": MOST_ROWS, "page": PAGE_ROWS},
         }

@@ -90,7 +90,9 @@ class SuperpixelSource(Source):
             "the benchmark's public code, 8 of the 9 most similar."
         )
         sizes = {name: len(rows) for name, rows in self.load(*self.files).splits.items()}
-        return replace(self.base_card, split_sizes=sizes, notes=f"{made} {self.base_card.notes}".strip())
+        departures = ("superpixels made here, not the published files", *self.base_card.departures)
+        notes = f"{made} {self.base_card.notes}".strip()
+        return replace(self.base_card, split_sizes=sizes, notes=notes, departures=departures)
 
     def fingerprint(self) -> str:
         """Return a hash of the images, the recipe and the version of scikit-image."""
@@ -141,6 +143,7 @@ def cifar10_superpixels(path: Path) -> SuperpixelSource:
         title="CIFAR10 from JPEG: superpixels of recompressed photographs",
         notes="The images are lossy JPEG files in another order than the original: results are those of 'CIFAR10 from "
         "JPEG' and not comparable as equal. The validation split is the first 500 training images of each class.",
+        departures=("images from JPEG files, not the original ones",),
     )
     return SuperpixelSource(card, (path,), load_cifar10_jpeg, Segmentation(150, 200, 10.0))
 

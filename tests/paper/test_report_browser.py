@@ -13,10 +13,9 @@ import pytest
 
 from egt.api import train
 from egt.cli.quickstart import main
-from egt.explain.report import write_report
 from egt.pages import Sheet, page
-from egt.paper.record import read_records
-from egt.paper.results import collect
+from egt.paper.report import write_report
+from egt.paper.results import collect, read_records
 from egt.tuning.study import Tried, trial_rows
 from tests.caches import fresh_cache
 from tests.cli.runs import TINY, molecules

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 import re
 from dataclasses import replace
@@ -18,10 +19,10 @@ from egt.charts import curve_chart, matrix_chart, parity_chart, precision_recall
 from egt.cli.main import main
 from egt.config.load import override
 from egt.errors import DataError
-from egt.explain.report import analysis_link, readme_table, run_page, with_readme_table, write_report
 from egt.paper.presets import preset
-from egt.paper.record import RunRecord, read_records, write_record
-from egt.paper.results import collect, marks, runs_sheet, sheets, short_mark
+from egt.paper.report import analysis_link, readme_table, run_page, with_readme_table, write_report
+from egt.paper.results import collect, marks, read_records, runs_sheet, sheets, short_mark, write_record
+from egt.training.record import RunRecord
 from tests.caches import fresh_cache
 from tests.cli.runs import TINY, egt, molecules
 
@@ -159,19 +160,32 @@ def test_the_task_says_which_way_is_better(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("changes", "mark"),
     [
-        ({"data_notes": "Generated with seed 0 (x), not the published files."}, "generated graphs, not the published"),
-        (
-            {"data_notes": "Superpixels made with scikit-image, not the published files."},
-            "superpixels made here",
-        ),
-        ({"data_notes": "The images are lossy JPEG files"}, "images from JPEG"),
+        ({"departures": ["generated graphs, not the published files"]}, "generated graphs, not the published files"),
         ({"split_sizes": {**FULL, "test": 10}}, "10 of 1,000 test graphs"),
     ],
 )
 def test_other_data_is_marked(changes: dict[str, object], mark: str) -> None:
     other = replace(record(), **changes)
-    assert any(mark in each for each in marks(other))
+    assert marks(other) == [mark]
     assert short_mark(other) == "substitute data"
+
+
+@pytest.mark.parametrize(
+    ("notes", "mark"),
+    [
+        ("Generated with seed 0 (x), not the published files.", "generated graphs, not the published files"),
+        (
+            "Superpixels made with scikit-image, not the published files.",
+            "superpixels made here, not the published files",
+        ),
+        ("The images are lossy JPEG files", "images from JPEG files, not the original ones"),
+    ],
+)
+def test_results_of_0_1_have_only_notes_about_their_data(notes: str, mark: str, tmp_path: Path) -> None:
+    content = json.loads(replace(record(), data_notes=notes).to_json())
+    del content["departures"]
+    (tmp_path / "result.json").write_text(json.dumps(content))
+    assert marks(RunRecord.from_json(tmp_path / "result.json")) == [mark]
 
 
 def test_changed_settings_and_shares_are_marked() -> None:
