@@ -16,7 +16,6 @@ ORDER = [
     "deprecation",
     "files",
     "processors",
-    "jit",
     "native",
     "registry",
     "graph",

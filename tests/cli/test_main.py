@@ -148,7 +148,7 @@ def test_info_names_the_columns_that_new_files_need(
     [
         (OSError(errno.EMFILE, "Too many open files"), "ulimit -n"),
         (ImportError("libx.so: cannot open shared object file: Too many open files"), "ulimit -n"),
-        (OSError("Could not find/load shared object file 'libllvmlite.so'"), "ulimit -v"),
+        (OSError("Could not find/load shared object file 'libtorch_cpu.so'"), "ulimit -v"),
         (MemoryError(), "ulimit -v"),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), "ulimit -v"),
         (OSError(errno.ENOSPC, "No space left on device"), "TMPDIR"),

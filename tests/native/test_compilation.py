@@ -257,6 +257,38 @@ def test_every_header_compiles_alone(header: Path) -> None:
         assert [line for line in warnings if "#pragma once in main file" not in line] == []
 
 
+FEW_THREADS = """
+#include <cerrno>
+#include <pthread.h>
+#include <dlfcn.h>
+#include "parallel.h"
+
+// The system gives one thread and then no more.
+extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*work)(void *), void *data) {
+    static int calls = 0;
+    if (calls++ > 0) return EAGAIN;
+    using Create = int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    return reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"))(thread, how, work, data);
+}
+
+int main() {
+    std::atomic<int> done{0};
+    egt::for_each_part(1000, 8, nullptr, [&](int) { ++done; });
+    return done == 1000 ? 0 : 1;
+}
+"""
+
+
+def test_threads_that_the_system_refuses_are_done_without(tmp_path: Path) -> None:
+    cxx = compiler()
+    if cxx is None or sys.platform != "linux":
+        pytest.skip("no C++ compiler, or threads that are started in another way")
+    (tmp_path / "few.cpp").write_text(FEW_THREADS)
+    command = [cxx, *FLAGS, "-I", str(SOURCES), str(tmp_path / "few.cpp"), "-ldl", "-o", str(tmp_path / "few")]
+    subprocess.run(command, check=True)
+    assert subprocess.run([tmp_path / "few"], check=False).returncode == 0
+
+
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "no checksum"])
 def test_a_damaged_library_of_the_cache_is_compiled_again(
     damage: str, fake_compiler: Callable[[str], Path], tmp_path: Path

@@ -14,7 +14,7 @@ from egt.cli.output import print_json, print_table
 from egt.errors import RunError
 from egt.processors import cpu_quota, num_processors, num_visible
 
-_NEEDED = ("torch", "numpy", "scipy", "numba", "pyarrow", "pydantic")
+_NEEDED = ("torch", "numpy", "scipy", "pyarrow", "pydantic")
 
 _EXTRAS = {
     "mol": ("rdkit",),
@@ -48,6 +48,7 @@ def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
         "gpus": str(torch.cuda.device_count()),
         "backend": _backend(),
         "CPU kernel": _kernel(),
+        "molecules": _molecule_reader(),
     }
     results = _run_checks()
     failed = [name for name, result in results.items() if not result.startswith("ok")]
@@ -99,6 +100,22 @@ def _kernel() -> str:
     path = build()
     origin = "prebuilt in the package" if path == prebuilt() else "compiled in the cache"
     return f"{origin}, {'AVX2' if kernel.egt_pair_pass_has_avx2() else 'portable'}: {path}"
+
+
+def _molecule_reader() -> str:
+    """Say whether the compiled reader knows the binary form of this RDKit; else molecules are read atom by atom."""
+    if find_spec("rdkit") is None:
+        return "RDKit is not installed"
+    from rdkit import Chem
+
+    from egt.data.molecule_features import binary_form, raw_numbers
+    from egt.native.library import library
+
+    if raw_numbers([binary_form(Chem.MolFromSmiles("CCO"))]).readable[0]:
+        return "fast reader"
+    if library() is None:
+        return "slow reader: there is no compiled library here"
+    return f"slow reader: the fast one does not know RDKit {version('rdkit')} yet; please report it"
 
 
 def _run_checks() -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from egt.config.run import RunConfig
 from egt.config.run_data import in_pieces
 from egt.data.batching.batch import collate
 from egt.data.batching.loader import evaluation_batches, graph_sizes
+from egt.data.batching.pieces import Asked, Pieces
 from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError
 from egt.graph import Graph, IntArray
@@ -22,9 +23,6 @@ from egt.inference.backends import execution
 from egt.inference.forward import evaluating, evaluation_budget, graphs_at_once, rows_per_graph, split_rows
 from egt.nn.channels import Channels
 from egt.nn.model import EGT
-
-if TYPE_CHECKING:
-    from egt.data.batching.pieces import Asked
 
 FloatRows = NDArray[np.float32]
 
@@ -109,8 +107,6 @@ def answered_rows(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> l
 
 def _asked(samples: Sequence[Sample], number: int, counts: Sequence[int]) -> Asked:
     """Return which answers a whole graph or a piece gives."""
-    from egt.data.batching.pieces import Asked, Pieces  # here: it loads numba, which predictions alone may not need
-
     if isinstance(samples, Pieces):
         return samples.asked(number)
     every = np.arange(counts[number])

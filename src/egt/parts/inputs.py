@@ -19,7 +19,15 @@ from threadpoolctl import threadpool_limits
 from egt import nn
 from egt.data.encodings.distances import ShortestPaths
 from egt.data.encodings.encoding import Encoding, listed
-from egt.data.encodings.loops import canonical_signs, encode_eigenvectors, encode_triplets, encode_undirected
+from egt.data.encodings.loops import (
+    canonical_signs,
+    encode_eigenvectors,
+    encode_triplets,
+    encode_undirected,
+    pair_walks,
+    walk_powers,
+    walk_powers_at,
+)
 from egt.errors import ConfigError, GraphError
 from egt.graph import FeatureSchema, Graph, IntArray
 from egt.registry import Part, Registry, register
@@ -380,21 +388,13 @@ class RandomWalks:
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """Return the probabilities (N, N, K): [i, j, k] is that of standing on j after k steps from i."""
-        from egt.data.encodings.walk_probabilities import walk_powers  # imports numba
-
-        edges = graph.edge_index.copy()  # numba takes longer to recognize a read-only array than to work on it
-        powers = np.asarray(walk_powers(graph.num_nodes, edges, self.weights(graph), self.num_steps))
-        return np.ascontiguousarray(powers.transpose(1, 2, 0))
+        return np.ascontiguousarray(walk_powers(graph, self.weights(graph), self.num_steps).transpose(1, 2, 0))
 
     def at(self, graph: Graph, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
         """See `Listable.at`; the probabilities (P, K), in at most N E K operations."""
-        from egt.data.encodings.walk_probabilities import walk_powers, walk_powers_at  # imports numba
-
-        edges = graph.edge_index.copy()
         if graph.num_nodes**2 * self.num_steps <= _SMALL:
-            powers = np.asarray(walk_powers(graph.num_nodes, edges, self.weights(graph), self.num_steps))
-            return np.ascontiguousarray(powers[:, *pairs].T)
-        return np.asarray(walk_powers_at(graph.num_nodes, edges, self.weights(graph), self.num_steps, pairs.copy()))
+            return np.ascontiguousarray(walk_powers(graph, self.weights(graph), self.num_steps)[:, *pairs].T)
+        return walk_powers_at(graph, self.weights(graph), self.num_steps, pairs)
 
     def weights(self, graph: Graph) -> NDArray[np.float64]:
         """Return the weight of each edge (E,)."""
@@ -570,10 +570,9 @@ class ShortWalks:
 
     def at(self, graph: Graph, pairs: IntArray) -> NDArray[np.float32]:
         """Return the rows (P, 6) of some pairs (2, P)."""
-        from egt.data.encodings.pair_loops import both_neighbors, pair_walks  # imports numba
-
-        after, before = both_neighbors(graph)
-        walks: NDArray[np.float64] = pair_walks(after, before, np.ascontiguousarray(pairs))
-        share = np.diff(before[0]) / max(len(before[1]), 1)
+        walks = pair_walks(graph, pairs)
+        i, j = graph.edge_index
+        ends = j[i != j]
+        share = np.bincount(ends, minlength=graph.num_nodes) / max(len(ends), 1)
         walks[:, 3:] /= np.maximum(share, 1e-300)[pairs[1], None]
         return np.log1p(walks).astype(np.float32)

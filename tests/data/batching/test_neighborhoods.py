@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from egt.data.batching.pieces import ALL, inner_pairs, neighborhood
+from egt.data.batching.pieces import ALL
+from egt.data.encodings.loops import draw_neighborhood, inner_pairs
 from egt.graph import Graph, IntArray
 
 STAR = Graph.undirected(num_nodes=12, edge_index=[[0] * 10, list(range(1, 11))])
@@ -18,7 +19,7 @@ def _lists(graph: Graph) -> tuple[IntArray, IntArray]:
 
 
 def _drawn(graph: Graph, roots: list[int], limits: list[int], seed: int = 0) -> list[int]:
-    found = neighborhood(*_lists(graph), np.array(roots), np.array(limits), np.uint64(seed))
+    found = draw_neighborhood(*_lists(graph), np.array(roots), np.array(limits), seed)
     nodes: list[int] = found.tolist()
     return nodes
 

@@ -92,3 +92,61 @@ def test_molecules_need_no_numba() -> None:
         "ShortestPaths(16)(graph); SvdEncoding(8)(graph); assert not {'numba', 'scipy'} & {*sys.modules}"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_pairs(random_graph: MakeGraph, directed: bool) -> None:
+    rng = np.random.default_rng(0)
+    for num_nodes in (1, 2, 23, 150):
+        graph = random_graph(num_nodes, 2 / num_nodes, seed=num_nodes, directed=directed, weighted=False)
+        pairs = rng.integers(0, num_nodes, (2, 200))
+        for ordered in (pairs, pairs[:, np.argsort(pairs[0], kind="stable")]):
+            np.testing.assert_array_equal(loops.pair_walks(graph, ordered), plain_loops.pair_walks(graph, ordered))
+            for max_hops in (2, 254):
+                np.testing.assert_array_equal(
+                    loops.pair_distances(graph, ordered, max_hops), plain_loops.pair_distances(graph, ordered, max_hops)
+                )
+
+
+def test_walks(random_graph: MakeGraph) -> None:
+    for num_nodes in (1, 2, 23, 70):
+        for directed in (False, True):
+            graph = random_graph(num_nodes, 2 / num_nodes, seed=num_nodes, directed=directed, weighted=False)
+            weights = np.random.default_rng(num_nodes).random(graph.num_edges).round(1)  # some are 0
+            pairs = np.indices((num_nodes, num_nodes)).reshape(2, -1)[:, ::3]
+            for compiled, plain in (
+                (loops.walk_powers(graph, weights, 9), plain_loops.walk_powers(graph, weights, 9)),
+                (
+                    loops.walk_powers_at(graph, weights, 9, pairs),
+                    plain_loops.walk_powers_at(graph, weights, 9, pairs),
+                ),
+            ):
+                if graph.num_edges <= loops.DENSE * num_nodes**2:
+                    np.testing.assert_array_equal(compiled, plain)
+            np.testing.assert_allclose(
+                plain_loops.dense_walk_powers(graph, weights, 9),
+                plain_loops.walk_powers(graph, weights, 9),
+                rtol=1e-5,
+                atol=1e-7,
+            )
+
+
+def test_neighborhoods_draw_the_same(random_graph: MakeGraph) -> None:
+    graph = random_graph(80, 0.1, seed=0, directed=True, weighted=False)
+    i, keys = graph.listed_pairs
+    start = np.searchsorted(i, np.arange(81))
+    for seed in (0, 7, 2**63 + 5, 2**64 - 1):
+        for limits in ([], [0], [3], [3, 2, 1], [-1, 2], [2, -1]):
+            given = (start, np.ascontiguousarray(keys), np.array([5, 5, 40, 79]), np.array(limits, np.int64), seed)
+            nodes = loops.draw_neighborhood(*given)
+            np.testing.assert_array_equal(nodes, plain_loops.draw_neighborhood(*given))
+            np.testing.assert_array_equal(
+                loops.inner_pairs(*given[:2], nodes), plain_loops.inner_pairs(*given[:2], nodes)
+            )
+
+
+def test_draws_are_those_of_earlier_versions() -> None:
+    """A resumed run draws the pieces that the interrupted one would have drawn."""
+    start, keys = np.arange(0, 1601, 40), np.tile(np.arange(40), 40)
+    nodes = loops.draw_neighborhood(start, keys, np.array([3]), np.array([4, 2]), 2**63 + 12345)
+    assert nodes.tolist() == [2, 3, 8, 10, 11, 15, 17, 18, 28, 29, 37]

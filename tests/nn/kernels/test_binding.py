@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from egt.native import library
-from egt.native.compilation import SOURCES, build
+from egt.native.compilation import SOURCES
 from egt.nn.kernels import binding
 
 
 def fields_of(struct: str) -> list[str]:
     """The names of a struct's fields, read from the headers."""
-    text = "".join((SOURCES / name).read_text() for name in ("pair_pass.h", "node_pass.h"))
+    text = "".join((SOURCES / name).read_text() for name in ("pair_pass.h", "node_pass.h", "loops.h"))
     body = re.search(rf"struct {struct} {{(.*?)\n}};", text, re.DOTALL)
     assert body is not None, struct
     statements = re.sub(r"//.*", "", body[1]).split(";")
@@ -24,25 +26,32 @@ def fields_of(struct: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("struct", binding.STRUCTS, ids=lambda struct: struct.__name__)
+@pytest.mark.parametrize(
+    "struct", [*binding.STRUCTS, library.Graphs, library.Neighbors], ids=lambda struct: struct.__name__
+)
 def test_fields_are_those_of_the_header_in_their_order(struct: type[ctypes.Structure]) -> None:
     names = [field[0] for field in struct._fields_]
     assert names == fields_of(f"Egt{struct.__name__}")
 
 
-def test_a_library_with_other_structs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    path = build()
-    if path is None:
+def _one_more(fields: list[Any]) -> list[Any]:
+    return [*fields, ("one_more", ctypes.c_int64)]
+
+
+def _swapped(fields: list[Any]) -> list[Any]:
+    return [*fields[:2], fields[3], fields[2], *fields[4:]]
+
+
+@pytest.mark.parametrize("change", [_one_more, _swapped])
+@pytest.mark.parametrize("struct", [binding.PairPass, binding.NormLinear, library.Graphs])
+def test_a_library_with_other_structs_is_refused(struct: type[Any], change: Callable[[list[Any]], list[Any]]) -> None:
+    found = library.library()
+    if found is None:
         pytest.skip("no C++ compiler: no kernel")
-    found = ctypes.CDLL(str(path))
-    binding.declared(found)
-
-    class NormLinear(ctypes.Structure):
-        _fields_ = (*binding.NormLinear._fields_, ("one_more", ctypes.c_int64))
-
-    monkeypatch.setattr(binding, "STRUCTS", (*binding.STRUCTS[:2], NormLinear, *binding.STRUCTS[3:]))
-    with pytest.raises(RuntimeError, match=r"struct of NormLinear has 104 bytes and egt's 112; .*reinstall egt"):
-        binding.declared(found)
+    library.check_structs(found, struct)
+    other = type(struct.__name__, (ctypes.Structure,), {"_fields_": change([*struct._fields_])})
+    with pytest.raises(RuntimeError, match=f"Egt{struct.__name__}.*reinstall egt"):
+        library.check_structs(found, other)
 
 
 def test_a_library_that_does_not_load_leaves_the_plain_backend(

@@ -216,7 +216,7 @@ def test_factors_are_those_of_dropout(portable: bool, probability: float) -> Non
 def test_factors_need_sizes_that_add_up() -> None:
     keys = torch.zeros(2, 2, dtype=torch.int64)
     for sizes in ([3, 4], [9, -1]):
-        with pytest.raises(ValueError, match="sizes or listed pairs do not add up to 8 nodes"):
+        with pytest.raises(ValueError, match="do not add up"):
             node_factors(torch.tensor(sizes), keys, 8, 4, [1, 2], 0.5)
     with pytest.raises(ValueError, match=r"keys is \(2, 2\) .* it must be \(3, 2\)"):
         node_factors(torch.tensor([1, 2, 5]), keys, 8, 4, [1, 2], 0.5)

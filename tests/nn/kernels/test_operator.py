@@ -149,7 +149,7 @@ def test_noncontiguous_inputs(make_case: Any) -> None:
 def test_wrong_sizes_are_refused(make_case: Any) -> None:
     case = make_case(sizes=[5, 9])
     case.sizes = [5, 8]
-    with pytest.raises(ValueError, match="sizes or listed pairs do not add up to 14 nodes and 106 pairs"):
+    with pytest.raises(ValueError, match="do not add up"):
         case.fused()
 
 
@@ -170,7 +170,7 @@ def test_wrong_lists_are_refused(make_case: Any, row_start: list[int], target: l
     case.settings["listed"] = (torch.tensor([0, 1, 3, 4]), torch.tensor([0, 1, 2, 2]))
     case.fused()
     case.settings["listed"] = (torch.tensor(row_start), torch.tensor(target))
-    with pytest.raises(ValueError, match=r"sizes or listed pairs do not add up to 3 nodes and 4 pairs"):
+    with pytest.raises(ValueError, match="do not add up"):
         case.fused()
 
 

@@ -47,8 +47,8 @@ def test_tests_are_clean_under_sanitizers(tmp_path: Path) -> None:
         "no:cacheprovider",
         "test_fused.py",
         "test_node_operator.py",
-        "../../encodings/test_loops.py",
-        "../../sources/test_molecule_binary.py",
+        "../../data/encodings/test_loops.py",
+        "../../data/test_molecule_binary.py",
     ]
     result = subprocess.run(
         command, cwd=Path(__file__).parent, env=environment, capture_output=True, text=True, check=False

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from egt.paper.benchmarks.selection import exponentials, partition_order
+from egt.paper.benchmarks.selection import exponentials, partition_rows
 
 SIZES = (10, 11, 12, 13, 20, 45, 75, 150)
 THEIRS = f"""
@@ -26,7 +26,7 @@ def test_the_place_that_was_asked_for_divides_the_rest() -> None:
     for n in SIZES:
         values = np.random.default_rng(n).random(n)
         for kth in (0, 1, 2, 3, n // 2, n - 2):
-            order = partition_order(values, kth)
+            order = partition_rows(values[None], kth)[0]
             assert sorted(order) == list(range(n))
             assert values[order[:kth]].max(initial=-1) <= values[order[kth]] <= values[order[kth:]].min()
 
@@ -38,7 +38,7 @@ def test_equals_numpy_without_vector_instructions() -> None:
         pytest.skip("this numpy cannot switch its vector instructions off by these names")
     for n, rows in zip(SIZES, json.loads(done.stdout), strict=True):
         for k, theirs in enumerate(rows):
-            assert partition_order(np.random.default_rng([n, k]).random(n), n - 10).tolist() == theirs
+            assert partition_rows(np.random.default_rng([n, k]).random((1, n)), n - 10)[0].tolist() == theirs
 
 
 def test_exponentials_are_those_of_the_c_library() -> None:

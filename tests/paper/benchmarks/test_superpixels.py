@@ -10,13 +10,12 @@ from PIL import Image
 from pyarrow import parquet
 
 from egt.errors import DataError
-from egt.paper.benchmarks.selection import partition_order
+from egt.paper.benchmarks.selection import exponentials, partition_rows
 from egt.paper.benchmarks.superpixels import (
     CIFAR10,
     MNIST,
     Segmentation,
     SuperpixelSource,
-    _kept_neighbors,
     _most_similar,
     _segments,
     cifar10_superpixels,
@@ -189,8 +188,21 @@ def test_a_few_images_of_mnist_have_about_the_published_mean(data_dir: Path) -> 
 
 
 def test_the_last_of_the_nine_largest_is_the_neighbor_that_is_lost() -> None:
-    row = np.random.default_rng(3).random(30)
-    row[7] = 0.0  # the node itself
-    nine = partition_order(row, 20)[-9:]
-    assert set(nine.tolist()) == set(np.argsort(row)[-9:].tolist())
-    assert _kept_neighbors(7, row).tolist() == nine[:-1].tolist()
+    values = np.random.default_rng(3).random((5, 30))
+    for row, order in zip(values, partition_rows(values, 20), strict=True):
+        assert set(order[-9:].tolist()) == set(np.argsort(row)[-9:].tolist())
+
+
+def test_compiled_partitions_and_exponentials_are_those_of_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    cases = [
+        (rng.integers(0, 5, (20, size)) * 0.1, kth)
+        for size in (4, 5, 11, 30, 75)
+        for kth in (0, 2, 3, size - 2, size - 1)
+        if kth < size
+    ]
+    compiled = [(partition_rows(values, kth), exponentials(-values)) for values, kth in cases]
+    monkeypatch.setattr("egt.paper.benchmarks.selection.library", lambda: None)
+    for (values, kth), (order, found) in zip(cases, compiled, strict=True):
+        np.testing.assert_array_equal(order, partition_rows(values, kth))
+        np.testing.assert_array_equal(found, exponentials(-values))

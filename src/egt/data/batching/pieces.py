@@ -1,10 +1,4 @@
-"""Whom the nodes of a piece of a large graph bring along, and which pairs the piece has. Compiled by numba.
-
-The pairs of a graph come sorted by their first node: those of node i are `start[i]` to `start[i + 1]` of `keys`, the
-second nodes, and one of them is the node with itself.
-
-
-Large graphs in pieces: some nodes (or edges, or pairs) that are asked about, and a neighborhood drawn around them.
+"""Large graphs in pieces: some nodes (or edges, or pairs) that are asked about, and a neighborhood drawn around them.
 
 A piece is a graph of its own: the nodes that were drawn, every edge between them, and the rows that they have in the
 encodings of the whole graph. Labels are those of the rows that the piece asks about, so over all pieces each label
@@ -19,85 +13,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, overload
 
-import numba
 import numpy as np
 
 from egt.data.batching.loader import permutation
 from egt.data.encodings.encoding import Array, Sample
+from egt.data.encodings.loops import draw_neighborhood, inner_pairs
 from egt.graph import Graph, IntArray
-from egt.jit import compiled
 
 ALL = -1
 """The limit of a hop that takes every neighbor."""
-
-_INDEX = numba.int64[::1]
-
-
-@compiled(numba.float64(numba.uint64))
-def _uniform(state: np.uint64) -> float:
-    """Return a number in [0, 1) that the state alone decides (the mixing of splitmix64)."""
-    x = state
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    x = x ^ (x >> np.uint64(31))
-    return float(x >> np.uint64(11)) * 2.0**-53
-
-
-@compiled(_INDEX(_INDEX, _INDEX, _INDEX, _INDEX, numba.uint64))
-def neighborhood(start: IntArray, keys: IntArray, roots: IntArray, limits: IntArray, seed: np.uint64) -> IntArray:
-    """Return the roots and the neighbors that are drawn for them, hop by hop, sorted.
-
-    At hop k each node that was new at the hop before brings along `limits[k]` of its neighbors, drawn without
-    replacement (Knuth's selection sampling), or all it has if those are fewer or the limit is `ALL`.
-    """
-    num_nodes = len(start) - 1
-    seen = np.zeros(num_nodes, np.bool_)
-    found, end = np.empty(num_nodes, np.int64), 0
-    for root in roots:
-        if not seen[root]:
-            seen[root] = True
-            found[end] = root
-            end += 1
-    border, state = 0, seed
-    for limit in limits:
-        last = end
-        for place in range(border, last):
-            node = found[place]
-            left = start[node + 1] - start[node] - 1  # without itself
-            needed = left if limit < 0 else min(limit, left)
-            for row in range(start[node], start[node + 1]):
-                neighbor = keys[row]
-                if neighbor == node:
-                    continue
-                state += np.uint64(0x9E3779B97F4A7C15)
-                if needed == left or _uniform(state) * left < needed:
-                    needed -= 1
-                    if not seen[neighbor]:
-                        seen[neighbor] = True
-                        found[end] = neighbor
-                        end += 1
-                left -= 1
-                if needed == 0:
-                    break
-        border = last
-    return np.flatnonzero(seen)
-
-
-@compiled(_INDEX(_INDEX, _INDEX, _INDEX))
-def inner_pairs(start: IntArray, keys: IntArray, nodes: IntArray) -> IntArray:
-    """Return the rows of the pairs whose nodes are both among some nodes, which come sorted."""
-    inside = np.zeros(len(start) - 1, np.bool_)
-    inside[nodes] = True
-    total = 0
-    for node in nodes:
-        total += start[node + 1] - start[node]
-    rows, end = np.empty(total, np.int64), 0
-    for node in nodes:
-        for row in range(start[node], start[node + 1]):
-            if inside[keys[row]]:
-                rows[end] = row
-                end += 1
-    return rows[:end].copy()
 
 
 RootLevel = Literal["node", "edge"]
@@ -195,10 +119,8 @@ class Pieces(Sequence[Sample]):
         number, rows = self._asked(index)
         key = np.random.SeedSequence((self.seed, 0 if self.epoch is None else self.epoch + 1, index))
         graph = self._graphs[number]
-        nodes: IntArray = neighborhood(
-            graph.start, graph.keys, graph.ends(rows), self.limits, key.generate_state(1, np.uint64)[0]
-        )
-        return nodes
+        seed = int(key.generate_state(1, np.uint64)[0])
+        return draw_neighborhood(graph.start, graph.keys, graph.ends(rows), self.limits, seed)
 
     def _most_nodes(self, number: int) -> int:
         most, new = 0, self.roots * (1 if self.level == "node" else 2)

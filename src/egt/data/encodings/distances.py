@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.encodings.loops import hop_distances
+from egt.data.encodings.loops import hop_distances, pair_distances
 from egt.errors import ConfigError
 from egt.graph import Graph, IntArray
 
@@ -120,10 +120,7 @@ class ShortestPaths:
         distances = np.where(i == j, 0, np.where(np.isin(i * graph.num_nodes + j, edges), 1, 2)).astype(np.uint8)
         farther = np.flatnonzero(distances == 2)
         if self.max_hops > 1 and len(farther):
-            from egt.data.encodings.pair_loops import both_neighbors, pair_distances
-
-            searched = np.ascontiguousarray(pairs[:, farther])
-            distances[farther] = pair_distances(*both_neighbors(graph), searched, self.max_hops)
+            distances[farther] = pair_distances(graph, pairs[:, farther], self.max_hops)
         return distances
 
 

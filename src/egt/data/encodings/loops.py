@@ -1,11 +1,7 @@
-"""Hop distances, and singular triplets -> the SVD encoding, with one sign rule for all vectors.
+"""Loops over the nodes, edges and pairs of graphs: compiled (`native/csrc/loops.h`), or else `plain_loops`.
 
-Vectors of eigen- and singular value decompositions are defined up to their sign. The loops are compiled
-(`native/csrc/loops.h`) and take many graphs at once: calling them for each would take longer than a molecule does.
-`egt.data.encodings.plain_loops` computes the same where there is no compiler.
-
-
-One sign rule for every encoding made of eigenvectors or singular vectors, which are defined up to their sign.
+Distances and the SVD encoding take many graphs at once: calling them for each would take longer than a molecule does.
+Eigenvectors and singular vectors are defined up to their sign; one rule chooses it for all encodings.
 """
 
 from __future__ import annotations
@@ -19,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.data.encodings import plain_loops
-from egt.graph import Graph
-from egt.native.library import Graphs, library
+from egt.graph import Graph, IntArray
+from egt.native.library import Graphs, Neighbors, address, library
 
 Vector = NDArray[np.float64]
 
@@ -32,12 +28,6 @@ _ENTRIES_AT_ONCE = 1_000_000
 """Entries of matrices that are in memory together: those of all molecules that are prepared at once."""
 
 
-def _address(array: NDArray[Any]) -> int:
-    """Return where the numbers of a contiguous array are."""
-    address: int = array.ctypes.data
-    return address
-
-
 class _Together:
     """The edges of some graphs, one after another, as the library takes them."""
 
@@ -45,7 +35,7 @@ class _Together:
         self.num_nodes = np.array([graph.num_nodes for graph in graphs], np.int64)
         self._num_edges = np.array([graph.num_edges for graph in graphs], np.int64)
         self._edges = np.concatenate([np.zeros((2, 0), np.int64), *(graph.edge_index for graph in graphs)], 1)
-        places = map(_address, (self.num_nodes, self._num_edges, *self._edges))
+        places = map(address, (self.num_nodes, self._num_edges, *self._edges))
         self.passed = ctypes.byref(Graphs(len(graphs), *places))
 
 
@@ -60,7 +50,7 @@ def signs_of_pairs(weights: Matrix, u: Matrix, v: Matrix) -> Vector:
     if native is None:
         return plain_loops.signs_of_pairs(weights, u, v)
     signs = np.empty(u.shape[1])
-    native.egt_signs(len(weights), *u.shape, *map(_address, (weights, u, v, signs)))
+    native.egt_signs(len(weights), *u.shape, *map(address, (weights, u, v, signs)))
     return signs
 
 
@@ -71,7 +61,7 @@ def encode_triplets(weights: Matrix, u: Matrix, s: Vector, v: Matrix, rank: int)
         return plain_loops.encode_triplets(weights, u, s, v, rank)
     given = [np.ascontiguousarray(array) for array in (weights, u, s, v)]
     encoding = np.zeros((len(u), 2 * rank), np.float32)
-    native.egt_encode_triplets(len(weights), *u.shape, rank, *map(_address, given), _address(encoding))
+    native.egt_encode_triplets(len(weights), *u.shape, rank, *map(address, given), address(encoding))
     return encoding
 
 
@@ -97,7 +87,7 @@ def encode_eigenvectors(weights: Matrix, values: Vector, vectors: Matrix, rank: 
     encoding = np.zeros((*several, num_nodes, 2 * rank), np.float32)
     native.egt_encode_eigenvectors(
         *(int(np.prod(several)), weights.shape[-2], num_nodes, num_columns, rank),
-        *map(_address, (weights, values, vectors, encoding)),
+        *map(address, (weights, values, vectors, encoding)),
     )
     return encoding
 
@@ -149,7 +139,7 @@ def _adjacency(graphs: Sequence[Graph], entries: Sequence[Vector]) -> list[tuple
     given, all_entries = _Together(graphs), np.concatenate([np.zeros(0), *entries])
     sizes = given.num_nodes
     A, weights, undirected = np.zeros((sizes**2).sum()), np.empty(3 * sizes.sum()), np.zeros(len(graphs), np.bool_)
-    native.egt_undirected_adjacency(given.passed, *map(_address, (all_entries, A, weights, undirected)))
+    native.egt_undirected_adjacency(given.passed, *map(address, (all_entries, A, weights, undirected)))
     parts = zip(_split(A, sizes**2), _split(weights, 3 * sizes), undirected.tolist(), strict=True)
     return [
         (of_graph.reshape(n, n), its_weights.reshape(3, n) if symmetric else None)
@@ -167,7 +157,7 @@ def hop_distances(graphs: Sequence[Graph], max_hops: int) -> list[NDArray[np.uin
         return [plain_loops.hop_distances(graph, max_hops) for graph in graphs]
     given = _Together(graphs)
     distances = np.empty((given.num_nodes**2).sum(), np.uint8)
-    native.egt_hop_distances(given.passed, max_hops, _address(distances))
+    native.egt_hop_distances(given.passed, max_hops, address(distances))
     parts = _split(distances, given.num_nodes**2)
     return [part.reshape(n, n) for part, n in zip(parts, given.num_nodes.tolist(), strict=True)]
 
@@ -190,3 +180,104 @@ def canonical_signs(weights: Matrix, u: Matrix, v: Matrix | None = None) -> NDAr
     left = np.ascontiguousarray(u)
     right = left if v is None else np.ascontiguousarray(v)
     return signs_of_pairs(np.ascontiguousarray(weights), left, right)
+
+
+DENSE = 1 / 6
+"""The share of all pairs that are edges from which on a product of matrices is faster than a walk along edges."""
+
+
+def _neighbors(start: IntArray, nodes: IntArray) -> Neighbors:
+    """Return how a call takes neighbors; the arrays must live until it returns."""
+    return Neighbors(len(start) - 1, address(start), address(nodes))
+
+
+def draw_neighborhood(start: IntArray, keys: IntArray, roots: IntArray, limits: IntArray, seed: int) -> IntArray:
+    """Return the roots and the neighbors that are drawn for them, hop by hop, sorted.
+
+    At hop k each node that was new at the hop before brings along `limits[k]` of its neighbors, drawn without
+    replacement (Knuth's selection sampling), or all it has if those are fewer or the limit is negative.
+
+    Args:
+        start: (N + 1,) where the pairs of each node begin.
+        keys: (P,) the second node of each pair; one of each node is the node itself.
+        roots: (R,) nodes.
+        limits: (hops,).
+        seed: of the draws, 64 bits.
+    """
+    native = library()
+    if native is None:
+        return plain_loops.draw_neighborhood(start, keys, roots, limits, seed)
+    roots, reached = np.ascontiguousarray(roots), np.zeros(len(start) - 1, np.bool_)
+    native.egt_draw_neighborhood(
+        *(_neighbors(start, keys), len(roots), address(roots), len(limits), address(limits), seed, address(reached))
+    )
+    return np.flatnonzero(reached)
+
+
+def inner_pairs(start: IntArray, keys: IntArray, nodes: IntArray) -> IntArray:
+    """Return the rows of the pairs whose nodes are both among some nodes, which come sorted. The pairs as above."""
+    native = library()
+    if native is None:
+        return plain_loops.inner_pairs(start, keys, nodes)
+    nodes, num_rows = np.ascontiguousarray(nodes), np.zeros(1, np.int64)
+    rows = np.empty((start[nodes + 1] - start[nodes]).sum() + 1, np.int64)
+    native.egt_inner_pairs(_neighbors(start, keys), len(nodes), address(nodes), address(rows), address(num_rows))
+    return rows[: num_rows[0]].copy()
+
+
+def pair_distances(graph: Graph, pairs: IntArray, max_hops: int) -> NDArray[np.uint8]:
+    """Return the hop distances (P,) of some pairs (2, P); `max_hops + 1` if farther. Nothing of size N^2 exists."""
+    native = library()
+    if native is None:
+        return plain_loops.pair_distances(graph, pairs, max_hops)
+    (after, before), pairs = plain_loops.both_neighbors(graph), np.ascontiguousarray(pairs)
+    distances = np.empty(pairs.shape[1], np.uint8)
+    native.egt_pair_distances(
+        *(_neighbors(*after), _neighbors(*before), len(distances), address(pairs), max_hops, address(distances))
+    )
+    return distances
+
+
+def pair_walks(graph: Graph, pairs: IntArray) -> NDArray[np.float64]:
+    """Return the walks of 2, 3 and 4 steps between pairs (2, P): (P, 6) their numbers, then their probabilities."""
+    native = library()
+    if native is None:
+        return plain_loops.pair_walks(graph, pairs)
+    (after, before), pairs = plain_loops.both_neighbors(graph), np.ascontiguousarray(pairs)
+    walks = np.zeros((pairs.shape[1], 6))
+    native.egt_pair_walks(_neighbors(*after), _neighbors(*before), len(walks), address(pairs), address(walks))
+    return walks
+
+
+def walk_powers(graph: Graph, weights: Vector, num_steps: int) -> NDArray[np.float32]:
+    """Return `I, P, ..., P^(K-1)` as (K, N, N), for `P = D^-1 A`: A has the weights (E,), and D are its row sums.
+
+    Rows of P^k are sums over neighbors of rows of P^(k-1): the cost is E N for each step. Dense graphs multiply
+    matrices instead, which takes N^3 faster operations.
+    """
+    native, num_nodes = library(), graph.num_nodes
+    if graph.num_edges > DENSE * num_nodes * num_nodes:
+        return plain_loops.dense_walk_powers(graph, weights, num_steps)
+    if native is None:
+        return plain_loops.walk_powers(graph, weights, num_steps)
+    edges, powers = np.ascontiguousarray(graph.edge_index), np.zeros((num_steps, num_nodes, num_nodes), np.float32)
+    native.egt_walk_powers(num_nodes, edges.shape[1], *map(address, (edges, weights)), num_steps, address(powers))
+    return powers
+
+
+def walk_powers_at(graph: Graph, weights: Vector, num_steps: int, pairs: IntArray) -> NDArray[np.float32]:
+    """Return the same at some pairs (2, R), sorted by the first node, as (R, K).
+
+    The walk from each first node is followed: nothing of size N^2 exists, and the cost is at most E for each step and
+    each node.
+    """
+    native = library()
+    if native is None:
+        return plain_loops.walk_powers_at(graph, weights, num_steps, pairs)
+    edges, pairs = np.ascontiguousarray(graph.edge_index), np.ascontiguousarray(pairs)
+    values = np.empty((pairs.shape[1], num_steps), np.float32)
+    native.egt_walk_powers_at(
+        *(graph.num_nodes, graph.num_edges, address(edges), address(weights), num_steps, len(values)),
+        *(address(pairs), address(values)),
+    )
+    return values

@@ -1,35 +1,21 @@
 // The C interface: picks the code for the machine at hand and turns exceptions into numbers.
-#include <new>
-#include <system_error>
-
 #include "entry_points.h"
 #include "node_pass.h"
 #include "pair_pass.h"
 #include "plan.h"
+#include "status.h"
 
 namespace {
 
-// What the C functions return.
-enum Status { kDone = 0, kSizesDoNotMatch = 1, kOutOfMemory = 2, kNoThreads = 3 };
+using egt::kDone;
+using egt::kSizesDoNotMatch;
+using egt::status_of;
 
 const egt::EntryPoints &kernel_for(bool portable) {
 #if EGT_X86
     if (!portable && egt_pair_pass_has_avx2()) return egt::avx2::kEntryPoints;
 #endif
     return egt::portable::kEntryPoints;
-}
-
-// The status of a job, or that of what it throws: no exception may leave a C function.
-template <class Job>
-int status_of(Job job) {
-    try {
-        job();
-    } catch (const std::bad_alloc &) {
-        return kOutOfMemory;
-    } catch (const std::system_error &) {
-        return kNoThreads;
-    }
-    return kDone;
 }
 
 // Runs a job on the plan of a pass.
@@ -90,11 +76,4 @@ int egt_node_factors(const EgtNodeFactors *call) {
     }
     if (num_rows != call->num_rows) return kSizesDoNotMatch;
     return status_of([&] { kernel_for(call->portable).node_factors(*call); });
-}
-
-const int64_t *egt_struct_sizes(void) {
-    static const int64_t sizes[] = {sizeof(EgtPairParameters),      sizeof(EgtPairPass),   sizeof(EgtNormLinear),
-                                    sizeof(EgtNormLinearGradients), sizeof(EgtNodeUpdate), sizeof(EgtNodeUpdateGradients),
-                                    sizeof(EgtNodeFactors),         0};
-    return sizes;
 }

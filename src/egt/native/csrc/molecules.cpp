@@ -1,8 +1,9 @@
-// RDKit's binary form of molecules -> numbers. egt/sources/molecule_binary.py describes the form. Whoever calls keeps
+// RDKit's binary form of molecules -> numbers. egt/data/molecule_binary.py describes the form. Whoever calls keeps
 // 520 bytes behind the last molecule: no atom, bond or ring takes more, so every look stays inside the data.
 #include <algorithm>
 
 #include "loops.h"
+#include "status.h"
 
 namespace {
 
@@ -99,31 +100,35 @@ struct Molecule {
 
 }  // namespace
 
-void egt_count_molecules(int64_t num_molecules, const uint8_t *data, const int64_t *ends, int64_t *num_atoms,
-                         int64_t *num_bonds) {
-    const uint8_t *molecule = data;
-    for (int64_t m = 0; m < num_molecules; molecule = data + ends[m++]) {
-        const int64_t minor = number_at(molecule + 12), atoms = number_at(molecule + 20), bonds = number_at(molecule + 24);
-        const bool known = number_at(molecule + 8) == kMajor && kFirstMinor <= minor && minor <= kLastMinor;
-        // A bond takes three bytes at least: a damaged form does not ask for more memory than it has.
-        const bool possible = 0 < atoms && atoms <= kMostAtoms && 3 * bonds <= data + ends[m] - molecule;
-        num_atoms[m] = known && possible ? atoms : 0;
-        num_bonds[m] = known && possible ? bonds : 0;
-    }
+int egt_count_molecules(int64_t num_molecules, const uint8_t *data, const int64_t *ends, int64_t *num_atoms,
+                        int64_t *num_bonds) {
+    return egt::status_of([=]() mutable {
+        const uint8_t *molecule = data;
+        for (int64_t m = 0; m < num_molecules; molecule = data + ends[m++]) {
+            const int64_t minor = number_at(molecule + 12), atoms = number_at(molecule + 20), bonds = number_at(molecule + 24);
+            const bool known = number_at(molecule + 8) == kMajor && kFirstMinor <= minor && minor <= kLastMinor;
+            // A bond takes three bytes at least: a damaged form does not ask for more memory than it has.
+            const bool possible = 0 < atoms && atoms <= kMostAtoms && 3 * bonds <= data + ends[m] - molecule;
+            num_atoms[m] = known && possible ? atoms : 0;
+            num_bonds[m] = known && possible ? bonds : 0;
+        }
+    });
 }
 
-void egt_read_molecules(int64_t num_molecules, const uint8_t *data, const int64_t *ends, uint8_t *readable,
-                        int64_t *num_atoms, int64_t *num_bonds, int64_t *atoms, int64_t *bonds) {
-    const uint8_t *begin = data;
-    for (int64_t m = 0; m < num_molecules; begin = data + ends[m++]) {
-        const Molecule molecule{data + ends[m], num_atoms[m], num_bonds[m], atoms, bonds};
-        readable[m] = molecule.read(begin + kHeader);
-        if (!readable[m]) {
-            std::fill_n(atoms, num_atoms[m] * kAtomFields, 0);
-            std::fill_n(bonds, num_bonds[m] * kBondFields, 0);
-            num_atoms[m] = num_bonds[m] = 0;
+int egt_read_molecules(int64_t num_molecules, const uint8_t *data, const int64_t *ends, uint8_t *readable,
+                       int64_t *num_atoms, int64_t *num_bonds, int64_t *atoms, int64_t *bonds) {
+    return egt::status_of([=]() mutable {
+        const uint8_t *begin = data;
+        for (int64_t m = 0; m < num_molecules; begin = data + ends[m++]) {
+            const Molecule molecule{data + ends[m], num_atoms[m], num_bonds[m], atoms, bonds};
+            readable[m] = molecule.read(begin + kHeader);
+            if (!readable[m]) {
+                std::fill_n(atoms, num_atoms[m] * kAtomFields, 0);
+                std::fill_n(bonds, num_bonds[m] * kBondFields, 0);
+                num_atoms[m] = num_bonds[m] = 0;
+            }
+            atoms += num_atoms[m] * kAtomFields;
+            bonds += num_bonds[m] * kBondFields;
         }
-        atoms += num_atoms[m] * kAtomFields;
-        bonds += num_bonds[m] * kBondFields;
-    }
+    });
 }

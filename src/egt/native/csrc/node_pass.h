@@ -69,8 +69,8 @@ int egt_node_update_backward(const EgtNodeUpdate *call, const EgtNodeUpdateGradi
 int egt_node_factors(const EgtNodeFactors *call);
 }
 
-static_assert(sizeof(EgtNormLinear) == 13 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
-static_assert(sizeof(EgtNormLinearGradients) == 6 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
-static_assert(sizeof(EgtNodeUpdate) == 24 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
-static_assert(sizeof(EgtNodeUpdateGradients) == 11 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
-static_assert(sizeof(EgtNodeFactors) == 13 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
+static_assert(sizeof(EgtNormLinear) == 13 * 8, "a field is not 8 bytes wide, or structs.cpp lacks one");
+static_assert(sizeof(EgtNormLinearGradients) == 6 * 8, "a field is not 8 bytes wide, or structs.cpp lacks one");
+static_assert(sizeof(EgtNodeUpdate) == 24 * 8, "a field is not 8 bytes wide, or structs.cpp lacks one");
+static_assert(sizeof(EgtNodeUpdateGradients) == 11 * 8, "a field is not 8 bytes wide, or structs.cpp lacks one");
+static_assert(sizeof(EgtNodeFactors) == 13 * 8, "a field is not 8 bytes wide, or structs.cpp lacks one");

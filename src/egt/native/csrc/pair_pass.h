@@ -64,7 +64,7 @@ struct EgtPairPass {
 // Writes out (M, d) unless edges only, and e_new (P, d_e) unless frozen; e_new may be e itself. With edge values a row of
 // out goes on, for each head, with sum_j A~_ij x_ij of the channels that it reads and sum_j A~_ij, times the scale of the
 // row; x = (e - mean) / std, or e itself without a norm. Returns 0, 1 if sizes do not add up or a listed pair leaves its
-// graph, 2 if there is no memory for working buffers, 3 if there are no threads.
+// graph, 2 if there is no memory for working buffers, 3 if there are no threads, 4 for anything else.
 int egt_pair_pass_forward(const EgtPairPass *pass, float *out, float *e_new);
 
 // Reads d_out and d_e_new (null: that output was not used); adds to d_parameters, which the caller zeroed, and writes
@@ -75,11 +75,7 @@ int egt_pair_pass_backward(const EgtPairPass *pass, const float *d_out, const fl
 
 // 1 if this machine runs the AVX2 path.
 int egt_pair_pass_has_avx2(void);
-
-// The sizes in bytes of EgtPairParameters, EgtPairPass, EgtNormLinear, EgtNormLinearGradients, EgtNodeUpdate and
-// EgtNodeUpdateGradients, then a zero: the caller's mirrors of these structs must have the same.
-const int64_t *egt_struct_sizes(void);
 }
 
-static_assert(sizeof(EgtPairParameters) == 14 * 8, "a field is not 8 bytes wide, or binding.py lacks one");
-static_assert(sizeof(EgtPairPass) == (24 + 11 + 14 + 14) * 8, "a field is not 8 bytes wide, or binding.py lacks one");
+static_assert(sizeof(EgtPairParameters) == 14 * 8, "a field is not 8 bytes wide, or structs.cpp lacks one");
+static_assert(sizeof(EgtPairPass) == (24 + 11 + 14 + 14) * 8, "a field is not 8 bytes wide, or structs.cpp lacks one");

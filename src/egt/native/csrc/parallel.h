@@ -5,6 +5,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -44,7 +45,11 @@ void for_each_part(int num_parts, int num_threads, const void *run_parallel, Bod
         reinterpret_cast<RunParallel>(const_cast<void *>(run_parallel))(&Job::work, &job, num_threads, 0);
     } else {
         std::vector<std::thread> threads;
-        for (int i = 1; i < num_threads; ++i) threads.emplace_back(&Job::work, &job);
+        threads.reserve(num_threads);
+        try {
+            for (int i = 1; i < num_threads; ++i) threads.emplace_back(&Job::work, &job);
+        } catch (const std::system_error &) {  // the system gives no more: those that run, and this one, do the rest
+        }
         Job::work(&job);
         for (std::thread &thread : threads) thread.join();
     }

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from egt.native import library as native
+from egt.native.library import check_structs, declare
 
 ACTIVATIONS = ("elu", "gelu", "relu", "silu")
 """In the order of their numbers (EgtActivation)."""
@@ -132,7 +133,6 @@ class NodeFactors(ctypes.Structure):
 STRUCTS: tuple[type[ctypes.Structure], ...] = (
     *(PairParameters, PairPass, NormLinear, NormLinearGradients, NodeUpdate, NodeUpdateGradients, NodeFactors),
 )
-"""In the order of `egt_struct_sizes`."""
 
 
 def pointer(tensor: Tensor | None) -> int | None:
@@ -146,33 +146,20 @@ def declared(library: ctypes.CDLL) -> ctypes.CDLL:
     Raises:
         RuntimeError: its structs are not the ones of this file; a call would read wrong memory.
     """
-    _check_structs(library)
+    check_structs(library, *STRUCTS)
     address = ctypes.c_void_p
-    library.egt_pair_pass_forward.argtypes = [ctypes.POINTER(PairPass), address, address]
-    library.egt_pair_pass_backward.argtypes = [
-        *(ctypes.POINTER(PairPass), address, address, address, address),
-        ctypes.POINTER(PairParameters),
-    ]
-    norm_linear, node_update = ctypes.POINTER(NormLinear), ctypes.POINTER(NodeUpdate)
-    library.egt_norm_linear.argtypes = [norm_linear]
-    library.egt_norm_linear_backward.argtypes = [norm_linear, ctypes.POINTER(NormLinearGradients)]
-    library.egt_node_update.argtypes = [node_update]
-    library.egt_node_update_backward.argtypes = [node_update, ctypes.POINTER(NodeUpdateGradients)]
-    library.egt_node_factors.argtypes = [ctypes.POINTER(NodeFactors)]
+    pair_pass, norm_linear, node_update = (ctypes.POINTER(struct) for struct in (PairPass, NormLinear, NodeUpdate))
+    functions = {
+        "egt_pair_pass_forward": (pair_pass, address, address),
+        "egt_pair_pass_backward": (pair_pass, *[address] * 4, ctypes.POINTER(PairParameters)),
+        "egt_norm_linear": (norm_linear,),
+        "egt_norm_linear_backward": (norm_linear, ctypes.POINTER(NormLinearGradients)),
+        "egt_node_update": (node_update,),
+        "egt_node_update_backward": (node_update, ctypes.POINTER(NodeUpdateGradients)),
+        "egt_node_factors": (ctypes.POINTER(NodeFactors),),
+    }
+    declare(library, functions)
     return library
-
-
-def _check_structs(library: ctypes.CDLL) -> None:
-    """Compare the sizes of the structs on both sides."""
-    library.egt_struct_sizes.restype = ctypes.POINTER(ctypes.c_int64)
-    there = library.egt_struct_sizes()
-    for index, struct in enumerate(STRUCTS):
-        if there[index] != ctypes.sizeof(struct):
-            raise RuntimeError(
-                f"{library._name}: the kernel's struct of {struct.__name__} has {there[index]} bytes and egt's "
-                f"{ctypes.sizeof(struct)}; the two are of different versions: reinstall egt, or make the fields in "
-                "binding.py and csrc/*_pass.h the same"
-            )
 
 
 def checked(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
@@ -189,16 +176,6 @@ def loaded() -> ctypes.CDLL:
     if found is None:
         raise RuntimeError("the fused kernel is not available here; ask available() first")
     return found
-
-
-def raise_for(status: int, rows: str = "the rows given") -> None:
-    """Turn what a function of the kernel returned into an error; `rows` says what it was given."""
-    if status == 1:
-        raise ValueError(f"fused kernel: sizes or listed pairs do not add up to {rows}")
-    if status == 2:
-        raise MemoryError("fused kernel: no memory for working buffers")
-    if status:
-        raise RuntimeError("fused kernel: the system gives no more threads")
 
 
 @functools.cache

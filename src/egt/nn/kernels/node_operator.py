@@ -76,7 +76,7 @@ def norm_linear(
     y = x.new_empty(x.shape[0], weight.shape[0])
     call, _kept = _linear_call(inputs, eps, portable)
     call.y = y.data_ptr()
-    binding.raise_for(binding.loaded().egt_norm_linear(call))
+    binding.loaded().egt_norm_linear(call)
     return y
 
 
@@ -112,8 +112,7 @@ def norm_linear_backward(
     (d_y,) = _checked(["d_y"], [d_y], {"M": x.shape[0], "o": weight.shape[0]})
     gradients = [torch.empty_like(tensor) for tensor in checked]
     pointers = [tensor.data_ptr() for tensor in (d_y, *gradients)]
-    status = binding.loaded().egt_norm_linear_backward(call, binding.NormLinearGradients(*pointers))
-    binding.raise_for(status)
+    binding.loaded().egt_norm_linear_backward(call, binding.NormLinearGradients(*pointers))
     return gradients
 
 
@@ -189,7 +188,7 @@ def node_update(
     call.h_new = h_new.data_ptr()
     if keep:
         call.h1, call.hidden = h1.data_ptr(), hidden.data_ptr()
-    binding.raise_for(binding.loaded().egt_node_update(call))
+    binding.loaded().egt_node_update(call)
     return h_new, h1, hidden
 
 
@@ -253,8 +252,7 @@ def node_update_backward(
     (d_h_new,) = _checked(["d_h_new"], [d_h_new], {"M": out.shape[0], "d": h1.shape[1]})
     gradients = [torch.empty_like(checked[name]) for name in ("h1", "out", *_UPDATE_WEIGHTS)]
     pointers = [tensor.data_ptr() for tensor in (d_h_new, *gradients)]
-    status = binding.loaded().egt_node_update_backward(call, binding.NodeUpdateGradients(*pointers))
-    binding.raise_for(status)
+    binding.loaded().egt_node_update_backward(call, binding.NodeUpdateGradients(*pointers))
     return gradients
 
 
@@ -323,7 +321,7 @@ def node_factors(
         *(num_graphs, num_rows, width, threshold(probability), *salts, torch.get_num_threads(), portable, factor),
         *(binding.run_parallel(), sizes.data_ptr(), keys.data_ptr(), factors.data_ptr()),
     )
-    binding.raise_for(binding.loaded().egt_node_factors(call), f"{num_rows} nodes")
+    binding.loaded().egt_node_factors(call)
     return factors
 
 

@@ -215,9 +215,7 @@ def run(
 def _forward(inputs: Inputs, out: Tensor, e_new: Tensor) -> None:
     """Fill the outputs; one without rows is not wanted."""
     pointers = [tensor.data_ptr() if tensor.shape[0] else None for tensor in (out, e_new)]
-    status = binding.loaded().egt_pair_pass_forward(inputs.struct, *pointers)
-    s = inputs.struct
-    binding.raise_for(status, f"{s.num_nodes} nodes and {s.num_pairs} pairs")
+    binding.loaded().egt_pair_pass_forward(inputs.struct, *pointers)
 
 
 @shapes("pair_pass")
@@ -275,7 +273,7 @@ def run_backward(
     d_e = torch.zeros(e.shape) if s.query_rows else allocator.empty(e.shape)
     named = zip(inputs.names, d_weights, strict=True)
     d_parameters = binding.PairParameters(**{name: tensor.data_ptr() for name, tensor in named})
-    status = binding.loaded().egt_pair_pass_backward(
+    binding.loaded().egt_pair_pass_backward(
         inputs.struct,
         binding.pointer(d_out),
         binding.pointer(d_e_new),
@@ -283,7 +281,6 @@ def run_backward(
         d_e.data_ptr(),
         d_parameters,
     )
-    binding.raise_for(status, f"{qkv.shape[0]} nodes and {e.shape[0]} pairs")
     return [d_qkv, d_e, *d_weights]
 
 

@@ -4,51 +4,44 @@ The public code of the superpixel benchmarks takes 8 of the 9 largest similariti
 decided by the order inside a partition. That order is an accident of the algorithm (quickselect with the median of
 three), so the algorithm is repeated here; the result no longer depends on the machine or on the version of numpy.
 Nor may the last digit of a similarity: equal distances, of which grids of superpixels have many, would end in another
-order. Compiled by numba when imported.
+order. Compiled where there is a compiler.
 """
 
 from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.jit import compiled
+from egt.native.library import address, library
 
 
-@compiled(numba.void(numba.float64[::1], numba.int64[::1], numba.int64, numba.int64, numba.int64))
-def _median_of_three_first(
-    values: NDArray[np.float64], order: NDArray[np.int64], low: int, mid: int, high: int
-) -> None:
-    """Put the median of three places at `low` as the pivot, and the smallest of them behind it."""
-    if values[order[high]] < values[order[mid]]:
-        order[high], order[mid] = order[mid], order[high]
-    if values[order[high]] < values[order[low]]:
-        order[high], order[low] = order[low], order[high]
-    if values[order[low]] < values[order[mid]]:
-        order[low], order[mid] = order[mid], order[low]
-    order[mid], order[low + 1] = order[low + 1], order[mid]
-
-
-@compiled(numba.int64[::1](numba.float64[::1], numba.int64))
-def partition_order(values: NDArray[np.float64], kth: int) -> NDArray[np.int64]:
-    """Return the numbers of the entries, those before `kth` not larger than the entry there, those behind not smaller.
+def partition_rows(values: NDArray[np.float64], kth: int) -> NDArray[np.int64]:
+    """Return the numbers (M, N) of the entries of each row, those before `kth` not larger than the one there.
 
     Args:
-        values: (n,), without NaN.
+        values: (M, N), without NaN.
         kth: the place whose entry is as in sorted order.
     """
-    order = np.arange(len(values))
+    native = library()
+    if native is None:
+        return np.array([_partition(row, kth) for row in values.tolist()], np.int64).reshape(values.shape)
+    values, orders = np.ascontiguousarray(values), np.empty(values.shape, np.int64)
+    native.egt_partition_rows(*values.shape, address(values), kth, address(orders))
+    return orders
+
+
+def _partition(values: list[float], kth: int) -> list[int]:
+    order = [*range(len(values))]
     if kth < 3:  # the smallest few are found one after another
         for place in range(kth + 1):
-            smallest = place + np.argmin(values[order[place:]])
+            smallest = min(range(place, len(order)), key=lambda at: values[order[at]])
             order[place], order[smallest] = order[smallest], order[place]
         return order
     low, high = 0, len(values) - 1
     while low + 1 < high:
-        _median_of_three_first(values, order, low, low + (high - low) // 2, high)
+        _put_median_first(values, order, low, low + (high - low) // 2, high)
         pivot = values[order[low]]
         left, right = low + 1, high
         while True:
@@ -71,11 +64,22 @@ def partition_order(values: NDArray[np.float64], kth: int) -> NDArray[np.int64]:
     return order
 
 
-@compiled(numba.float64[:, ::1](numba.float64[:, ::1]))
+def _put_median_first(values: list[float], order: list[int], low: int, mid: int, high: int) -> None:
+    """Put the median of three places at `low` as the pivot, and the smallest of them behind it."""
+    if values[order[high]] < values[order[mid]]:
+        order[high], order[mid] = order[mid], order[high]
+    if values[order[high]] < values[order[low]]:
+        order[high], order[low] = order[low], order[high]
+    if values[order[low]] < values[order[mid]]:
+        order[low], order[mid] = order[mid], order[low]
+    order[mid], order[low + 1] = order[low + 1], order[mid]
+
+
 def exponentials(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return exp of each entry, as the C library computes it. values: (n, m)."""
-    found = np.empty_like(values)
-    for i in range(values.shape[0]):
-        for j in range(values.shape[1]):
-            found[i, j] = math.exp(values[i, j])
+    """Return exp of each entry, as the C library computes it."""
+    native = library()
+    if native is None:
+        return np.array([math.exp(value) for value in values.ravel().tolist()]).reshape(values.shape)
+    values, found = np.ascontiguousarray(values), np.empty(values.shape)
+    native.egt_exponentials(values.size, address(values), address(found))
     return found

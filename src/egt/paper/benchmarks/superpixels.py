@@ -18,6 +18,7 @@ from egt.data.source import DataCard, Reading, Source, TargetSchema, rows_of
 from egt.errors import DataError
 from egt.graph import FeatureSchema, FloatArray, Graph, IntArray
 from egt.paper.benchmarks.images import CIFAR10_CLASSES, Images, load_cifar10_jpeg, load_mnist
+from egt.paper.benchmarks.selection import exponentials, partition_rows
 
 _DIGITS = tuple(str(digit) for digit in range(10))
 
@@ -210,29 +211,19 @@ def _most_similar(place: NDArray[np.float64]) -> tuple[IntArray, FloatArray]:
     whose diagonal is 0 and cuts off the last, as if that were the node itself: one real neighbor is lost, whichever the
     partition happens to leave there. The graphs here are those of the public code (12% of the edges differ).
     """
-    from egt.paper.benchmarks.selection import exponentials  # imports numba
-
     distance = np.linalg.norm(place[:, None] - place[None], axis=-1)
     count = min(_NUM_NEIGHBORS, len(place) - 1)
     sigma = np.sort(distance, axis=1)[:, 1 : count + 1].mean(axis=1, keepdims=True) + 1e-8 if count else 1.0
     similarity = exponentials(-((distance / sigma) ** 2))
     similarity = (similarity + similarity.T) / 2
     np.fill_diagonal(similarity, 0.0)
-    neighbors = [_kept_neighbors(i, row) for i, row in enumerate(similarity)]
     source = np.repeat(np.arange(len(place)), count)
-    target = np.concatenate(neighbors)
+    if len(place) <= _NUM_NEIGHBORS + 1:
+        target = np.concatenate([np.delete(np.arange(len(place)), node) for node in range(len(place))])
+    else:
+        largest = len(place) - (_NUM_NEIGHBORS + 1)
+        target = partition_rows(similarity, largest - 1)[:, largest:-1].ravel()
     return np.stack([source, target]), similarity[source, target].astype(np.float32)
-
-
-def _kept_neighbors(node: int, similarity: NDArray[np.float64]) -> IntArray:
-    """Return the nodes that the public code joins to one, given its row of similarities."""
-    from egt.paper.benchmarks.selection import partition_order  # imports numba
-
-    num_nodes = len(similarity)
-    if num_nodes <= _NUM_NEIGHBORS + 1:
-        return np.delete(np.arange(num_nodes), node)
-    largest = num_nodes - (_NUM_NEIGHBORS + 1)
-    return np.asarray(partition_order(similarity, largest - 1)[largest:-1])
 
 
 def _open_mnist(train: Path) -> Source:
