@@ -199,23 +199,19 @@ class GeneratedSource(Source):
 
     @cached_property
     def card(self) -> DataCard:
-        """The card of the benchmark; its notes say that these graphs were generated, by what and with which seed."""
         sizes = self.base_card.split_sizes if self.split_sizes is None else self.split_sizes
         notes = f"Generated with seed {self.seed} ({self.made_by}), not the published files. {self.base_card.notes}"
         departures = ("generated graphs, not the published files",)
         return replace(self.base_card, split_sizes=sizes, notes=notes.strip(), departures=departures)
 
     def fingerprint(self) -> str:
-        """Return a hash of all that determines the graphs."""
         return fingerprint([], self.base_card.name, self.made_by, self.seed, sorted(self.card.split_sizes.items()))
 
     def records(self, split: str) -> Sequence[tuple[str, int]]:
-        """Return the graphs of a split, by number."""
         check_split(split, self.card.split_sizes, self.card.name)
         return [(split, number) for number in range(self.card.split_sizes[split])]
 
     def read(self, record: tuple[str, int]) -> Reading:
-        """Make one graph."""
         split, number = record
         return Reading(number, f"{split}/{number}", graph=self.recipe(self.seed, split, number))
 
@@ -260,23 +256,19 @@ class AuthorsHdf5(Source):
 
     @cached_property
     def card(self) -> DataCard:
-        """The description of the data, with the split sizes of the file."""
         group = self._file()[GROUP_NAMES[self.base_card.name]]
         sizes = {split: len(group[name]) for split, name in _HDF5_SPLITS.items()}
         return replace(self.base_card, split_sizes=sizes, notes="The authors' files.")
 
     def fingerprint(self) -> str:
-        """Return a hash of the file."""
         return fingerprint([self.path], "authors hdf5", self.base_card.name)
 
     def records(self, split: str) -> Sequence[str]:
-        """Return the groups of a split, by name."""
         check_split(split, _HDF5_SPLITS, self.base_card.name)
         parent = f"{GROUP_NAMES[self.base_card.name]}/{_HDF5_SPLITS[split]}"
         return [f"{parent}/{name}" for name in sorted(self._file()[parent])]
 
     def read(self, record: str) -> Reading:
-        """Return the graph of one group."""
         *_, split, name = record.split("/")
         row = int(name) if name.isdigit() else 0
         label = f"{split}/{name}"
@@ -355,25 +347,20 @@ class MoleculeSource(Source):
 
     @cached_property
     def card(self) -> DataCard:
-        """The description of the data, with the split sizes of this table."""
         sizes = {name: len(rows) for name, rows in self.load(*self.files).splits.items()}
         return replace(self.base_card, split_sizes=sizes)
 
     def fingerprint(self) -> str:
-        """Return a hash of the files, the vocabulary and the version of RDKit."""
         version = require_rdkit().rdBase.rdkitVersion
         return fingerprint(self.files, self.base_card.name, self.vocabulary, version)
 
     def records(self, split: str) -> Sequence[int]:
-        """Return the row numbers of a split."""
         return rows_of(self.load(*self.files).splits, split, self.base_card.name)
 
     def read(self, record: int) -> Reading:
-        """Return the molecule of a row."""
         return self.read_all([record])[0]
 
     def read_all(self, records: Sequence[int]) -> list[Reading]:
-        """Return the molecules of some rows."""
         table = self.load(*self.files)
         names = [str(record) for record in records]
         results = graphs_from_smiles(
@@ -390,7 +377,6 @@ class MoleculeSource(Source):
         ]
 
     def smiles(self) -> Sequence[Any]:
-        """Return the SMILES of all rows, to be read with `str`."""
         found: Sequence[Any] = self.load(*self.files).smiles
         return found
 

@@ -44,27 +44,16 @@ _LISTS_TRIED = 10
 
 @dataclass(frozen=True, eq=False)
 class RawGraph:
-    """One graph as its file gives it.
-
-    Fields:
-        num_nodes: N.
-        edges: (2, E) as listed, before parallel edges are merged and opposite directions added.
-        nodes: columns with N rows.
-        edge_columns: columns with E rows.
-        directed: what the file says about this graph; None if it says nothing.
-        queries: (2, R) query pairs (link prediction), or None.
-        query_targets: (R, 1) whether each of them is a link, or None.
-        names: what the file calls the N nodes; empty where they are numbered.
-    """
+    """One graph as its file gives it."""
 
     num_nodes: int
-    edges: IntArray
+    edges: IntArray  # (2, E) as listed, before parallel edges are merged and opposite directions added
     nodes: Columns = field(default_factory=dict)
     edge_columns: Columns = field(default_factory=dict)
-    directed: bool | None = None
-    queries: IntArray | None = None
-    query_targets: NDArray[np.float64] | None = None
-    names: Sequence[str] = ()
+    directed: bool | None = None  # what the file says about this graph; None if it says nothing
+    queries: IntArray | None = None  # (2, R) query pairs (link prediction)
+    query_targets: NDArray[np.float64] | None = None  # (R, 1) whether each of them is a link
+    names: Sequence[str] = ()  # what the file calls the nodes; empty where they are numbered
 
     def columns(self, level: str) -> Columns:
         """Return the columns of the "node"s, or of the listed "edge"s."""
@@ -73,33 +62,19 @@ class RawGraph:
 
 @dataclass(frozen=True, eq=False)
 class RawData:
-    """A whole data set before its columns have a meaning.
+    """A whole data set before its columns have a meaning."""
 
-    Fields:
-        where: the name of the data in messages.
-        format: its kind: "molecules", "jsonl", "folder", "tu", "graphml", "networkx", "pyg" or "graphs".
-        num_rows: the number of rows R, one per graph, bad ones included.
-        table: graph-level columns with R rows.
-        graphs: R graphs, None for a bad row; empty for molecules, which are in a SMILES column of the table.
-        problems: row -> why it cannot be read.
-        declared: level -> the columns that the format itself declares to be targets.
-        inputs: the graph-level columns that the format itself declares to be features.
-        digest: a hash of the content.
-        first_row: the place of row 0 in the file, where this is a part of one.
-        keeps_order: whether the atoms of molecules are in the order of the file.
-    """
-
-    where: str
-    format: str
-    num_rows: int
-    table: Columns
-    graphs: Sequence[RawGraph | None] = ()
-    problems: Mapping[int, str] = field(default_factory=dict)
-    declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    inputs: tuple[str, ...] = ()
-    digest: str = ""
-    first_row: int = 0
-    keeps_order: bool = True
+    where: str  # the name of the data in messages
+    format: str  # "molecules", "jsonl", "folder", "tu", "graphml", "networkx", "pyg" or "graphs"
+    num_rows: int  # one per graph, bad ones included
+    table: Columns  # of whole graphs
+    graphs: Sequence[RawGraph | None] = ()  # None for a bad row; no graphs for molecules, whose SMILES are a column
+    problems: Mapping[int, str] = field(default_factory=dict)  # row -> why it cannot be read
+    declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # level -> targets that the format declares
+    inputs: tuple[str, ...] = ()  # columns of whole graphs that the format declares to be features
+    digest: str = ""  # a hash of the content
+    first_row: int = 0  # the place of row 0 in the file, where this is a part of one
+    keeps_order: bool = True  # whether the atoms of molecules are in the order of the file
 
     @property
     def is_molecules(self) -> bool:
@@ -121,13 +96,10 @@ class Table:
 
 
 class Format:
-    """One kind of raw data.
-
-    Fields:
-        what: the data in words, for the message that lists what can be read.
-    """
+    """One kind of raw data."""
 
     what: ClassVar[str]
+    """The data in words, for the message that lists what can be read."""
 
     @staticmethod
     def fits(data: Any) -> bool:
@@ -141,6 +113,25 @@ class Format:
 
 
 FORMATS: Registry[type[Format]] = Registry("file format", "egt.data.formats")
+
+
+def read_each(items: Iterable[Any], read: Callable[[Any], RawGraph], name: Callable[[int], str]) -> dict[str, Any]:
+    """Return the fields `graphs`, `num_rows` and `problems` of `RawData`; a graph that cannot be read is a problem.
+
+    Args:
+        items: one per row.
+        read: gives the graph of an item, or raises a `DataError`.
+        name: begins the message about the row of a number.
+    """
+    graphs: list[RawGraph | None] = []
+    problems: dict[int, str] = {}
+    for row, item in enumerate(items):
+        try:
+            graphs.append(read(item))
+        except DataError as error:
+            graphs.append(None)
+            problems[row] = f"{name(row)}: {error}"
+    return {"graphs": graphs, "num_rows": len(graphs), "problems": problems}
 
 
 def check_header(header: list[str], where: str) -> None:
@@ -162,15 +153,14 @@ def columns_at(raw: RawData, level: str) -> dict[str, Column]:
     for graph in raw.graphs:
         for name, column in () if graph is None else graph.columns(level).items():
             parts.setdefault(name, []).append(column)
-    return {name: _joined(columns) for name, columns in parts.items()}
+    return {
+        name: np.concatenate([each for each in columns if _shape(each) == _shape(columns[0])])
+        for name, columns in parts.items()
+    }
 
 
-def _joined(columns: list[Column]) -> Column:
-    kinds = {(column.dtype == object, column.shape[1:]) for column in columns}
-    if len(kinds) == 1:
-        return np.concatenate(columns)
-    first = columns[0]
-    return np.concatenate([each for each in columns if (each.dtype, each.shape[1:]) == (first.dtype, first.shape[1:])])
+def _shape(column: Column) -> tuple[bool, tuple[int, ...]]:
+    return column.dtype == object, column.shape[1:]
 
 
 def one_or_many(data: Any, kind: Callable[[Any], bool]) -> list[Any]:
@@ -206,15 +196,16 @@ def column_of_values(values: Sequence[Any], where: str) -> Column:
     Raises:
         DataError: for values that fit into no column, with `where` in front.
     """
-    if any(isinstance(value, list | tuple) for value in values):
-        return _vectors(values, where)
+    is_vectors = any(isinstance(value, list | tuple) for value in values)
     allowed = (bool, int, float, str, np.number, np.bool_, type(None))
-    for value in values:
+    for value in () if is_vectors else values:
         if not isinstance(value, allowed):
             raise DataError(f"{where} holds {value!r:.80}; allowed are numbers, texts, null, and lists of numbers")
     try:
-        named = any(isinstance(value, int | np.integer) and not is_exact(int(value)) for value in values)
-        if not named and not any(isinstance(value, str) for value in values):
+        if is_vectors:
+            return _vectors(values, where)
+        is_named = any(isinstance(value, int | np.integer) and not is_exact(int(value)) for value in values)
+        if not is_named and not any(isinstance(value, str) for value in values):
             return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
         return objects([None if value is None or value != value else text_of(value) for value in values])
     except (OverflowError, ValueError) as error:
@@ -223,17 +214,13 @@ def column_of_values(values: Sequence[Any], where: str) -> Column:
 
 def _vectors(values: Sequence[Any], where: str) -> Column:
     widths = {len(value) for value in values if isinstance(value, list | tuple)}
-    flat = all(value is None or isinstance(value, list | tuple) for value in values)
-    if len(widths) != 1 or not flat:
+    if len(widths) != 1 or not all(value is None or isinstance(value, list | tuple) for value in values):
         raise DataError(f"{where} mixes lists of lengths {sorted(widths)} with each other or with single values")
     missing = [None] * widths.pop()
     rows = [missing if value is None else value for value in values]
     if any(not isinstance(cell, int | float | None) for row in rows for cell in row):
         raise DataError(f"{where} holds lists with something else than numbers")
-    try:
-        return np.array([[np.nan if cell is None else cell for cell in row] for row in rows], dtype=np.float64)
-    except OverflowError as error:
-        raise DataError(f"{where} holds a number that is too large: {error}") from error
+    return np.array([[np.nan if cell is None else cell for cell in row] for row in rows], dtype=np.float64)
 
 
 def objects(values: Sequence[str | None]) -> Column:
@@ -241,6 +228,13 @@ def objects(values: Sequence[str | None]) -> Column:
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
+
+
+def texts_in(column: Column) -> list[str]:
+    """Return the cells as texts, "" where one is missing; a column without any text was read as numbers."""
+    if column.dtype == object:
+        return ["" if cell is None else cell for cell in column.tolist()]
+    return ["" if cell != cell else text_of(cell) for cell in column.tolist()]
 
 
 def holds_lists(column: Column) -> bool:
@@ -264,13 +258,13 @@ def encode_target(column: Column, classes: Sequence[str]) -> tuple[NDArray[np.fl
 
     A number that no graph can hold, infinity for one, is none.
     """
-    strange: list[str] = []
     if not classes:
         numbers, strange = as_numbers(column)
         beyond = np.abs(numbers) > LARGEST
         return np.where(beyond, np.nan, numbers), [*strange, *(f"{number:g}" for number in numbers[beyond])]
     id_of = {name: float(number) for number, name in enumerate(classes)}
     encoded = np.full(len(column), np.nan)
+    strange = []
     for row in np.flatnonzero(~missing_in(column)):
         name = text_of(column[row])
         if name in id_of:
@@ -323,18 +317,15 @@ def expanded(name: str, column: Column) -> dict[str, Column]:
 
 def with_mask_split(columns: Columns, where: str) -> Columns:
     """Return columns whose `train_mask`, `val_mask`, `test_mask` are replaced by one `split` column."""
-    masks = {split: f"{split}_mask" for split in ("train", "val", "test")}
-    if "split" in columns or masks["train"] not in columns:
+    masks = {f"{split}_mask": split for split in ("train", "val", "test")}
+    if "split" in columns or "train_mask" not in columns:
         return columns
-    rest = {name: column for name, column in columns.items() if name not in masks.values()}
-    split = objects([None] * len(columns[masks["train"]]))
-    for name, mask in masks.items():
-        if mask not in columns:
-            continue
+    split = objects([None] * len(columns["train_mask"]))
+    for mask in [mask for mask in masks if mask in columns]:
         if columns[mask].ndim != 1 or columns[mask].dtype == object:
             raise DataError(f"{where}: {mask} must be one column of 0 and 1 (true and false); keep one of the masks")
-        split[columns[mask] == 1] = name
-    return {**rest, "split": split}
+        split[columns[mask] == 1] = masks[mask]
+    return {**{name: column for name, column in columns.items() if name not in masks}, "split": split}
 
 
 def digest_of_files(paths: Iterable[Path]) -> str:
@@ -351,12 +342,11 @@ def digest_of_graphs(table: Columns, graphs: Sequence[RawGraph | None]) -> str:
     """Return the SHA-256 of graphs that are in memory."""
     total = hashlib.sha256()
     groups: list[tuple[str, Columns]] = [("table", table)]
-    for graph in graphs:
-        if graph is not None:
-            total.update(f"{graph.num_nodes} {graph.directed}".encode() + graph.edges.tobytes())
-            for queries in (graph.queries, graph.query_targets):
-                total.update(b"" if queries is None else queries.tobytes())
-            groups += [("nodes", graph.nodes), ("edges", graph.edge_columns)]
+    for graph in filter(None, graphs):
+        total.update(f"{graph.num_nodes} {graph.directed}".encode() + graph.edges.tobytes())
+        for queries in (graph.queries, graph.query_targets):
+            total.update(b"" if queries is None else queries.tobytes())
+        groups += [("nodes", graph.nodes), ("edges", graph.edge_columns)]
     for group, columns in groups:
         for name, column in columns.items():
             total.update(f"{group} {name} {column.shape}".encode())

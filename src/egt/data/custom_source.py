@@ -15,7 +15,17 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.columns import LARGEST, Column, RawData, as_numbers, encode_target, missing_in, strange_label, text_of
+from egt.data.columns import (
+    LARGEST,
+    Column,
+    RawData,
+    as_numbers,
+    encode_target,
+    missing_in,
+    strange_label,
+    text_of,
+    texts_in,
+)
 from egt.data.infer import find_id
 from egt.data.schema import CustomSchema, Feature, SplitPlan
 from egt.data.source import ALL, SPLITS, DataCard, Reading, Source
@@ -125,7 +135,6 @@ class CustomSource(Source):
 
     @cached_property
     def card(self) -> DataCard:
-        """The description of the data; sizes of graphs are estimated on up to 1,000 of them, without reading them."""
         total = self._raw.num_rows
         rows = np.unique(np.linspace(0, total - 1, min(total, MAX_GRAPHS_MEASURED)).astype(int)).tolist()
         sizes = (self._size(row) for row in rows if row not in self._raw.problems)
@@ -145,18 +154,15 @@ class CustomSource(Source):
 
     @property
     def is_divided_within(self) -> bool:
-        """Whether the splits are nodes or edges of the same graphs (transductive learning)."""
         return self._division is not None and self._division.within
 
     def redivided(self, plan: SplitPlan) -> CustomSource:
-        """Return the same data, read in the same way, with other splits."""
         if plan == self.schema.split:
             return self
         schema = self.schema.model_copy(update={"split": plan})
         return type(self)(self._raw, schema, divide(self._raw, schema))
 
     def fingerprint(self) -> str:
-        """Return a hash of the raw content, the schema and the split."""
         total = hashlib.sha256(f"custom {VERSION} {self._raw.digest}".encode())
         silent = dict(_NOT_IN_GRAPHS)
         # What earlier versions did not have, and this data does not have either:
@@ -170,12 +176,10 @@ class CustomSource(Source):
         return total.hexdigest()
 
     def has_same_content(self, known: Mapping[str, Any]) -> bool:
-        """Return whether the files are those of a card; the configuration keeps how they are read."""
         checksums: Mapping[str, str] = known.get("card", {}).get("checksums", {})
         return list(checksums.values()) == list(self.card.checksums.values())
 
     def records(self, split: str) -> Sequence[Any]:
-        """Return the rows of a split, in order. Rows that could not be read are among them, with their error."""
         if split == ALL:
             return _Records(self._record, range(self._raw.num_rows))
         if self._division is None or split not in SPLITS:
@@ -184,11 +188,9 @@ class CustomSource(Source):
         return _Records(self._record, np.flatnonzero(self._division.rows == SPLITS.index(split)).tolist())
 
     def read(self, record: CustomRecord) -> Reading:
-        """Return the graph of a record, with a warning about whatever had to be filled in."""
         return self.read_all([record])[0]
 
     def read_all(self, records: Sequence[CustomRecord]) -> list[Reading]:
-        """Return the graphs of some records."""
         built = iter(self._build([record for record in records if not record.error]))
         readings = []
         for record in records:
@@ -225,7 +227,6 @@ class CustomSource(Source):
         ]
 
     def unknown_labels(self) -> list[str]:
-        """Return a warning for each target with labels that are not understood, in whatever split."""
         classes = self.schema.classes
         known = f"one of {', '.join(map(repr, classes[:10]))}" if classes else "a finite number"
         found = []
@@ -238,7 +239,6 @@ class CustomSource(Source):
         return found
 
     def missing_targets(self) -> list[str]:
-        """Return the target columns that this data lacks."""
         there = self._label_columns()
         return [name for name in self.schema.targets if name not in there]
 
@@ -256,17 +256,12 @@ class CustomSource(Source):
                 where, there = self._raw.where, ", ".join(columns) or "none"
                 raise DataError(f"{where}: there is no column {pattern!r} to keep; the columns are {there}")
             found |= dict.fromkeys(names)
-        return {name: [cell_text(cell) for cell in columns[name]] for name in found}
+        return {name: texts_in(columns[name]) for name in found}
 
 
 def joined(*warnings: str) -> str:
     """Return several warnings as one."""
     return "; ".join(filter(None, warnings))
-
-
-def cell_text(cell: Any) -> str:
-    """Return a cell as a text, "" where it is missing; a column without any text was read as numbers."""
-    return "" if cell is None or cell != cell else text_of(cell)
 
 
 def _ids(raw: RawData, name: str, *, is_new: bool) -> list[str]:
@@ -276,7 +271,7 @@ def _ids(raw: RawData, name: str, *, is_new: bool) -> list[str]:
         name = find_id(raw.table, None, raw.where) if guesses else ""
     if not name:
         return [str(raw.first_row + row) for row in range(raw.num_rows)]
-    return [cell_text(cell) or f"row {row + 1}" for row, cell in enumerate(raw.table[name], start=raw.first_row)]
+    return [text or f"row {row + 1}" for row, text in enumerate(texts_in(raw.table[name]), start=raw.first_row)]
 
 
 def _graph_targets(raw: RawData, schema: CustomSchema) -> tuple[NDArray[np.float64] | None, dict[int, str]]:

@@ -52,7 +52,6 @@ class GraphRows(CustomSource):
     """Graphs of files and objects."""
 
     def records(self, split: str) -> Sequence[GraphRecord]:
-        """Return the graphs of a split; the same ones in each split where their nodes or edges are divided."""
         division = self._division
         if division is None or not division.within or split not in SPLITS:
             return super().records(split)
@@ -104,7 +103,6 @@ class GraphRows(CustomSource):
         return hide_links(graph, directed=directed, seed=plan.seed + record.row)
 
     def rows_in(self, split: str, row: int) -> NDArray[np.bool_] | None:
-        """(N,) or (E,) the nodes or edges of a graph that a split is about; None where it is about whole graphs."""
         if self._division is None or not self._division.within or self.schema.level == "link" or split == ALL:
             return None
         listed: NDArray[np.bool_] = self._division.parts[row] == SPLITS.index(split)
@@ -121,14 +119,12 @@ class GraphRows(CustomSource):
         return None if graph is None else (graph.num_nodes, self._merged(graph).index.shape[1])
 
     def names(self, row: int) -> Sequence[str]:
-        """Return what the data calls the nodes of a graph; empty where they are only numbered."""
         graph = self._raw.graphs[row]
         if graph is None or all(name == str(k) for k, name in enumerate(graph.names)):
             return ()
         return graph.names
 
     def missing_targets(self) -> list[str]:
-        """Return the target columns that this data lacks; for links, whose labels are in no column, their name."""
         if self.schema.level != "link":
             return super().missing_targets()
         labeled = any(graph is not None and graph.query_targets is not None for graph in self._raw.graphs)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.data.atom_targets import PartTargets, lists_of, with_part_targets
-from egt.data.columns import Column, RawData
-from egt.data.custom_source import Built, CustomRecord, CustomSource, cell_text, joined
+from egt.data.columns import Column, RawData, texts_in
+from egt.data.custom_source import Built, CustomRecord, CustomSource, joined
 from egt.data.infer import find_smiles_of
 from egt.data.label_checks import molecule_keys, repeats
 from egt.data.molecules import elements_of, graphs_from_smiles, parse_smiles, without_name
@@ -49,7 +49,7 @@ class MoleculeRows(CustomSource):
     def __init__(self, raw: RawData, schema: CustomSchema, division: Division | None) -> None:
         super().__init__(raw, schema, division)
         names = find_smiles_of(schema.smiles_columns, raw.table, raw.where)
-        self._columns = [[cell_text(cell) for cell in raw.table[name]] for name in names]
+        self._columns = [texts_in(raw.table[name]) for name in names]
         self._parts = PartTargets(raw, schema) if schema.level in ("node", "edge") else None
         if self._parts is not None:
             self._strange |= self._parts.warnings
@@ -129,17 +129,14 @@ class MoleculeRows(CustomSource):
         return (atoms, 2 * max(bonds, 0)) if atoms else None
 
     def smiles(self) -> list[str]:
-        """Return the SMILES of all rows, several joined by dots, "" where there is none."""
         return [".".join(filter(None, texts)) for texts in zip(*self._columns, strict=True)]
 
     def components(self) -> dict[str, list[str]]:
-        """Return column -> SMILES of all rows, where a row has several of them; else nothing."""
         if not self.schema.more_smiles:
             return {}
         return dict(zip(self.schema.smiles_columns, self._columns, strict=True))
 
     def names(self, row: int) -> Sequence[str]:
-        """Return the elements of the atoms, where atoms or bonds are predicted."""
         if self._parts is None:
             return ()
         found = parse_smiles([column[row] for column in self._columns])

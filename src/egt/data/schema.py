@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
@@ -173,22 +174,29 @@ class CustomSchema(Section):
         kind = "multi-label" if self.kind == "binary" and len(self.targets) > 1 else self.kind
         classes = f" ({_few(self.classes)})" if self.classes else ""
         nothing = "held-out edges" if self.level == "link" else "none, to pre-train"
+        plan, key = self.split, "graph_features."
+        division = "/".join(f"{share:g}" for share in plan.fractions)
+        division = f"fold {plan.fold.number} of {plan.fold.of}" if plan.fold is not None else division
+        split = f"column {plan.column}" if plan.kind == "column" else f"{plan.kind} {division}, seed {plan.seed}"
+        left_out = [f"{name.removeprefix(key)}: {why}" for name, why in self.notes.items() if name.startswith(key)]
         table = [
             ("format", self.format, ""),
             ("level", self.level + self._note("level"), "level"),
             ("target", _few(self.targets) or nothing, "target"),
-            *([("kind", kind + classes, "overrides.kind")] if self.targets or self.level == "link" else []),
-            *([("positive class", self._positive_text(), "overrides.positive")] if self._is_yes_or_no else []),
-            ("id", self.id or "row number", "overrides.id"),
-            ("split", self._split_text(), "split"),
-            *(("graph feature", text, "overrides.graph_features") for text in self._graph_feature_texts()),
         ]
+        if self.targets or self.level == "link":
+            table.append(("kind", kind + classes, "overrides.kind"))
+        if self.kind == "binary" and len(self.classes) == 2 and self.targets:
+            meaning = f"{self.classes[1]}: f1 and average_precision are about it"
+            table.append(("positive class", meaning, "overrides.positive"))
+        table += [("id", self.id or "row number", "overrides.id"), ("split", split, "split")]
+        inputs = [*map(_feature_text, self.graph_features), *left_out]
+        table += [("graph feature", text, "overrides.graph_features") for text in inputs]
         if self.format == "molecules":
-            return [
-                *table,
-                ("smiles", self._smiles_text(), "overrides.smiles"),
-                ("atoms and bonds", self.vocabulary, "overrides.vocabulary"),
-            ]
+            count = len(self.smiles_columns)
+            smiles = ", ".join(self.smiles_columns) + (f": {count} components of one graph" if count > 1 else "")
+            table.append(("smiles", smiles, "overrides.smiles"))
+            return [*table, ("atoms and bonds", self.vocabulary, "overrides.vocabulary")]
         directed = {True: "yes", False: "no", None: "as each graph says"}[self.directed] + self._note("directed")
         table += [("directed", directed, "overrides.directed"), ("weight", self.weight or "none", "overrides.weight")]
         for level, features in (("node", self.node_features), ("edge", self.edge_features)):
@@ -197,33 +205,8 @@ class CustomSchema(Section):
             table += [(f"{level} feature", text, f"overrides.{key}") for text in texts]
         return table
 
-    @property
-    def _is_yes_or_no(self) -> bool:
-        return self.kind == "binary" and len(self.classes) == 2 and bool(self.targets)
-
-    def _positive_text(self) -> str:
-        return f"{self.classes[1]}: f1 and average_precision are about it"
-
-    def _graph_feature_texts(self) -> list[str]:
-        """Return what is said about the features of whole graphs; those that were left out have only a note."""
-        key = "graph_features."
-        left_out = {name.removeprefix(key): why for name, why in self.notes.items() if name.startswith(key)}
-        return [*map(_feature_text, self.graph_features), *(f"{name}: {why}" for name, why in left_out.items())]
-
-    def _smiles_text(self) -> str:
-        count = len(self.smiles_columns)
-        return ", ".join(self.smiles_columns) + (f": {count} components of one graph" if count > 1 else "")
-
     def _note(self, name: str) -> str:
         return f" ({self.notes[name]})" if name in self.notes else ""
-
-    def _split_text(self) -> str:
-        if self.split.kind == "column":
-            return f"column {self.split.column}"
-        if self.split.fold is not None:
-            return f"{self.split.kind} fold {self.split.fold.number} of {self.split.fold.of}, seed {self.split.seed}"
-        shares = "/".join(f"{share:g}" for share in self.split.fractions)
-        return f"{self.split.kind} {shares}, seed {self.split.seed}"
 
 
 def card_schema(card: DataCard) -> CustomSchema:
@@ -233,48 +216,32 @@ def card_schema(card: DataCard) -> CustomSchema:
     have no names (`GraphsSource`) is read from `Graph` objects.
     """
     target, schema = card.target, card.schema
-    classes = target.class_names or tuple(str(k) for k in range(target.num_classes))
+    reading: dict[str, Any] = {"format": "jsonl", "directed": None}
+    vectors = {"node": "x", "edge": "edge_attr"}
+    names = iter(card.vocabulary.items())
     molecules = [vocabulary for vocabulary, features in MOLECULE_SCHEMAS.items() if features == schema]
     if molecules:
-        reading: dict[str, Any] = {"format": "molecules", "vocabulary": molecules[0]}
-    elif len(card.vocabulary) == len(schema.node_categories) + len(schema.edge_categories):
-        names, cut = list(card.vocabulary), len(schema.node_categories)
-        values = {name: tuple(card.vocabulary[name]) for name in names}
-        reading = {
-            "format": "jsonl",
-            "directed": None,
-            "node_features": _features({name: values[name] for name in names[:cut]}, "x", schema.num_node_values),
-            "edge_features": _features(
-                {name: values[name] for name in names[cut:]}, "edge_attr", schema.num_edge_values
-            ),
-        }
-    else:
-        reading = {
-            "format": "graphs",
-            "directed": None,
-            "weight": "edge_weight",
-            "graph_features": _features({}, "graph_values", schema.num_graph_values),
-            "node_features": _features(
-                _numbered("node_category", schema.node_categories), "node_values", schema.num_node_values
-            ),
-            "edge_features": _features(
-                _numbered("edge_category", schema.edge_categories), "edge_values", schema.num_edge_values
-            ),
-        }
+        reading = {"format": "molecules", "vocabulary": molecules[0]}
+    elif len(card.vocabulary) != len(schema.node_categories) + len(schema.edge_categories):
+        vectors = {"node": "node_values", "edge": "edge_values"}
+        inputs = _features({}, "graph_values", schema.num_graph_values)
+        reading = {"format": "graphs", "directed": None, "weight": "edge_weight", "graph_features": inputs}
+    for level, vector in () if molecules else vectors.items():
+        sizes: tuple[int, ...] = getattr(schema, f"{level}_categories")
+        named = dict(islice(names, len(sizes)))
+        if reading["format"] == "graphs":  # without names, the categories are ids, as in `formats.graphs`
+            numbered = [f"{level}_category.{k}" if len(sizes) > 1 else f"{level}_category" for k in range(len(sizes))]
+            named = {name: [str(k) for k in range(size)] for name, size in zip(numbered, sizes, strict=True)}
+        reading[f"{level}_features"] = _features(named, vector, getattr(schema, f"num_{level}_values"))
+    classes = target.class_names or tuple(str(k) for k in range(target.num_classes))
     return CustomSchema.model_validate(
         {"level": target.level, "kind": target.kind, "targets": target.names, "classes": classes, **reading}
     )
 
 
-def _features(categories: dict[str, tuple[str, ...]], continuous: str, width: int) -> tuple[Feature, ...]:
-    features = [Feature(name=name, kind="categorical", vocabulary=values) for name, values in categories.items()]
+def _features(categories: Mapping[str, Sequence[str]], continuous: str, width: int) -> tuple[Feature, ...]:
+    features = [Feature(name=name, kind="categorical", vocabulary=tuple(each)) for name, each in categories.items()]
     return (*features, *([Feature(name=continuous, kind="continuous", width=width)] if width else []))
-
-
-def _numbered(name: str, sizes: Sequence[int]) -> dict[str, tuple[str, ...]]:
-    """Return the categories of features without names: their ids, as the format `graphs` has them."""
-    names = [name] if len(sizes) == 1 else [f"{name}.{k}" for k in range(len(sizes))]
-    return {each: tuple(str(k) for k in range(size)) for each, size in zip(names, sizes, strict=True)}
 
 
 def _sizes(features: tuple[Feature, ...]) -> tuple[int, ...]:

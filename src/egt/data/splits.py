@@ -42,7 +42,6 @@ SPLIT_WORDS = {
 }  # fmt: skip
 """How a split column may call the splits; upper and lower case are the same."""
 
-
 FOLDS = 10
 
 HIDDEN_SHARE = 0.2
@@ -50,15 +49,10 @@ HIDDEN_SHARE = 0.2
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """The split of the data: either whole rows, or parts of each graph, which then is in every split.
+    """The split of the data: either whole rows, or parts of each graph, which then is in every split."""
 
-    Fields:
-        rows: (R,) the split of each row; empty when graphs are divided within.
-        parts: row -> (N,) or (E,) the split of its nodes or listed edges.
-    """
-
-    rows: Codes
-    parts: Mapping[int, Codes]
+    rows: Codes  # (R,) the split of each row; empty when graphs are divided within
+    parts: Mapping[int, Codes]  # row -> (N,) or (E,) the split of its nodes or listed edges
 
     @property
     def within(self) -> bool:
@@ -72,13 +66,15 @@ def divide(raw: RawData, schema: CustomSchema) -> Division:
     At node and edge level one graph, or graphs with a split column of their own, are divided within: each split holds
     the same graph and scores its own nodes or edges (transductive learning). Otherwise whole graphs are divided.
     """
-    within = (
-        {row: graph for row, graph in enumerate(raw.graphs) if graph is not None} if _is_within(raw, schema) else {}
-    )
-    if within:
-        parts = {row: _parts(graph, schema, raw.where) for row, graph in within.items()}
+    graphs = {row: graph for row, graph in enumerate(raw.graphs) if graph is not None}
+    plan, level = schema.split, schema.level
+    is_within = len(raw.graphs) == 1 and level != "graph"
+    if plan.kind == "column":
+        is_within = level in ("node", "edge") and any(plan.column in graph.columns(level) for graph in graphs.values())
+    if graphs and is_within:
+        parts = {row: _parts(graph, schema, raw.where) for row, graph in graphs.items()}
         if not any((codes == 0).any() for codes in parts.values()):
-            raise DataError(f"{raw.where}: no {schema.level} is in the training split")
+            raise DataError(f"{raw.where}: no {level} is in the training split")
         return Division(np.zeros(0, np.int8), parts)
     codes = _rows(raw, schema)
     bad = np.array(sorted(raw.problems), dtype=np.int64)
@@ -99,24 +95,16 @@ def target_matrix(columns: Columns, schema: CustomSchema, num_rows: int) -> NDAr
     return matrix
 
 
-def _is_within(raw: RawData, schema: CustomSchema) -> bool:
-    graphs = [graph for graph in raw.graphs if graph is not None]
-    if schema.level == "link":
-        return len(raw.graphs) == 1 and schema.split.kind != "column"
-    if schema.level == "graph":
-        return False
-    if schema.split.kind == "column":
-        return any(schema.split.column in graph.columns(schema.level) for graph in graphs)
-    return len(raw.graphs) == 1
-
-
 def _rows(raw: RawData, schema: CustomSchema) -> Codes:
     plan = schema.split
+    name = {"column": plan.column, "scaffold": schema.smiles}.get(plan.kind)
+    if name is not None and name not in raw.table:
+        raise DataError(f"{raw.where}: there is no column {name!r} to split by; there are {', '.join(raw.table)}")
     match plan.kind:
         case "column":
-            return column_split(_column(raw, plan.column), f"{raw.where}: column {plan.column!r}")
+            return column_split(raw.table[plan.column], f"{raw.where}: column {plan.column!r}")
         case "scaffold":
-            return scaffold_split(_column(raw, schema.smiles).tolist(), plan.shares)
+            return scaffold_split(raw.table[schema.smiles].tolist(), plan.shares)
         case "stratified":
             if schema.level != "graph":
                 raise DataError(f"{raw.where}: whole graphs cannot be stratified by {schema.level}s; choose random")
@@ -125,30 +113,22 @@ def _rows(raw: RawData, schema: CustomSchema) -> Codes:
             return random_split(raw.num_rows, plan.shares, plan.seed)
 
 
-def _column(raw: RawData, name: str) -> Column:
-    if name not in raw.table:
-        raise DataError(f"{raw.where}: there is no column {name!r} to split by; there are {', '.join(raw.table)}")
-    return raw.table[name]
-
-
 def _parts(graph: RawGraph, schema: CustomSchema, where: str) -> Codes:
-    plan = schema.split
+    plan, directed = schema.split, schema.is_directed(graph.directed)
     if schema.level == "link":
-        directed = schema.is_directed(graph.directed)
         return link_codes(graph.edges, graph.num_nodes, plan.shares, plan.seed, directed=directed)
     columns = graph.columns(schema.level)
     count = graph.num_nodes if schema.level == "node" else graph.edges.shape[1]
+    codes = np.full(count, -1, np.int8)
     if plan.kind == "column":
         if plan.column not in columns:
-            return np.full(count, -1, np.int8)
+            return codes
         return column_split(columns[plan.column], f"{where}: {schema.level} column {plan.column!r}")
     targets = target_matrix(columns, schema, count)
     labeled = ~np.isnan(targets).all(axis=1)
-    codes = np.full(count, -1, np.int8)
     if plan.kind == "stratified":
         codes[labeled] = _stratified(targets[labeled], schema, where)
     elif schema.level == "edge":
-        directed = schema.is_directed(graph.directed)
         codes[labeled] = link_codes(graph.edges[:, labeled], graph.num_nodes, plan.shares, plan.seed, directed=directed)
     else:
         codes[labeled] = random_split(int(labeled.sum()), plan.shares, plan.seed)
@@ -170,11 +150,7 @@ def random_split(count: int, shares: Shares, seed: int) -> Codes:
 def stratified_split(labels: NDArray[np.float64], shares: Shares, seed: int, *, continuous: bool) -> Codes:
     """(n,) codes with each class (or tenth of a continuous range) in every split at the same share.
 
-    Args:
-        labels: (n,) class ids or numbers; missing labels (NaN) are a group of their own.
-        shares: fractions of train, val and test, or a fold.
-        seed: of the shuffles.
-        continuous: labels are numbers to be grouped by their deciles.
+    Missing labels (NaN) are a group of their own.
     """
     groups = labels
     if continuous:
@@ -200,7 +176,10 @@ def scaffold_split(smiles: Sequence[str | None], shares: Shares) -> Codes:
         groups[f"row {row}" if scaffold is None else scaffold].append(row)
     ordered = sorted(groups.values(), key=lambda rows: (len(rows), rows[0]), reverse=True)
     if isinstance(shares, Fold):
-        return _fold_codes(_packed(ordered, shares.of), shares)
+        pieces: list[list[int]] = [[] for _ in range(shares.of)]
+        for members in ordered:
+            min(pieces, key=len).extend(members)
+        return _fold_codes([np.array(piece, dtype=np.int64) for piece in pieces], shares)
     train_limit, val_limit = shares[0] * len(smiles), (shares[0] + shares[1]) * len(smiles)
     codes = np.full(len(smiles), 2, dtype=np.int8)
     num_train = num_val = 0
@@ -214,12 +193,19 @@ def scaffold_split(smiles: Sequence[str | None], shares: Shares) -> Codes:
     return codes
 
 
-def _packed(groups: Sequence[Sequence[int]], count: int) -> list[NDArray[np.int64]]:
-    """Return so many pieces of whole groups, each group in the piece that was smallest before it."""
-    pieces: list[list[int]] = [[] for _ in range(count)]
-    for group in groups:
-        min(pieces, key=len).extend(group)
-    return [np.array(piece, dtype=np.int64) for piece in pieces]
+def _scaffolds(smiles: Sequence[str | None]) -> list[str | None]:
+    chem = require_rdkit()
+    from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles  # RDKit is optional
+
+    scaffolds: list[str | None] = []
+    with chem.rdBase.BlockLogs():
+        for text in smiles:
+            molecule = None if text is None else parse_or_none(text)
+            try:
+                scaffolds.append(None if molecule is None else MurckoScaffoldSmiles(mol=molecule))  # type: ignore[no-untyped-call]
+            except RDKIT_ERRORS:
+                scaffolds.append(None)
+    return scaffolds
 
 
 def column_split(column: Column, where: str) -> Codes:
@@ -265,22 +251,6 @@ def _fold_codes(pieces: Sequence[NDArray[np.int64]], fold: Fold) -> Codes:
     return codes
 
 
-def _scaffolds(smiles: Sequence[str | None]) -> list[str | None]:
-    require_rdkit()
-    from rdkit import rdBase
-    from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
-
-    scaffolds: list[str | None] = []
-    with rdBase.BlockLogs():
-        for text in smiles:
-            molecule = None if text is None else parse_or_none(text)
-            try:
-                scaffolds.append(None if molecule is None else MurckoScaffoldSmiles(mol=molecule))  # type: ignore[no-untyped-call]
-            except RDKIT_ERRORS:
-                scaffolds.append(None)
-    return scaffolds
-
-
 def link_codes(edges: IntArray, num_nodes: int, shares: Shares, seed: int, *, directed: bool) -> Codes:
     """(E,) the split of each edge, whatever the order of the list; both directions of an undirected one go together.
 
@@ -288,12 +258,12 @@ def link_codes(edges: IntArray, num_nodes: int, shares: Shares, seed: int, *, di
     """
     codes = np.zeros(edges.shape[1], dtype=np.int8)
     between = edges[0] != edges[1]
-    group, num_groups = link_groups(edges[:, between], num_nodes, directed)
+    group, num_groups = _link_groups(edges[:, between], num_nodes, directed)
     codes[between] = random_split(num_groups, shares, seed)[group]
     return codes
 
 
-def link_groups(edges: IntArray, num_nodes: int, directed: bool) -> tuple[IntArray, int]:
+def _link_groups(edges: IntArray, num_nodes: int, directed: bool) -> tuple[IntArray, int]:
     """(E,) the number of the link of each edge, and how many links there are."""
     i, j = edges if directed else (np.minimum(*edges), np.maximum(*edges))
     distinct, group = np.unique(i * num_nodes + j, return_inverse=True)
@@ -325,14 +295,14 @@ def split_links(
     directed = not graph.is_symmetric if directed is None else directed
     pairs = _pairs(graph, directed)
     codes = link_codes(pairs, graph.num_nodes, fractions, seed, directed=directed)
-    numbers = count_links(pairs, codes, graph.num_nodes, directed=directed, folds=folds)
+    counts = count_links(pairs, codes, graph.num_nodes, directed=directed, folds=folds)
 
     def one(split: str, number: int) -> Graph:
         return link_graph(
             graph, split, number, fractions=fractions, folds=folds, negatives=negatives, directed=directed, seed=seed
         )
 
-    return {split: [one(split, number) for number in range(numbers[split])] for split in SPLITS}
+    return {split: [one(split, number) for number in range(counts[split])] for split in SPLITS}
 
 
 def link_graph(
@@ -352,42 +322,40 @@ def link_graph(
     code = SPLITS.index(split)
     pairs = _pairs(graph, directed)
     codes = link_codes(pairs, graph.num_nodes, fractions, seed, directed=directed)
-    asked, shown = codes == code, codes == 0
+    hidden, shown = codes == code, codes == 0
     if split == "train":
         fold = np.random.default_rng([seed, 1]).permutation(np.count_nonzero(shown)) % folds
-        asked[shown], shown[shown] = fold == number, fold != number
-    return _ask(graph, pairs, asked, shown, negatives, directed, np.random.default_rng([seed, 2, code, number]))
+        hidden[shown], shown[shown] = fold == number, fold != number
+    return _hide(graph, pairs, hidden, shown, negatives, directed, np.random.default_rng([seed, 2, code, number]))
 
 
 def count_links(edges: IntArray, codes: Codes, num_nodes: int, *, directed: bool, folds: int = FOLDS) -> dict[str, int]:
     """Return how many graphs `split_links` makes of a graph for each split, from the split of its edges."""
     between = edges[0] != edges[1]
-    num_pairs = [
-        link_groups(edges[:, between & (codes == code)], num_nodes, directed)[1] for code in range(len(SPLITS))
-    ]
-    return {split: min(folds if code == 0 else 1, num_pairs[code]) for code, split in enumerate(SPLITS)}
+    counts = [_link_groups(edges[:, between & (codes == code)], num_nodes, directed)[1] for code in range(len(SPLITS))]
+    return {split: min(folds if code == 0 else 1, counts[code]) for code, split in enumerate(SPLITS)}
 
 
 def hide_links(
     graph: Graph, *, share: float = HIDDEN_SHARE, negatives: float = 1.0, directed: bool | None = None, seed: int = 0
 ) -> Graph:
-    """Return the graph with a random share of its edges hidden and asked about (at least one)."""
+    """Return the graph with a random share of its edges (at least one) hidden, as query pairs."""
     if not 0 < share < 1:
         raise DataError(f"share is {share}; it must be between 0 and 1")
     directed = not graph.is_symmetric if directed is None else directed
     pairs = _pairs(graph, directed)
     generator = np.random.default_rng([seed, 3])
     num_pairs = pairs.shape[1]
-    asked = generator.permutation(num_pairs) < max(1, round(share * num_pairs))
-    return _ask(graph, pairs, asked, ~asked, negatives, directed, generator)
+    hidden = generator.permutation(num_pairs) < max(1, round(share * num_pairs))
+    return _hide(graph, pairs, hidden, ~hidden, negatives, directed, generator)
 
 
 def query_edges(graph: Graph) -> int:
     """Count the query pairs that are edges: a model of hidden links has never seen their like."""
     if graph.query_index is None:
         return 0
-    asked, shown = (index[0] * graph.num_nodes + index[1] for index in (graph.query_index, graph.edge_index))
-    return int(np.isin(asked, shown).sum())
+    queries, edges = (index[0] * graph.num_nodes + index[1] for index in (graph.query_index, graph.edge_index))
+    return int(np.isin(queries, edges).sum())
 
 
 def _pairs(graph: Graph, directed: bool) -> IntArray:
@@ -399,16 +367,16 @@ def _pairs(graph: Graph, directed: bool) -> IntArray:
     return pairs
 
 
-def _ask(
+def _hide(
     graph: Graph,
     pairs: IntArray,
-    asked: NDArray[np.bool_],
+    hidden: NDArray[np.bool_],
     shown: NDArray[np.bool_],
     negatives: float,
     directed: bool,
     generator: np.random.Generator,
 ) -> Graph:
-    """Return the graph that shows some pairs (and its self-loops) and asks for others and for sampled non-edges."""
+    """Return the graph with some pairs as edges (and its self-loops), others and sampled non-edges as query pairs."""
     num_nodes = graph.num_nodes
     i, j = graph.edge_index
     visible = pairs[:, shown]
@@ -416,7 +384,7 @@ def _ask(
     if not directed:
         keys = np.concatenate([keys, visible[1] * num_nodes + visible[0]])
     kept = np.isin(i * num_nodes + j, keys) | (i == j)
-    positive = pairs[:, asked]
+    positive = pairs[:, hidden]
     negative = _non_edges(graph, round(negatives * positive.shape[1]), directed, generator)
     labels = np.repeat([1.0, 0.0], [positive.shape[1], negative.shape[1]])
     return replace(
@@ -448,7 +416,6 @@ def _non_edges(graph: Graph, count: int, directed: bool, generator: np.random.Ge
         if not directed:
             i, j = np.minimum(i, j), np.maximum(i, j)
         drawn = (i * num_nodes + j)[i != j]
-        drawn = drawn[~np.isin(drawn, existing)]
-        both = np.concatenate([chosen, drawn])
+        both = np.concatenate([chosen, drawn[~np.isin(drawn, existing)]])
         chosen = both[np.sort(np.unique(both, return_index=True)[1])]
     return np.stack(np.divmod(chosen[:count], num_nodes))

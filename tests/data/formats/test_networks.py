@@ -86,7 +86,7 @@ def test_graphml_files_and_a_bad_one(tmp_path: Path) -> None:
     source = open_custom(tmp_path, target="energy")
     readings = [source.read(record) for record in source.records("all")]
     assert [reading.id for reading in readings] == ["g0", "g1", "g2", "g3", "g9"]
-    assert "g9.graphml: not a GraphML file" in readings[4].error
+    assert "g9: not a GraphML file" in readings[4].error
     graph = readings[2].graph
     assert graph is not None
     assert graph.edge_index.tolist() == [[0, 1], [1, 2]]

@@ -79,5 +79,5 @@ def test_a_split_of_the_graphs(tmp_path: Path) -> None:
     assert raw.table["split"].tolist() == ["train", "test"]
     assert raw.declared == {"graph": ("graph_label",)}
     assert raw.digest != read(tmp_path, graph_splits="test\ntrain\n").digest
-    with pytest.raises(DataError, match=r"DS_graph_splits\.txt: 1 lines; there are 2 graphs"):
+    with pytest.raises(DataError, match=r"DS_graph_splits\.txt: 1 lines; each of the 2 graphs"):
         read(tmp_path, graph_splits="train\n")

@@ -12,7 +12,7 @@ A line is a JSON object with these keys; only `edges` and one of `nodes` and `nu
     features      {"temperature": 300}: numbers that describe the whole graph, given to the model
     node_targets  {"label": ["a", null]}: targets of the nodes; null where a node is not scored
     edge_targets  {"in_tour": [true]}: targets of the listed edges
-    queries       pairs to be asked about (link prediction)
+    queries       query pairs (link prediction)
     directed      true or false; left out: guessed for the whole file
     id, split     the name of the graph, and "train", "val" or "test"
 
@@ -61,12 +61,10 @@ class Jsonl(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Return whether this is the path of such a file."""
         return isinstance(data, Path) and data.is_file() and data.name.lower().endswith(JSONL_SUFFIXES)
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """Return the graphs of a file."""
         return read_jsonl(data)
 
 
@@ -75,8 +73,7 @@ def read_jsonl(path: Path) -> RawData:
     raw_graphs: list[RawGraph | None] = []
     heads: list[dict[str, Any]] = []
     problems: dict[int, str] = {}
-    declared: dict[str, dict[str, None]] = {"graph": {}, "node": {}, "edge": {}}
-    inputs: dict[str, None] = {}
+    declared: dict[str, dict[str, None]] = {"graph": {}, "node": {}, "edge": {}, "features": {}}
     with open_text(path) as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
@@ -85,21 +82,22 @@ def read_jsonl(path: Path) -> RawData:
             raw_graph: RawGraph | None = None
             try:
                 content = _parse(line)
-                head = _head(content)
-                raw_graph = _raw_graph(content)
-                for level, targets in _declared(content).items():
-                    declared[level].update(dict.fromkeys(targets))
-                inputs.update(dict.fromkeys(_cells(content, "features")))
+                features, targets = (_cells(content, key) for key in ("features", "targets"))
+                head = _head(content, features, targets)
+                raw_graph, parts = _raw_graph(content)
+                for level, names in (parts | {"graph": targets, "features": features}).items():
+                    declared[level].update(dict.fromkeys(names))
             except DataError as error:
                 problems[len(raw_graphs)] = f"{path.name} line {number}: {error}"
             raw_graphs.append(raw_graph)
             heads.append(head)
     if not raw_graphs:
         raise DataError(f"{path}: there is no line with a graph")
-    names = dict.fromkeys(name for head in heads for name in head)
-    table: dict[str, Column] = {}
-    for name in names:
-        table[name] = column_of_values([head.get(name) for head in heads], f"{path}: {name!r}")
+    table = {
+        name: column_of_values([head.get(name) for head in heads], f"{path}: {name!r}")
+        for name in dict.fromkeys(name for head in heads for name in head)
+    }
+    inputs = tuple(declared.pop("features"))
     return RawData(
         where=str(path),
         format="jsonl",
@@ -108,7 +106,7 @@ def read_jsonl(path: Path) -> RawData:
         graphs=raw_graphs,
         problems=problems,
         declared={level: tuple(targets) for level, targets in declared.items() if targets},
-        inputs=tuple(inputs),
+        inputs=inputs,
         digest=digest_of_files([path]),
     )
 
@@ -130,12 +128,11 @@ def _parse(line: str) -> dict[str, Any]:
     return content
 
 
-def _head(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the graph-level cells of a line: id, split, features and targets (a list gives one cell per part)."""
+def _head(content: dict[str, Any], features: dict[str, Any], targets: dict[str, Any]) -> dict[str, Any]:
+    """Return the graph-level cells of a line: id, split, features and targets."""
     head = {key: content[key] for key in ("id", "split") if content.get(key) is not None}
     if not all(isinstance(value, str | int | float) for value in head.values()):
         raise DataError("id and split must be texts or numbers")
-    features, targets = _cells(content, "features"), _cells(content, "targets")
     if both := sorted({*features} & {*targets, *head}):
         raise DataError(f"{both[0]!r} is a feature, and a target, id or split as well; give it another name")
     if both := sorted({*targets} & {*head}):
@@ -144,23 +141,12 @@ def _head(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cells(content: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return the cells of features or targets of a graph; a list gives one cell per part."""
     found: dict[str, Any] = {}
     for name, value in _object(content, key).items():
         cells = expanded(name, column_of_values([value], f"{key.removesuffix('s')} {name!r}"))
         found |= {part: None if (cell := column[0]) is None or cell != cell else cell for part, column in cells.items()}
     return found
-
-
-def _declared(content: dict[str, Any]) -> dict[str, list[str]]:
-    names: dict[str, list[str]] = {}
-    for level, key in (("graph", "targets"), ("node", "node_targets"), ("edge", "edge_targets")):
-        columns = _object(content, key).items()
-        names[level] = [
-            part
-            for name, value in columns
-            for part in expanded(name, column_of_values([value] if level == "graph" else value, f"{key} {name!r}"))
-        ]
-    return names
 
 
 def _object(content: dict[str, Any], key: str) -> dict[str, Any]:
@@ -170,51 +156,54 @@ def _object(content: dict[str, Any], key: str) -> dict[str, Any]:
     return value or {}
 
 
-def _raw_graph(content: dict[str, Any]) -> RawGraph:
-    nodes = _columns(content.get("nodes"), "nodes")
-    edges = _edge_columns(content.get("edges"))
+def _raw_graph(content: dict[str, Any]) -> tuple[RawGraph, dict[str, Columns]]:
+    """Return the graph, and the targets of its nodes and edges by level."""
+    nodes = {} if content.get("nodes") is None else _columns(content["nodes"], "nodes")
+    edges = _edge_columns(content.get("edges"), "edges")
     num_nodes = _num_nodes(content, nodes)
-    names = nodes.pop("id", None)
-    number_of = None if names is None else _numbers_of(names)
-    pairs = [_ends(edges.pop("source"), number_of), _ends(edges.pop("target"), number_of)]
-    num_edges = len(pairs[0])
+    number_of = _numbers_of(nodes.pop("id")) if "id" in nodes else None
+    pairs = np.stack([_ends(edges.pop(end), number_of) for end in ("source", "target")])
     queries = content.get("queries")
     if queries is not None:
-        asked = _edge_columns(queries, "queries")
-        queries = np.stack([_ends(asked["source"], number_of), _ends(asked["target"], number_of)])
+        listed = _edge_columns(queries, "queries")
+        queries = np.stack([_ends(listed[end], number_of) for end in ("source", "target")])
     directed = content.get("directed")
     if directed is not None and not isinstance(directed, bool):
         raise DataError(f"directed is {directed!r:.60}; it must be true or false")
-    return RawGraph(
+    targets = {level: _targets(content, f"{level}_targets") for level in ("node", "edge")}
+    graph = RawGraph(
         num_nodes=num_nodes,
-        edges=np.stack(pairs),
-        nodes=with_mask_split(_with_targets(nodes, content, "node_targets", num_nodes), "nodes"),
-        edge_columns=with_mask_split(_with_targets(edges, content, "edge_targets", num_edges), "edges"),
+        edges=pairs,
+        nodes=_with_targets(nodes, targets["node"], "node", num_nodes),
+        edge_columns=_with_targets(edges, targets["edge"], "edge", pairs.shape[1]),
         directed=directed,
         queries=queries,
         names=tuple(number_of or ()),
     )
+    return graph, targets
 
 
-def _with_targets(features: dict[str, list[Any]], content: dict[str, Any], key: str, num_rows: int) -> Columns:
-    columns = {name: column_of_values(values, f"column {name!r}") for name, values in features.items()}
+def _targets(content: dict[str, Any], key: str) -> Columns:
+    columns: dict[str, Column] = {}
     for name, values in _object(content, key).items():
         if not isinstance(values, list):
             raise DataError(f"{key} {name!r} must be a list with one value for each row")
-        for part, column in expanded(name, column_of_values(values, f"{key} {name!r}")).items():
-            if part in columns:
-                raise DataError(f"{part!r} is both a feature and in {key}; name them differently")
-            columns[part] = column
+        columns |= expanded(name, column_of_values(values, f"{key} {name!r}"))
+    return columns
+
+
+def _with_targets(features: dict[str, list[Any]], targets: Columns, level: str, num_rows: int) -> Columns:
+    if both := [name for name in targets if name in features]:
+        raise DataError(f"{both[0]!r} is both a feature and in {level}_targets; name them differently")
+    columns = {name: column_of_values(values, f"column {name!r}") for name, values in features.items()} | {**targets}
     for name, column in columns.items():
         if len(column) != num_rows:
             raise DataError(f"column {name!r} has {len(column)} values for {num_rows} rows")
-    return columns
+    return with_mask_split(columns, f"{level}s")
 
 
 def _columns(given: Any, key: str) -> dict[str, list[Any]]:
     """Return columns from an object of lists, or from a list of objects whose absent keys are missing values."""
-    if given is None:
-        return {}
     if isinstance(given, list) and all(isinstance(row, dict) for row in given):
         names = dict.fromkeys(name for row in given for name in row)
         return {name: [row.get(name) for row in given] for name in names}
@@ -223,7 +212,7 @@ def _columns(given: Any, key: str) -> dict[str, list[Any]]:
     raise DataError(f"{key} must be an object of lists or a list of objects, not {given!r:.60}")
 
 
-def _edge_columns(given: Any, key: str = "edges") -> dict[str, list[Any]]:
+def _edge_columns(given: Any, key: str) -> dict[str, list[Any]]:
     if isinstance(given, list) and all(isinstance(pair, list) for pair in given):
         if any(len(pair) != 2 for pair in given):
             raise DataError(f"{key} must be pairs [source, target]")
@@ -252,6 +241,7 @@ def _num_nodes(content: dict[str, Any], nodes: dict[str, list[Any]]) -> int:
 
 
 def _numbers_of(names: list[Any]) -> dict[str, int]:
+    """Return the number of each node by its id."""
     if not all(isinstance(name, str | int | float) for name in names):
         raise DataError("node ids must be texts or numbers")
     numbers = {_name(name): number for number, name in enumerate(names)}

@@ -28,12 +28,10 @@ class Sdf(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Return whether this is a file with such a name."""
         return isinstance(data, Path) and data.is_file() and data.name.lower().endswith(SDF_SUFFIXES)
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """Return the molecules as SMILES (three-dimensional coordinates are not used), properties as columns."""
         raw = molecules_of(_read_sdf(data), str(data), digest_of_files([data]))
         return replace(raw, keeps_order=False)
 
@@ -46,12 +44,10 @@ class SmilesList(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Return whether this is a file with such a name."""
         return isinstance(data, Path) and data.is_file() and data.name.lower().endswith(LIST_SUFFIXES)
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """Return the molecules; a file whose first line has commas, semicolons or tabs between names is a table."""
         with open_text(data) as file:
             first = file.readline()
         is_header = any(sign in first for sign in ",;\t|") and "smi" in first.lower()  # no SMILES has these signs

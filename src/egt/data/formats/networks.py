@@ -20,6 +20,7 @@ from egt.data.columns import (
     digest_of_graphs,
     expanded,
     one_or_many,
+    read_each,
     text_of,
     with_mask_split,
 )
@@ -41,15 +42,13 @@ class NetworkX(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Return whether these are GraphML files or NetworkX graphs."""
         return bool(_graphml_files(data) if isinstance(data, Path) else one_or_many(data, is_networkx))
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """Return the graphs of files or of objects."""
         if isinstance(data, Path):
-            return read_graphml(_graphml_files(data))
-        return raw_networkx(one_or_many(data, is_networkx))
+            return _read_graphml(_graphml_files(data))
+        return _raw_data(one_or_many(data, is_networkx), [], "networkx graphs", "networkx", "")
 
 
 def _graphml_files(path: Path) -> list[Path]:
@@ -58,29 +57,25 @@ def _graphml_files(path: Path) -> list[Path]:
     return [path] if path.name.lower().endswith(".graphml") else []
 
 
-def read_graphml(paths: Sequence[Path]) -> RawData:
+def _read_graphml(paths: Sequence[Path]) -> RawData:
     """Read GraphML files; one with several graphs gives a row for each."""
-    networkx = _networkx()
+    try:
+        import networkx
+    except ImportError as error:
+        raise DataError('GraphML needs NetworkX: pip install "egt-graph[graph]"') from error
     reader = networkx.readwrite.graphml.GraphMLReader  # `read_graphml` gives the first graph of a file only
     rows: list[Any] = []
     names: list[str] = []
-    problems: dict[int, str] = {}
     for path in paths:
         try:
-            graphs = list(reader()(path=path)) or [networkx.read_graphml(path)]  # it knows more headers
+            graphs: list[Any] = list(reader()(path=path)) or [networkx.read_graphml(path)]  # it knows more headers
         except Exception as error:  # the XML parser and NetworkX raise many kinds; each one is a bad file
-            graphs = [None]
-            problems[len(rows)] = f"{path.name}: not a GraphML file that can be read: {error!r:.200}"
+            graphs = [DataError(f"not a GraphML file that can be read: {error!r:.200}")]
         stem = path.name.removesuffix(".graphml")
         names += [stem] if len(graphs) == 1 else [f"{stem}/{number}" for number in range(len(graphs))]
         rows += graphs
     where = str(paths[0] if len(paths) == 1 else paths[0].parent)
-    return _raw(rows, names, problems, where, "graphml", digest_of_files(paths))
-
-
-def raw_networkx(graphs: Sequence[Any], where: str = "networkx graphs") -> RawData:
-    """NetworkX graphs as raw data."""
-    return _raw(list(graphs), [], {}, where, "networkx", "")
+    return _raw_data(rows, names, where, "graphml", digest_of_files(paths))
 
 
 def from_networkx(
@@ -113,68 +108,49 @@ def from_networkx(
     Raises:
         DataError: for an attribute that is not there or not in its vocabulary.
     """
-    raw_graph = _raw_graph(graph)
-    weights = None if weight is None else _numeric(raw_graph.edge_columns, [weight], "edge")[:, 0]
-    merged = merge_edges(raw_graph.edges, weights, raw_graph.num_nodes, directed=bool(raw_graph.directed))
+    raw = _raw_graph(graph)
+    num_nodes, num_edges = raw.num_nodes, raw.edges.shape[1]
+    weights = None if weight is None else _numbers(raw.edge_columns, [weight], "edge", num_edges)[:, 0]
+    merged = merge_edges(raw.edges, weights, num_nodes, directed=bool(raw.directed))
     rows = merged.rows
+    table = {str(name): column_of_values([value], f"graph attribute {name!r}") for name, value in graph.graph.items()}
     return Graph(
-        num_nodes=raw_graph.num_nodes,
+        num_nodes=num_nodes,
         edge_index=merged.index,
-        node_categories=_ids(raw_graph.nodes, node_categories or {}, raw_graph.num_nodes, "node"),
-        node_values=_numeric(raw_graph.nodes, node_values, "node", raw_graph.num_nodes),
-        edge_categories=_ids(raw_graph.edge_columns, edge_categories or {}, raw_graph.edges.shape[1], "edge")[rows],
-        edge_values=_numeric(raw_graph.edge_columns, edge_values, "edge", raw_graph.edges.shape[1])[rows],
+        node_categories=_ids(raw.nodes, node_categories or {}, num_nodes, "node"),
+        node_values=_numbers(raw.nodes, node_values, "node", num_nodes),
+        edge_categories=_ids(raw.edge_columns, edge_categories or {}, num_edges, "edge")[rows],
+        edge_values=_numbers(raw.edge_columns, edge_values, "edge", num_edges)[rows],
         edge_weight=None if merged.weight is None else merged.weight.astype(np.float32),
-        graph_targets=_graph_targets(graph, graph_targets) if graph_targets else None,
-        node_targets=_numeric(raw_graph.nodes, node_targets, "node") if node_targets else None,
-        edge_targets=_numeric(raw_graph.edge_columns, edge_targets, "edge")[rows] if edge_targets else None,
+        graph_targets=_numbers(table, graph_targets, "graph", 1)[0] if graph_targets else None,
+        node_targets=_numbers(raw.nodes, node_targets, "node", num_nodes) if node_targets else None,
+        edge_targets=_numbers(raw.edge_columns, edge_targets, "edge", num_edges)[rows] if edge_targets else None,
         id=id,
     )
 
 
-def _graph_targets(graph: Any, names: Sequence[str]) -> Column:
-    columns = {str(name): column_of_values([value], f"graph attribute {name!r}") for name, value in graph.graph.items()}
-    targets: Column = _numeric(columns, names, "graph")[0]
-    return targets
+def _raw_data(graphs: Sequence[Any], names: Sequence[str], where: str, format: str, digest: str) -> RawData:
+    """Return NetworkX graphs, or the errors in their place, as raw data."""
 
+    def read(graph: Any) -> RawGraph:
+        if isinstance(graph, DataError):
+            raise graph
+        return _raw_graph(graph)
 
-def _networkx() -> Any:
-    try:
-        import networkx
-    except ImportError as error:
-        raise DataError('GraphML needs NetworkX: pip install "egt-graph[graph]"') from error
-    return networkx
-
-
-def _raw(
-    graphs: Sequence[Any], names: Sequence[str], problems: dict[int, str], where: str, format: str, digest: str
-) -> RawData:
-    raw_graphs: list[RawGraph | None] = []
-    for row, graph in enumerate(graphs):
-        try:
-            raw_graphs.append(None if graph is None else _raw_graph(graph))
-        except DataError as error:
-            raw_graphs.append(None)
-            problems[row] = f"{names[row] if names else f'graph {row}'}: {error}"
-    keys = dict.fromkeys(str(name) for graph in graphs if graph is not None for name in graph.graph)
+    rows = read_each(graphs, read, lambda row: names[row] if names else f"graph {row}")
     attributes = [
-        {} if graph is None else {str(key): _plain(value) for key, value in graph.graph.items()} for graph in graphs
+        {} if isinstance(graph, DataError) else {str(key): _plain(value) for key, value in graph.graph.items()}
+        for graph in graphs
     ]
     table: dict[str, Column] = {}
-    for key in keys:
+    for key in dict.fromkeys(key for given in attributes for key in given):
         values = [given.get(key) for given in attributes]
         if all(isinstance(value, str | int | float | list | tuple | None) for value in values):
             table |= expanded(key, column_of_values(values, f"{where}: graph attribute {key!r}"))
     if names and "id" not in table:
         table["id"] = column_of_values(names, where)
     return RawData(
-        where=where,
-        format=format,
-        num_rows=len(raw_graphs),
-        table=table,
-        graphs=raw_graphs,
-        problems=problems,
-        digest=digest or digest_of_graphs(table, raw_graphs),
+        where=where, format=format, table=table, digest=digest or digest_of_graphs(table, rows["graphs"]), **rows
     )
 
 
@@ -195,11 +171,10 @@ def _raw_graph(graph: Any) -> RawGraph:
 
 
 def _columns(rows: Sequence[Mapping[Any, Any]], level: str) -> Columns:
-    names = dict.fromkeys(str(name) for row in rows for name in row)
-    texted = [{str(name): value for name, value in row.items()} for row in rows]
+    texted = [{str(name): _plain(value) for name, value in row.items()} for row in rows]
     return {
-        name: column_of_values([_plain(row.get(name)) for row in texted], f"{level} attribute {name!r}")
-        for name in names
+        name: column_of_values([row.get(name) for row in texted], f"{level} attribute {name!r}")
+        for name in dict.fromkeys(name for row in texted for name in row)
     }
 
 
@@ -208,14 +183,14 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _numeric(columns: Columns, names: Sequence[str], level: str, num_rows: int = 0) -> Column:
-    chosen = []
+def _numbers(columns: Columns, names: Sequence[str], level: str, num_rows: int) -> Column:
+    chosen = [np.zeros((num_rows, 0))]
     for name in names:
         column = _column(columns, name, level)
         if column.dtype == object:
             raise DataError(f"{level} attribute {name!r} holds text; give it as a category instead")
         chosen.append(column.reshape(len(column), -1))
-    return np.concatenate(chosen, axis=1) if chosen else np.zeros((num_rows, 0))
+    return np.concatenate(chosen, axis=1)
 
 
 def _ids(columns: Columns, vocabularies: Mapping[str, Sequence[str]], num_rows: int, level: str) -> Column:

@@ -20,6 +20,7 @@ from egt.data.columns import (
     digest_of_graphs,
     expanded,
     one_or_many,
+    read_each,
     text_of,
     with_mask_split,
 )
@@ -44,12 +45,10 @@ class PyG(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Return whether this is a `.pt` file, or made by PyG."""
         return data.suffix.lower() == ".pt" if isinstance(data, Path) else bool(one_or_many(data, is_pyg))
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """Return the graphs of a file or of objects."""
         where = str(data) if isinstance(data, Path) else "PyG data"
         try:
             return read_pt(data) if isinstance(data, Path) else raw_pyg(one_or_many(data, is_pyg), where)
@@ -64,23 +63,22 @@ def read_pt(path: Path) -> RawData:
 
     Nothing is unpickled: files with other objects are refused.
     """
-    torch, geometric = _libraries()
+    try:
+        import torch
+        import torch_geometric.data as geometric
+    except ImportError as error:
+        raise DataError('.pt files need PyTorch Geometric: pip install "egt-graph[graph]"') from error
     try:
         content = torch.load(path, weights_only=True, map_location="cpu")
     except Exception as error:  # damaged files raise many kinds; each one is a file that cannot be read
+        text = re.sub(r"\x1b\[[0-9;]*m", "", " ".join(str(error).split())) or type(error).__name__
+        refused = re.search(r"Unsupported \w+: (?:GLOBAL )?([\w.]+)", text)
         raise DataError(
-            f"{path}: cannot be read safely ({_told(error)}). A file with whole objects would run "
-            "code from the file. Save the data as torch.save([data.to_dict() for data in dataset], path), "
-            "or with InMemoryDataset.save(list_of_data, path)"
+            f"{path}: cannot be read safely ({f'it holds {refused[1]}' if refused else text.split('. ')[0][:200]}). A "
+            "file with whole objects would run code from the file. Save the data as torch.save([data.to_dict() for "
+            "data in dataset], path), or with InMemoryDataset.save(list_of_data, path)"
         ) from error
     return raw_pyg(_unpacked(content, geometric), str(path), digest_of_files([path]))
-
-
-def _told(error: Exception) -> str:
-    """Say what is wrong with a file in torch's words: what it refuses to build, or its first sentence."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", " ".join(str(error).split())) or type(error).__name__
-    refused = re.search(r"Unsupported \w+: (?:GLOBAL )?([\w.]+)", text)
-    return f"it holds {refused[1]}" if refused else text.split(". ")[0][:200]
 
 
 def raw_pyg(datas: Sequence[Any], where: str = "PyG data", digest: str = "") -> RawData:
@@ -89,34 +87,27 @@ def raw_pyg(datas: Sequence[Any], where: str = "PyG data", digest: str = "") -> 
     if not datas:
         raise DataError(f"{where}: there is no graph")
     labeled = [data for data in datas if getattr(data, "y", None) is not None]
-    _check_numbers(labeled, where)
+    for data in labeled:
+        if _array(data.y).dtype.kind not in "biuf":
+            raise DataError(f"{where}: y is {data.y!r:.60}; it must hold numbers (number the classes 0, 1, ...)")
     level = _target_level(labeled)
-    raw_graphs: list[RawGraph | None] = []
-    problems: dict[int, str] = {}
-    for row, data in enumerate(datas):
-        try:
-            raw_graphs.append(_raw_graph(data, level))
-        except DataError as error:
-            raw_graphs.append(None)
-            problems[row] = f"{where}: graph {row}: {error}"
+    rows = read_each(datas, lambda data: _raw_graph(data, level), lambda row: f"{where}: graph {row}")
     table: dict[str, Column] = {}
     names: tuple[str, ...] = ()
     if level == "graph":
         missing = np.full(_array(labeled[0].y).size, np.nan)
-        rows = [missing if getattr(data, "y", None) is None else _array(data.y).reshape(-1) for data in datas]
-        table = expanded("y", np.stack(rows).astype(np.float64))
+        given = [missing if getattr(data, "y", None) is None else _array(data.y).reshape(-1) for data in datas]
+        table = expanded("y", np.stack(given).astype(np.float64))
         names = tuple(table)
     elif level is not None:
         names = tuple(expanded("y", _rows(_array(labeled[0].y)).astype(np.float64)))
     return RawData(
         where=where,
         format="pyg",
-        num_rows=len(raw_graphs),
         table=table,
-        graphs=raw_graphs,
-        problems=problems,
         declared={level: names} if level is not None else {},
-        digest=digest or digest_of_graphs(table, raw_graphs),
+        digest=digest or digest_of_graphs(table, rows["graphs"]),
+        **rows,
     )
 
 
@@ -143,15 +134,6 @@ def from_pyg(data: Any, *, level: Literal["graph", "node", "edge"] | None = None
     return Graph(num_nodes=num_nodes, edge_index=_array(data.edge_index), id=id, **fields)
 
 
-def _libraries() -> tuple[Any, Any]:
-    try:
-        import torch
-        import torch_geometric.data
-    except ImportError as error:
-        raise DataError('.pt files need PyTorch Geometric: pip install "egt-graph[graph]"') from error
-    return torch, torch_geometric.data
-
-
 def _unpacked(content: Any, geometric: Any) -> list[Any]:
     if isinstance(content, tuple) and len(content) in (2, 3) and isinstance(content[0], dict):
         from torch_geometric.data.separate import separate
@@ -172,22 +154,12 @@ def _array(tensor: Any) -> Column:
     if not hasattr(tensor, "detach"):
         return np.asarray(tensor)
     plain = tensor.detach().cpu()
-    plain = plain.to_dense() if plain.layout != _torch().strided else plain
+    plain = plain if str(plain.layout) == "torch.strided" else plain.to_dense()
     if plain.is_complex():
         raise DataError("complex numbers; give their real and imaginary parts as two columns")
-    return np.asarray(plain.float() if plain.dtype == _torch().bfloat16 else plain)  # NumPy does not know the latter
-
-
-def _torch() -> Any:
-    import torch
-
-    return torch
-
-
-def _check_numbers(datas: Sequence[Any], where: str) -> None:
-    for data in datas:
-        if _array(data.y).dtype.kind not in "biuf":
-            raise DataError(f"{where}: y is {data.y!r:.60}; it must hold numbers (number the classes 0, 1, ...)")
+    return np.asarray(
+        plain.float() if str(plain.dtype) == "torch.bfloat16" else plain
+    )  # NumPy does not know the latter
 
 
 def _rows(array: Column) -> Column:
@@ -249,8 +221,6 @@ def _columns(name: str, array: Column) -> dict[str, Column]:
         kept = array.dtype.kind in "fb"
         return {name: array.astype(np.float64) if kept else np.array([text_of(value) for value in array], dtype=object)}
     rows = _rows(array)
-    if rows.dtype.kind == "f":
-        return {name: rows.astype(np.float64)}
-    if name.endswith("_mask"):
+    if rows.dtype.kind == "f" or name.endswith("_mask"):
         return {name: rows.astype(np.float64)}
     return expanded(name, np.array([[text_of(cell) for cell in row] for row in rows], dtype=object))

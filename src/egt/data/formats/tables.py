@@ -70,26 +70,20 @@ class Tables(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Return whether this is a file with such a name, a frame, or molecules."""
         if isinstance(data, Path):
             return data.is_file() and data.name.lower().endswith(TABLE_SUFFIXES)
-        if is_frame(data):
-            return True
-        return data is not None and not isinstance(data, str) and bool(one_or_many(data, _is_molecule) or _rows(data))
+        return is_frame(data) or (data is not None and not isinstance(data, str) and bool(_molecule_columns(data)))
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """Return the rows; which column holds the SMILES is decided later."""
         if isinstance(data, Path):
             return molecules_of(read_table(data, ragged=True), str(data), digest_of_files([data]))
         if is_frame(data):
-            from egt.data.formats.arrow_tables import table_of_frame
+            from egt.data.formats.arrow_tables import table_of_frame  # here: Arrow
 
             return molecules_of(table_of_frame(data, ragged=True), "frame")
-        molecules = one_or_many(data, _is_molecule)
-        parts = {"smiles": molecules} if molecules else _columns_of_rows(_rows(data))
         problems: dict[int, str] = {}
-        columns = {name: objects(_texts_of(part, problems)) for name, part in parts.items()}
+        columns = {name: objects(_smiles_of(part, problems)) for name, part in _molecule_columns(data).items()}
         return molecules_of(Table(columns, len(next(iter(columns.values()))), problems), "SMILES")
 
 
@@ -132,7 +126,7 @@ def read_table(path: Path, *, ragged: bool = False) -> Table:
     """Read a CSV, TSV or Parquet file; it may have no rows. With `ragged` lists of any lengths are texts."""
     if path.suffix.lower() != ".parquet":
         return read_delimited(path)
-    from egt.data.formats.arrow_tables import read_parquet
+    from egt.data.formats.arrow_tables import read_parquet  # here: Arrow
 
     return read_parquet(path, ragged=ragged)
 
@@ -165,6 +159,14 @@ def molecule_blocks(path: Path, size: int) -> Iterator[RawData]:
         first_row += table.num_rows
 
 
+def _molecule_columns(data: Any) -> dict[str, Sequence[Any]]:
+    """Return molecules, or rows of several ones as [("CCO", "O"), ("CCN", "O")], as columns; none for other data."""
+    if molecules := one_or_many(data, _is_molecule):
+        return {"smiles": molecules}
+    rows = one_or_many(data, lambda row: isinstance(row, list | tuple) and bool(row) and all(map(_is_molecule, row)))
+    return {f"smiles.{k}": part for k, part in enumerate(zip_longest(*rows))}
+
+
 def _is_molecule(data: object) -> bool:
     """Whether this is a SMILES string, an RDKit molecule (found without importing RDKit), or a missing one."""
     return isinstance(data, str) or _is_missing(data) or hasattr(data, "GetNumAtoms")
@@ -175,36 +177,21 @@ def _is_missing(data: object) -> bool:
     return data is None or (isinstance(data, float) and math.isnan(data)) or type(data).__name__ == "NAType"
 
 
-def _rows(data: Any) -> list[Any]:
-    """Return rows of several molecules, as [("CCO", "O"), ("CCN", "O")]; none for anything else."""
-    return one_or_many(data, lambda row: isinstance(row, list | tuple) and bool(row) and all(map(_is_molecule, row)))
-
-
-def _columns_of_rows(rows: Sequence[Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    return {f"smiles.{k}": part for k, part in enumerate(zip_longest(*rows))}
-
-
-def _texts_of(molecules: Iterable[Any], problems: dict[int, str]) -> list[str | None]:
+def _smiles_of(molecules: Iterable[Any], problems: dict[int, str]) -> list[str | None]:
     """Return the SMILES of molecules; None, and the reason among the problems, where RDKit cannot write one."""
     texts: list[str | None] = []
     for row, molecule in enumerate(molecules):
+        if isinstance(molecule, str) or _is_missing(molecule):
+            texts.append(molecule if isinstance(molecule, str) else None)
+            continue
+        chem = require_rdkit()
         try:
-            texts.append(_smiles_of(molecule))
+            with chem.rdBase.BlockLogs():
+                texts.append(chem.MolToSmiles(molecule))
         except RDKIT_ERRORS as error:
             texts.append(None)
             problems[row] = f"molecule {row + 1} has no SMILES: {reason_of(error)}"
     return texts
-
-
-def _smiles_of(molecule: Any) -> str | None:
-    if _is_missing(molecule):
-        return None
-    if isinstance(molecule, str):
-        return molecule
-    chem = require_rdkit()
-    with chem.rdBase.BlockLogs():
-        text: str = chem.MolToSmiles(molecule)
-    return text
 
 
 def read_delimited(path: Path) -> Table:
@@ -219,7 +206,7 @@ def table_blocks(path: Path, size: int = sys.maxsize) -> Iterator[Table]:
         first = file.readline()
         # Spreadsheets may name the delimiter in a line of its own.
         skipped = int(first.lower().rstrip("\r\n") in {f"sep={delimiter}" for delimiter in DELIMITERS})
-        delimiter = first[4] if skipped else _delimiter(first)
+        delimiter = first[4] if skipped else max(DELIMITERS, key=first.count)
         if not skipped:
             file.seek(0)
         reader = csv.reader(file, delimiter=delimiter, strict=True)
@@ -227,7 +214,7 @@ def table_blocks(path: Path, size: int = sys.maxsize) -> Iterator[Table]:
             header = [name.strip() for name in next(reader, [])]
             if not header:
                 raise DataError(f"{path}: the file is empty; its first line must name the columns")
-            lines = _lines(reader, header)
+            lines = _rows(reader, has_one_column=len(header) == 1)
             block = list(islice(lines, size))
             while True:
                 following = list(islice(lines, size))
@@ -239,24 +226,22 @@ def table_blocks(path: Path, size: int = sys.maxsize) -> Iterator[Table]:
             raise DataError(f"{path} line {reader.line_num + skipped}: {error}; is a quote left open?") from error
 
 
-Line = tuple[int, list[str]]
-"""The number of a line and its cells."""
-
-
-def _lines(reader: Any, header: list[str]) -> Iterator[Line]:
-    """Yield the lines below the header that are rows."""
+def _rows(reader: Any, *, has_one_column: bool) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the cells of each line below the header that is a row."""
     blank = 0
     for cells in reader:
         if not cells:
             blank += 1
             continue
-        if len(header) == 1:  # a blank line is an empty cell here, unless the file ends with it
+        if has_one_column:  # a blank line is an empty cell here, unless the file ends with it
             yield from ((reader.line_num, [""]) for _ in range(blank))
         blank = 0
         yield reader.line_num, cells
 
 
-def _table(lines: Sequence[Line], header: list[str], path: Path, skipped: int, *, decimal_comma: bool) -> Table:
+def _table(
+    lines: Sequence[tuple[int, list[str]]], header: list[str], path: Path, skipped: int, *, decimal_comma: bool
+) -> Table:
     problems: dict[int, str] = {}
     rows: list[list[str]] = []
     for line, cells in lines:
@@ -274,10 +259,6 @@ def _table(lines: Sequence[Line], header: list[str], path: Path, skipped: int, *
     return Table(columns, len(rows), problems)
 
 
-def _delimiter(header: str) -> str:
-    return max(DELIMITERS, key=header.count)
-
-
 def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Column:
     """Return a column of a text file: numbers if every cell that is there is one, or true or false; else texts.
 
@@ -291,7 +272,7 @@ def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Col
     first = next((cell for raw in cells if (cell := raw.strip()) not in MISSING_TEXTS), "")
     if first and not _is_value(first):
         return objects(_present(cells))
-    from egt.data.formats.arrow_tables import numbers, plain_numbers
+    from egt.data.formats.arrow_tables import numbers, plain_numbers  # here: Arrow loads in a tenth of a second
 
     if (plain := plain_numbers(cells, MISSING_TEXTS)) is not None:
         return plain
@@ -299,9 +280,10 @@ def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Col
     known = [cell for cell in present if cell is not None]
     if known and all(cell.lower() in _BOOLEANS for cell in known):
         return np.array([np.nan if cell is None else _BOOLEANS[cell.lower()] for cell in present])
-    if (found := numbers(present)) is not None:
-        return objects(present) if any(_is_code(cell) for cell in known) else found
-    if decimal_comma and all(_DECIMAL_COMMA.fullmatch(cell) for cell in known):
+    found = numbers(present)
+    if found is not None and not any(_is_code(cell) for cell in known):
+        return found
+    if found is None and decimal_comma and all(_DECIMAL_COMMA.fullmatch(cell) for cell in known):
         return np.array([np.nan if cell is None else float(cell.replace(",", ".")) for cell in present])
     return objects(present)
 

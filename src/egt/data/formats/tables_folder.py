@@ -3,7 +3,7 @@
     nodes.csv    [graph], [node], then features, targets, and `split` or `train_mask`, `val_mask`, `test_mask`
     edges.csv    [graph], source, target, then features (`weight` is the edge weight), targets, `split`
     graphs.csv   graph, then targets and `split`
-    queries.csv  [graph], source, target: pairs to be asked about (link prediction); optional
+    queries.csv  [graph], source, target: query pairs (link prediction); optional
 
 Columns in brackets may be left out: without `graph` there is one graph, without `node` the nodes of a graph are
 numbered from 0 in the order of the file. `source` and `target` name nodes by the `node` column, or by number.
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,8 @@ from egt.data.columns import (
     RawGraph,
     Table,
     digest_of_files,
-    text_of,
+    read_each,
+    texts_in,
     with_mask_split,
 )
 from egt.data.formats.tables import TABLE_SUFFIXES, read_table
@@ -44,14 +44,6 @@ NAMES = {
 """The spellings that a structural column may have."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """The rows of one table that belong to one graph, with the structural columns taken off."""
-
-    rows: IntArray
-    columns: Columns
-
-
 @FORMATS.register("folder")
 class TablesFolder(Format):
     """A folder of node, edge and graph tables."""
@@ -60,12 +52,10 @@ class TablesFolder(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Return whether this is the path of such a folder."""
         return isinstance(data, Path) and data.is_dir() and is_folder(data)
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """Return the graphs of a folder."""
         return read_folder(data)
 
 
@@ -76,37 +66,26 @@ def is_folder(path: Path) -> bool:
 
 def read_folder(path: Path) -> RawData:
     """Read a folder of node, edge and graph tables."""
-    files = {name: _find(path, name) for name in ("nodes", "edges", "graphs", "queries")}
-    tables = {name: _strict(file) for name, file in files.items() if file is not None}
-    keys = {name: _keys(table, f"{path}: {name}") for name, table in tables.items()}
-    graphs = _graph_names(tables, keys, path)
-    if not graphs:
+    found = {name: _find(path, name) for name in ("nodes", "edges", "graphs", "queries")}
+    files = {name: file for name, file in found.items() if file is not None}
+    tables = {name: _read_strictly(file) for name, file in files.items()}
+    keys = {name: _graph_of_rows(table, f"{path}: {name}") for name, table in tables.items()}
+    names = _graph_names(tables, keys, path)
+    if not names:
         raise DataError(f"{path}: the graphs table has no row below the header")
-    nodes = _parts(tables["nodes"], keys["nodes"], ("graph", "node"), graphs)
-    edges = _parts(tables["edges"], keys["edges"], ("graph", "source", "target"), graphs)
-    node_names = _take(tables["nodes"].columns, "node")
-    raw_graphs: list[RawGraph | None] = []
-    problems: dict[int, str] = {}
-    for row in range(len(graphs)):
-        try:
-            raw_graphs.append(_raw_graph(row, nodes, edges, node_names, tables, keys, graphs))
-        except DataError as error:
-            raw_graphs.append(None)
-            problems[row] = f"{path.name}: graph {graphs[row]!r}: {error}"
-    table = {
-        name: column
-        for name, column in (tables["graphs"].columns if "graphs" in tables else {}).items()
-        if name.lower() not in NAMES["graph"]
-    }
-    table["id"] = np.array(graphs, dtype=object)
+    rows = {name: _rows_of(keys[name], tables[name].num_rows, names) for name in tables if name != "graphs"}
+    table = tables["graphs"].columns if "graphs" in tables else {}
     return RawData(
         where=str(path),
         format="folder",
-        num_rows=len(graphs),
-        table=table,
-        graphs=raw_graphs,
-        problems=problems,
-        digest=digest_of_files(file for file in files.values() if file is not None),
+        table={name: column for name, column in table.items() if name.lower() not in NAMES["graph"]}
+        | {"id": np.array(names, dtype=object)},
+        digest=digest_of_files(files.values()),
+        **read_each(
+            range(len(names)),
+            lambda k: _raw_graph(tables, {name: parts[k] for name, parts in rows.items()}),
+            lambda k: f"{path.name}: graph {names[k]!r}",
+        ),
     )
 
 
@@ -117,7 +96,7 @@ def _find(path: Path, name: str) -> Path | None:
     return files[0] if files else None
 
 
-def _strict(path: Path) -> Table:
+def _read_strictly(path: Path) -> Table:
     """Return a table without bad lines: here a line alone does not say which graph it would spoil."""
     table = read_table(path)
     if table.problems:
@@ -136,24 +115,19 @@ def _find_column(columns: Columns, role: str) -> str | None:
     return next((spelled[name] for name in (*paired, *NAMES[role]) if name in spelled), None)
 
 
-def _take(columns: Columns, role: str) -> Column | None:
-    name = _find_column(columns, role)
-    return None if name is None else columns[name]
-
-
-def _keys(table: Table, where: str) -> list[str] | None:
+def _graph_of_rows(table: Table, where: str) -> list[str] | None:
     """Return the graph of each row, or None when the table has no graph column."""
-    column = _take(table.columns, "graph")
+    name = _find_column(table.columns, "graph")
     try:
-        return None if column is None else _texts(column, "graph")
+        return None if name is None else _names(table.columns[name], "graph")
     except DataError as error:
         raise DataError(f"{where}: {error}") from error
 
 
-def _texts(column: Column, what: str) -> list[str]:
+def _names(column: Column, what: str) -> list[str]:
     if column.ndim != 1:
         raise DataError(f"column {what!r} must hold names or numbers")
-    texts = ["" if value is None or value != value else text_of(value) for value in column]
+    texts = texts_in(column)
     if "" in texts:
         raise DataError(f"column {what!r} is empty in data row {texts.index('') + 1}")
     return texts
@@ -182,19 +156,8 @@ def _graph_names(tables: Mapping[str, Table], keys: Mapping[str, list[str] | Non
     return names
 
 
-def _parts(table: Table, keys: list[str] | None, structure: tuple[str, ...], graphs: list[str]) -> list[_Part]:
-    names = {name for role in {*structure} & {"graph", "node"} for name in NAMES[role]}
-    taken = {_find_column(table.columns, role) for role in structure}
-    features = {
-        name: column for name, column in table.columns.items() if name not in taken and name.lower() not in names
-    }
-    parts = []
-    for rows in _rows_of(keys, table.num_rows, graphs):
-        parts.append(_Part(rows, {name: column[rows] for name, column in features.items()}))
-    return parts
-
-
 def _rows_of(keys: list[str] | None, num_rows: int, graphs: list[str]) -> list[IntArray]:
+    """Return the rows of each graph."""
     if keys is None:
         return [np.arange(num_rows)]
     rows: dict[str, list[int]] = defaultdict(list)
@@ -203,49 +166,50 @@ def _rows_of(keys: list[str] | None, num_rows: int, graphs: list[str]) -> list[I
     return [np.array(rows[name], dtype=np.int64) for name in graphs]
 
 
-def _raw_graph(
-    row: int,
-    nodes: list[_Part],
-    edges: list[_Part],
-    node_names: Column | None,
-    tables: Mapping[str, Table],
-    keys: Mapping[str, list[str] | None],
-    graphs: list[str],
-) -> RawGraph:
-    num_nodes = len(nodes[row].rows)
+def _raw_graph(tables: Mapping[str, Table], rows: Mapping[str, IntArray]) -> RawGraph:
+    """Return a graph from its rows of each table."""
+    num_nodes = len(rows["nodes"])
     if not num_nodes:
         raise DataError("it has no nodes")
-    called = np.arange(float(num_nodes)) if node_names is None else node_names[nodes[row].rows]
-    names = _texts(called, "node")
+    column = _find_column(tables["nodes"].columns, "node")
+    keys = np.arange(float(num_nodes)) if column is None else tables["nodes"].columns[column][rows["nodes"]]
+    names = _names(keys, "node")
     number_of = {name: number for number, name in enumerate(names)}
     if len(number_of) < num_nodes:
         raise DataError("two nodes have the same name")
-    queries = None
-    if "queries" in tables:
-        asked = _rows_of(keys["queries"], tables["queries"].num_rows, graphs)[row]
-        queries = _pairs(tables["queries"], asked, called, number_of, "queries")
+    ends = {
+        what: _pairs(tables[what], rows[what], keys, number_of, what) for what in ("edges", "queries") if what in rows
+    }
     return RawGraph(
         num_nodes=num_nodes,
-        edges=_pairs(tables["edges"], edges[row].rows, called, number_of, "edges"),
-        nodes=with_mask_split(nodes[row].columns, "nodes"),
-        edge_columns=with_mask_split(edges[row].columns, "edges"),
-        queries=queries,
-        names=() if node_names is None else names,
+        edges=ends["edges"],
+        nodes=_columns(tables["nodes"], rows["nodes"], ("graph", "node"), "nodes"),
+        edge_columns=_columns(tables["edges"], rows["edges"], ("graph", "source", "target"), "edges"),
+        queries=ends.get("queries"),
+        names=() if column is None else names,
     )
 
 
-def _pairs(table: Table, rows: IntArray, called: Column, number_of: Mapping[str, int], what: str) -> IntArray:
-    """(2, E) the nodes of each pair, from what they are called: (N,) as in the file, and by text."""
+def _columns(table: Table, rows: IntArray, structure: tuple[str, ...], where: str) -> Columns:
+    """Return some rows of a table without its structural columns."""
+    names = {name for role in {*structure} & {"graph", "node"} for name in NAMES[role]}
+    taken = {_find_column(table.columns, role) for role in structure}
+    left = {name: each for name, each in table.columns.items() if name not in taken and name.lower() not in names}
+    return with_mask_split({name: column[rows] for name, column in left.items()}, where)
+
+
+def _pairs(table: Table, rows: IntArray, keys: Column, number_of: Mapping[str, int], what: str) -> IntArray:
+    """(2, E) the nodes of each pair, from their keys: (N,) as in the file, and by text."""
     ends = []
     for role in ("source", "target"):
         name = _find_column(table.columns, role)
         if name is None:
             raise DataError(f"{what} needs the columns source and target; it has {', '.join(table.columns)}")
-        known = _matched(table.columns[name][rows], called)
+        known = _matched(table.columns[name][rows], keys)
         if known is not None:
             ends.append(known)
             continue
-        texts = _texts(table.columns[name][rows], name)
+        texts = _names(table.columns[name][rows], name)
         strange = next((k for k, end in enumerate(texts) if end not in number_of), None)
         if strange is not None:
             raise DataError(
@@ -256,10 +220,10 @@ def _pairs(table: Table, rows: IntArray, called: Column, number_of: Mapping[str,
     return np.stack(ends)
 
 
-def _matched(ends: Column, called: Column) -> IntArray | None:
-    """(E,) the node of each end where names are numbers and all are known, at once; None where texts have to tell."""
-    if ends.ndim != 1 or ends.dtype == object or called.dtype == object:
+def _matched(ends: Column, keys: Column) -> IntArray | None:
+    """(E,) the node of each end at once, where keys are numbers and all are known; None where they are texts."""
+    if ends.ndim != 1 or ends.dtype == object or keys.dtype == object:
         return None
-    order = np.argsort(called, kind="stable")
-    found: IntArray = order[np.minimum(np.searchsorted(called[order], ends), len(called) - 1)]
-    return found if np.array_equal(called[found], ends) else None
+    order = np.argsort(keys, kind="stable")
+    found: IntArray = order[np.minimum(np.searchsorted(keys[order], ends), len(keys) - 1)]
+    return found if np.array_equal(keys[found], ends) else None

@@ -23,10 +23,13 @@ from egt.data.columns import (
     digest_of_files,
     expanded,
     objects,
+    read_each,
     text_of,
 )
 from egt.data.formats.tables import open_text
 from egt.errors import DataError
+
+Numbers = NDArray[np.float64]
 
 FILES = (
     "A", "graph_indicator", "graph_labels", "graph_attributes",
@@ -42,12 +45,10 @@ class TU(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        """Return whether this is the path of such a folder."""
         return isinstance(data, Path) and data.is_dir() and is_tu(data)
 
     @staticmethod
     def read(data: Any) -> RawData:
-        """Return the graphs of a folder."""
         return read_tu(data)
 
 
@@ -64,55 +65,43 @@ def read_tu(path: Path) -> RawData:
     if "graph_indicator" not in content:
         raise DataError(f"{path}: {prefix}_graph_indicator.txt is missing")
     graph_of, num_graphs = _graph_of(content, path)
-    starts = np.searchsorted(graph_of, np.arange(num_graphs + 1))
     edges = _edges(content["A"], graph_of, path)
     order = np.argsort(graph_of[edges[:, 0]], kind="stable")
+    starts = np.searchsorted(graph_of, np.arange(num_graphs + 1))
     edge_starts = np.searchsorted(graph_of[edges[order, 0]], np.arange(num_graphs + 1))
     nodes = _columns(content, "node", len(graph_of), path)
     edge_columns = {name: column[order] for name, column in _columns(content, "edge", len(edges), path).items()}
-    raw_graphs: list[RawGraph | None] = []
-    problems: dict[int, str] = {}
-    for row in range(num_graphs):
+
+    def graph(row: int) -> RawGraph:
         mine, my_edges = slice(starts[row], starts[row + 1]), slice(edge_starts[row], edge_starts[row + 1])
         if starts[row] == starts[row + 1]:
-            problems[row] = f"{path.name}: graph {row + 1} has no nodes"
-            raw_graphs.append(None)
-            continue
-        raw_graphs.append(
-            RawGraph(
-                num_nodes=int(starts[row + 1] - starts[row]),
-                edges=np.ascontiguousarray(edges[order[my_edges]].T) - starts[row],
-                nodes={name: column[mine] for name, column in nodes.items()},
-                edge_columns={name: column[my_edges] for name, column in edge_columns.items()},
-            )
+            raise DataError("it has no nodes")
+        return RawGraph(
+            num_nodes=int(starts[row + 1] - starts[row]),
+            edges=np.ascontiguousarray(edges[order[my_edges]].T) - starts[row],
+            nodes={name: column[mine] for name, column in nodes.items()},
+            edge_columns={name: column[my_edges] for name, column in edge_columns.items()},
         )
-    table = {
-        part: column
-        for name, values in _columns(content, "graph", num_graphs, path).items()
-        for part, column in expanded(name, values).items()
-    }
-    targets = tuple(name for name in table if name == "graph_label") or tuple(table)
+
+    table: dict[str, Column] = {}
+    for name, values in _columns(content, "graph", num_graphs, path).items():
+        table |= expanded(name, values)
+    targets = ("graph_label",) if "graph_label" in table else tuple(table)
     if (splits := _find(path, f"{prefix}_graph_splits.txt")) is not None:
-        files["graph_splits"], table["split"] = splits, _splits(splits, num_graphs)
+        files["graph_splits"] = splits
+        with open_text(splits) as lines:
+            words = [line.strip() or None for line in lines]
+        if len(words) != num_graphs:
+            raise DataError(f"{splits}: {len(words)} lines; each of the {num_graphs} graphs needs train, val or test")
+        table["split"] = objects(words)
     return RawData(
         where=str(path),
         format="tu",
-        num_rows=num_graphs,
         table=table,
-        graphs=raw_graphs,
-        problems=problems,
         declared={"graph": targets} if targets else {},
         digest=digest_of_files(files.values()),
+        **read_each(range(num_graphs), graph, lambda row: f"{path.name}: graph {row + 1}"),
     )
-
-
-def _splits(path: Path, num_graphs: int) -> Column:
-    """(num_graphs,) the split of each graph."""
-    with open_text(path) as file:
-        words = [line.strip() or None for line in file]
-    if len(words) != num_graphs:
-        raise DataError(f"{path}: {len(words)} lines; there are {num_graphs} graphs, each with train, val or test")
-    return objects(words)
 
 
 def _adjacencies(path: Path) -> list[Path]:
@@ -123,7 +112,7 @@ def _find(path: Path, name: str) -> Path | None:
     return next((file for ending in ("", ".gz") if (file := path / f"{name}{ending}").is_file()), None)
 
 
-def _numbers(path: Path) -> NDArray[np.float64]:
+def _numbers(path: Path) -> Numbers:
     """(lines, columns) the comma-separated numbers of a file."""
     with open_text(path) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # an empty file is a graph without edges, or caught by its length
@@ -133,11 +122,11 @@ def _numbers(path: Path) -> NDArray[np.float64]:
             raise DataError(f"{path}: {error}") from error
 
 
-def _graph_of(content: dict[str, NDArray[np.float64]], path: Path) -> tuple[NDArray[np.int64], int]:
+def _graph_of(content: dict[str, Numbers], path: Path) -> tuple[NDArray[np.int64], int]:
     """(N,) the graph of each node, from 0, and the number of graphs."""
     given = content["graph_indicator"]
     most = 1000 + 10 * len(given)  # some graphs may have no nodes, but not nearly all
-    if given.shape[1] != 1 or not given.size or not _whole(given, 1, most).all():
+    if given.shape[1] != 1 or not given.size or not _are_whole(given, 1, most).all():
         raise DataError(
             f"{path}: the graph indicator must hold one graph number 1, 2, ... per line, none above {most:,} "
             f"in {len(given):,} lines"
@@ -152,13 +141,13 @@ def _graph_of(content: dict[str, NDArray[np.float64]], path: Path) -> tuple[NDAr
     return graph_of, num_graphs
 
 
-def _edges(given: NDArray[np.float64], graph_of: NDArray[np.int64], path: Path) -> NDArray[np.int64]:
+def _edges(given: Numbers, graph_of: NDArray[np.int64], path: Path) -> NDArray[np.int64]:
     """(E, 2) the two nodes of each line, from 0."""
     if not given.size:
         return np.zeros((0, 2), dtype=np.int64)
     if given.shape[1] != 2:
         raise DataError(f"{path}: the adjacency file must hold two node numbers per line")
-    wrong = np.flatnonzero(~_whole(given, 1, len(graph_of)).all(axis=1))
+    wrong = np.flatnonzero(~_are_whole(given, 1, len(graph_of)).all(axis=1))
     if len(wrong):
         raise DataError(f"{path}: the adjacency file, line {wrong[0] + 1}: nodes are numbered 1..{len(graph_of)}")
     edges = given.astype(np.int64) - 1
@@ -168,12 +157,12 @@ def _edges(given: NDArray[np.float64], graph_of: NDArray[np.int64], path: Path) 
     return edges
 
 
-def _whole(numbers: NDArray[np.float64], low: float, high: float) -> NDArray[np.bool_]:
+def _are_whole(numbers: Numbers, low: float, high: float) -> NDArray[np.bool_]:
     inside: NDArray[np.bool_] = (numbers == np.rint(numbers)) & (numbers >= low) & (numbers <= high)
     return inside
 
 
-def _columns(content: dict[str, NDArray[np.float64]], level: str, num_rows: int, path: Path) -> dict[str, Column]:
+def _columns(content: dict[str, Numbers], level: str, num_rows: int, path: Path) -> dict[str, Column]:
     columns: dict[str, Column] = {}
     if (labels := content.get(f"{level}_labels")) is not None:
         texts = np.array([[text_of(value) for value in row] for row in labels], dtype=object).reshape(labels.shape)
