@@ -26,10 +26,10 @@ import numpy as np
 
 import egt
 from egt.graph import IntArray
-from egt.inference.calibrating import bounds_of, calibrate
-from egt.inference.ensemble import Ensemble, labeled
+from egt.inference.evaluation import labeled
 from egt.inference.loading import load
-from egt.inference.uncertainty import Calibration, Floats, Scores, holds, sizes
+from egt.inference.predictor import Predictor
+from egt.inference.uncertainty import Calibration, Floats, Scores, bounds_of, calibrate, holds, sizes
 from egt.parts.tasks.scores import spearman
 from egt.parts.tasks.task import TaskPart
 
@@ -68,7 +68,7 @@ def main() -> None:
         print(json.dumps({"data": name, "epochs": options.epochs, **found}), flush=True)
 
 
-def trained(data: Data, folder: Path, models: int, epochs: int) -> Ensemble:
+def trained(data: Data, folder: Path, models: int, epochs: int) -> Predictor:
     """Return the ensemble that is trained on a data set, now or before."""
     path = Path(os.environ["EGT_DATA_DIR"]) / data.path
     if path.suffix == ".gz":
@@ -81,11 +81,11 @@ def trained(data: Data, folder: Path, models: int, epochs: int) -> Ensemble:
     resume = (folder / "run" / "members.json").exists()
     egt.train(path, data.target, set=settings, ensemble=models, out=folder / "run", resume=resume, progress=False)
     model = load(folder / "run")
-    assert isinstance(model, Ensemble)
+    assert model.is_ensemble
     return model
 
 
-def measured(model: Ensemble, divisions: int, *, by_class: bool) -> dict[str, Any]:
+def measured(model: Predictor, divisions: int, *, by_class: bool) -> dict[str, Any]:
     """Return what is printed about an ensemble, over random divisions as `divided` makes them."""
     part = model.task.part
     splits = [model.predict_split(split) for split in ("val", "test")]
@@ -93,7 +93,7 @@ def measured(model: Ensemble, divisions: int, *, by_class: bool) -> dict[str, An
     std = np.concatenate([answer.std for split in splits for answer in split if answer.std is not None])
     alone = [labeled(model.members[0].predict_split(split))[0] for split in ("val", "test")]
     metric = part.deciding_metric
-    members = model.ensemble.data["member_metrics"]["test"][metric]
+    members = model.artifact.data["member_metrics"]["test"][metric]
     error, spread = _error_and_spread(part, values, truth, std)
     halves = [divided(truth, seed, by_class=by_class) for seed in range(divisions)]
     return {
@@ -102,7 +102,7 @@ def measured(model: Ensemble, divisions: int, *, by_class: bool) -> dict[str, An
         "ensemble": coverages(part, values, truth, halves),
         "first model": coverages(part, np.concatenate(alone), truth, halves),
         "tampered": coverages(part, values, truth, halves, tamper=TAMPERED)["coverage"],
-        f"test {metric}": {"ensemble": model.ensemble.metrics["test"][metric], "members": members},
+        f"test {metric}": {"ensemble": model.artifact.metrics["test"][metric], "members": members},
         "spearman of spread and error": spearman(spread, error),
     }
 

@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
     model = egt.load(given.artifact, device="cpu")
-    artifact = model.artifact
+    [artifact] = model.artifact.members
     graphs, smiles = read(model, given.data, given.graphs)
     sizes = [graph.num_nodes for graph in graphs]
     print(f"{len(graphs)} graphs of {min(sizes)} to {max(sizes)} nodes, mean {np.mean(sizes):.1f}")

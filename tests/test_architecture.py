@@ -121,9 +121,10 @@ def test_what_is_read_before_torch_does_not_import_it() -> None:
 
 
 def test_a_model_is_described_and_its_data_opened_without_torch() -> None:
-    reads = "from egt.inference.artifact import find_artifact, load_config"
+    reads = "from egt.config.load import read_config; from egt.inference.artifact import find_artifact"
     reads += "; from egt.config.run_data import open_new, preparation"
-    reads += "; config = load_config(find_artifact('zinc-100k')); preparation(config); open_new(config, 'CCO')"
+    reads += "; config = read_config(find_artifact('zinc-100k') / 'config.yaml')"
+    reads += "; preparation(config); open_new(config, 'CCO')"
     loaded = loaded_by(reads)
     assert "rdkit" in loaded
     assert "torch" not in loaded

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from egt.explain.page.session import Session
-from egt.inference.artifact import load_artifact
-from egt.inference.members import EnsembleArtifact, save_ensemble
+from egt.inference.artifact import EnsembleArtifact, load_artifact, save_ensemble
 from tests.cli.runs import egt
 
 ARTIFACT = Path(__file__).resolve().parents[1] / "fixtures/v0_1/molecules/artifact"

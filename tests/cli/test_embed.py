@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from egt.inference import predictor
-from egt.inference.artifact import load_artifact
-from egt.inference.members import EnsembleArtifact, save_ensemble
+from egt.inference.artifact import EnsembleArtifact, load_artifact, save_ensemble
 from tests.cli.runs import SMILES, TINY, egt, molecules
 
 Capture = pytest.CaptureFixture[str]

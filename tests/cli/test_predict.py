@@ -73,8 +73,8 @@ def test_intervals_are_written_on_request_and_other_columns_stay(
         assert (done.code, reason in done.err) == (2, True), done.err
 
 
-def test_a_large_table_gets_intervals_too_and_an_old_model_says_that_it_has_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_table_gets_intervals_too_and_an_old_model_says_that_it_has_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old = Path(__file__).parents[1] / "fixtures/v0_1/molecules/artifact"
     done = egt(capsys, "predict", old, "CCO", "--interval", "0.9")
@@ -86,7 +86,6 @@ def test_a_large_table_gets_intervals_too_and_an_old_model_says_that_it_has_none
         replace(load_artifact(old), calibration=Calibration.of_numbers(0 * errors, errors)), tmp_path / "model"
     )
     table = write_csv(tmp_path / "t.csv", [{"smiles": text} for text in ("CCO", "nonsense", "CCN")])
-    monkeypatch.setattr("egt.cli.predict._LARGE", 0)
     done = egt(capsys, "predict", tmp_path / "model", table, "--interval", "0.5", "-o", tmp_path / "out.csv")
     assert done.code == 0, done.err
     first, bad, _ = read_csv(tmp_path / "out.csv")

@@ -10,8 +10,7 @@ import yaml
 
 import egt
 from egt.export.hub_repository import write_repository
-from egt.inference.artifact import load_artifact, save_artifact
-from egt.inference.members import EnsembleArtifact, save_ensemble
+from egt.inference.artifact import EnsembleArtifact, load_artifact, save_artifact, save_ensemble
 from tests.cli.runs import egt as command
 
 TRAINED = Path(__file__).parents[1] / "fixtures/v0_1/molecules/artifact"

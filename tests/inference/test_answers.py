@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from egt.inference.predictions import Answer, pooled
+from egt.inference.answering import Answer, pooled
 
 
 def answer(value: float, std: float | None = None) -> Answer:

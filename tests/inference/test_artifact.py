@@ -80,7 +80,7 @@ def test_the_card_may_be_laid_out_anew_but_not_changed(saved: Path) -> None:
     assert load_artifact(saved).data == {"rows": 7}
     del card["sha256"][CARD]
     (saved / CARD).write_text(json.dumps(card))
-    with pytest.raises(ArtifactError, match=r"no checksum for .* itself; make the artifact again"):
+    with pytest.raises(ArtifactError, match=CARD):
         load_artifact(saved)
 
 
@@ -95,7 +95,7 @@ def test_a_malformed_scale_is_refused(tmp_path: Path, scale: Any) -> None:
     config = tiny_config()
     assert config.task.num_outputs == 1
     save_artifact(Artifact(config, tiny_model(config), data={"scale": scale}), tmp_path / "artifact")
-    with pytest.raises(ArtifactError, match=r"data\.scale in card\.json must be a mean and a std, 1 finite number"):
+    with pytest.raises(ArtifactError, match=r"data\.scale"):
         load_artifact(tmp_path / "artifact")
 
 

@@ -12,9 +12,8 @@ import pytest
 
 import egt
 from egt.cli.output import print_coverage
-from egt.inference.calibrating import doubts, measure_coverage
 from egt.inference.predictor import Predictor
-from egt.inference.uncertainty import Calibration, Scores, labels_needed
+from egt.inference.uncertainty import Calibration, Scores, doubts, labels_needed, measure_coverage
 from egt.paper.report import coverage_sheet
 from egt.parts.tasks.classification import Binary
 from egt.parts.tasks.regression import Regression

@@ -16,9 +16,7 @@ from egt.config.preparation import preparation
 from egt.data.batching.batch import collate
 from egt.errors import DataError
 from egt.graph import Graph
-from egt.inference.artifact import Artifact
-from egt.inference.ensemble import Ensemble
-from egt.inference.members import EnsembleArtifact
+from egt.inference.artifact import Artifact, EnsembleArtifact
 from egt.inference.predictor import Predictor
 from egt.inference.uncertainty import Calibration
 from egt.nn.randomness import graph_keys
@@ -120,7 +118,7 @@ def test_signs_are_not_flipped_and_afterwards_the_model_answers_as_before() -> N
 
 def test_the_draws_of_all_members_of_an_ensemble_count_alike() -> None:
     members = tuple(dropping(seed=seed) for seed in (0, 1, 2))
-    found = Ensemble(EnsembleArtifact("seeds", members)).predict(GRAPHS[:1], dropout_samples=N)[0]
+    found = Predictor(EnsembleArtifact("seeds", members)).predict(GRAPHS[:1], dropout_samples=N)[0]
     draws = np.concatenate([by_hand(dropping(seed=seed), GRAPHS[0]) for seed in (0, 1, 2)])
     np.testing.assert_allclose(found.values, draws.mean(0), rtol=1e-4)
     np.testing.assert_allclose(found.std, draws.std(0, ddof=1), rtol=1e-3)

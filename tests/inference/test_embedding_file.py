@@ -11,8 +11,8 @@ import pytest
 
 from egt.errors import ConfigError, DataError, GraphError
 from egt.graph import Graph
+from egt.inference import answering
 from egt.inference import backends as memory
-from egt.inference import predictor
 from egt.inference.embedding_file import embed_to_file
 from egt.inference.predictor import Predictor
 from tests.inference.test_predictor import chain, make
@@ -80,7 +80,7 @@ def test_a_graph_that_does_not_fit_keeps_its_place(level: Any, tmp_path: Path, m
     def refuse_nine(config: object, num_nodes: int, device: object) -> str:
         return "too many nodes" if num_nodes == 9 else ""
 
-    monkeypatch.setattr(predictor, "too_large", refuse_nine)
+    monkeypatch.setattr(answering, "too_large", refuse_nine)
     assert memory.too_large is not refuse_nine
     model = Predictor(make())
     written = embed_to_file(model, [GRAPHS], tmp_path / "x.parquet", level=level)

@@ -9,9 +9,7 @@ import torch
 from egt.assemble import build_model
 from egt.errors import ArtifactError, DataError
 from egt.graph import Graph
-from egt.inference.artifact import Artifact
-from egt.inference.ensemble import Ensemble
-from egt.inference.members import EnsembleArtifact, Kind
+from egt.inference.artifact import Artifact, EnsembleArtifact, Kind
 from egt.inference.predictor import Predictor
 from egt.inference.uncertainty import Calibration
 from egt.parts.tasks.classification import Binary, Multiclass
@@ -35,8 +33,8 @@ def members(task: TaskPart, level: str = "graph", count: int = 3) -> tuple[Artif
 
 def ensemble(
     task: TaskPart, level: str = "graph", kind: Kind = "seeds", calibration: Calibration | None = None
-) -> Ensemble:
-    return Ensemble(EnsembleArtifact(kind, members(task, level), calibration=calibration))
+) -> Predictor:
+    return Predictor(EnsembleArtifact(kind, members(task, level), calibration=calibration))
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -87,7 +85,7 @@ def test_probabilities_at_a_temperature_are_flatter_and_sets_do_not_change(task:
     assert probabilities is not None
     calibration = Calibration("set", Calibration.of_classes(probabilities, np.zeros((4, 1))).scores, (2.0,))
     plain = ensemble(task, calibration=calibration)
-    warm = Ensemble(plain.ensemble, calibrated=True)
+    warm = Predictor(plain.artifact, calibrated=True)
     for before, after in zip(plain.predict(GRAPHS, interval=0.5), warm.predict(GRAPHS, interval=0.5), strict=True):
         assert before.values is not None
         assert after.values is not None
@@ -114,7 +112,7 @@ def test_what_cannot_be_asked() -> None:
         ensemble(TASKS[0]).predict(GRAPHS, interval=0.9)
     numbers = Calibration.of_numbers(np.zeros((1, 1)), np.zeros((1, 1)))
     with pytest.raises(DataError, match="predicts numbers"):
-        Ensemble(EnsembleArtifact("seeds", members(TASKS[0]), calibration=numbers), calibrated=True)
+        Predictor(EnsembleArtifact("seeds", members(TASKS[0]), calibration=numbers), calibrated=True)
     for ask in (
         lambda: ensemble(TASKS[0], kind="folds").evaluate("test"),
         lambda: ensemble(TASKS[0], kind="folds").predict_split("test"),

@@ -11,9 +11,7 @@ import pytest
 import egt
 from egt.errors import ArtifactError
 from egt.export.hub_repository import write_ensemble_repository
-from egt.inference.artifact import load_artifact
-from egt.inference.ensemble import Ensemble
-from egt.inference.members import EnsembleArtifact
+from egt.inference.artifact import EnsembleArtifact, load_artifact
 
 pytest.importorskip("huggingface_hub")
 import huggingface_hub
@@ -71,7 +69,7 @@ def test_an_ensemble_is_fetched_whole_and_nothing_else(
     folder = cache / "snapshots" / COMMIT
     shutil.rmtree(folder)
     write_ensemble_repository(EnsembleArtifact("seeds", (model, model)), folder)
-    assert isinstance(egt.load(f"hf://chemists/solubility@{COMMIT}"), Ensemble)
+    assert egt.load(f"hf://chemists/solubility@{COMMIT}").is_ensemble
     asked: list[str] = []
 
     def keep(repository: str, *, revision: str, allow_patterns: list[str]) -> str:

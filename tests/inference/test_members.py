@@ -10,8 +10,18 @@ import pytest
 import torch
 
 from egt.errors import ArtifactError
-from egt.inference.artifact import CALIBRATION, CARD, ENSEMBLE, Artifact, find_artifact, load_artifact, save_artifact
-from egt.inference.members import EnsembleArtifact, load_ensemble, save_ensemble
+from egt.inference.artifact import (
+    CALIBRATION,
+    CARD,
+    ENSEMBLE,
+    Artifact,
+    EnsembleArtifact,
+    find_artifact,
+    load_artifact,
+    load_ensemble,
+    save_artifact,
+    save_ensemble,
+)
 from egt.inference.uncertainty import Calibration
 from tests.graphs import tiny_config, tiny_model
 

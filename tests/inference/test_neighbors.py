@@ -32,7 +32,7 @@ def test_a_draw_is_bounded_even_and_keeps_rows_with_their_places() -> None:
     for graph in range(100):
         draw.add(np.arange(100)[:, None] + 100 * graph, np.full(100, graph), np.arange(100))
         assert draw._num_kept <= 1000
-    rows, graphs, places = draw.kept()
+    rows, graphs, places = draw.finish()
     assert (draw.seen, len(rows), len({*rows[:, 0].tolist()})) == (10_000, 500, 500)
     np.testing.assert_array_equal(rows[:, 0], graphs * 100 + places)
     assert abs(graphs.mean() - 49.5) < 6  # neither the first nor the last graphs only

@@ -16,7 +16,6 @@ from egt.config.run_data import open_source, prepare_split
 from egt.errors import DataError
 from egt.inference.embedding import answered_rows
 from egt.inference.embedding_file import embed_to_file
-from egt.inference.ensemble import Ensemble
 from egt.inference.neighbors import novelty_of, training_rows
 from egt.inference.predictor import Predictor
 from tests.cli.runs import TINY, blocks, read_csv, write_csv
@@ -48,11 +47,11 @@ def test_a_strange_molecule_is_warned_of_and_a_training_molecule_is_not(model: P
 def test_almost_all_validation_graphs_are_like_training(model: Predictor) -> None:
     warned = [answer for answer in model.predict_split("val") if "unlike" in answer.warning]
     assert not warned  # of six, none is beyond the farthest
-    novelty = novelty_of(model)
+    novelty = novelty_of(model.model, model.config)
     rows = [
         each.readout[0] for each in model.encode([a.smiles for a in model.predict_split("val")]) if each is not None
     ]
-    distances = training_rows(model).nearest(np.stack(rows), 1)[1]
+    distances = training_rows(model.model, model.config).nearest(np.stack(rows), 1)[1]
     assert novelty.limit == pytest.approx(float(distances.max()), rel=1e-3)
 
 
@@ -123,6 +122,6 @@ def test_edges_are_compared_with_edges(tmp_path: Path) -> None:
 
 
 def test_only_one_training_split_can_be_compared() -> None:
-    folds: Ensemble = ensemble(TASKS[0], kind="folds")
+    folds = ensemble(TASKS[0], kind="folds")
     with pytest.raises(DataError, match="another train split"):
         folds.warn_if_unlike()

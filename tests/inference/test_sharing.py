@@ -15,9 +15,9 @@ import pytest
 import torch
 
 import egt
-from egt.data.store import Prepared, prepare_in_memory
+from egt.data.store import Prepared, compute_in_workers, prepare_in_memory
 from egt.errors import RunError
-from egt.inference import head_start, predictor, sharing
+from egt.inference import predictor
 from egt.inference.answering import Answering
 from egt.inference.predictor import Predictor
 from tests.cli.runs import SMILES, TINY
@@ -37,9 +37,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def two_processors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Parts of a few molecules, and two processors whatever machine this is."""
-    for module in ("sharing", "head_start"):
-        monkeypatch.setattr(f"egt.inference.{module}.RECORDS_AT_ONCE", AT_ONCE)
-    for module in ("egt.inference.sharing", "egt.data.store.workers"):
+    monkeypatch.setattr(predictor, "RECORDS_AT_ONCE", AT_ONCE)
+    for module in ("egt.inference.predictor", "egt.data.store.workers"):
         monkeypatch.setattr(f"{module}.num_processors", lambda: 2)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -57,14 +56,14 @@ def predicted(model: Predictor, monkeypatch: pytest.MonkeyPatch, **asked: Any) -
     """What several processes say, and what this one says; which of them it was is checked."""
     asked_for: list[int] = []
 
-    def counted(*words: Any) -> Iterator[Any]:
+    def counted(*words: Any, **options: Any) -> Iterator[Any]:
         asked_for.append(os.getpid())
-        return sharing.in_processes(*words)
+        return compute_in_workers(*words, **options)
 
-    monkeypatch.setattr(predictor, "in_processes", counted)
+    monkeypatch.setattr(predictor, "compute_in_workers", counted)
     shared = model.predict(rows(), **asked).to_pandas()
     assert asked_for
-    monkeypatch.setattr(predictor, "is_shared", lambda *words: False)
+    monkeypatch.setattr(predictor, "num_processors", lambda: 1)
     alone = model.predict(rows(), **asked).to_pandas()
     assert len(asked_for) == 1
     return shared, alone
@@ -128,15 +127,15 @@ def test_what_one_process_does_alone(why: str, trained: Path, monkeypatch: pytes
     if why == "few":
         data = data[:AT_ONCE]
     elif why == "large":
-        monkeypatch.setattr(head_start, "_LONGEST", max(map(len, SMILES)) - 1)
+        monkeypatch.setattr(predictor, "_LONGEST", max(map(len, SMILES)) - 1)
     elif why == "one thread":
         torch.set_num_threads(1)
     elif why == "one processor":
-        monkeypatch.setattr(sharing, "num_processors", lambda: 1)
+        monkeypatch.setattr(predictor, "num_processors", lambda: 1)
     else:
         sample = next(iter(prepare_in_memory(*opened(model, data)))).samples[0]
         data = [sample.graph] * len(rows())
-    monkeypatch.setattr(predictor, "in_processes", None)
+    monkeypatch.setattr(predictor, "compute_in_workers", None)
     assert len(model.predict(data)) == len(data)
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from egt.cli import predict as command
 from egt.inference import stream
 from egt.inference.loading import load
 from egt.inference.predictions import Predictions
@@ -65,7 +64,6 @@ def stopped(run: Path, table: Path, capsys: Capture, monkeypatch: pytest.MonkeyP
         append(self, part)
 
     with monkeypatch.context() as patched:
-        patched.setattr(command, "_LARGE", 1)
         patched.setattr(Predictor, "predict_blocks", partialmethod(Predictor.predict_blocks, rows=5))
         patched.setattr(stream._Growing, "append", killed)
         assert egt(capsys, "predict", run, table, "-o", "out.csv").code != 0
@@ -154,7 +152,6 @@ def test_rows_that_an_earlier_version_added_to_the_output_itself_are_gone_on_wit
 def test_a_link_stays_a_link(
     run: Path, table: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "_LARGE", 1)
     (tmp_path / "results").mkdir()
     (tmp_path / "out.csv").symlink_to("results/real.csv")
     assert egt(capsys, "predict", run, table, "-o", "out.csv").code == 0
@@ -163,16 +160,15 @@ def test_a_link_stays_a_link(
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["real.csv"]
 
 
-@pytest.mark.parametrize("large", [False, True])
-def test_a_full_disk_leaves_an_older_file_as_it_was(large: bool, run: Path, table: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_full_disk_leaves_an_older_file_as_it_was(streamed: bool, run: Path, table: Path, tmp_path: Path) -> None:
     old = "id,y\n" + "0,1.5\n" * 3000
     (tmp_path / "keep.csv").write_text(old)
     lines = [
         "import resource",
-        "from egt.cli import main, predict",
-        *(["predict._LARGE = 1"] if large else []),
+        "from egt.cli import main",
         "resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))",
-        f"main.main(['predict', {str(run)!r}, {str(table)!r}, '-o', 'keep.csv'])",
+        f"main.main(['predict', {str(run)!r}, *{[str(table)] if streamed else SMILES!r}, '-o', 'keep.csv'])",
     ]
     words = [sys.executable, "-c", "\n".join(lines)]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -184,7 +180,6 @@ def test_a_full_disk_leaves_an_older_file_as_it_was(large: bool, run: Path, tabl
 def test_a_finished_file_leaves_nothing_beside_it_unless_it_may_go_on(
     run: Path, table: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "_LARGE", 1)
     assert egt(capsys, "predict", run, table, "-o", "out.csv").code == 0
     assert [path.name for path in tmp_path.glob("*out.csv*")] == ["out.csv"]
     assert egt(capsys, "predict", run, table, "-o", "again.csv", "--resume").code == 0

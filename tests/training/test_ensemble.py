@@ -16,8 +16,7 @@ import egt
 from egt.api import Run
 from egt.data.schema import Fold
 from egt.errors import ConfigError
-from egt.inference.artifact import load_artifact
-from egt.inference.members import load_ensemble
+from egt.inference.artifact import load_artifact, load_ensemble
 from egt.inference.predictor import Predictor
 from egt.training.callbacks import Callback
 from egt.training.state import State

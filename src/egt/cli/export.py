@@ -57,8 +57,7 @@ def export(
 
 def _write_repository(folder: Path, out: Path, license: str) -> None:
     from egt.export.hub_repository import write_ensemble_repository, write_repository
-    from egt.inference.artifact import ENSEMBLE, load_artifact
-    from egt.inference.members import load_ensemble
+    from egt.inference.artifact import ENSEMBLE, load_artifact, load_ensemble
 
     if (folder / ENSEMBLE).is_file():
         write_ensemble_repository(load_ensemble(folder), out, license)

@@ -5,23 +5,21 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from egt.cli.output import Bars, print_json, say, with_smiles
-from egt.data.source import ALL
 from egt.errors import DataError
 from egt.files import begin_draft, exists, replaceable
 
 if TYPE_CHECKING:
     from egt.data.source import Progress
-    from egt.inference.head_start import HeadStart
     from egt.inference.predictions import Predictions
-    from egt.inference.predictor import Asked, Predictor
+    from egt.inference.predictor import Options
+    from egt.inference.stream import Written
 
 _FILE = re.compile(r"\.\w*[^\W\dBCNOPSFIbcnopslr]\w*$")
 """The end of a file name (.csv) and of no SMILES: it has a letter that no atom has outside of brackets."""
@@ -29,15 +27,12 @@ _FILE = re.compile(r"\.\w*[^\W\dBCNOPSFIbcnopslr]\w*$")
 _WRITTEN = ("", ".csv", ".tsv", ".parquet", ".npz")
 """The names of outputs; one without an ending is CSV, as are pipes."""
 
-_LARGE = 5_000_000
-"""Bytes of a file that is predicted part by part."""
-
 
 def predict(
     artifact: str,
     *inputs: str,
     split: str | None = None,
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    output: Annotated[Path | None, Parameter(name=["--out", "-o", "--output"])] = None,
     smiles: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     keep: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
@@ -76,95 +71,50 @@ def predict(
     """
     if bool(inputs) == (split is not None):
         raise DataError("give either inputs (files or SMILES, in front of the options) or --split")
+    if output is not None and output.suffix not in _WRITTEN:
+        known = ", ".join(filter(None, _WRITTEN))
+        raise DataError(f"{output}: predictions are written to {known}; choose such a name (-o)")
     if output is not None:
-        _check_suffix(output)
         check_writable(output, inputs)
-    settings = tuple(with_smiles(settings, smiles))
-    table = _large_table(inputs, output, resume)
-    with _head_start(artifact, inputs, settings) if table is None and not unlike else nullcontext() as begun:
-        from egt.inference.loading import load
-        from egt.inference.predictions import join
-        from egt.nn.kernels.allocator import keep_freed_memory
-        from egt.processes import join_processes, leave_processes
+    from egt.inference.stream import find_streamed, predict_to_file  # what follows loads the libraries of the model
 
-        processes = join_processes()
-        keep_freed_memory()  # as training does; this process does nothing else
-        model = load(artifact, processes=processes, set=settings, calibrated=calibrated)
-        if unlike:
-            model.warn_if_unlike()
-        asked: Asked = {"keep": keep, "interval": interval, "dropout_samples": dropout_samples}
-        if table is not None and output is not None:
-            _stream(model, table, output, asked, resume, json)
-            leave_processes()
-            return
-        with Bars(shown=not json and not processes.rank) as bars:
-            if split is not None:
-                found = model.predict_split(split, watch=bars, **asked)
-            elif begun is not None:
-                found = _go_on(model, begun, inputs[0], asked, bars)
-            else:
-                found = join([*_each(model, inputs, asked, bars)])
+    streamed = find_streamed(inputs, output, resume=resume)
+    from egt.inference.loading import load
+    from egt.inference.predictions import join
+    from egt.nn.kernels.allocator import keep_freed_memory
+    from egt.processes import join_processes, leave_processes
+
+    processes = join_processes()
+    keep_freed_memory()  # as training does; this process does nothing else
+    model = load(artifact, processes=processes, set=with_smiles(settings, smiles), calibrated=calibrated)
+    if unlike:
+        model.warn_if_unlike()
+    options: Options = {"keep": keep, "interval": interval, "dropout_samples": dropout_samples}
+    with Bars(shown=not json and not processes.rank) as bars:
+        if streamed is not None and output is not None:
+            watch = about(bars, str(streamed))
+            written = predict_to_file(model, streamed, output, resume=resume, watch=watch, **options)
+        elif split is not None:
+            found = model.predict_split(split, watch=bars, **options)
+        else:
+            inputs_of_all = [(data, data if isinstance(data, str) else "SMILES") for data in grouped(inputs)]
+            found = join([model.predict(data, watch=about(bars, name), **options) for data, name in inputs_of_all])
     leave_processes()
-    if not processes.rank:  # the first process writes what all have computed
+    if processes.rank:  # the first process writes what all have computed
+        return
+    if streamed is not None:
+        _report(written, output, json)
+    else:
         _write(found, output, json)
 
 
-def _head_start(
-    artifact: str, inputs: Sequence[str], settings: Sequence[str]
-) -> AbstractContextManager[HeadStart | None]:
-    """Begin with a single file before torch is loaded."""
-    if len(inputs) != 1 or not exists(inputs[0]):
-        return nullcontext()
-    from egt.inference.head_start import head_start
-
-    return head_start(artifact, inputs[0], settings)
-
-
-def _go_on(model: Predictor, begun: HeadStart, name: str, asked: Asked, bars: Bars) -> Predictions:
-    """Predict for a file that was begun."""
-    return model.predict_source(begun.source, ALL, ready=begun.parts.take(), watch=about(bars, name), **asked)
-
-
-def _large_table(inputs: Sequence[str], output: Path | None, resume: bool) -> Path | None:
-    """Return the table of molecules that is predicted part by part: a large one, or one of which a part is done."""
-    from egt.data.formats.tables import TEXT_SUFFIXES
-    from egt.inference.stream import DELIMITERS
-
-    path = Path(inputs[0]) if len(inputs) == 1 else None
-    fits = path is not None and exists(path) and path.is_file() and path.name.lower().endswith(TEXT_SUFFIXES)
-    fits = fits and output is not None and output.suffix in DELIMITERS and replaceable(output) is not None
-    if resume and not fits:
-        tables = ", ".join(TEXT_SUFFIXES)
-        raise DataError(f"--resume needs one table ({tables}) as input and a .csv or .tsv file as output (-o)")
-    return path if fits and path is not None and (resume or path.stat().st_size > _LARGE) else None
-
-
-def _stream(
-    model: Predictor,
-    table: Path,
-    output: Path,
-    asked: Asked,
-    resume: bool,
-    json: bool,
-) -> None:
-    from egt.inference.stream import predict_to_file
-
-    first = not model.processes.rank
-    with Bars(shown=not json and first) as bars:
-        watch = about(bars, str(table))
-        written = predict_to_file(model, table, output, resume=resume, watch=watch, **asked)
-    if first and json:
+def _report(written: Written, output: Path | None, json: bool) -> None:
+    if json:
         counts = {"rows": written.rows, "errors": written.errors, "warnings": written.warnings}
         print_json({**counts, "rows_before": written.before, "output": str(output)})
-    elif first:
-        before = f", after {written.before} that were there" if written.before else ""
-        say(f"{written.rows} rows, {written.errors} with an error, {written.warnings} with a warning{before}: {output}")
-
-
-def _each(model: Predictor, inputs: Iterable[str], asked: Asked, bars: Bars) -> Iterator[Predictions]:
-    for data in grouped(inputs):
-        watch = about(bars, data if isinstance(data, str) else "SMILES")
-        yield model.predict(data, watch=watch, **asked)
+        return
+    before = f", after {written.before} that were there" if written.before else ""
+    say(f"{written.rows} rows, {written.errors} with an error, {written.warnings} with a warning{before}: {output}")
 
 
 def about(bars: Bars, name: str) -> Progress:
@@ -203,13 +153,6 @@ def check_writable(output: Path, inputs: Sequence[str]) -> None:
                 trial.unlink(missing_ok=True)
     except OSError as error:
         raise DataError(f"{output}: cannot be written ({error.strerror}); choose another file (-o)") from error
-
-
-def _check_suffix(output: Path) -> None:
-    if output.suffix not in _WRITTEN:
-        raise DataError(
-            f"{output}: predictions are written to {', '.join(filter(None, _WRITTEN))}; choose such a name (-o)"
-        )
 
 
 def _write(found: Predictions, output: Path | None, json: bool) -> None:

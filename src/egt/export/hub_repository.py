@@ -13,8 +13,14 @@ import yaml
 
 from egt.config.run import RunConfig
 from egt.files import write_atomically
-from egt.inference.artifact import Artifact, save_artifact, versions
-from egt.inference.members import EnsembleArtifact, member_name, save_ensemble
+from egt.inference.artifact import (
+    Artifact,
+    EnsembleArtifact,
+    member_name,
+    save_artifact,
+    save_ensemble,
+    versions,
+)
 
 README = "README.md"
 

@@ -1,74 +1,226 @@
-"""From prepared graphs to predictions, each with what stands beside it: the molecule, names, kept columns, labels."""
+"""From prepared graphs to predictions: what one or several models compute, averaged, and what stands beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
+from egt.assemble import build_task
+from egt.config.run import RunConfig
+from egt.config.run_data import in_pieces
+from egt.data.encodings.encoding import Sample
 from egt.data.source import Progress, Reading, Source
 from egt.data.store import Prepared
 from egt.errors import DataError, counted
-from egt.graph import Graph, Level
-from egt.inference.predictions import Answer, Prediction
+from egt.graph import Graph, IntArray, Level
+from egt.inference.artifact import Artifact
+from egt.inference.backends import execution, on_backend, too_large
+from egt.inference.forward import draw, dropping, forward, part_of, rows_per_graph, split_rows
+from egt.inference.predictions import Prediction
+from egt.inference.uncertainty import Calibration, Spread, bounds_of
+from egt.nn.model import EGT
+from egt.parts.tasks.task import TargetScale, Task
+from egt.processes import Processes
 
-if TYPE_CHECKING:
-    from egt.inference.predictor import Predictor
+FloatRows = NDArray[np.float32]
+
+Answer = tuple[FloatRows, IntArray | None, FloatRows | None] | str
+"""Values, pairs and (of several runs) deviations of a graph, or the reason why there are none."""
 
 
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One model in use: the only one, or one of an ensemble."""
+
+    model: EGT
+    config: RunConfig
+    task: Task
+    device: torch.device
+    processes: Processes
+
+    @classmethod
+    def of(cls, artifact: Artifact, device: torch.device, processes: Processes) -> Member:
+        """Return the model of an artifact on a device, computed by the backend that suits it."""
+        config = artifact.config
+        backend = execution(config, device, training=False).backend
+        model = on_backend(artifact.model, config, backend).to(device).eval()
+        task = build_task(config, TargetScale.from_json(artifact.data.get("scale")))
+        return cls(model, config, task, device, processes)
+
+    def answers(self, samples: Sequence[Sample], progress: Progress | None, dropout_samples: int = 0) -> list[Answer]:
+        """For each graph its values and pairs, and deviations over draws of dropout; or why there are none."""
+        if not dropout_samples:
+            return self._run(samples, progress)
+        return pooled(
+            self._run(samples, part_of(progress, k, dropout_samples), mode=dropping, pose=draw(self.config.seed, k))
+            for k in range(dropout_samples)
+        )
+
+    def refused(self, samples: Sequence[Sample]) -> dict[int, str]:
+        """Return the numbers of the graphs that do not fit into memory, each with the reason."""
+        sizes = [sample.graph.num_nodes for sample in samples]
+        if not too_large(self.config, max(sizes, default=0), self.device):
+            return {}
+        return {k: why for k, size in enumerate(sizes) if (why := too_large(self.config, size, self.device))}
+
+    def _run(self, samples: Sequence[Sample], progress: Progress | None, **options: Any) -> list[Answer]:
+        """Return the answers of one pass over whole graphs or over pieces of them. options: of `forward`."""
+        level = self.task.level
+        if self.config.data.pieces is not None:
+            values = self._run_pieces(samples, progress, **options)
+            return [(each, _pairs_at(level, sample.graph), None) for each, sample in zip(values, samples, strict=True)]
+        reasons = self.refused(samples)
+        answers: list[Any] = [reasons.get(k) for k in range(len(samples))]
+        fitting = np.array([k for k in range(len(samples)) if k not in reasons], dtype=np.int64)
+        kept = [samples[k] for k in fitting.tolist()]
+        for numbers, _, output in forward(self.model, self.config, kept, progress, self.processes, **options):
+            parts = split_rows(self.task.decode(output), rows_per_graph(kept, numbers, level))
+            for k, part in zip(fitting[numbers].tolist(), parts, strict=True):
+                answers[k] = (part, _pairs_at(level, samples[k].graph), None)
+        of_processes = self.processes.gather(answers)
+        return [next(found for found in row if found is not None) for row in zip(*of_processes, strict=True)]
+
+    def _run_pieces(self, samples: Sequence[Sample], progress: Progress | None, **options: Any) -> list[FloatRows]:
+        """Return the decoded answers (rows, outputs) for each whole graph, computed piece by piece.
+
+        The pieces have their roots in the order of the graph, and are the same at every time.
+        """
+        pieces: Any = in_pieces(self.config, samples, every=True)
+        counts = rows_per_graph(samples, np.arange(len(samples)), self.task.level)
+        values = [np.full((count, self.task.part.num_outputs), np.nan, np.float32) for count in counts]
+        for numbers, _, output in forward(self.model, self.config, pieces, progress, self.processes, **options):
+            roots = [pieces.asked(number) for number in numbers.tolist()]
+            parts = split_rows(self.task.decode(output), [each.num_rows for each in roots])
+            for each, part in zip(roots, parts, strict=True):
+                values[each.graph][each.rows] = part[each.places]
+        first, *others = self.processes.gather(values)
+        for other in others:  # each process has other pieces
+            for own, theirs in zip(first, other, strict=True):
+                np.copyto(own, theirs, where=np.isnan(own))
+        return first
+
+
+def answers_of(
+    members: Sequence[Member], samples: Sequence[Sample], progress: Progress | None = None, dropout_samples: int = 0
+) -> list[Answer]:
+    """Return the answers of a model, or the mean and the deviation over several and all their draws of dropout."""
+    if len(members) == 1:
+        return members[0].answers(samples, progress, dropout_samples)
+    runs = (member.answers(samples, progress, dropout_samples) for member in members)
+    return pooled(runs, max(dropout_samples, 1))
+
+
+def pooled(runs: Iterable[Sequence[Answer]], count: int = 1) -> list[Answer]:
+    """Return for each graph the mean and the deviation over runs: models of an ensemble, or draws of dropout.
+
+    A graph that has no answer in some run has none, for the first reason.
+
+    Args:
+        runs: the answers of each for the same graphs; at least two, or one of several draws.
+        count: of how many draws the answers of a run are the mean.
+    """
+    total: list[Spread | str] = []
+    last: Sequence[Answer] = ()
+    for last in runs:
+        each = [answer if isinstance(answer, str) else Spread.of(answer[0], answer[2], count) for answer in last]
+        total = [_add(*both) for both in zip(total, each, strict=True)] if total else each
+    answers: list[Answer] = []
+    for spread, answer in zip(total, last, strict=True):
+        if isinstance(spread, str) or isinstance(answer, str):
+            answers.append(spread if isinstance(spread, str) else answer)
+        else:
+            answers.append((spread.mean.astype(np.float32), answer[1], spread.std.astype(np.float32)))
+    return answers
+
+
+def _add(one: Spread | str, other: Spread | str) -> Spread | str:
+    if isinstance(one, str):
+        return one
+    return other if isinstance(other, str) else one + other
+
+
+@dataclass(frozen=True, eq=False)
 class Answering:
-    """Prepared graphs -> predictions; arguments as for `Predictor.predict_source`."""
+    """Prepared graphs -> predictions.
 
-    def __init__(
-        self,
-        model: Predictor,
-        source: Source,
-        split: str,
-        keep: Sequence[str],
-        interval: float | None,
-        dropout_samples: int,
-        *,
-        with_truth: bool,
-    ) -> None:
-        self.model, self.source, self.split = model, source, split
-        self.interval, self.dropout_samples, self.with_truth = interval, dropout_samples, with_truth
-        self.beside = Beside(source, keep, model.task.level if with_truth else None)
+    Fields:
+        members: the models whose answers are averaged.
+        source: the data, which knows what stands beside each row.
+        split: of the data.
+        beside: the molecule, names, kept columns and labels of each row.
+        dropout_samples: draws of dropout; 0 for none.
+        interval: the chance that intervals or sets hold the truth; None for none of them.
+        calibration: of intervals and sets.
+        temperatures: (T,) of probabilities; None leaves them as they are.
+        warn: samples -> warnings for each answer of each graph; None for no warnings.
+    """
+
+    members: Sequence[Member]
+    source: Source
+    split: str
+    beside: Beside
+    dropout_samples: int = 0
+    interval: float | None = None
+    calibration: Calibration | None = None
+    temperatures: NDArray[np.float64] | None = None
+    warn: Callable[[Sequence[Sample]], list[list[str]]] | None = None
 
     def __call__(self, part: Prepared, watch: Progress | None = None) -> list[Prediction]:
         """Return the prediction for each record, in order."""
-        found = self.model.answers(part.samples, watch, self.dropout_samples)
+        found = answers_of(self.members, part.samples, watch, self.dropout_samples)
         answers = dict(zip(part.rows, found, strict=True))
         graphs = {row: sample.graph for row, sample in zip(part.rows, part.samples, strict=True)}
         problems = {problem.row: problem for problem in part.problems}
-        unlike = self.model.unlike(part, answers)
+        unlike = self._warnings(part, answers)
         return [
             self._prediction(row, answers.get(row), graphs.get(row), problems.get(row), unlike.get(row, []))
             for row in rows_of(part)
         ]
 
-    def _prediction(
-        self, row: int, answer: Answer | None, graph: Graph | None, problem: Reading | None, far: list[str]
-    ) -> Prediction:
-        """Return the prediction for a record, of which the answer and the graph, or the problem, may be missing.
+    def _warnings(self, part: Prepared, answers: Mapping[int, Answer]) -> dict[int, list[str]]:
+        """Return row -> warnings of its answers, of what could be computed."""
+        samples = zip(part.rows, part.samples, strict=True)
+        computed = {row: sample for row, sample in samples if not isinstance(answers[row], str)}
+        if self.warn is None or not computed:
+            return {}
+        return dict(zip(computed, self.warn([*computed.values()]), strict=True))
 
-        far: warnings of its rows that are unlike training.
-        """
-        whole = self.model.task.level == "graph"
+    def _prediction(
+        self, row: int, answer: Answer | None, graph: Graph | None, problem: Reading | None, unlike: list[str]
+    ) -> Prediction:
+        """Return the prediction for a record, of which the answer and the graph, or the problem, may be missing."""
+        is_whole = self.members[0].task.level == "graph"
         if answer is None:
             assert problem is not None  # `rows_of` has checked it
             answer = problem.error
         name = (graph.id or str(row)) if graph is not None else problem.id if problem is not None else ""
-        warnings = ("" if problem is None else problem.warning, *(far if whole else []))
-        fields = {
-            "warning": "; ".join(filter(None, warnings)),
-            "row_warnings": [] if whole else far,
+        warnings = ("" if problem is None else problem.warning, *(unlike if is_whole else []))
+        found = Prediction(
+            row,
+            name,
+            warning="; ".join(filter(None, warnings)),
+            row_warnings=[] if is_whole else unlike,
             **self.beside(row, graph),
-            **self.model.fields(answer, self.interval),
-        }
-        found = Prediction(row, name, **fields)
-        chosen = self.source.rows_in(self.split, row) if self.with_truth else None
+            **self._fields(answer),
+        )
+        chosen = None if self.beside.level is None else self.source.rows_in(self.split, row)
         return found if chosen is None else found.only(chosen)
+
+    def _fields(self, answer: Answer) -> dict[str, Any]:
+        if isinstance(answer, str):
+            return {"error": answer}
+        (values, pairs, std), part = answer, self.members[0].task.part
+        bounds = None
+        if self.interval is not None and self.calibration is not None:
+            bounds = bounds_of(part, self.calibration, values, self.interval)
+        if self.temperatures is not None:
+            values = part.decode(torch.from_numpy(part.encode(values) / self.temperatures)).numpy()
+        return {"values": values, "pairs": pairs, "std": std, "bounds": bounds}
 
 
 class Beside:
@@ -80,7 +232,7 @@ class Beside:
         level: whose labels are wanted; None for no labels.
     """
 
-    def __init__(self, source: Source, keep: Sequence[str], level: Level | None) -> None:
+    def __init__(self, source: Source, keep: Sequence[str] = (), level: Level | None = None) -> None:
         self.source, self.level = source, level
         self.smiles = source.smiles()
         self.columns = {**source.components(), **source.columns(keep)}
@@ -102,3 +254,10 @@ def rows_of(part: Prepared) -> list[int]:
     if len(rows) != part.num_records:
         raise DataError(f"{counted(part.num_records, 'row')} given, but {len(rows)} read")
     return rows
+
+
+def _pairs_at(level: Level, graph: Graph) -> IntArray | None:
+    """(2, R) the edges or query pairs that are answered; None at other levels."""
+    if level != "edge":
+        return None
+    return np.array(graph.edge_index if graph.query_index is None else graph.query_index)

@@ -1,8 +1,7 @@
-"""Models that come with the package, found by their names.
+"""An artifact: weights, resolved configuration, and a card with metrics, versions and checksums; no pickles.
 
-Artifacts of a model hub, by the address `hf://OWNER/NAME@REVISION`: fetched once, checked as any other.
-
-An artifact: weights, resolved configuration, and a card with metrics, versions and checksums.
+An ensemble is a folder with the artifacts of its members and one JSON file about all of them. An artifact is found by
+its path, by the name of a model that comes with the package, or by the address `hf://OWNER/NAME@REVISION` on a hub.
 """
 
 from __future__ import annotations
@@ -20,47 +19,58 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import safetensors
+from pydantic import BaseModel, FiniteFloat, PositiveInt, ValidationError
 
 from egt import __version__
 from egt.config.load import read_config, write_config
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, RunError
 from egt.files import exists
+from egt.inference.uncertainty import Calibration
 
 if TYPE_CHECKING:
     import torch
 
-    from egt.inference.uncertainty import Calibration
     from egt.nn.model import EGT
 
+FORMAT = 1
+
+WEIGHTS, CONFIG, CARD = "weights.safetensors", "config.yaml", "card.json"
+
+CALIBRATION = "calibration.json"
+"""Only where the model was calibrated."""
+
+ENSEMBLE = "ensemble.json"
+"""Stands for the card in the artifact of an ensemble."""
+
+MEMBER = "member"
+"""How the folders of an ensemble's models begin; a number follows."""
+
+HUB = "hf://"
+"""How the address of an artifact on a hub begins."""
+
 FOLDER = Path(__file__).resolve().parent / "pretrained"
-
-_CARD = "card.json"
-
-
-def pretrained_names() -> list[str]:
-    """Return the names of all models that come with the package."""
-    return sorted(card.parent.name for card in FOLDER.glob(f"*/{_CARD}"))
-
-
-def find_pretrained(name: str) -> Path | None:
-    """Return the artifact of this name in the package; None if there is none."""
-    return FOLDER / name if name in pretrained_names() else None
-
-
-def pretrained_cards() -> dict[str, dict[str, Any]]:
-    """Return the cards of all of them, by name: parameters, metrics, data, versions."""
-    return {name: json.loads((FOLDER / name / _CARD).read_text(encoding="utf-8")) for name in pretrained_names()}
-
 
 _ADDRESS = re.compile(r"hf://(?P<repository>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 log = logging.getLogger(__name__)
+
+Kind = Literal["seeds", "folds"]
+
+
+def pretrained_names() -> list[str]:
+    """Return the names of all models that come with the package."""
+    return sorted(card.parent.name for card in FOLDER.glob(f"*/{CARD}"))
+
+
+def pretrained_cards() -> dict[str, dict[str, Any]]:
+    """Return the cards of all of them, by name: parameters, metrics, data, versions."""
+    return {name: json.loads((FOLDER / name / CARD).read_text(encoding="utf-8")) for name in pretrained_names()}
 
 
 def fetch(address: str, files: Sequence[str]) -> Path:
@@ -101,23 +111,6 @@ def _require_hub() -> Any:
     return huggingface_hub
 
 
-FORMAT = 1
-
-WEIGHTS, CONFIG, CARD = "weights.safetensors", "config.yaml", "card.json"
-
-CALIBRATION = "calibration.json"
-"""Only where the model was calibrated."""
-
-ENSEMBLE = "ensemble.json"
-"""Stands for the card in the artifact of an ensemble."""
-
-MEMBER = "member"
-"""How the folders of an ensemble's models begin; a number follows."""
-
-HUB = "hf://"
-"""How the address of an artifact on a hub begins."""
-
-
 @dataclass(frozen=True, eq=False)
 class Artifact:
     """A trained (or imported) model with everything needed to use it.
@@ -140,10 +133,122 @@ class Artifact:
     calibration: Calibration | None = None
     checksum: str = ""
 
+    @property
+    def members(self) -> tuple[Artifact, ...]:
+        """The artifact alone: where one model or several will do, this is one."""
+        return (self,)
+
+
+@dataclass(frozen=True, eq=False)
+class EnsembleArtifact:
+    """Models of one configuration whose answers are averaged.
+
+    Fields:
+        kind: how the members differ: in their seeds, or also in the fold of the data that each leaves out.
+        members: the models.
+        metrics: split -> metric -> value, of the averaged answers; of folds, the mean of each model on its own test.
+        data: facts about all of them, such as `member_metrics` (split -> metric -> mean and deviation) and `coverage`.
+        calibration: of the averaged answers.
+        checksum: of the file about all of them, as for `Artifact`.
+    """
+
+    kind: Kind
+    members: tuple[Artifact, ...]
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
+    calibration: Calibration | None = None
+    checksum: str = ""
+
+
+_Metrics = dict[str, dict[str, float | None]]
+
+
+class _Scale(BaseModel):
+    mean: tuple[FiniteFloat, ...]
+    std: tuple[FiniteFloat, ...]
+
+
+class _DataCard(BaseModel):
+    title: str = ""
+    license: str = ""
+    citation: str = ""
+    target_meaning: str = ""
+    split_sizes: dict[str, int] = {}
+    checksums: dict[str, str] = {}
+
+
+class _TargetCoverage(BaseModel):
+    coverage: float
+    size: float | None
+    num_labels: int
+
+
+class _Coverage(BaseModel):
+    asked: float = 0.0
+    kind: str = ""
+    transductive: bool = False
+    targets: dict[str, _TargetCoverage] = {}
+    doubts: list[str] = []
+
+
+class _Data(BaseModel):
+    card: _DataCard = _DataCard()
+    fingerprint: str = ""
+    scale: _Scale | None = None
+    coverage: _Coverage | None = None
+    metrics_by_target: dict[str, _Metrics] = {}
+    member_metrics: dict[str, _Metrics] = {}
+
+
+class _Card(BaseModel):
+    """What the card of an artifact must say; whatever else stands there is free."""
+
+    format: int
+    metrics: _Metrics
+    data: _Data
+    notes: str
+    sha256: dict[Literal["weights.safetensors", "config.yaml", "calibration.json", "card.json"], str]
+
+
+class _EnsembleCard(BaseModel):
+    """What the file about an ensemble must say."""
+
+    format: int
+    kind: Kind
+    members: PositiveInt
+    metrics: _Metrics
+    data: _Data
+    sha256: dict[str, str]
+
 
 def save_artifact(artifact: Artifact, path: Path) -> None:
     """Write the artifact as a folder; an existing artifact there is replaced only when the new one is complete."""
     put_folder(path, CARD, lambda folder: _write_files(artifact, folder))
+
+
+def save_ensemble(ensemble: EnsembleArtifact, members: Sequence[Path], path: Path) -> None:
+    """Write the ensemble as a folder, at once; one that is there is replaced.
+
+    Args:
+        ensemble: what is known about all members.
+        members: their artifacts, which are copied.
+        path: the folder.
+    """
+
+    def write(folder: Path) -> None:
+        names = []
+        for number, member in enumerate(members):
+            shutil.copytree(member, folder / member_name(number))
+            names.append(f"{member_name(number)}/{CARD}")  # which has the checksums of the other files
+        about = {"format": FORMAT, "kind": ensemble.kind, "members": len(members)}
+        _write_card(folder / ENSEMBLE, about, names, ensemble, ensemble.members[0].config.task.names)
+
+    put_folder(path, ENSEMBLE, write)
+
+
+def member_name(number: int) -> str:
+    """Return the name of the folder of a member."""
+    return f"{MEMBER}{number}"
 
 
 def put_folder(path: Path, mark: str, write: Callable[[Path], None]) -> None:
@@ -189,45 +294,97 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
 
     path = Path(path)
     card = _read_card(path)
-    for name in card["sha256"]:
-        _check_file(path, name, card)
+    _check_files(path, card["sha256"])
     config = read_config(path / CONFIG)
-    _check_scale(card["data"].get("scale"), len(config.task.names), path)
-    model = build_model(config, backend=execution(config, device, training=False).backend)
+    scale, count = card["data"].get("scale"), len(config.task.names)
+    if scale is not None and (0 in scale["std"] or not len(scale["mean"]) == len(scale["std"]) == count):
+        raise ArtifactError(
+            f"{path}: data.scale in {CARD} must be a mean and a std for each target ({count}), and no std 0; make the "
+            "artifact again"
+        )
     try:
+        _check_shapes_in_file(config, path / WEIGHTS)
         weights = safetensors.torch.load_file(path / WEIGHTS)
     except safetensors.SafetensorError as error:
         raise ArtifactError(f"{path}: {WEIGHTS} is not a safetensors file ({error})") from error
+    model = build_model(config, backend=execution(config, device, training=False).backend)
     load_weights(model, weights, str(path / WEIGHTS))
-    calibration = read_calibration(path / CALIBRATION) if CALIBRATION in card["sha256"] else None
+    calibration = _read_calibration(path, card, config)
     metrics, checksum = with_nans(card["metrics"]), content_sha256(card)
     return Artifact(config, model.eval(), metrics, card["data"], card["notes"], calibration, checksum)
 
 
-def load_config(path: Path) -> RunConfig:
-    """Read the configuration of an artifact, after checking that it is unchanged. Needs no torch."""
-    _check_file(path, CONFIG, _read_card(path))
-    return read_config(path / CONFIG)
+def load_ensemble(path: Path, device: torch.device | str = "cpu") -> EnsembleArtifact:
+    """Read an ensemble, after checking that it is whole. Arguments as in `load_artifact`."""
+    content = read_ensemble(path)
+    _check_files(path, content["sha256"])
+    members = tuple(load_artifact(path / member_name(k), device) for k in range(content["members"]))
+    calibration = _read_calibration(path, content, members[0].config)
+    metrics, checksum = with_nans(content["metrics"]), content_sha256(content)
+    return EnsembleArtifact(content["kind"], members, metrics, content["data"], calibration, checksum)
 
 
-def _check_file(path: Path, name: str, card: Mapping[str, Any]) -> None:
-    """Check that a file of an artifact is there, with the checksum that the card has."""
-    if not (path / name).is_file():
-        raise ArtifactError(f"{path}: {name} is missing; the artifact is incomplete, copy it again")
-    if file_sha256(path / name) != card["sha256"][name]:
+def read_ensemble(path: Path) -> dict[str, Any]:
+    """Read what is written about all members, without the models; it is known to be unchanged."""
+    content = _read_checked(path, ENSEMBLE, _EnsembleCard)
+    count, named = content["members"], content["sha256"].keys() - {CALIBRATION}
+    if count != len(named) or named != {f"{member_name(number)}/{CARD}" for number in range(count)}:
+        raise ArtifactError(f"{path}: {ENSEMBLE} lists other files than the cards of {count} models")
+    return content
+
+
+def _read_card(path: Path) -> dict[str, Any]:
+    if not path.is_dir():
+        raise ArtifactError(
+            f"{path}: no such artifact; give the folder that `egt train` or `egt import-official` wrote"
+        )
+    if not exists(path / CARD) and exists(path / ENSEMBLE):
+        raise ArtifactError(f"{path}: is an ensemble; name one of its models, as {path / MEMBER}0")
+    card = _read_checked(path, CARD, _Card)
+    if not {WEIGHTS, CONFIG} <= card["sha256"].keys():
+        raise ArtifactError(f"{path}: {CARD} lists no checksum for {WEIGHTS} and {CONFIG}; make the artifact again")
+    return card
+
+
+def _read_checked(path: Path, name: str, form: type[BaseModel]) -> dict[str, Any]:
+    """Read the JSON file that describes an artifact, without its own checksum, which is right."""
+    if not (path / name).is_file():  # a pipe would be waited for
+        raise ArtifactError(f"{path}: has no {name}; this folder is not an artifact")
+    try:
+        text = (path / name).read_bytes()
+        form.model_validate_json(text, strict=True)
+        content: dict[str, Any] = json.loads(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ArtifactError(
+            f"{path}: {name} does not describe an artifact ({where + ': ' if where else ''}{first['msg']})"
+        ) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ArtifactError(f"{path}: {name} cannot be read ({error})") from error
+    if content["format"] != FORMAT:
+        raise ArtifactError(f"{path}: has format {content['format']}, this version of egt reads {FORMAT}; update egt")
+    if content["sha256"].pop(name, None) != content_sha256(content):
         raise ArtifactError(f"{path}: {name} does not match its checksum; the file is damaged or was edited")
+    return content
 
 
-def write_calibration(calibration: Calibration, names: Sequence[str], file: Path) -> None:
-    """Write a calibration. names: of the targets."""
-    file.write_text(json.dumps(calibration.to_json(names)) + "\n", encoding="utf-8")
+def _check_files(path: Path, checksums: Mapping[str, str]) -> None:
+    """Check that the files of an artifact are there, with the checksums that its card has."""
+    for name, expected in checksums.items():
+        if not (path / name).is_file():
+            raise ArtifactError(f"{path}: {name} is missing; the artifact is incomplete, copy it again")
+        if file_sha256(path / name) != expected:
+            raise ArtifactError(f"{path}: {name} does not match its checksum; the file is damaged or was edited")
 
 
-def read_calibration(file: Path) -> Calibration:
-    """Read what `write_calibration` wrote; its checksum is known to be right."""
-    from egt.inference.uncertainty import Calibration
-
-    return Calibration.from_json(json.loads(file.read_text(encoding="utf-8")), str(file))
+def _read_calibration(path: Path, card: Mapping[str, Any], config: RunConfig) -> Calibration | None:
+    if CALIBRATION not in card["sha256"]:
+        return None
+    where = str(path / CALIBRATION)
+    calibration = Calibration.from_json((path / CALIBRATION).read_bytes(), where)
+    calibration.check_fits(config.task, where)
+    return calibration
 
 
 def find_artifact(path: str | Path) -> Path:
@@ -246,12 +403,12 @@ def find_artifact(path: str | Path) -> Path:
             " (the run in it has not finished: continue it with --resume)" if (given / "checkpoints").is_dir() else ""
         )
         raise ArtifactError(f"{given}: holds no artifact{unfinished}; give the folder that `egt train` wrote")
-    found = find_pretrained(str(path))
-    if found is not None:
-        return found
-    known = ", ".join(pretrained_names())
-    hint = f", or the name of a model of the package ({known})" if known else ""
-    raise ArtifactError(f"{given}: no such artifact; give the folder that `egt train` wrote{hint}")
+    if str(path) in pretrained_names():
+        return FOLDER / str(path)
+    raise ArtifactError(
+        f"{given}: no such artifact; give the folder that `egt train` wrote, or the name of a model of the package "
+        f"({', '.join(pretrained_names())})"
+    )
 
 
 def weights_sha256(path: Path) -> str:
@@ -262,18 +419,52 @@ def weights_sha256(path: Path) -> str:
 
 def load_weights(model: EGT, weights: Mapping[str, torch.Tensor], where: str) -> None:
     """Copy weights into a model; every tensor must be there with the right shape, and no other."""
-    expected = model.state_dict()
-    problems = [f"{name} is missing" for name in expected if name not in weights]
-    problems += [f"{name} is not part of this model" for name in weights if name not in expected]
+    _check_shapes(_shapes(model.state_dict()), _shapes(weights), where)
+    model.load_state_dict(dict(weights))
+
+
+def _check_shapes_in_file(config: RunConfig, file: Path) -> None:
+    """Compare the weights in a file with the model of a run before memory is taken for either."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    from egt.assemble import build_model
+
+    makers = {torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn}
+
+    class WithoutMemory(TorchFunctionMode):
+        """Makes parameters on the meta device, uninitialized; on all tensors there, torch would load its compiler."""
+
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            if getattr(func, "__module__", None) == "torch.nn.init":
+                return args[0] if args else kwargs["tensor"]
+            return func(*args, **{**kwargs, "device": "meta"} if func in makers else kwargs)
+
+    with safetensors.safe_open(file, framework="pt") as weights:
+        found = {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
+    if config.model.num_layers > len(found):
+        raise ArtifactError(f"{file}: does not fit the model, which has {config.model.num_layers} layers")
+    with WithoutMemory():
+        expected = _shapes(build_model(config).state_dict())
+    _check_shapes(expected, found, str(file))
+
+
+def _shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in weights.items()}
+
+
+def _check_shapes(expected: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]], where: str) -> None:
+    problems = [f"{name} is missing" for name in expected if name not in found]
+    problems += [f"{name} is not part of this model" for name in found if name not in expected]
     problems += [
-        f"{name} has shape {tuple(weights[name].shape)}, the model needs {tuple(tensor.shape)}"
-        for name, tensor in expected.items()
-        if name in weights and weights[name].shape != tensor.shape
+        f"{name} has shape {found[name]}, the model needs {shape}"
+        for name, shape in expected.items()
+        if name in found and found[name] != shape
     ]
     if problems:
         more = f" (and {len(problems) - 8} more)" if len(problems) > 8 else ""
         raise ArtifactError(f"{where}: does not fit the model: {'; '.join(problems[:8])}{more}")
-    model.load_state_dict(dict(weights))
 
 
 def _unfinished(path: Path, error: Exception) -> RunError:
@@ -306,27 +497,41 @@ def _write_files(artifact: Artifact, folder: Path) -> None:
     safetensors.torch.save_file(weights, folder / WEIGHTS)
     (folder / CONFIG).write_text(write_config(artifact.config), encoding="utf-8")
     shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # safetensors writes for this user only
-    names = [WEIGHTS, CONFIG]
-    if artifact.calibration is not None:
-        write_calibration(artifact.calibration, artifact.config.task.names, folder / CALIBRATION)
-        names.append(CALIBRATION)
-    content = {
+    about = {
         "format": FORMAT,
         "name": artifact.config.name,
         "start": artifact.config.model_dump(mode="json")["start"],
         "parameters": artifact.model.num_parameters(),
-        "metrics": with_nulls(artifact.metrics),
-        "data": with_nulls(artifact.data),
         "notes": artifact.notes,
         "versions": versions(),
-        "sha256": {name: file_sha256(folder / name) for name in names},
     }
-    card: dict[str, Any] = json.loads(json.dumps(content))  # as it will be read
-    card["sha256"][CARD] = content_sha256(card)
-    (folder / CARD).write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
-    for name in (*names, CARD):
-        with open(folder / name, "rb+") as file:
-            os.fsync(file.fileno())
+    _write_card(folder / CARD, about, [WEIGHTS, CONFIG], artifact, artifact.config.task.names)
+    for file in folder.iterdir():
+        with open(file, "rb+") as stream:
+            os.fsync(stream.fileno())
+
+
+def _write_card(
+    file: Path,
+    about: Mapping[str, Any],
+    names: Sequence[str],
+    artifact: Artifact | EnsembleArtifact,
+    targets: Sequence[str],
+) -> None:
+    """Write what is known about an artifact, with the checksums of the named files, and its calibration."""
+    if artifact.calibration is not None:
+        text = json.dumps(artifact.calibration.to_json(targets)) + "\n"
+        file.with_name(CALIBRATION).write_text(text, encoding="utf-8")
+        names = [*names, CALIBRATION]
+    content = {
+        **about,
+        "metrics": with_nulls(artifact.metrics),
+        "data": with_nulls(artifact.data),
+        "sha256": {name: file_sha256(file.parent / name) for name in names},
+    }
+    content = json.loads(json.dumps(content))  # as it will be read
+    content["sha256"][file.name] = content_sha256(content)
+    file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def with_nulls(metrics: Any) -> Any:
@@ -352,51 +557,6 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def _read_card(path: Path) -> dict[str, Any]:
-    if not path.is_dir():
-        raise ArtifactError(
-            f"{path}: no such artifact; give the folder that `egt train` or `egt import-official` wrote"
-        )
-    try:
-        card = json.loads((path / CARD).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        if exists(path / ENSEMBLE):
-            raise ArtifactError(f"{path}: is an ensemble; name one of its models, as {path / MEMBER}0") from error
-        raise ArtifactError(f"{path}: has no {CARD}; this folder is not an artifact") from error
-    except (OSError, ValueError) as error:
-        raise ArtifactError(f"{path}: {CARD} cannot be read ({error})") from error
-    kinds = {"format": int, "sha256": dict, "metrics": dict, "data": dict, "notes": str}
-    if not isinstance(card, dict) or not all(isinstance(card.get(key), kind) for key, kind in kinds.items()):
-        raise ArtifactError(f"{path}: {CARD} is not the card of an artifact")
-    if card["format"] != FORMAT:
-        raise ArtifactError(f"{path}: has format {card['format']}, this version of egt reads {FORMAT}; update egt")
-    if not {WEIGHTS, CONFIG, CARD} <= card["sha256"].keys():
-        raise ArtifactError(
-            f"{path}: {CARD} lists no checksum for {WEIGHTS}, {CONFIG} and itself; make the artifact again"
-        )
-    if card["sha256"].pop(CARD) != content_sha256(card):
-        raise ArtifactError(f"{path}: {CARD} does not match its checksum; the file is damaged or was edited")
-    return card
-
-
-def _check_scale(scale: Any, num_targets: int, path: Path) -> None:
-    """Refuse a scale of the targets that is not a mean and a std for each of them."""
-    if scale is None:
-        return
-    parts: list[Any] = [scale.get(name) if isinstance(scale, dict) else None for name in ("mean", "std")]
-    if not all(_are_numbers(part, num_targets) for part in parts) or 0 in parts[1]:
-        raise ArtifactError(
-            f"{path}: data.scale in {CARD} must be a mean and a std, {num_targets} finite numbers each and no std 0; "
-            "make the artifact again"
-        )
-
-
-def _are_numbers(values: Any, count: int) -> bool:
-    if not isinstance(values, list) or len(values) != count:
-        return False
-    return all(type(value) in (int, float) and math.isfinite(value) for value in values)
 
 
 def content_sha256(card: Mapping[str, Any]) -> str:

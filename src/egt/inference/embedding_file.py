@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 from egt.config.preparation import preparation
 from egt.config.run import RunConfig
 from egt.config.run_data import open_new, open_source
-from egt.data.formats.tables import TEXT_SUFFIXES
 from egt.data.source import ALL, Progress, Source
 from egt.data.store import Prepared, prepare_in_memory
 from egt.errors import DataError, RunError
@@ -27,7 +26,7 @@ from egt.inference.answering import Beside, rows_of
 from egt.inference.embedding import EmbeddingLevel, FloatRows, Rows, check_layer, embedding_rows
 from egt.inference.neighbors import KnownRows, training_rows
 from egt.inference.predictor import reading
-from egt.inference.stream import Written
+from egt.inference.stream import Written, is_text_table
 
 if TYPE_CHECKING:
     from egt.inference.predictor import Predictor
@@ -75,8 +74,10 @@ def embed_to_file(
     """
     _check(output, neighbors)
     check_layer(layer, model.config)
-    known = training_rows(model, level=level, layer=layer, of=of, watch=watch) if neighbors else None
-    written = Written(before=0)
+    known = (
+        training_rows(model.model, model.config, level=level, layer=layer, of=of, watch=watch) if neighbors else None
+    )
+    written = Written()
     width = _width(model.config, level)
     try:
         with write_atomically(output) as draft, _writer(draft, output.suffix, width) as file:
@@ -118,16 +119,15 @@ def _parts(
 ) -> Iterator[list[_Row]]:
     """Yield the embedded rows of all inputs, about two thousand at a time."""
     for source in [open_source(model.config, of)] if split is not None else _sources(model, inputs, watch):
-        beside = Beside(source, (), None)
+        beside = Beside(source)
         for part in prepare_in_memory(source, split or ALL, preparation(model.config), progress=watch):
             yield _embedded(model, part, beside, level, layer)
 
 
 def _sources(model: Predictor, inputs: Iterable[Any], watch: Progress | None) -> Iterator[Source]:
     for data in inputs:
-        path = Path(data) if isinstance(data, str | Path) else None
-        if path is not None and path.is_file() and path.name.lower().endswith(TEXT_SUFFIXES):
-            yield from (source for _, source in model.open_blocks(path))
+        if is_text_table(data):
+            yield from (source for _, source in model.open_blocks(Path(data)))
         else:
             with reading(watch):
                 source = open_new(model.config, data, model.overrides)

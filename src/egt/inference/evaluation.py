@@ -1,11 +1,15 @@
-"""Loss and metrics of a model on prepared samples: of a validation while it trains, and of `evaluate` afterwards."""
+"""A model beside labels: loss and metrics, of a validation while it trains and of `evaluate` afterwards."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from egt.config.run import RunConfig
 from egt.config.run_data import in_pieces
@@ -13,13 +17,12 @@ from egt.data.encodings.encoding import Sample
 from egt.data.source import Progress
 from egt.errors import DataError
 from egt.inference.forward import forward
+from egt.inference.predictions import Predictions
+from egt.inference.uncertainty import Floats
 from egt.nn.model import EGT
 from egt.parts.tasks.scores import TargetScores
 from egt.parts.tasks.task import Task
 from egt.processes import ALONE, Processes
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -74,8 +77,64 @@ def evaluate(
     scores, *others = processes.gather(scores)
     for other in others:
         scores.absorb(other)
-    metrics = {**scores.compute(), "num_graphs": float(len(samples))}
-    names = config.task.names
+    return _evaluation(task, scores, loss / max(labels, 1), len(samples), diverged)
+
+
+def evaluate_answers(task: Task, values: Floats, truth: Floats, *, num_graphs: int) -> Evaluation:
+    """Return loss and metrics of answers that are decoded already, as those of an ensemble.
+
+    Args:
+        task: that scores.
+        values: (rows, outputs) decoded.
+        truth: (rows, T) labels, NaN where one is missing.
+        num_graphs: that the rows belong to.
+    """
+    outputs, targets = torch.from_numpy(task.encode(values)), torch.from_numpy(truth)
+    scores = task.scores()
+    scores.update(outputs, targets)
+    if task.scale is not None:
+        mean, std = task.scale.tensors()
+        targets = (targets - mean) / std
+    loss = task.part.loss_sum(outputs, targets.float()).item() / max(int((~targets.isnan()).sum()), 1)
+    return _evaluation(task, scores, loss, num_graphs, [])
+
+
+def _evaluation(task: Task, scores: Any, loss: float, num_graphs: int, diverged: list[int]) -> Evaluation:
+    names = task.part.names
     each = scores.by_target() if len(names) > 1 and isinstance(scores, TargetScores) else []
     by_target = dict(zip(names, each, strict=True)) if each else {}
-    return Evaluation(loss / max(labels, 1), metrics, by_target, diverged)
+    return Evaluation(loss, {**scores.compute(), "num_graphs": float(num_graphs)}, by_target, diverged)
+
+
+def labeled(found: Predictions) -> tuple[Floats, Floats]:
+    """(rows, outputs) values and (rows, T) labels of the rows that were read, of predictions beside their labels."""
+    pairs = [(each.values, each.truth) for each in found if each.values is not None and each.truth is not None]
+    if not pairs:
+        raise DataError("there is no graph with a label to evaluate on")
+    values, truth = zip(*pairs, strict=True)
+    return np.concatenate(values).astype(np.float64), np.concatenate(truth).astype(np.float64)
+
+
+class Seen:
+    """Decoded answers and labels of a split, kept while it is evaluated."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self._parts: list[tuple[Floats, Floats]] = []
+
+    def __call__(self, prediction: Tensor, target: Tensor) -> None:
+        """Keep what has labels of a batch. prediction: (rows, outputs) as the model gave it, target: (rows, T)."""
+        target = target.detach().cpu()
+        known = ~target.isnan().all(1)
+        decoded = self.task.decode(prediction.detach().cpu()[known]).double().numpy()
+        self._parts.append((decoded, target[known].double().numpy()))
+
+    def arrays(self) -> tuple[Floats, Floats]:
+        """(rows, outputs) decoded answers and (rows, T) labels."""
+        answers, labels = zip(*self._parts, strict=True)
+        return np.concatenate(answers), np.concatenate(labels)
+
+
+def labeled_graphs(config: RunConfig, metrics: Mapping[str, float]) -> int:
+    """Return how many graphs have the labels of a split, where these are of nodes or edges; 0 for targets of graphs."""
+    return 0 if config.model.level == "graph" else int(metrics["num_graphs"])

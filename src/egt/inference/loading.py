@@ -11,9 +11,7 @@ import torch
 from egt.config.load import override
 from egt.config.settings import Settings, split_trained
 from egt.files import exists
-from egt.inference.artifact import ENSEMBLE, find_artifact, load_artifact
-from egt.inference.ensemble import Ensemble
-from egt.inference.members import load_ensemble, member_name
+from egt.inference.artifact import ENSEMBLE, find_artifact, load_artifact, load_ensemble, member_name
 from egt.inference.predictor import Predictor
 from egt.processes import ALONE, Processes, device_of
 
@@ -43,9 +41,9 @@ def load(
         return load_single(folder, device=device, processes=processes, set=set, calibrated=calibrated)
     place = torch.device(device) if device else device_of(processes)
     computing, overrides = split_trained(set)
-    kept = load_ensemble(folder, place)
-    members = tuple(replace(each, config=override(each.config, computing)) for each in kept.members)
-    return Ensemble(replace(kept, members=members), place, processes, overrides, calibrated=calibrated)
+    found = load_ensemble(folder, place)
+    members = tuple(replace(each, config=override(each.config, computing)) for each in found.members)
+    return Predictor(replace(found, members=members), place, processes, overrides, calibrated=calibrated)
 
 
 def load_single(

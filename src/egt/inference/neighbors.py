@@ -1,29 +1,24 @@
-"""The training graphs, nodes or pairs nearest to new ones, by their embeddings.
-
-Graphs, nodes or edges that are unlike the training data: farther from it than almost all of validation are.
-"""
+"""The training graphs, nodes or pairs nearest to new ones, by their embeddings; and what is unlike all of them."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from egt.config.run import RunConfig
 from egt.config.run_data import open_source, prepare_split
 from egt.data.encodings.encoding import Sample
-from egt.data.source import Progress, Source
-from egt.data.store import Store
+from egt.data.source import Progress
 from egt.errors import DataError
-from egt.graph import Graph, IntArray
+from egt.graph import IntArray
 from egt.inference.embedding import EmbeddingLevel, FloatRows, Rows, answered_rows, embedding_rows
-
-if TYPE_CHECKING:
-    from egt.inference.predictor import Predictor
+from egt.nn.model import EGT
 
 MOST_ROWS = 20_000
 """Nodes or pairs that are kept of a split, drawn at random where it has more; graphs all are."""
@@ -80,7 +75,8 @@ class KnownRows:
 
 
 def training_rows(
-    model: Predictor,
+    model: EGT,
+    config: RunConfig,
     *,
     level: EmbeddingLevel = "graph",
     layer: int | None = None,
@@ -90,7 +86,8 @@ def training_rows(
     """Embed the graphs that a model was trained on, or nodes or pairs of them; of node targets, those with a label.
 
     Args:
-        model: with the data of its run in place.
+        model: that embeds.
+        config: of its run, whose data must be in its place.
         level: what gets an embedding.
         layer: as for `egt.inference.embedding.embeddings`.
         of: the data itself, where the model was trained on objects in memory.
@@ -98,14 +95,14 @@ def training_rows(
     """
 
     def embed(samples: Sequence[Sample]) -> list[Rows]:
-        return embedding_rows(model.model, model.config, samples, level, layer)
+        return embedding_rows(model, config, samples, level, layer)
 
-    labeled = level if level == model.config.model.level == "node" else None
-    return rows_of_split(model, "train", embed, level, labeled, of, watch)
+    labeled = level if level == config.model.level == "node" else None
+    return rows_of_split(config, "train", embed, level, labeled, of, watch)
 
 
 def rows_of_split(
-    model: Predictor,
+    config: RunConfig,
     split: str,
     embed: Callable[[Sequence[Sample]], list[Rows]],
     level: str,
@@ -116,7 +113,7 @@ def rows_of_split(
     """Embed a split of the data of a run.
 
     Args:
-        model: with that data in place.
+        config: of the run.
         split: its name.
         embed: gives the embeddings of some graphs.
         level: of the embeddings: "graph", "node", or another word for pairs.
@@ -124,39 +121,28 @@ def rows_of_split(
         of: as for `training_rows`.
         watch: as for `training_rows`.
     """
-    source = open_source(model.config, of)
-    store = prepare_split(model.config, source, split, progress=watch)
+    source = open_source(config, of)
+    store = prepare_split(config, source, split, progress=watch)
     draw = _Draw(len(store) if level == "graph" else MOST_ROWS)
     for first in range(0, len(store), _GRAPHS_AT_ONCE):
         numbers = range(first, min(first + _GRAPHS_AT_ONCE, len(store)))
         samples = [store[k] for k in numbers]
-        for found, k, sample in zip(embed(samples), numbers, samples, strict=True):
-            draw.add(*_kept(found, k, sample.graph, labeled))
+        for (rows, places), k, sample in zip(embed(samples), numbers, samples, strict=True):
+            if labeled is not None:
+                known = np.flatnonzero(~np.isnan(getattr(sample.graph, f"{labeled}_targets")).all(1))
+                rows, places = rows[known], places[:, known]
+            draw.add(rows, np.full(len(rows), k), places.T)
     if not draw.seen:
         what = level if labeled is None else f"labeled {level}"
-        raise DataError(f"{model.config.name}: the {split} split has no {what} to compare with")
+        raise DataError(f"{config.name}: the {split} split has no {what} to compare with")
     if draw.seen > MOST_ROWS and level != "graph":
         log.warning("%d of %d %ss of the %s split, drawn at random, stand for all", MOST_ROWS, draw.seen, level, split)
-    return _named(draw, store, source)
-
-
-def _named(draw: _Draw, store: Store, source: Source) -> KnownRows:
-    """Return the rows that were drawn, with the names of their graphs."""
-    rows, graphs, places = draw.kept()
-    numbers = store.rows.tolist()
-    names = {k: store[k].graph.id or str(numbers[k]) for k in set(graphs.tolist())}
+    rows, graphs, places = draw.finish()
+    numbers_of_rows = store.rows.tolist()
+    names = {k: store[k].graph.id or str(numbers_of_rows[k]) for k in set(graphs.tolist())}
     smiles = source.smiles()
-    molecules = None if smiles is None else [str(smiles[numbers[k]]) for k in graphs.tolist()]
+    molecules = None if smiles is None else [str(smiles[numbers_of_rows[k]]) for k in graphs.tolist()]
     return KnownRows(rows, [names[k] for k in graphs.tolist()], places.T, molecules)
-
-
-def _kept(found: Rows, number: int, graph: Graph, labeled: str | None) -> tuple[FloatRows, IntArray, IntArray]:
-    """Return the rows of a graph that are kept, the number of the graph for each, and (rows, 0, 1 or 2) their nodes."""
-    rows, places = found
-    if labeled is not None:
-        known = np.flatnonzero(~np.isnan(getattr(graph, f"{labeled}_targets")).all(1))
-        rows, places = rows[known], places[:, known]
-    return rows, np.full(len(rows), number), places.T
 
 
 class _Draw:
@@ -181,9 +167,9 @@ class _Draw:
         self.seen, self._num_kept = self.seen + count, self._num_kept + count
         self._parts.append([self._random.random(count), *columns])
         if self._num_kept > 2 * self.most:
-            self.kept()
+            self.finish()
 
-    def kept(self) -> list[NDArray[Any]]:
+    def finish(self) -> list[NDArray[Any]]:
         """Return the columns of what was drawn, in the order in which it came."""
         joined = [np.concatenate(column) for column in zip(*self._parts, strict=True)]
         if len(joined[0]) > self.most:
@@ -198,21 +184,23 @@ ALMOST_ALL = 0.99
 
 @dataclass(frozen=True, eq=False)
 class Novelty:
-    """Tells which graphs, nodes or edges (whatever the model answers) are unlike the training data.
+    """Warnings of graphs, nodes or edges (whatever the model answers) that are unlike the training data.
 
     Fields:
         model: whose embeddings decide.
+        config: of its run.
         known: those of the training split, of what has a label there.
         limit: the distance to the nearest of them that `ALMOST_ALL` of the validation split keeps.
     """
 
-    model: Predictor
+    model: EGT
+    config: RunConfig
     known: KnownRows
     limit: float
 
     def __call__(self, samples: Sequence[Sample]) -> list[list[str]]:
         """Return for each graph a warning for each answer that is unlike training, "" for the others; [] for none."""
-        return [self._warnings(rows) for rows, _ in _embedded(self.model, samples)]
+        return [self._warnings(rows) for rows, _ in answered_rows(self.model, self.config, samples)]
 
     def _warnings(self, rows: FloatRows) -> list[str]:
         if not len(rows):
@@ -220,37 +208,24 @@ class Novelty:
         nearest, distances = (each[:, 0] for each in self.known.nearest(rows, 1))
         if not (distances > self.limit).any():
             return []
+        level = self.config.model.level
         return [
-            self._warning(number, distance) if distance > self.limit else ""
+            f"unlike training: the nearest training {level} ({self.known.name(number)}) is {distance:.3g} away, and "
+            f"for {ALMOST_ALL:.0%} of the validation {level}s it is at most {self.limit:.3g}"
+            if distance > self.limit
+            else ""
             for number, distance in zip(nearest.tolist(), distances.tolist(), strict=True)
         ]
 
-    def _warning(self, number: int, distance: float) -> str:
-        level, name = self.model.config.model.level, self.known.name(number)
-        return (
-            f"unlike training: the nearest training {level} ({name}) is {distance:.3g} away, and for "
-            f"{ALMOST_ALL:.0%} of the validation {level}s it is at most {self.limit:.3g}"
-        )
 
-
-def novelty_of(model: Predictor, of: Any = None, watch: Progress | None = None) -> Novelty:
-    """Return what tells apart what is unlike that which a model was trained on.
-
-    Args:
-        model: with the data of its run in place, and labels to validate on.
-        of: the data itself, where the model was trained on objects in memory.
-        watch: receives the progress of the preparation.
-    """
-    level = model.config.model.level
+def novelty_of(model: EGT, config: RunConfig, of: Any = None, watch: Progress | None = None) -> Novelty:
+    """Return what finds answers that are unlike the training data. Arguments as for `training_rows`."""
+    level = config.model.level
     labeled = None if level == "graph" else level
 
     def embed(samples: Sequence[Sample]) -> list[Rows]:
-        return _embedded(model, samples)
+        return answered_rows(model, config, samples)
 
-    known, held_out = (rows_of_split(model, split, embed, level, labeled, of, watch) for split in ("train", "val"))
+    known, held_out = (rows_of_split(config, split, embed, level, labeled, of, watch) for split in ("train", "val"))
     _, distances = known.nearest(held_out.rows, 1)
-    return Novelty(model, known, float(np.quantile(distances, ALMOST_ALL, method="higher")))
-
-
-def _embedded(model: Predictor, samples: Sequence[Sample]) -> list[Rows]:
-    return answered_rows(model.model, model.config, samples)
+    return Novelty(model, config, known, float(np.quantile(distances, ALMOST_ALL, method="higher")))

@@ -1,52 +1,53 @@
-"""`Predictor`: a trained model that reads raw data and answers in the user's terms."""
+"""`Predictor`: one trained model or several, which read raw data and answer in the user's terms."""
 
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from egt.assemble import build_task
 from egt.config.preparation import preparation
 from egt.config.run_data import open_new, open_source, prepare_split, reading_schema, warn_of_labels
 from egt.data.custom import open_custom, with_columns
 from egt.data.encodings.encoding import Sample
 from egt.data.formats.tables import molecule_blocks
 from egt.data.source import ALL, SPLITS, FirstRows, Progress, Source
-from egt.data.store import Chunk, Prepared, prepare_in_memory
+from egt.data.store import Prepared, compute_in_workers, prepare_in_memory
 from egt.errors import ArtifactError, DataError
-from egt.graph import Graph, IntArray, Level
-from egt.inference.answering import Answering, rows_of
-from egt.inference.artifact import Artifact
+from egt.inference.answering import Answer, Answering, Beside, Member, answers_of, rows_of
+from egt.inference.artifact import Artifact, EnsembleArtifact
 from egt.inference.attention_capture import Attention, attentions
-from egt.inference.backends import execution, on_backend, too_large
-from egt.inference.calibrating import bounds_of, doubts
+from egt.inference.backends import too_large
 from egt.inference.embedding import Embedding, embeddings
-from egt.inference.evaluation import Evaluation, evaluate
-from egt.inference.forward import forward, rows_per_graph, split_rows
-from egt.inference.predictions import Answer, Prediction, Predictions, pooled
-from egt.inference.sharing import in_processes, is_shared
-from egt.inference.uncertainty import Calibration
-from egt.parts.tasks.task import TargetScale
+from egt.inference.evaluation import Evaluation, evaluate, evaluate_answers, labeled
+from egt.inference.forward import check_dropout
+from egt.inference.neighbors import Novelty, novelty_of
+from egt.inference.predictions import Prediction, Predictions
+from egt.inference.uncertainty import Calibration, bounds_of, doubts
 from egt.processes import ALONE, Processes, device_of
-
-if TYPE_CHECKING:
-    from egt.inference.neighbors import Novelty
+from egt.processors import num_processors
 
 log = logging.getLogger(__name__)
 
 ROWS_AT_ONCE = 20_000
-"""Of a large file: how many rows are in memory together."""
+"""Rows of a streamed file that are in memory together."""
+
+RECORDS_AT_ONCE = 256
+"""Molecules that a process predicts at once where several share them: enough to spend little time in Python."""
+
+_LONGEST = 1_000
+"""Characters of a SMILES that is shared. Larger molecules need much memory: they are computed one after another."""
 
 
-class Asked(TypedDict, total=False):
-    """What may be asked for beside the predictions; see `Predictor.predict`."""
+class Options(TypedDict, total=False):
+    """What stands beside the predictions on request; see `Predictor.predict`."""
 
     keep: Sequence[str]
     interval: float | None
@@ -54,39 +55,48 @@ class Asked(TypedDict, total=False):
 
 
 class Predictor:
-    """An artifact in use.
+    """An artifact in use, or an ensemble of them: data is prepared once for all its models.
+
+    A number of an ensemble is the mean of the models' numbers, a probability the mean of their probabilities, with the
+    deviation between them. What looks inside a model (`encode`, `attention`) looks inside the first one.
 
     Args:
-        artifact: model, configuration and statistics.
+        artifact: model, configuration and statistics; or several of them.
         device: where to compute; by default a GPU if there is one, another one for each process of this machine.
         processes: that share the work; each gets all results.
         overrides: the columns `smiles` and `id` of new data, where they are not called as in training.
         calibrated: give probabilities at the temperature that fits the validation labels.
     """
 
-    has_spread = False
-    """Whether answers have a deviation."""
-
     def __init__(
         self,
-        artifact: Artifact,
+        artifact: Artifact | EnsembleArtifact,
         device: str | torch.device | None = None,
         processes: Processes = ALONE,
         overrides: Mapping[str, Any] | None = None,
         *,
         calibrated: bool = False,
     ) -> None:
-        self.processes = processes
-        self.overrides = overrides
-        self.artifact = artifact
-        self.config = artifact.config
+        self.artifact, self.processes, self.overrides = artifact, processes, overrides
         self.device = torch.device(device) if device else device_of(processes)
-        backend = execution(self.config, self.device, training=False).backend
-        self.model = on_backend(artifact.model, self.config, backend).to(self.device).eval()
-        self.task = build_task(self.config, TargetScale.from_json(artifact.data.get("scale")))
+        self._members = [Member.of(each, self.device, processes) for each in artifact.members]
+        first = self._members[0]
+        self.config, self.model, self.task = first.config, first.model, first.task
         self.temperatures = self._temperatures() if calibrated else None
         self.novelty: Novelty | None = None
         self._doubted: set[float] = set()
+
+    @property
+    def is_ensemble(self) -> bool:
+        """Whether the answers are means of several models, with a deviation."""
+        return isinstance(self.artifact, EnsembleArtifact)
+
+    @cached_property
+    def members(self) -> list[Predictor]:
+        """Each model of an ensemble as one of its own; a single model is the only one."""
+        if not self.is_ensemble:
+            return [self]
+        return [Predictor(each, self.device, self.processes, self.overrides) for each in self.artifact.members]
 
     def predict(
         self,
@@ -112,9 +122,7 @@ class Predictor:
         """
         with reading(watch):
             source = open_new(self.config, data, self.overrides)
-        return self.predict_source(
-            source, ALL, keep=keep, interval=interval, dropout_samples=dropout_samples, watch=watch
-        )
+        return self._predict(source, ALL, keep=keep, interval=interval, dropout_samples=dropout_samples, watch=watch)
 
     def predict_blocks(
         self,
@@ -123,7 +131,7 @@ class Predictor:
         rows: int = ROWS_AT_ONCE,
         skip: int = 0,
         watch: Progress | None = None,
-        **asked: Unpack[Asked],
+        **options: Unpack[Options],
     ) -> Iterator[Predictions]:
         """Yield the predictions for a text file of molecules, part by part: its size does not matter.
 
@@ -132,10 +140,10 @@ class Predictor:
             rows: of a part.
             skip: rows that are left out at the beginning.
             watch: receives the progress of the work on a part.
-            asked: other arguments of `predict`.
+            options: other arguments of `predict`.
         """
         for first_row, source in self.open_blocks(path, rows=rows, skip=skip):
-            found = self.predict_source(source, ALL, watch=watch, **asked)
+            found = self._predict(source, ALL, watch=watch, **options)
             yield found[max(skip - first_row, 0) :]
 
     def open_blocks(self, path: Path, *, rows: int = ROWS_AT_ONCE, skip: int = 0) -> Iterator[tuple[int, Source]]:
@@ -151,12 +159,7 @@ class Predictor:
                 yield raw.first_row, open_custom(raw, schema=schema)
 
     def predict_split(
-        self,
-        split: str,
-        data: Any = None,
-        *,
-        watch: Progress | None = None,
-        **asked: Unpack[Asked],
+        self, split: str, data: Any = None, *, watch: Progress | None = None, **options: Unpack[Options]
     ) -> Predictions:
         """Predict a split of the data that the model was trained on, beside its labels (`NAME_true`).
 
@@ -166,11 +169,12 @@ class Predictor:
             split: its name, e.g. "test".
             data: the data itself, where the model was trained on objects in memory.
             watch: receives the progress of the work.
-            asked: other arguments of `predict`.
+            options: other arguments of `predict`.
         """
+        self._check_split(split)
         with reading(watch):
             source = open_source(self.config, data)
-        return self.predict_source(source, split, with_truth=True, watch=watch, **asked)
+        return self._predict(source, split, with_truth=True, watch=watch, **options)
 
     def evaluate(self, data: Any = "test", *, of: Any = None, watch: Progress | None = None) -> dict[str, float]:
         """Return the metrics on a split of the data that the model was trained on, or on new data with its targets.
@@ -184,27 +188,14 @@ class Predictor:
 
     def evaluation(self, data: Any = "test", *, of: Any = None, watch: Progress | None = None) -> Evaluation:
         """Return what `evaluate` gives, with the loss and the metrics of each of several targets (`by_target`)."""
-        source, split = self.opened(data, of, watch)
+        source, split = self._open_labeled(data, of, watch)
+        if self.is_ensemble:
+            answers = self._predict(source, split, with_truth=True, watch=watch)
+            return evaluate_answers(self.task, *labeled(answers), num_graphs=len(answers) - answers.num_errors)
         store = prepare_split(self.config, source, split, progress=watch)
         if not len(store) and (errors := [problem.error for problem in store.problems if problem.error]):
             raise DataError(f"no row can be read (of {len(errors)}); the first: {errors[0]}")
         return evaluate(self.model, self.task, self.config, store, watch, self.processes)
-
-    def opened(self, data: Any, of: Any, watch: Progress | None) -> tuple[Source, str]:
-        """Return the data that `evaluate` is asked about, with the name of its split; arguments as there."""
-        with reading(watch):
-            if isinstance(data, str) and data in SPLITS:
-                source, split = open_source(self.config, of), data
-                self._check_same_data(source)
-            else:
-                source, split = open_new(self.config, data, self.overrides), ALL
-                _check_targets(source)
-        warn_of_labels(source)
-        if not len(source.records(split)):
-            raise DataError(f"the split {split!r} is empty; the data has {_split_sizes(source)}")
-        if why := too_large(self.config, int(source.card.num_nodes[2]), self.device):
-            raise DataError(f"{why}; leave such graphs out")
-        return source, split
 
     def warn_if_unlike(self, of: Any = None, *, watch: Progress | None = None) -> None:
         """Warn, from now on, of rows that are unlike the training data, which must be in its place: see `Novelty`.
@@ -213,9 +204,8 @@ class Predictor:
             of: the data that the model was trained on, where that was objects in memory.
             watch: receives the progress of the work.
         """
-        from egt.inference.neighbors import novelty_of
-
-        self.novelty = novelty_of(self, of, watch)
+        self._check_split("train")
+        self.novelty = novelty_of(self.model, self.config, of, watch)
 
     def encode(self, data: Any, *, layer: int | None = None, watch: Progress | None = None) -> list[Embedding | None]:
         """Return what the model makes of each graph of new data before its head: see `Embedding`.
@@ -241,7 +231,7 @@ class Predictor:
     def attention(
         self, data: Any, *, limit: int | None = None, watch: Progress | None = None
     ) -> Iterator[Attention | None]:
-        """Yield what the model looks at in each graph: see `Attention`. Whatever backend predicts, the plain one tells.
+        """Yield what the model looks at in each graph, as the plain backend computes it: see `Attention`.
 
         Args:
             data: as for `predict`, or the name of a split of the data that the model was trained on.
@@ -251,12 +241,13 @@ class Predictor:
         Yields:
             One per row of the input, in order, None where a row could not be read; a few are in memory at a time.
         """
+        is_split = isinstance(data, str) and data in SPLITS
+        split = data if is_split else ALL
         with reading(watch):
-            known = isinstance(data, str) and data in SPLITS
-            source = open_source(self.config) if known else open_new(self.config, data, self.overrides)
+            source = open_source(self.config) if is_split else open_new(self.config, data, self.overrides)
         part = source if limit is None else FirstRows(source, limit)
-        total, done = len(part.records(data if known else ALL)), 0
-        for prepared in prepare_in_memory(part, data if known else ALL, preparation(self.config), progress=watch):
+        total, done = len(part.records(split)), 0
+        for prepared in prepare_in_memory(part, split, preparation(self.config), progress=watch):
             found = attentions(self.model, self.config, prepared.samples)
             have = set(prepared.rows)
             for row in rows_of(prepared):
@@ -265,7 +256,15 @@ class Predictor:
                 if watch is not None:
                     watch("looking", done, total)
 
-    def predict_source(
+    def answers(self, samples: Sequence[Sample], progress: Progress | None = None) -> list[Answer]:
+        """Return the values, pairs and deviations for each prepared graph, or the reason why there are none."""
+        return answers_of(self._members, samples, progress)
+
+    def refused(self, samples: Sequence[Sample]) -> dict[int, str]:
+        """Return the numbers of the graphs that do not fit into memory, each with the reason."""
+        return self._members[0].refused(samples)
+
+    def _predict(
         self,
         source: Source,
         split: str,
@@ -275,101 +274,90 @@ class Predictor:
         dropout_samples: int = 0,
         with_truth: bool = False,
         watch: Progress | None = None,
-        ready: Mapping[int, Chunk] | None = None,
     ) -> Predictions:
-        """Return the predictions for a split of a source, beside its labels `with_truth`. Arguments as elsewhere.
-
-        ready: what a head start has prepared of the source.
-        """
+        """Return the predictions for a split of a source, beside its labels `with_truth`. Arguments as elsewhere."""
         if dropout_samples:
             self._check_dropout(dropout_samples, interval)
-        more = self._more_columns(interval, has_spread=self.has_spread or bool(dropout_samples))
+        more = self._more_columns(interval, has_spread=self.is_ensemble or bool(dropout_samples))
         self._warn_of_doubts(interval)
-        answer = Answering(self, source, split, keep, interval, dropout_samples, with_truth=with_truth)
+        answering = Answering(
+            self._members,
+            source,
+            split,
+            Beside(source, keep, self.task.level if with_truth else None),
+            dropout_samples,
+            interval,
+            None if interval is None else self._calibration(),
+            self.temperatures,
+            self.novelty,
+        )
         predictions: list[Prediction] = []
-        for part in self._parts(source, split, answer, watch, ready or {}):
+        for part in self._parts(source, split, answering, watch):
             predictions += part
         return Predictions(self.config, predictions, more)
 
     def _parts(
-        self, source: Source, split: str, answer: Answering, watch: Progress | None, ready: Mapping[int, Chunk]
+        self, source: Source, split: str, answering: Answering, watch: Progress | None
     ) -> Iterator[list[Prediction]]:
-        """Yield the predictions for a split, part by part."""
-        total, done = len(source.records(split)), 0
-        if is_shared(self, source, split):
-            for part in in_processes(self, source, split, answer, ready):
+        """Yield the predictions for a split, part by part, computed by this process or shared by several."""
+        total, done, prepare = len(source.records(split)), 0, preparation(self.config)
+        if self._is_shared(source, split):
+            work = partial(_answer_alone, answering)
+            for part in compute_in_workers(source, split, prepare, work, at_once=RECORDS_AT_ONCE):
                 yield part
                 done += len(part)
                 if watch is not None:
                     watch("predicting", done, total)
             return
-        for prepared in prepare_in_memory(source, split, preparation(self.config), progress=watch):
-            told = watch if watch is None or self.config.data.pieces is not None else _counting(watch, done, total)
-            yield answer(prepared, told)
+        for prepared in prepare_in_memory(source, split, prepare, progress=watch):
+            counting = watch if watch is None or self.config.data.pieces is not None else _count(watch, done, total)
+            yield answering(prepared, counting)
             done += prepared.num_records
 
-    def answers(self, samples: Sequence[Sample], progress: Progress | None, dropout_samples: int = 0) -> list[Answer]:
-        """For each graph its values and pairs, and deviations over draws of dropout; or why there are none."""
-        if not dropout_samples:
-            return self._computed(samples, progress)
-        from egt.inference.forward import draw, dropping, part_of
+    def _is_shared(self, source: Source, split: str) -> bool:
+        """Return whether one process for each processor predicts, with a single thread each.
 
-        return pooled(
-            self._computed(
-                samples, part_of(progress, k, dropout_samples), mode=dropping, pose=draw(self.config.seed, k)
-            )
-            for k in range(dropout_samples)
+        Threads of one process wait for each other some dozen times in every layer; for graphs of the size of molecules
+        processes get through 1.6 times as many. Only on Linux, whose processes have the model from the start.
+        """
+        return (
+            sys.platform == "linux"
+            and self.device.type == "cpu"
+            and self.processes.count == 1
+            and min(num_processors(), torch.get_num_threads()) > 1
+            and source.schema is not None
+            and len(source.records(split)) > RECORDS_AT_ONCE
+            and max(map(len, source.smiles() or ()), default=_LONGEST + 1) <= _LONGEST
         )
 
-    def _computed(self, samples: Sequence[Sample], progress: Progress | None, **how: Any) -> list[Answer]:
-        """Return for each graph its values and pairs, or the reason why there are none. how: options of `forward`."""
-        level = self.task.level
-        if self.config.data.pieces is not None:
-            from egt.inference.pieces import values_in_pieces  # here: most models read graphs whole
+    def _open_labeled(self, data: Any, of: Any, watch: Progress | None) -> tuple[Source, str]:
+        """Return the data that `evaluate` is given, with the name of its split; arguments as there."""
+        is_split = isinstance(data, str) and data in SPLITS
+        if is_split:
+            self._check_split(data)
+        with reading(watch):
+            if is_split:
+                source, split = open_source(self.config, of), data
+                self._check_same_data(source)
+            else:
+                source, split = open_new(self.config, data, self.overrides), ALL
+                _check_targets(source)
+        warn_of_labels(source)
+        if not len(source.records(split)):
+            sizes = ", ".join(f"{name}: {size}" for name, size in source.card.split_sizes.items())
+            raise DataError(f"the split {split!r} is empty; the data has {sizes}")
+        if why := too_large(self.config, int(source.card.num_nodes[2]), self.device):
+            raise DataError(f"{why}; leave such graphs out")
+        return source, split
 
-            values = values_in_pieces(self.model, self.task, self.config, samples, progress, self.processes, **how)
-            graphs = [sample.graph for sample in samples]
-            return [(each, _pairs_at(level, graph), None) for each, graph in zip(values, graphs, strict=True)]
-        reasons = self.refused(samples)
-        answers: list[Any] = [reasons.get(k) for k in range(len(samples))]
-        fitting = np.array([k for k in range(len(samples)) if k not in reasons], dtype=np.int64)
-        kept = [samples[k] for k in fitting.tolist()]
-        for numbers, _, output in forward(self.model, self.config, kept, progress, self.processes, **how):
-            parts = split_rows(self.task.decode(output), rows_per_graph(kept, numbers, level))
-            for k, part in zip(fitting[numbers].tolist(), parts, strict=True):
-                answers[k] = (part, _pairs_at(level, samples[k].graph), None)
-        parts_of_all = self.processes.gather(answers)
-        return [next(found for found in row if found is not None) for row in zip(*parts_of_all, strict=True)]
-
-    def refused(self, samples: Sequence[Sample]) -> dict[int, str]:
-        """Return the numbers of the graphs that do not fit into memory, each with the reason."""
-        sizes = [sample.graph.num_nodes for sample in samples]
-        if not too_large(self.config, max(sizes, default=0), self.device):
-            return {}
-        return {k: why for k, size in enumerate(sizes) if (why := too_large(self.config, size, self.device))}
-
-    def unlike(self, part: Prepared, answers: Mapping[int, Answer]) -> dict[int, list[str]]:
-        """Return row -> warnings of its answers that are unlike training, of what could be computed."""
-        samples = zip(part.rows, part.samples, strict=True)
-        computed = {row: sample for row, sample in samples if not isinstance(answers[row], str)}
-        if self.novelty is None or not computed:
-            return {}
-        return dict(zip(computed, self.novelty([*computed.values()]), strict=True))
-
-    def fields(self, answer: Answer, interval: float | None) -> dict[str, Any]:
-        """Return the fields of the `Prediction` with this answer."""
-        if isinstance(answer, str):
-            return {"error": answer}
-        values, pairs, std = answer
-        bounds = None if interval is None else bounds_of(self.task.part, self._calibration(), values, interval)
-        if self.temperatures is not None:
-            outputs = torch.from_numpy(self.task.part.encode(values) / self.temperatures)
-            values = self.task.part.decode(outputs).numpy()
-        return {"values": values, "pairs": pairs, "std": std, "bounds": bounds}
+    def _check_split(self, split: str) -> None:
+        if isinstance(self.artifact, EnsembleArtifact) and self.artifact.kind == "folds":
+            raise DataError(
+                f"each model of these folds has another {split} split, and the others were trained on its rows; take "
+                "new data, or one of the models (ARTIFACT/member0), or read the metrics of all in ensemble.json"
+            )
 
     def _check_dropout(self, samples: int, interval: float | None) -> None:
-        from egt.inference.forward import check_dropout
-
         if interval is not None or self.temperatures is not None:
             what = "calibrated probabilities" if interval is None else "intervals and sets"
             raise DataError(f"{what} are made for answers without dropout; ask for one of the two")
@@ -404,7 +392,7 @@ class Predictor:
             )
         return self.artifact.calibration
 
-    def _temperatures(self) -> NDArray[np.float64]:
+    def _temperatures(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """(T,) the temperature of each target."""
         found = self._calibration().temperatures
         if not found:
@@ -416,8 +404,15 @@ class Predictor:
 
     def _check_same_data(self, source: Source) -> None:
         """Warn if the data has changed since training."""
-        if self.artifact.data and not source.has_same_content(self.artifact.data):
+        data = self.artifact.members[0].data
+        if data and not source.has_same_content(data):
             log.warning("the data is not what this model was trained on: its content or the reading of it has changed")
+
+
+def _answer_alone(answering: Answering, part: Prepared) -> list[Prediction]:
+    """Predict in a process of its own, beside one for each other processor."""
+    torch.set_num_threads(1)
+    return answering(part)
 
 
 def _check_targets(source: Source) -> None:
@@ -440,7 +435,7 @@ def _check_targets(source: Source) -> None:
 
 @contextmanager
 def reading(watch: Progress | None) -> Iterator[None]:
-    """Tell that files are read, and when they have been: how much there is, is known only then."""
+    """Report that files are read, and when they have been; how much there is to read is not known before."""
     if watch is not None:
         watch("reading", 0, None)
     yield
@@ -448,17 +443,5 @@ def reading(watch: Progress | None) -> Iterator[None]:
         watch("reading", 1, 1)
 
 
-def _counting(watch: Progress, before: int, total: int) -> Progress:
+def _count(watch: Progress, before: int, total: int) -> Progress:
     return lambda stage, done, _: watch(stage, before + done, total)
-
-
-def _pairs_at(level: Level, graph: Graph) -> IntArray | None:
-    """(2, R) the edges or query pairs that are answered; None at other levels."""
-    if level != "edge":
-        return None
-    return np.array(graph.edge_index if graph.query_index is None else graph.query_index)
-
-
-def _split_sizes(source: Source) -> str:
-    sizes: Mapping[str, int] = source.card.split_sizes
-    return ", ".join(f"{name}: {size}" for name, size in sizes.items())

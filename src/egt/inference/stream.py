@@ -1,4 +1,4 @@
-"""A file of any length to a file of predictions: read, computed and written part by part.
+"""A table of molecules of any length to a file of predictions: read, computed and written part by part.
 
 Rows are added to OUTPUT.partial, which takes the place of the output when it has all of them: whatever happens, the
 output is the old file or the whole result. Beside it lies a small file, its `Record`: what the rows come from, and how
@@ -12,18 +12,20 @@ import hashlib
 import io
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from egt.data.formats.tables import TEXT_SUFFIXES
 from egt.data.source import Progress
 from egt.errors import DataError, RunError
-from egt.files import begin_draft, put_in_place, replaceable, write_atomically
+from egt.files import begin_draft, exists, put_in_place, replaceable, write_atomically
 from egt.inference.artifact import file_sha256
 from egt.inference.predictions import Predictions
 
 if TYPE_CHECKING:
-    from egt.inference.predictor import Asked, Predictor
+    from egt.inference.predictor import Options, Predictor
 
 DELIMITERS = {"": ",", ".csv": ",", ".tsv": "\t"}
 """Suffixes of outputs that grow, with what stands between two cells."""
@@ -37,7 +39,7 @@ _AGAIN = "predict without --resume to begin again, or choose another file (-o)"
 class Written:
     """What was written: rows, how many of them with an error or a warning; and how many rows were there before."""
 
-    before: int
+    before: int = 0
     rows: int = 0
     errors: int = 0
     warnings: int = 0
@@ -48,12 +50,12 @@ class Record:
     """What the rows of an output come from, and how many there are.
 
     Fields:
-        model: the checksum of the artifact.
-        input: that of the table.
+        model: checksum of the artifact.
+        input: checksum of the table.
         options: those that change the answers or the columns.
-        rows: so many are written.
-        size: so many bytes.
-        sha256: of these bytes.
+        rows: how many are written.
+        size: how many bytes they take.
+        sha256: checksum of these bytes.
     """
 
     model: str
@@ -63,14 +65,38 @@ class Record:
     size: int = 0
     sha256: str = ""
 
-    def check_same(self, kept: Record, output: Path) -> None:
-        """Raise a `DataError` where an output was begun otherwise, which `kept` tells."""
-        other = ["another model"] if kept.model != self.model else []
-        other += ["another input (or it has changed since)"] if kept.input != self.input else []
-        names = [name for name in self.options if kept.options.get(name) != self.options[name]]
+    def check_same(self, found: Record, output: Path) -> None:
+        """Raise a `DataError` if the rows of an output, with the record that was found, come from something else."""
+        other = ["another model"] if found.model != self.model else []
+        other += ["another input (or it has changed since)"] if found.input != self.input else []
+        names = [name for name in self.options if found.options.get(name) != self.options[name]]
         other += [f"other options ({', '.join(names)})"] if names else []
         if other:
             raise DataError(f"{output}: holds predictions of {' and '.join(other)}; {_AGAIN}")
+
+
+def is_text_table(data: Any) -> bool:
+    """Return whether this is the path of a table that can be read part by part."""
+    if not isinstance(data, str | Path) or not exists(data):
+        return False
+    return Path(data).is_file() and str(data).lower().endswith(TEXT_SUFFIXES)
+
+
+def find_streamed(inputs: Sequence[str], output: Path | None, *, resume: bool = False) -> Path | None:
+    """Return the table to predict part by part, with `predict_to_file`; None for what is predicted in memory.
+
+    The only rule is that a single text table goes to a file that rows can be added to.
+
+    Raises:
+        DataError: something else is to be resumed.
+    """
+    grows = output is not None and output.suffix in DELIMITERS and replaceable(output) is not None
+    if len(inputs) == 1 and grows and is_text_table(inputs[0]):
+        return Path(inputs[0])
+    if resume:
+        tables = ", ".join(TEXT_SUFFIXES)
+        raise DataError(f"--resume needs one table ({tables}) as input and a .csv or .tsv file as output (-o)")
+    return None
 
 
 def predict_to_file(
@@ -80,7 +106,7 @@ def predict_to_file(
     *,
     resume: bool = False,
     watch: Progress | None = None,
-    **asked: Unpack[Asked],
+    **options: Unpack[Options],
 ) -> Written:
     """Write the predictions for a text file of molecules; of several processes the first one writes.
 
@@ -88,10 +114,9 @@ def predict_to_file(
         model: that predicts one row per molecule.
         path: the table.
         output: the .csv or .tsv file; it is written when all rows are there.
-        resume: go on after the rows that the output has already, and leave its record, so that this can be asked for
-            again.
-        watch: is told how far the work is.
-        asked: other arguments of `Predictor.predict`.
+        resume: go on after the rows that the output has already, and leave its record for the next time.
+        watch: receives the progress of the work.
+        options: other arguments of `Predictor.predict`.
 
     Raises:
         DataError: the output holds something else than the first predictions.
@@ -102,11 +127,11 @@ def predict_to_file(
             f"{output}: --resume counts rows, one per molecule, but this model writes one per {model.task.level}; "
             "predict without it"
         )
-    growing = _Growing(output, _record(model, path, asked))
+    growing = _Growing(output, _record(model, path, options))
     if resume:
-        growing.go_on()
+        growing.resume()
     written = Written(growing.record.rows)
-    for part in model.predict_blocks(path, skip=written.before, **asked):
+    for part in model.predict_blocks(path, skip=written.before, **options):
         if not model.processes.rank:
             growing.append(part)
         written.rows += len(part)
@@ -119,29 +144,21 @@ def predict_to_file(
     return written
 
 
-def _record(model: Predictor, path: Path, asked: Asked) -> Record:
+def _record(model: Predictor, path: Path, options: Options) -> Record:
     """Return the record of an output without rows."""
-    options = {
-        "keep": list(asked.get("keep", ())),
-        "interval": asked.get("interval"),
-        "dropout_samples": asked.get("dropout_samples", 0),
+    deciding = {
+        "keep": list(options.get("keep", ())),
+        "interval": options.get("interval"),
+        "dropout_samples": options.get("dropout_samples", 0),
         "calibrated": model.temperatures is not None,
         "unlike": model.novelty is not None,
         "overrides": dict(model.overrides or {}),
     }
-    return Record(model.artifact.checksum, file_sha256(path), json.loads(json.dumps(options)))
+    return Record(model.artifact.checksum, file_sha256(path), json.loads(json.dumps(deciding)))
 
 
 class _Growing:
-    """An output to which rows are added.
-
-    Args:
-        output: its path.
-        record: of one without rows.
-
-    Fields:
-        path: the file with the rows until all of them are there.
-    """
+    """An output to which rows are added; `path` is the file that has them until all of them are there."""
 
     def __init__(self, output: Path, record: Record) -> None:
         self.output, self.record = output, record
@@ -150,19 +167,19 @@ class _Growing:
         self._record_path = self._place.with_name(f"{self._place.name}.resume")
         self._sha256 = hashlib.sha256()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Go on behind the rows that are there, after checking that they are the same predictions, and unchanged."""
         there = self.path if self.path.exists() else self._place
         if not there.exists():
             return
-        kept = self._kept(there)
-        self.record.check_same(kept, there)
+        found = self._read_record(there)
+        self.record.check_same(found, there)
         with there.open("rb") as file:
-            while block := file.read(min(_BLOCK, kept.size - file.tell())):
+            while block := file.read(min(_BLOCK, found.size - file.tell())):
                 self._sha256.update(block)
-        if kept.size and self._sha256.hexdigest() != kept.sha256:
+        if found.size and self._sha256.hexdigest() != found.sha256:
             raise DataError(f"{there}: has been changed since it was written; {_AGAIN}")
-        self.record = kept
+        self.record = found
 
     def append(self, part: Predictions) -> None:
         """Write a part behind the rows that are recorded, and record it."""
@@ -175,7 +192,7 @@ class _Growing:
         self._sha256.update(content)
         try:
             if not record.size:
-                self._keep()
+                self._write_record()
                 begin_draft(self.path, self._place)
             elif not self.path.exists():  # versions before this file had another name added rows to the output itself
                 os.replace(self._place, self.path)
@@ -187,7 +204,7 @@ class _Growing:
                 os.fsync(file.fileno())
             size = record.size + len(content)
             self.record = replace(record, rows=record.rows + len(part), size=size, sha256=self._sha256.hexdigest())
-            self._keep()
+            self._write_record()
         except OSError as error:
             raise RunError(
                 f"{self.path}: cannot be written ({error.strerror}); make room and go on with --resume"
@@ -205,7 +222,7 @@ class _Growing:
                 f"{self.output}: cannot be written ({error.strerror}); all rows are in {self.path}"
             ) from error
 
-    def _kept(self, there: Path) -> Record:
+    def _read_record(self, there: Path) -> Record:
         place = self._record_path
         try:
             return Record(**json.loads(place.read_text(encoding="utf-8")))
@@ -217,7 +234,7 @@ class _Growing:
         except (OSError, ValueError, TypeError) as error:
             raise DataError(f"{place}: cannot be read ({error}); {_AGAIN}") from error
 
-    def _keep(self) -> None:
+    def _write_record(self) -> None:
         """Write the record in one go: there is the former one, or this one."""
         with write_atomically(self._record_path) as draft:
             draft.write_text(json.dumps(asdict(self.record)), encoding="utf-8")

@@ -9,7 +9,6 @@ smallest,
 A new row that is exchangeable with them has a score of at most q with a chance of at least `coverage`, whatever the
 model is. So prediction +- q unit, and the set of classes with 1 - p <= q, hold its label as often.
 
-
 Temperature scaling: the logits of probabilities that are too sure, or not sure enough, are divided by one number.
 
     p' = softmax(log p / temperature)
@@ -17,28 +16,29 @@ Temperature scaling: the logits of probabilities that are too sure, or not sure 
 The order of the classes stays the same. The temperature is the one that makes validation labels most likely; their mean
 negative log-likelihood is convex in 1 / temperature, so that a search between two ends finds it.
 
-
 `Spread`: the mean and the deviation of several answers to one question, added up one after another.
 
     n = n_a + n_b,  m = m_a + (m_b - m_a) n_b / n,  S = S_a + S_b + (m_b - m_a)^2 n_a n_b / n
 
 with S the sum of squared distances from the mean: nothing is subtracted from itself, and no answer has to be kept.
 
-
-`Calibration`: what the validation labels of a model say about its errors, as an artifact keeps it.
+`Calibration`: what held-out labels of a model say about its errors, as an artifact keeps it; and how often the
+intervals and sets that it gives hold other labels.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, ValidationError, model_validator
 
 from egt.errors import ArtifactError, DataError
+from egt.parts.tasks.task import TaskPart
 
 MOST_KEPT = 1_000
 """Scores kept per group: more of them would only refine coverages beyond three digits."""
@@ -154,6 +154,12 @@ def sizes(bounds: NDArray[np.bool_] | Floats) -> Floats:
     """(rows, T) the widths of intervals, or the numbers of classes in sets."""
     return bounds.sum(2).astype(np.float64) if bounds.dtype == bool else bounds[..., 1] - bounds[..., 0]
 
+
+COVERAGE = 0.9
+"""Of the intervals and sets that a report describes."""
+
+_FEW_GRAPHS = 30
+"""Of fewer graphs, the labels of nodes or edges say little about other graphs."""
 
 _ENDS = (0.1, 10.0)
 """The coldest and the warmest temperature; labels without a single error would ask for 0."""
@@ -304,25 +310,141 @@ class Calibration:
         return {**about, "num_graphs": self.num_graphs, "targets": targets}
 
     @classmethod
-    def from_json(cls, content: Any, where: str) -> Calibration:
-        """Read what `to_json` gave.
+    def from_json(cls, text: str | bytes, where: str) -> Calibration:
+        """Read the JSON text of `to_json`.
 
         Raises:
             ArtifactError: it is no calibration.
         """
         try:
-            if content["format"] != FORMAT or content["kind"] not in ("interval", "set"):
-                raise ValueError(f"format {content['format']} and kind {content['kind']} are unknown")
-            scores = [[_scores(group) for group in target["groups"]] for target in content["targets"]]
-            warm = tuple(float(target["temperature"]) for target in content["targets"] if "temperature" in target)
-            about = bool(content["transductive"]), int(content["folds"]), int(content.get("num_graphs", 0))
-            return cls(content["kind"], scores, warm, *about)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ArtifactError(f"{where}: is not a calibration ({error}); make the artifact again") from error
+            found = _File.model_validate_json(text, strict=True)
+        except ValidationError as error:
+            first = error.errors()[0]
+            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
+            raise ArtifactError(f"{where}: is not a calibration ({reason}); make the artifact again") from error
+        scores = [[Scores(group.scores, group.count) for group in target.groups] for target in found.targets]
+        warm = tuple(target.temperature for target in found.targets if target.temperature is not None)
+        return cls(found.kind, scores, warm, found.transductive, found.folds, found.num_graphs)
+
+    def check_fits(self, part: TaskPart, where: str) -> None:
+        """Raise an `ArtifactError` for a calibration of another task."""
+        classes = part.class_probabilities(np.zeros((1, part.num_outputs)))
+        kind, widths = ("interval", {1}) if classes is None else ("set", {1, classes.shape[2]})
+        groups = {len(groups) for groups in self.scores}
+        temperatures = len(self.scores) if kind == "set" else 0
+        fits = self.kind == kind and groups <= widths and len(self.temperatures) == temperatures
+        if not fits or len(self.scores) != len(part.names):
+            raise ArtifactError(f"{where}: is the calibration of another task; make the artifact again")
 
 
-def _scores(group: Mapping[str, Any]) -> Scores:
-    ranked, count = tuple(float(score) for score in group["scores"]), int(group["count"])
-    if not all(map(math.isfinite, ranked)) or list(ranked) != sorted(ranked) or not len(ranked) <= count:
-        raise ValueError("scores must be finite numbers in ascending order")
-    return Scores(ranked, count)
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class _Group(_Strict):
+    count: NonNegativeInt
+    scores: tuple[FiniteFloat, ...]
+
+    @model_validator(mode="after")
+    def _check_scores(self) -> Self:
+        if list(self.scores) != sorted(self.scores) or not bool(self.count) <= len(self.scores) <= self.count:
+            raise ValueError("scores must be in ascending order, at most as many as labels")
+        return self
+
+
+class _Target(_Strict):
+    groups: tuple[_Group, ...]
+    temperature: Annotated[FiniteFloat, Field(gt=0)] | None = None
+
+
+class _File(_Strict):
+    """The content of a calibration's file."""
+
+    format: Literal[1]
+    kind: Literal["interval", "set"]
+    transductive: bool
+    folds: NonNegativeInt
+    num_graphs: NonNegativeInt = 0
+    targets: tuple[_Target, ...]
+
+
+def calibrate(part: TaskPart, values: Floats, truth: Floats, **about: Any) -> Calibration | None:
+    """Return what labels say about the errors of a model that was not trained on them; None where nothing can be said.
+
+    Args:
+        part: the task.
+        values: (rows, outputs) decoded answers.
+        truth: (rows, T) labels, NaN where one is missing.
+        about: fields of `Calibration`.
+    """
+    if np.isnan(truth).all() or not np.isfinite(values).all():
+        return None
+    classes = part.class_probabilities(values)
+    if classes is not None:
+        return Calibration.of_classes(classes, truth, **about)
+    centers, units = part.centers_and_units(values)
+    return Calibration.of_numbers(centers, truth, units, **about) if centers.shape == truth.shape else None
+
+
+def bounds_of(part: TaskPart, calibration: Calibration, values: NDArray[Any], coverage: float = COVERAGE) -> Bounds:
+    """(rows, T, 2) intervals or (rows, T, C) sets. values: (rows, outputs) decoded answers."""
+    values = values.astype(np.float64)
+    classes = part.class_probabilities(values)
+    if classes is not None:
+        return calibration.bounds(classes, coverage)
+    centers, units = part.centers_and_units(values)
+    return calibration.bounds(centers, coverage, units)
+
+
+def measure_coverage(part: TaskPart, calibration: Calibration, values: Floats, truth: Floats) -> dict[str, Any]:
+    """Return how often intervals or sets hold labels, and how large they are, for each target. Arguments as above."""
+    return describe_bounds(part, bounds_of(part, calibration, values), truth, calibration)
+
+
+def describe_bounds(part: TaskPart, bounds: Bounds, truth: Floats, calibration: Calibration) -> dict[str, Any]:
+    """Return what `measure_coverage` does, of intervals or sets that are there. Arguments as elsewhere."""
+    held, size = holds(bounds, truth), sizes(bounds)
+    targets = {}
+    for name, inside, large, labels in zip(part.names, held.T, size.T, truth.T, strict=True):
+        known = ~np.isnan(labels)
+        if known.any():
+            mean = float(large[known].mean())
+            targets[name] = {
+                "coverage": float(inside[known].mean()),
+                "size": mean if np.isfinite(mean) else None,
+                "num_labels": int(known.sum()),
+            }
+    about = {"asked": COVERAGE, "kind": calibration.kind, "transductive": calibration.transductive}
+    return {**about, "targets": targets, "doubts": doubts(part, calibration, COVERAGE)}
+
+
+def doubts(part: TaskPart, calibration: Calibration, coverage: float) -> list[str]:
+    """Return what a calibration cannot promise at a coverage, each in a sentence; empty where nothing is missing."""
+    found = [
+        text
+        for name, groups in zip(part.names, calibration.scores, strict=True)
+        if (text := _too_few(part, calibration, name, groups, coverage))
+    ]
+    graphs = calibration.num_graphs
+    if 0 < graphs < _FEW_GRAPHS and not calibration.transductive:
+        found.append(
+            f"{calibration.kind}s rest on the nodes or edges of {graphs} graph{'s' if graphs > 1 else ''}, which err "
+            "together within a graph: the promise is rougher than so many labels suggest"
+        )
+    return found
+
+
+def _too_few(part: TaskPart, calibration: Calibration, name: str, groups: list[Scores], coverage: float) -> str:
+    """Return why intervals of a target are infinite, or its sets hold some classes always; "" if they are not."""
+    needed = labels_needed(coverage)
+    few = [k for k, each in enumerate(groups) if each.count < needed]
+    if not few:
+        return ""
+    least = min(groups[k].count for k in few)
+    which = "all classes" if len(groups) == 1 else ", ".join(str(part.label(k)) for k in few)
+    how = "are infinite" if calibration.kind == "interval" else f"always hold {which}"
+    each = " of each class" if len(groups) > 1 else ""
+    return (
+        f"{name}: {calibration.kind}s of {100 * coverage:.6g}% {how}: they need {needed} held-out labels{each} to "
+        f"calibrate on, and there are {least}"
+    )

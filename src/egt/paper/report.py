@@ -18,8 +18,7 @@ from egt.errors import DataError, EgtError
 from egt.explain.analysis_page import ANALYSIS
 from egt.explain.prediction_page import plots, read_answers, worst
 from egt.files import exists, result_folder
-from egt.inference.artifact import CONFIG, ENSEMBLE
-from egt.inference.members import member_name, read_ensemble
+from egt.inference.artifact import CONFIG, ENSEMBLE, member_name, read_ensemble
 from egt.pages import Sheet, figure, page, table, write_page
 from egt.paper.results import RunGroup, config_of, results_sheet, runs_sheet, sheets
 from egt.training.record import RunRecord, curves

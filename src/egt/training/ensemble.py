@@ -23,17 +23,17 @@ from egt.data.schema import Fold
 from egt.data.source import Progress, Source
 from egt.errors import ConfigError, RunError
 from egt.files import exists
-from egt.inference.calibrating import (
+from egt.inference.artifact import EnsembleArtifact, Kind, member_name, save_ensemble
+from egt.inference.evaluation import evaluate_answers, labeled_graphs
+from egt.inference.predictor import Predictor
+from egt.inference.uncertainty import (
+    Calibration,
+    Floats,
     bounds_of,
     calibrate,
     describe_bounds,
-    labeled_graphs,
     measure_coverage,
 )
-from egt.inference.ensemble import Ensemble, evaluate_answers
-from egt.inference.members import EnsembleArtifact, Kind, member_name, save_ensemble
-from egt.inference.predictor import Predictor
-from egt.inference.uncertainty import Calibration, Floats
 from egt.parts.tasks.task import TaskPart
 from egt.processes import is_first
 from egt.training.callbacks import Callback
@@ -208,7 +208,7 @@ def _joined(members: Members, done: Sequence[Run], sources: Sequence[Source]) ->
 
 def _calibrated(plain: EnsembleArtifact, source: Source, about: Mapping[str, Any]) -> EnsembleArtifact:
     """Return an ensemble of seeds with the metrics and the calibration of its averaged answers."""
-    model = Ensemble(plain)
+    model = Predictor(plain)
     part, known = model.task.part, plain.members[0].metrics
     seen = {split: _held_out(model, source, split) for split in ("val", "test") if split in known}
     metrics = {

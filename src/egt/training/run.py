@@ -319,8 +319,8 @@ def _selected(
 def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Sequence[Rows]) -> Run:
     """Evaluate the trained model and save it; in the other processes of a run, an untrained one stands for it."""
     from egt.inference.artifact import Artifact, save_artifact  # here: training itself needs no inference
-    from egt.inference.calibrating import Seen, calibrate, labeled_graphs, measure_coverage
-    from egt.inference.evaluation import evaluate
+    from egt.inference.evaluation import Seen, evaluate, labeled_graphs
+    from egt.inference.uncertainty import calibrate, measure_coverage
 
     config = run.config
     if not is_first():

@@ -15,7 +15,7 @@ import pytest
 from egt.errors import DataError
 from egt.explain.page import session as module
 from egt.explain.page.session import Recent, Session
-from egt.inference.ensemble import Ensemble
+from egt.inference.artifact import EnsembleArtifact
 from egt.inference.loading import load
 from egt.training.record import read_run
 from tests.explain.page.conftest import ASPIRIN, FIXTURES
@@ -231,9 +231,10 @@ def test_features_are_those_that_were_typed(pair_session: Session) -> None:
 
 
 def test_splits_of_folds_are_not_offered(pair_session: Session) -> None:
-    assert isinstance(pair_session.model, Ensemble)
+    artifact = pair_session.model.artifact
+    assert isinstance(artifact, EnsembleArtifact)
     folds = copy(pair_session.model)
-    folds.ensemble = replace(folds.ensemble, kind="folds")
+    folds.artifact = replace(artifact, kind="folds")
     session = Session(folds, pair_session.record)
     assert session.about()["splits"] == {}
     with pytest.raises(DataError, match="each model of these folds has other splits"):

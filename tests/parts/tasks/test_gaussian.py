@@ -12,7 +12,7 @@ import torch
 
 import egt
 from egt.data.batching.batch import GraphBatch
-from egt.inference.calibrating import bounds_of, calibrate
+from egt.inference.uncertainty import bounds_of, calibrate
 from egt.parts.tasks.regression import Gaussian
 from egt.parts.tasks.task import TargetScale, Task
 from tests.cli.runs import SMILES, TINY, molecules

@@ -29,10 +29,8 @@ from egt.explain.analysis import HopProfile, pair_hops
 from egt.explain.explanation import Explanation, explain_subject
 from egt.explain.explanation_page import MOST_NODES, TITLES
 from egt.explain.subject import Subject, draw
-from egt.inference.artifact import find_artifact
+from egt.inference.artifact import EnsembleArtifact, find_artifact, member_name
 from egt.inference.attention_capture import Attention
-from egt.inference.ensemble import Ensemble
-from egt.inference.members import member_name
 from egt.inference.predictions import Prediction, Predictions
 from egt.inference.predictor import Predictor
 from egt.nn.attention import attending
@@ -279,7 +277,7 @@ class Session:
 
     def __init__(self, model: Predictor, record: RunRecord) -> None:
         self.model, self.record, self.lock = model, record, Lock()
-        self.members = model.members if isinstance(model, Ensemble) else [model]
+        self.members = model.members
         self._recent, self._looks = Recent[Rows]("data", 8), Recent[Look]("graph", 4)
 
     @classmethod
@@ -287,11 +285,11 @@ class Session:
         """Return the session of a model that was loaded from an artifact or a run folder."""
         place = find_artifact(artifact)
         run = place.parent if place.name == "artifact" else place
-        if not isinstance(model, Ensemble):
+        if not model.is_ensemble:
             return cls(model, read_run(run))
         first, copied = run / member_name(0), place / member_name(0)  # the run has curves, its copy has none
         record = read_run(first if first.is_dir() else copied)
-        return cls(model, replace(record, metrics=model.ensemble.metrics))
+        return cls(model, replace(record, metrics=model.artifact.metrics))
 
     def warm_up(self) -> None:
         """Load all that the first answer needs, so that it comes at once."""
@@ -309,7 +307,7 @@ class Session:
             "name": config.name,
             "level": config.model.level,
             "targets": list(config.task.names),
-            "meaning": self.model.artifact.data.get("card", {}).get("target_meaning", ""),
+            "meaning": self.model.artifact.members[0].data.get("card", {}).get("target_meaning", ""),
             "molecules": schema.format == "molecules",
             "features": [feature.name for feature in schema.graph_features if feature.width == 1],
             "members": len(self.members),
@@ -417,7 +415,7 @@ class Session:
     @property
     def _has_folds(self) -> bool:
         """Whether each model has splits of its own, with rows on which others were trained."""
-        return isinstance(self.model, Ensemble) and self.model.ensemble.kind == "folds"
+        return isinstance(self.model.artifact, EnsembleArtifact) and self.model.artifact.kind == "folds"
 
     @cached_property
     def _splits(self) -> dict[str, Rows]:
