@@ -1,83 +1,83 @@
 """EGT: the Edge-augmented Graph Transformer for node, edge and graph tasks on any graph.
 
-The names here are loaded when they are first used, so `import egt` costs nothing.
+The names here are loaded when they are first used, so `import egt` costs nothing and changes nothing.
 """
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from egt.deprecation import find_moved_modules
-from egt.processors import limit_threads
+
+if TYPE_CHECKING:
+    from egt.api import train as train
+    from egt.config.preparation import preparation as preparation
+    from egt.config.run import RunConfig as RunConfig
+    from egt.data.columns import FORMATS as FORMATS
+    from egt.data.columns import Format as Format
+    from egt.data.columns import RawData as RawData
+    from egt.data.columns import column_of_values as column_of_values
+    from egt.data.custom import open_custom as open_custom
+    from egt.errors import EgtError as EgtError
+    from egt.export.portable import tensor_inputs as tensor_inputs
+    from egt.graph import Graph as Graph
+    from egt.inference.loading import load as load
+    from egt.inference.predictions import Predictions as Predictions
+    from egt.nn.attention import watch as watch
+    from egt.nn.channels import AttentionContext as AttentionContext
+    from egt.nn.layer import EGTLayer as EGTLayer
+    from egt.nn.model import EGT as EGT
+    from egt.nn.randomness import graph_keys as graph_keys
+    from egt.paper import presets as presets
+    from egt.paper.presets import preset as preset
+    from egt.sklearn import EGTClassifier as EGTClassifier
+    from egt.sklearn import EGTRegressor as EGTRegressor
+    from egt.training.callbacks import Callback as Callback
+    from egt.training.run import Run as Run
+    from egt.training.run import train as _fit
+    from egt.tuning.tune import tune as tune
+
+    fit = _fit
 
 __version__ = "0.1.0"
 
-# OpenMP reads these when torch is loaded. Threads that wait for work spin for some microseconds and then sleep: without
-# a bound, two trainings on the same cores slow each other down twenty times; without spinning at all, small ones are up
-# to 1.6 times slower on idle cores (benchmarks/results/threads.md). The bound is for GNU's OpenMP, others sleep at
-# once. Where torch is loaded already, `egt.inference.threads` has the same effect.
-if "OMP_WAIT_POLICY" not in os.environ:
-    os.environ["OMP_WAIT_POLICY"] = "passive"
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-limit_threads()
-find_moved_modules()
-
-if TYPE_CHECKING:
-    from egt.api import Run, train
-    from egt.config.run import RunConfig
-    from egt.errors import EgtError
-    from egt.graph import Graph
-    from egt.inference.loading import load
-    from egt.inference.predictions import Predictions
-    from egt.nn.layer import EGTLayer
-    from egt.nn.model import EGT
-    from egt.paper import presets
-    from egt.paper.presets import preset
-    from egt.sklearn import EGTClassifier, EGTRegressor
-    from egt.training.run import train as fit
-    from egt.tuning.tune import tune
-
 _HOMES = {
-    "EGT": "egt.nn.model:EGT",
-    "EGTClassifier": "egt.sklearn:EGTClassifier",
-    "EGTLayer": "egt.nn.layer:EGTLayer",
-    "EGTRegressor": "egt.sklearn:EGTRegressor",
-    "EgtError": "egt.errors:EgtError",
-    "Graph": "egt.graph:Graph",
-    "Predictions": "egt.inference.predictions:Predictions",
-    "Run": "egt.api:Run",
-    "RunConfig": "egt.config.run:RunConfig",
-    "fit": "egt.training.run:train",
-    "load": "egt.inference.loading:load",
-    "preset": "egt.paper.presets:preset",
-    "presets": "egt.paper.presets:",
-    "train": "egt.api:train",
-    "tune": "egt.tuning.tune:tune",
+    "AttentionContext": "egt.nn.channels",
+    "Callback": "egt.training.callbacks",
+    "EGT": "egt.nn.model",
+    "EGTClassifier": "egt.sklearn",
+    "EGTLayer": "egt.nn.layer",
+    "EGTRegressor": "egt.sklearn",
+    "EgtError": "egt.errors",
+    "FORMATS": "egt.data.columns",
+    "Format": "egt.data.columns",
+    "Graph": "egt.graph",
+    "Predictions": "egt.inference.predictions",
+    "RawData": "egt.data.columns",
+    "Run": "egt.training.run",
+    "RunConfig": "egt.config.run",
+    "column_of_values": "egt.data.columns",
+    "fit": "egt.training.run",
+    "graph_keys": "egt.nn.randomness",
+    "load": "egt.inference.loading",
+    "open_custom": "egt.data.custom",
+    "preparation": "egt.config.preparation",
+    "preset": "egt.paper.presets",
+    "presets": "egt.paper",
+    "tensor_inputs": "egt.export.portable",
+    "train": "egt.api",
+    "tune": "egt.tuning.tune",
+    "watch": "egt.nn.attention",
 }
-__all__ = [
-    "EGT",
-    "EGTClassifier",
-    "EGTLayer",
-    "EGTRegressor",
-    "EgtError",
-    "Graph",
-    "Predictions",
-    "Run",
-    "RunConfig",
-    "__version__",
-    "fit",
-    "load",
-    "preset",
-    "presets",
-    "train",
-    "tune",
-]
+__all__ = ["__version__", *_HOMES]
+
+find_moved_modules()
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'egt' has no attribute {name!r}")
-    module, _, attribute = _HOMES[name].partition(":")
-    return getattr(import_module(module), attribute) if attribute else import_module(module)
+    if name == "presets":
+        return import_module("egt.paper.presets")
+    return getattr(import_module(_HOMES[name]), "train" if name == "fit" else name)

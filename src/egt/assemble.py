@@ -87,8 +87,8 @@ def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
     model = config.model
     auxiliary = {objective.kind: _pair_head(model, objective.num_outputs) for objective in config.task.auxiliary}
     readout = model.readout.module(model)
-    widths = [model.readout.width(model), *_hidden(model, model.head_ratios), config.task.num_outputs]
-    head = MLP(widths, _ACTIVATIONS[model.activation])
+    hidden = [max(width, model.head_min_width) for width in _hidden(model, model.head_ratios)]
+    head = MLP([model.readout.width(model), *hidden, config.task.num_outputs], _ACTIVATIONS[model.activation])
     embed = Embed(
         [term.module(model.node_width) for term in model.node_inputs],
         [

@@ -10,14 +10,32 @@ import math
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 _SELF = Path("/proc/self/cgroup")
 
 _MOUNT = Path("/sys/fs/cgroup")
 
-SPINS = "torch" in sys.modules and not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
-"""Whether torch has loaded OpenMP before this package could ask for threads that sleep while they wait."""
+SPINS = False
+"""Whether torch loaded OpenMP before this package could ask for threads that sleep while they wait."""
+
+
+@cache
+def prepare_threads() -> None:
+    """Set how OpenMP's threads wait and how many they are, once; called where training or prediction begins.
+
+    OpenMP reads this when torch is loaded. Threads that wait for work spin for some microseconds and then sleep:
+    without a bound, two trainings on the same cores slow each other down twenty times; without spinning at all, small
+    ones are up to 1.6 times slower on idle cores (benchmarks/results/threads.md). The bound is for GNU's OpenMP, others
+    sleep at once. Where torch is loaded already, `egt.inference.threads` has the same effect.
+    """
+    global SPINS
+    SPINS = "torch" in sys.modules and not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ["OMP_WAIT_POLICY"] = "passive"
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    limit_threads()
 
 
 def num_processors() -> int:

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from egt.assemble import build_model
 from egt.config.defaults import infer_config
 from egt.config.model import ModelConfig
+from egt.config.run import RunConfig
 from egt.data.schema import CustomSchema, Feature
 from egt.data.source import DataCard
 from egt.graph import FeatureSchema
@@ -143,3 +145,24 @@ def test_links_of_huge_graphs_are_trained_for_a_number_of_pairs() -> None:
     graph = card(links, 10, 20_000)
     sizes = [replace(graph, num_nodes=(n, float(n), n), mean_edges=10.0 * n) for n in (2_000, 20_000, 2_000_000)]
     assert [infer_config(links, size, "x", "x").trainer.max_epochs for size in sizes] == [200, 23, 10]
+
+
+@pytest.mark.parametrize(
+    ("num_targets", "least", "widths"),
+    [(1, 0, [32, 16]), (16, 0, [32, 16]), (20, 20, [32, 20]), (215, 215, [215, 215]), (900, 256, [256, 256])],
+)
+def test_the_head_is_as_wide_as_its_targets_need(num_targets: int, least: int, widths: list[int]) -> None:
+    """At most as wide as the row it reads, here four virtual nodes of 64 numbers."""
+    names = tuple(f"y{k}" for k in range(num_targets))
+    schema = CustomSchema(format="molecules", level="graph", kind="regression", targets=names, smiles="smiles")
+    run = infer_config(schema, card(schema), "data.csv", "data")
+    assert run.model.head_min_width == least
+    head = build_model(run).head
+    assert [linear.out_features for linear in head.linears] == [*widths, num_targets]
+
+
+def test_a_head_of_an_earlier_version_keeps_its_width() -> None:
+    content = preset("molpcba-larger").model_dump()
+    del content["model"]["head_min_width"]
+    assert RunConfig.model_validate(content) == preset("molpcba-larger")
+    assert preset("molpcba-larger").model.head_min_width == 0

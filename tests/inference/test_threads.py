@@ -78,5 +78,5 @@ def test_training_and_prediction_ask_for_it(monkeypatch: pytest.MonkeyPatch, mod
     for spins in (False, True):
         monkeypatch.setattr(processors, "SPINS", spins)
         with suppress(AttributeError, TypeError):  # no job, no model
-            list(getattr(begun, begin)(*[None] * (1 if begin == "loop" else 3)))
+            list(getattr(begun, begin)(*[None] * (2 if begin == "loop" else 3)))
     assert asked == [module]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from egt import __version__
 from egt.errors import EgtError, RunError
+from egt.processors import prepare_threads
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -37,6 +38,7 @@ def script() -> None:
     """
     # Encodings are computed with one thread of BLAS; others would spin for a while in every process that is started.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    prepare_threads()
     os.environ["PYTHONSAFEPATH"] = "1"  # no process that is started imports what lies in the current folder
     gc.set_threshold(_OBJECTS)
     try:

@@ -133,7 +133,7 @@ def custom_model(
     if features.num_graph_values:
         nodes += (GraphValues(num_values=features.num_graph_values),)
     walks: tuple[PairInput, ...] = (Walks(),) if neighbors and target.level == "link" else ()
-    return ModelConfig(
+    model = ModelConfig(
         num_layers=3 if large else 4,
         node_width=64,
         edge_width=8 if large else 16,
@@ -149,6 +149,10 @@ def custom_model(
         node_dropout=dropout,
         node_ffn_dropout=dropout,
     )
+    outputs, narrowest = custom_task(target).num_outputs, min(model.head_ratios) * model.node_width
+    # Many answers do not fit through a narrow layer; more than a row of the readout holds cannot be asked of it.
+    wide = min(outputs, model.readout.width(model)) if outputs > narrowest else 0
+    return model.model_copy(update={"head_min_width": wide})
 
 
 def _readout(level: Level) -> ReadoutPart:

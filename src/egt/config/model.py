@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from egt.graph import Level
 from egt.parts.inputs import NodeInput, PairChoice, PairInput
@@ -70,6 +70,7 @@ class ModelConfig(Section):
         pairs: EGT+: which pairs of nodes a list (data.layout edge_list) has; [] for its edges.
         readout: how the channels become one row per graph, node or edge.
         head_ratios: hidden widths of the head over d_h; [] is a linear head.
+        head_min_width: no hidden layer of the head is narrower; for many targets `egt train` sets it to their number.
         node_ffn_multiplier: hidden width of the feed-forward block of nodes over d_h.
         edge_ffn_multiplier: the same for pairs, over d_e.
         activation: of the feed-forward blocks and the head.
@@ -104,6 +105,7 @@ class ModelConfig(Section):
     pairs: tuple[PairChoice, ...] = ()
     readout: ReadoutPart = Field(default_factory=lambda: ReadoutPart.of_kind("mean"))
     head_ratios: tuple[PositiveFloat, ...] = (0.5, 0.25)
+    head_min_width: NonNegativeInt = 0
     node_ffn_multiplier: PositiveFloat = 2.0
     edge_ffn_multiplier: PositiveFloat = 2.0
     activation: Literal["elu", "gelu", "relu", "silu"] = "elu"

@@ -1,8 +1,8 @@
 """Threads that sleep while they wait, also where torch was imported before this package.
 
-OpenMP reads `OMP_WAIT_POLICY` when torch loads it. `import egt` sets it before that, but cannot after `import torch`:
-GNU's OpenMP (libgomp) then lets threads spin for about 300,000 rounds after each operation, which slows down whatever
-shares their cores. It spins 100 rounds where there are more OpenMP threads than processors (its manual,
+OpenMP reads `OMP_WAIT_POLICY` when torch loads it; this package sets it before it loads torch. After `import torch` it
+is too late: GNU's OpenMP (libgomp) lets threads spin for about 300,000 rounds after each operation, which slows down
+whatever shares their cores. It spins 100 rounds where there are more OpenMP threads than processors (its manual,
 `GOMP_SPINCOUNT`), so a team of threads that sleeps to the end of the process has the effect of the setting.
 """
 
@@ -30,7 +30,7 @@ def stop_spinning() -> None:
     if runtime is None or hasattr(runtime, "kmp_set_blocktime"):  # LLVM's and Intel's spin whatever others do
         log.warning(
             "torch was imported before egt: its threads spin while they wait, which slows down other programs on the "
-            "same cores; import egt first, or set OMP_WAIT_POLICY=passive before Python starts"
+            "same cores; set OMP_WAIT_POLICY=passive before Python starts"
         )
         return
     asleep = threading.Event()

@@ -212,6 +212,8 @@ def with_model_of(config: RunConfig, trained: RunConfig, settings: Settings = ()
     }
     if config.model.level != trained.model.level or not trained.task.answers:
         changes["readout"] = config.model.readout
+    if not trained.task.answers:  # its head predicts other things, and is not taken
+        changes["head_min_width"] = config.model.head_min_width
     model = trained.model.model_copy(update=changes)
     run = config.model_copy(update={"model": model})
     return override(run, settings, where="the run with the model to start from")
