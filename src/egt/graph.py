@@ -44,6 +44,8 @@ class Graph:
         node_targets: (N, T) targets of the nodes; NaN marks a node that is not scored.
         edge_targets: (E, T) targets of the edges, or (R, T) of the pairs in `query_index` when that is given.
         query_index: (2, R) node pairs that are asked about (link prediction), or None: the edges themselves.
+        ranks: (N,) a numbering of the nodes that stays the same however the graph is written down, each of 0..N-1 once.
+            Encodings whose basis would follow the order of the nodes are computed in it. None where none is known.
         id: a name for messages and predictions, unique in its data set.
     """
 
@@ -59,6 +61,7 @@ class Graph:
     node_targets: TargetArray | None = None
     edge_targets: TargetArray | None = None
     query_index: IntArray | None = None
+    ranks: IntArray | None = None
     id: str = ""
 
     if TYPE_CHECKING:  # what may be given is wider than what is kept: anything that `__post_init__` can turn into it
@@ -78,6 +81,7 @@ class Graph:
             node_targets: ArrayLike | None = None,
             edge_targets: ArrayLike | None = None,
             query_index: ArrayLike | None = None,
+            ranks: ArrayLike | None = None,
             id: str = "",
         ) -> None: ...
 
@@ -105,6 +109,7 @@ class Graph:
             "graph_targets": target_array(self.graph_targets, None, f"{where}: graph_targets"),
             "node_targets": target_array(self.node_targets, num_nodes, f"{where}: node_targets"),
             "edge_targets": target_array(self.edge_targets, num_queries, f"{where}: edge_targets"),
+            "ranks": None if self.ranks is None else _permutation(self.ranks, num_nodes, f"{where}: ranks"),
         }
         for name, value in values.items():
             if isinstance(value, np.ndarray):
@@ -181,9 +186,7 @@ class Graph:
 
     def permuted(self, permutation: ArrayLike) -> Graph:
         """Return the same graph with its nodes renumbered: new node k is old node `permutation[k]`."""
-        order = np.asarray(permutation, dtype=np.int64)
-        if not np.array_equal(np.sort(order), np.arange(self.num_nodes)):
-            raise GraphError(f"permutation must hold each of 0..{self.num_nodes - 1} once")
+        order = _permutation(permutation, self.num_nodes, "permutation")
         new_of_old = np.argsort(order)
         return Graph(
             num_nodes=self.num_nodes,
@@ -198,7 +201,16 @@ class Graph:
             node_targets=None if self.node_targets is None else self.node_targets[order],
             edge_targets=self.edge_targets,
             query_index=None if self.query_index is None else new_of_old[self.query_index],
+            ranks=None if self.ranks is None else self.ranks[order],
             id=self.id,
+        )
+
+    def in_rank_order(self) -> Graph:
+        """Return the nodes and edges alone, numbered by `ranks`: row k of `ranks` is where node k has gone."""
+        if self.ranks is None:
+            return self
+        return Graph.trusted(
+            num_nodes=self.num_nodes, edge_index=self.ranks[self.edge_index], edge_weight=self.edge_weight
         )
 
 
@@ -258,6 +270,13 @@ def _pairs(given: ArrayLike, num_nodes: int, where: str) -> IntArray:
         bad = int(pairs.min()) if pairs.min() < 0 else int(pairs.max())
         raise GraphError(f"{where} names node {bad}, but nodes are numbered 0..{num_nodes - 1}")
     return np.ascontiguousarray(pairs)
+
+
+def _permutation(given: ArrayLike, num_nodes: int, where: str) -> IntArray:
+    order = np.asarray(given, dtype=np.int64)
+    if not np.array_equal(np.sort(order, axis=None), np.arange(num_nodes)):
+        raise GraphError(f"{where} must hold each of 0..{num_nodes - 1} once")
+    return order
 
 
 def _refuse_parallel(edge_index: IntArray, num_nodes: int, where: str) -> None:

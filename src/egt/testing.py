@@ -15,6 +15,7 @@ from torch import Tensor
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
 from egt.data.batching.layout import Layout
 from egt.data.encodings.encoding import Sample
+from egt.data.molecules import require_rdkit
 from egt.graph import Level
 from egt.nn.model import EGT
 
@@ -28,6 +29,7 @@ __all__ = [
     "check_masked",
     "check_models_agree",
     "check_permutation",
+    "check_spellings",
     "reach",
 ]
 
@@ -55,6 +57,37 @@ def check_permutation(
             torch.from_numpy(np.concatenate([s + order for s, order in zip(start, orders, strict=True)]))
         ]
     return _compare(model(collate(renumbered, layout)), expected, atol, "the answers depend on the numbering of nodes")
+
+
+MOLECULES = ("c1ccccc1", "C[N+](C)(C)CC([O-])=O", "C[C@H](N)C(=O)O", "C[C@H]1CC[C@@H](C)CC1", "C/C=C/C=C\\C")
+"""Symmetric, charged, chiral, chiral only as a whole, and with double bonds."""
+
+
+@torch.no_grad()
+def check_spellings(
+    answer: Callable[[Sequence[str]], Tensor], smiles: Sequence[str] = MOLECULES, *, tries: int = 5, atol: float = 1e-5
+) -> float:
+    """Check that the answer for a molecule does not depend on how its SMILES is written.
+
+    Args:
+        answer: SMILES -> (molecules, outputs).
+        smiles: the molecules.
+        tries: random spellings of each.
+        atol: the largest deviation allowed.
+
+    Returns:
+        The largest deviation.
+    """
+    Chem = require_rdkit()
+    molecules = [Chem.MolFromSmiles(text) for text in smiles]
+    random = Chem.rdBase.SeedRandomNumberGenerator
+    expected, deviation = answer(smiles), 0.0
+    for seed in range(tries):
+        random(seed)
+        written = [Chem.MolToSmiles(molecule, doRandom=True) for molecule in molecules]
+        message = "an answer depends on how the SMILES is written"
+        deviation = max(deviation, _compare(answer(written), expected, atol, message))
+    return deviation
 
 
 @torch.no_grad()

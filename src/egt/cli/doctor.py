@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Annotated
@@ -126,6 +126,9 @@ def _run_checks() -> dict[str, str]:
     from egt.assemble import build_model
     from egt.config.load import override
     from egt.config.preparation import preparation
+    from egt.data.batching.batch import collate
+    from egt.data.molecules import graph_from_smiles
+    from egt.errors import DataError
     from egt.graph import Graph
     from egt.inference.backends import execution, on_backend
     from egt.paper.presets import preset
@@ -146,12 +149,17 @@ def _run_checks() -> dict[str, str]:
             num_nodes=num_nodes, edge_index=np.stack([i, j]), node_categories=atoms, edge_categories=bonds
         )
         samples.append(preparation(config)(graph))
+
+    def of_smiles(smiles: Sequence[str]) -> torch.Tensor:
+        return model(collate([preparation(config)(graph_from_smiles(text, canonical=True)[0]) for text in smiles]))
+
     checks: dict[str, Callable[[], float | None]] = {
         "numbering of nodes": lambda: testing.check_permutation(model, samples, "graph"),
         "independence of the batch": lambda: testing.check_batch_independence(plain, samples, "padded"),
         "packed equals padded": lambda: testing.check_layouts_agree(plain, samples),
         "padding is never read": lambda: testing.check_masked(plain, samples),
         "the backend equals the plain one": lambda: testing.check_models_agree(model, plain, samples),
+        "spellings of a molecule": lambda: testing.check_spellings(of_smiles),
         "finite gradients": lambda: testing.check_finite_gradients(model, samples),
     }
     results = {}
@@ -159,6 +167,8 @@ def _run_checks() -> dict[str, str]:
         try:
             deviation = check()
             results[name] = "ok" if deviation is None else f"ok (differs by {deviation:.0e})"
+        except DataError as error:
+            results[name] = f"not checked: {error}"
         except testing.CheckFailed as failure:
             results[name] = f"FAILED: {failure}"
     return results

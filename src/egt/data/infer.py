@@ -141,6 +141,7 @@ def infer(
         more_smiles=roles.smiles[1:],
         weight=roles.weight,
         vocabulary=given.get("vocabulary", "ogb"),
+        canonical=raw.is_molecules,
         directed=directed,
         split=_find_plan(plan, roles, level, raw),
         notes=notes,

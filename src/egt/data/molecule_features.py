@@ -172,6 +172,15 @@ OGB_BOND_METHODS = ("GetBondType", "GetStereo", "GetIsConjugated")
 _ogb_atom_ids, _ogb_bond_ids = _Codes(*OGB_ATOM_CODES), _Codes(*OGB_BOND_CODES)
 
 
+CHIRALITY = list(OGB_ATOM_FEATURES).index("chirality")
+"""Its column in the features of atoms."""
+
+_CIP = {"R": 1, "S": 2}
+"""The categories of labels: those of the tags "clockwise" and "counterclockwise" in the authors' reading."""
+
+_OTHER_CHIRALITY = len(OGB_ATOM_FEATURES["chirality"]) - 1
+
+
 class MoleculeFeatures(NamedTuple):
     """The arrays of a molecule's graph, read-only, and a warning if they do not say all about it.
 
@@ -185,6 +194,12 @@ class MoleculeFeatures(NamedTuple):
     edge_index: IntArray
     bonds: IntArray
     warning: str = ""
+
+    def with_chirality(self, chirality: IntArray) -> MoleculeFeatures:
+        """Return OGB's features with other categories of chirality, (N,)."""
+        atoms = self.atoms.copy()
+        atoms[:, CHIRALITY] = chirality
+        return self._replace(atoms=_frozen(atoms))
 
 
 def ogb_features(forms: Sequence[bytes]) -> list[MoleculeFeatures | DataError]:
@@ -210,6 +225,54 @@ def asked_features(molecule: Any) -> MoleculeFeatures:
     ]
     atom_rows, bond_rows = np.array(atoms, np.int64).reshape(-1, 9), np.array(bonds, np.int64).reshape(-1, 5)
     return _coded([len(atoms)], [len(bonds)], atom_rows, bond_rows)[0]
+
+
+class Canonical(NamedTuple):
+    """What is the same for all ways to write a molecule.
+
+    Fields:
+        ranks: (N,) a numbering of the atoms.
+        chirality: (N,) the category of each atom; None if the SMILES has no chiral center.
+    """
+
+    ranks: IntArray
+    chirality: IntArray | None
+
+
+def canonical_numbers(molecule: Any, *, chiral: bool) -> Canonical:
+    """Return RDKit's canonical numbering of a molecule, and its `chiral` centers as R, S or relative to each other.
+
+    RDKit's chiral tag follows the order of the bonds of an atom, so another spelling has another tag. R and S do not.
+    A center without them, as in cis-1,4-dimethylcyclohexane, takes its tag from the canonical SMILES.
+    """
+    from rdkit.Chem import CanonicalRankAtoms
+
+    ranks = np.fromiter(CanonicalRankAtoms(molecule), np.int64, molecule.GetNumAtoms())
+    if not chiral:
+        return Canonical(_frozen(ranks), None)
+    chirality, relative = np.zeros_like(ranks), []
+    for k, atom in enumerate(molecule.GetAtoms()):
+        tag = int(atom.GetChiralTag())
+        if tag not in _CIP.values():
+            chirality[k] = min(tag, _OTHER_CHIRALITY)
+        elif atom.HasProp("_CIPCode"):
+            chirality[k] = _CIP[atom.GetProp("_CIPCode")]
+        else:
+            relative.append(k)
+    if relative:
+        tags, order = _rewritten(molecule)
+        ranks[order] = np.arange(len(order))
+        chirality[relative] = tags[ranks[relative]]
+    return Canonical(_frozen(ranks), _frozen(chirality))
+
+
+def _rewritten(molecule: Any) -> tuple[IntArray, IntArray]:
+    """(N,) the tags of the atoms in the canonical SMILES, and the number that each of these has in the molecule."""
+    from rdkit.Chem import MolFromSmiles, MolToSmiles
+
+    again = MolFromSmiles(MolToSmiles(molecule), sanitize=False)
+    order = np.array(molecule.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"], np.int64)
+    return np.array([int(atom.GetChiralTag()) for atom in again.GetAtoms()], np.int64), order
 
 
 def reason_of(error: Exception) -> str:

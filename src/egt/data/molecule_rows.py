@@ -64,6 +64,7 @@ class MoleculeRows(CustomSource):
     def _build(self, records: Sequence[MoleculeRecord]) -> list[Built]:
         given: dict[str, Any] = {
             "vocabulary": self.schema.vocabulary,
+            "canonical": self.schema.canonical,
             "ids": [record.id for record in records],
             "graph_targets": [record.targets for record in records],
         }
@@ -98,7 +99,7 @@ class MoleculeRows(CustomSource):
             graphs.append(graph)
             warnings += [f"column {column!r}: {warning}"] if warning else []
         counts = [graph.num_nodes for graph in graphs]
-        starts = accumulate(counts[:-1], initial=0)
+        starts = list(accumulate(counts[:-1], initial=0))
         arrays: dict[str, NDArray[Any]] = {
             "edge_index": np.concatenate(
                 [graph.edge_index + start for graph, start in zip(graphs, starts, strict=True)], axis=1
@@ -109,6 +110,10 @@ class MoleculeRows(CustomSource):
         }
         for name in ("node_values", "edge_categories", "edge_values"):
             arrays[name] = np.concatenate([getattr(graph, name) for graph in graphs])
+        if self.schema.canonical:
+            arrays["ranks"] = np.concatenate(
+                [graph.ranks + start for graph, start in zip(graphs, starts, strict=True) if graph.ranks is not None]
+            )
         for array in arrays.values():
             array.setflags(write=False)
         return Graph.trusted(**{**vars(graphs[0]), "num_nodes": sum(counts), **arrays}), "; ".join(warnings)

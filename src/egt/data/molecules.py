@@ -1,7 +1,9 @@
 """Molecules as graphs: SMILES -> atoms and bonds with OGB's features or the atom and bond types of ZINC.
 
 Atoms keep the order they have in the SMILES string (explicit hydrogens are removed), and bond k gives the edges 2k
-(begin -> end) and 2k + 1 (end -> begin).
+(begin -> end) and 2k + 1 (end -> begin). What a model computes would still depend on that order in two places: chiral
+tags refer to the order of the neighbors, and the basis of equal singular values to the order of the atoms. A graph that
+is read `canonical` has R and S in place of tags, and RDKit's canonical ranks of its atoms for such bases.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from egt.data.molecule_features import (
+    CHIRALITY,
     OGB_SCHEMA,
     RDKIT_ERRORS,
     ZINC_SCHEMA,
+    Canonical,
     MoleculeFeatures,
     binary_form,
+    canonical_numbers,
     ogb_features,
     reason_of,
     zinc_features,
@@ -61,7 +66,12 @@ is_flat = re.compile(r"(?:[A-Za-z0-9()=#%.:-]|\[(?:[BCNOPSFIbcnops]|Cl|Br)H?\d?[
 
 
 def graph_from_smiles(
-    smiles: str, *, vocabulary: MoleculeVocabulary = "ogb", id: str = "", graph_targets: ArrayLike | None = None
+    smiles: str,
+    *,
+    vocabulary: MoleculeVocabulary = "ogb",
+    canonical: bool = False,
+    id: str = "",
+    graph_targets: ArrayLike | None = None,
 ) -> tuple[Graph, str]:
     """Return the graph of a molecule.
 
@@ -69,6 +79,7 @@ def graph_from_smiles(
         smiles: the SMILES string.
         vocabulary: "ogb" gives nine atom and three bond features, equal to OGB's `smiles2graph`; "zinc" gives the
             28 atom types and 4 bond types of ZINC (kekulized: there is no aromatic bond).
+        canonical: give every spelling of a molecule the same answers; False equals OGB's reading to the letter.
         id: the name of the graph.
         graph_targets: (T,) the targets; NaN marks a missing label.
 
@@ -80,7 +91,9 @@ def graph_from_smiles(
         DataError: if RDKit cannot read the SMILES even with relaxed sanitization; the message gives its reason.
         GraphError: if the targets are not numbers.
     """
-    [result] = graphs_from_smiles([smiles], vocabulary=vocabulary, ids=[id], graph_targets=[graph_targets])
+    [result] = graphs_from_smiles(
+        [smiles], vocabulary=vocabulary, canonical=canonical, ids=[id], graph_targets=[graph_targets]
+    )
     if isinstance(result, EgtError):
         raise result
     return result
@@ -90,6 +103,7 @@ def graphs_from_smiles(
     smiles: Sequence[str],
     *,
     vocabulary: MoleculeVocabulary = "ogb",
+    canonical: bool = False,
     ids: Sequence[str],
     graph_targets: Sequence[ArrayLike | None],
 ) -> list[tuple[Graph, str] | EgtError]:
@@ -98,15 +112,16 @@ def graphs_from_smiles(
     Parsing is done for some, then features for all, then graphs: RDKit is large, and the processor's caches hold one
     step, and the molecules of some.
     """
-    read: list[tuple[Any, str]] = []
+    read: list[tuple[Any, Canonical | None, str]] = []
     for start in range(0, len(smiles), _PARSED_AT_ONCE):
         texts = smiles[start : start + _PARSED_AT_ONCE]
         for text, (each, warning) in zip(texts, parse_smiles(texts), strict=True):
-            read.append((each if isinstance(each, EgtError) else _kept(each, text, vocabulary), warning))
-    good = [each for each, _ in read if not isinstance(each, EgtError)]
+            kept = (each, None) if isinstance(each, EgtError) else _kept(each, text, vocabulary, canonical)
+            read.append((*kept, warning))
+    good = [each for each, _, _ in read if not isinstance(each, EgtError)]
     features = iter(ogb_features(good) if vocabulary == "ogb" else good)
     results: list[tuple[Graph, str] | EgtError] = []
-    for (each, warning), name, targets in zip(read, ids, graph_targets, strict=True):
+    for (each, common, warning), name, targets in zip(read, ids, graph_targets, strict=True):
         if isinstance(each, EgtError):
             results.append(each)
             continue
@@ -115,7 +130,7 @@ def graphs_from_smiles(
             results.append(found)
             continue
         try:
-            graph = _graph(found, targets, name)
+            graph = _graph(found, common, targets, name)
         except EgtError as error:
             results.append(error)
             continue
@@ -123,16 +138,24 @@ def graphs_from_smiles(
     return results
 
 
-def _kept(molecule: Any, smiles: str, vocabulary: MoleculeVocabulary) -> bytes | MoleculeFeatures | DataError:
-    """Return what is kept of an RDKit molecule: its binary form, from which many are read at once, or its features."""
+def _kept(
+    molecule: Any, smiles: str, vocabulary: MoleculeVocabulary, is_canonical: bool
+) -> tuple[bytes | MoleculeFeatures | DataError, Canonical | None]:
+    """Return what is kept of an RDKit molecule: its binary form, from which many are read at once, or its features.
+
+    And, if it is to be read so, what is the same for all its spellings.
+    """
     try:
-        return zinc_features(molecule) if vocabulary == "zinc" else binary_form(molecule)
+        common = canonical_numbers(molecule, chiral="@" in smiles) if is_canonical else None
+        return zinc_features(molecule) if vocabulary == "zinc" else binary_form(molecule), common
     except RDKIT_ERRORS as error:
-        return _unreadable(smiles, reason_of(error))
+        return _unreadable(smiles, reason_of(error)), None
 
 
-def _graph(features: MoleculeFeatures, graph_targets: ArrayLike | None, id: str) -> Graph:
+def _graph(features: MoleculeFeatures, common: Canonical | None, graph_targets: ArrayLike | None, id: str) -> Graph:
     """Build the graph of a molecule. RDKit has no parallel bonds, so only the targets are checked."""
+    if common is not None and common.chirality is not None and features.atoms.shape[1] > CHIRALITY:
+        features = features.with_chirality(common.chirality)
     targets = target_array(graph_targets, None, f"graph {id!r}: graph_targets")
     if targets is not None:
         targets = targets.view()
@@ -150,6 +173,7 @@ def _graph(features: MoleculeFeatures, graph_targets: ArrayLike | None, id: str)
         node_targets=None,
         edge_targets=None,
         query_index=None,
+        ranks=None if common is None else common.ranks,
         id=id,
     )
 

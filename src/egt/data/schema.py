@@ -106,6 +106,7 @@ class CustomSchema(Section):
         id, smiles, weight: the columns with these roles; "" for none.
         more_smiles: further columns of SMILES; a row is then one graph of several components, which know their column.
         vocabulary: the atom and bond features of molecules, "ogb" or "zinc".
+        canonical: every spelling of a molecule gets the same answer, which no model of 0.1 promises.
         directed: None where each graph says it for itself.
         split: how the data was divided.
         node_features, edge_features: the feature columns in the order of the file.
@@ -124,6 +125,7 @@ class CustomSchema(Section):
     more_smiles: tuple[str, ...] = ()
     weight: str = ""
     vocabulary: MoleculeVocabulary = "ogb"
+    canonical: bool = False
     directed: bool | None = False
     split: SplitPlan = SplitPlan()
     node_features: tuple[Feature, ...] = ()

@@ -303,6 +303,8 @@ class LaplacianEigenvectors:
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """Return the encoding (N, rank), from the smallest eigenvalue to the largest."""
+        if graph.ranks is not None:
+            return self(graph.in_rank_order())[graph.ranks]
         A = graph.adjacency(self_loops=False)
         A = np.maximum(A, A.T)
         np.fill_diagonal(A, 0.0)
@@ -438,7 +440,8 @@ class SvdEncoding:
     """`[U sqrt(S), V sqrt(S)]` of the leading singular triplets of the adjacency matrix `A = U S V^T` with self-loops.
 
     U V^T of the result is the best approximation of A of this rank. The joint sign of u_k and v_k follows
-    `canonical_signs`, so where singular values are distinct the result does not depend on the node numbering.
+    `canonical_signs`, so where singular values are distinct the result does not depend on the node numbering. Where
+    they are equal, the basis follows it, unless the graph has `ranks`.
     Columns beyond the number of nodes are zero. `weighted` decomposes the edge weights instead of zeros and ones.
     """
 
@@ -455,11 +458,13 @@ class SvdEncoding:
 
     def each(self, graphs: Sequence[Graph]) -> list[NDArray[np.float32]]:
         """See `ManyAtOnce`."""
-        order = sorted(range(len(graphs)), key=lambda k: graphs[k].num_nodes)
-        dense = [k for k in order if not self._is_large(graphs[k])]
-        entries = [_weights(graphs[k], self.weighted) for k in dense]
-        found = dict(zip(dense, encode_undirected([graphs[k] for k in dense], entries, self.rank), strict=True))
-        return [self._alone(graph) if (one := found.get(k)) is None else one for k, graph in enumerate(graphs)]
+        ordered = [graph.in_rank_order() for graph in graphs]
+        by_size = sorted(range(len(ordered)), key=lambda k: ordered[k].num_nodes)
+        dense = [k for k in by_size if not self._is_large(ordered[k])]
+        entries = [_weights(ordered[k], self.weighted) for k in dense]
+        found = dict(zip(dense, encode_undirected([ordered[k] for k in dense], entries, self.rank), strict=True))
+        rows = [self._alone(graph) if (one := found.get(k)) is None else one for k, graph in enumerate(ordered)]
+        return [each if graph.ranks is None else each[graph.ranks] for graph, each in zip(graphs, rows, strict=True)]
 
     def _is_large(self, graph: Graph) -> bool:
         return graph.num_nodes > DENSE_LIMIT and 4 * self.rank < graph.num_nodes
