@@ -1,12 +1,7 @@
-"""Ctrl-C and SIGTERM as a wish to stop, which the run grants at the next safe moment.
+"""The processes that work together: those of torchrun and Slurm, and others that are started here; and their signals.
 
-The processes that work together: which of them this is, and what they tell each other.
-
-torchrun and Slurm start processes and describe them in environment variables; `egt.processes` does the same on
-one machine. Nothing else in the package reads these variables.
-
-
-Several processes on this machine that work together, started and watched by the one that was called.
+torchrun and Slurm start processes and describe them in environment variables; `run_together` does the same on one
+machine. Nothing else in the package reads these variables.
 """
 
 from __future__ import annotations
@@ -42,12 +37,9 @@ _CONTINUED: tuple[signal.Signals, ...] = (signal.SIGCONT,) if hasattr(signal, "S
 
 
 class Interruption:
-    """From `listen` to the end of the context the first signal only sets `requested`.
+    """From `listen` to the end of the context the first signal only sets `requested`, to its name.
 
-    A second Ctrl-C does what the first would have done before. Signals that this process was told to ignore stay so.
-
-    Attributes:
-        requested: the name of the signal that came, empty if none did.
+    A second Ctrl-C does what the first would have done before. Signals that this process was started to ignore stay so.
     """
 
     def __init__(self) -> None:
@@ -67,8 +59,7 @@ class Interruption:
     def listen(self, continued: Callable[[], None] = lambda: None) -> None:
         """Put the handlers in place: from here on there is something to keep, and a moment to keep it.
 
-        Args:
-            continued: is called when the process goes on after it was paused.
+        continued: called when the process goes on after it was paused.
         """
         self._continued = continued
         for number in self._before:
@@ -88,12 +79,9 @@ class Interruption:
 
 @contextmanager
 def ending_at_once(where: str) -> Iterator[None]:
-    """Yield a signal ends this process with a message and exit code 1, even in a call that never comes back to Python.
+    """Let a signal end this process with a message and exit code 1, even in a call that never comes back to Python.
 
     Python's own handlers wait for such a call, as for other processes that may never come. A thread does not.
-
-    Args:
-        where: what the process was doing, for the message.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -133,7 +121,7 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process speaks and writes for all."""
+        """Whether this process logs and writes for all."""
         return self.rank == 0
 
     def gather(self, value: T) -> list[T]:
@@ -179,15 +167,14 @@ def launched() -> Processes | None:
 
 
 def is_first() -> bool:
-    """Whether this process speaks and writes for all that a launcher has started; true where there are no others."""
+    """Whether this process logs and writes for all that a launcher has started; true where there are no others."""
     return (launched() or ALONE).is_first
 
 
 def join_processes(device: torch.device | None = None) -> Processes:
-    """Meet the processes that a launcher has started (`torchrun --nproc-per-node 2 -m egt predict ...`).
+    """Initialize the process group of a launcher (`torchrun --nproc-per-node 2 -m egt predict ...`).
 
-    Args:
-        device: where tensors are that travel between them; numbers and objects always travel over the CPU.
+    device: of tensors that travel between processes; numbers and objects always travel over the CPU.
     """
     processes = launched() or ALONE
     if processes.count == 1:
@@ -205,7 +192,7 @@ def join_processes(device: torch.device | None = None) -> Processes:
 
 
 def leave_processes() -> None:
-    """Part from the other processes, if there are any. After an error they may never answer: then just end."""
+    """Leave the process group, if there is one. After an error the others may never answer: then just end."""
     if (launched() or ALONE).count > 1:
         from torch import distributed
 
@@ -221,11 +208,7 @@ def _first_machine() -> str:
 def device_of(processes: Processes = ALONE, accelerator: str = "auto") -> torch.device:
     """Where a process computes: each process of a machine on its own GPU (in turn, if there are fewer), or on the CPU.
 
-    A launcher may show each process one GPU only; then that is its own.
-
-    Args:
-        processes: which of them this is.
-        accelerator: "cpu" leaves the GPUs alone.
+    A launcher may show each process one GPU only; then that is its own. accelerator "cpu" leaves the GPUs alone.
     """
     import torch
 
@@ -278,7 +261,7 @@ def run_together(function: Callable[..., None], num_processes: int, arguments: M
     with Interruption() as interruption:
         interruption.listen()
         try:
-            with _ignoring_control_c(), _safe_path():
+            with _start_safely():
                 for process in processes:
                     process.start()
             for _, sender in pipes:
@@ -305,13 +288,13 @@ def _watch(
     interruption: Interruption,
 ) -> None:
     """Wait for all processes; pass a signal on once; do not let survivors wait for one that is gone."""
-    told, deadline = False, None
+    has_passed_signal, deadline = False, None
     while alive := [process for process in processes if process.is_alive()]:
         open_pipes = [receiver for receiver in receivers if not receiver.closed]
         wait([*(process.sentinel for process in alive), *open_pipes], timeout=0.2)
         _listen(open_pipes, failures)
-        if interruption.requested and not told:
-            told = True
+        if interruption.requested and not has_passed_signal:
+            has_passed_signal = True
             for process in alive:
                 os.kill(process.pid or 0, signal.SIGTERM)
         if deadline is None and any(process.exitcode for process in processes):
@@ -359,7 +342,7 @@ def _child(
         MASTER_ADDR="127.0.0.1",
         MASTER_PORT=str(port),
     )
-    # All do the same: one of them tells.
+    # All do the same: only rank 0 logs.
     level = logging.INFO if rank == 0 else logging.ERROR
     logging.basicConfig(handlers=[_ToParent(pipe)], format="%(message)s", level=level)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -374,33 +357,29 @@ def _child(
 
 
 @contextmanager
-def _ignoring_control_c() -> Iterator[None]:
-    """Shield processes started inside from a Ctrl-C, which goes to all of a terminal; their parent handles it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _start_safely() -> Iterator[None]:
+    """Shield processes that are started inside from Ctrl-C and from the current folder.
+
+    Ctrl-C goes to all processes of a terminal; their parent handles it. Files of the current folder would be imported
+    in place of Python's own modules.
+    """
+    variable = "PYTHONSAFEPATH"
+    before = os.environ.get(variable)
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
+    os.environ[variable] = "1"
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _safe_path() -> Iterator[None]:
-    """Keep processes started inside from importing files of the current folder in place of Python's own modules."""
-    before = os.environ.get("PYTHONSAFEPATH")
-    os.environ["PYTHONSAFEPATH"] = "1"
-    try:
-        yield
-    finally:
-        del os.environ["PYTHONSAFEPATH"]
+        del os.environ[variable]
         if before is not None:
-            os.environ["PYTHONSAFEPATH"] = before
+            os.environ[variable] = before
+        if in_main_thread:
+            signal.signal(signal.SIGINT, handler)
 
 
 def _end_with_parent() -> None:
-    """Stop a process whose parent is gone as if by SIGTERM: nobody is left to collect its result."""
+    """Stop a process whose parent is gone as if by SIGTERM."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

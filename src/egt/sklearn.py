@@ -42,11 +42,7 @@ Floats = NDArray[np.float64]
 
 
 class FittedModel:
-    """An artifact in memory: the bytes of its files, which are pickled, and the model they make, which is not.
-
-    Args:
-        files: name -> content.
-    """
+    """The files of an artifact as bytes, which are pickled, and the model they make, which is not."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self.files = dict(files)

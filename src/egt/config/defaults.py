@@ -73,15 +73,7 @@ def infer_run(source: CustomSource, path: str, name: str, *, pretrain: bool = Fa
 
 
 def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, seed: int = 0) -> RunConfig:
-    """Return the run that fits the user's data, without recipes for a special kind.
-
-    Args:
-        schema: what the columns of the data mean.
-        card: sizes of its splits and graphs.
-        path: of the data.
-        name: of the run.
-        seed: of the run.
-    """
+    """Return the run that fits the user's data, without recipes for a special kind."""
     num_train = card.split_sizes.get("train", 1)
     # At least twenty steps an epoch, or eight of up to four graphs: a single graph divided for links is ten graphs.
     smallest = min(max(num_train // 8, 1), 4)
@@ -118,14 +110,9 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
 def custom_model(
     features: FeatureSchema, target: TargetSchema, largest: int, *, neighbors: bool = False, pooled: bool = False
 ) -> ModelConfig:
-    """Return a small model for these features and this target.
+    """Return a small model for these features and this target, for graphs of so many nodes at most.
 
-    Args:
-        features: what its nodes and edges have.
-        target: what it predicts.
-        largest: the number of nodes of the largest graph.
-        neighbors: attention between neighbors only.
-        pooled: graphs are read from the mean of their nodes.
+    neighbors: attention between neighbors only. pooled: graphs are read from the mean of their nodes.
     """
     large = largest > _LARGE_GRAPH
     dropout = 0.2 if pooled else 0.1

@@ -103,11 +103,8 @@ def in_pieces(
 ) -> Sequence[Sample]:
     """Return prepared graphs as a run computes them: whole, or the pieces that `data.pieces` asks for.
 
-    Args:
-        config: the run.
-        samples: whole graphs; pieces come back unchanged.
-        training: the pieces are those of training steps, and not of passes without gradients.
-        every: the pieces ask about every node or edge, and not only about those that have labels.
+    Pieces come back unchanged. training: those of training steps. every: they ask about every node or edge, and not
+    only about those that have labels.
     """
     how = config.data.pieces
     if how is None:

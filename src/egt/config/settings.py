@@ -93,16 +93,7 @@ def list_columns(given: Any, argument: str) -> list[str]:
 
 
 def list_texts(given: Any, argument: str, meaning: str) -> list[str]:
-    """Return one text or several as a list, none for "" or None.
-
-    Args:
-        given: what a user gave for them.
-        argument: of the function that they were given to.
-        meaning: what has to be given.
-
-    Raises:
-        ConfigError: something else is given.
-    """
+    """Return one text or several as a list, none for "" or None; a `ConfigError` names the argument and its meaning."""
     if given is None or given == "":
         return []
     texts: list[Any] = [given] if isinstance(given, str) else [*given] if isinstance(given, Iterable) else [None]

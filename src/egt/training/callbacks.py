@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Callback:
-    """Is told how a run goes, in its first process; subclasses do what they like with it.
+    """Receives the steps and epochs of a run, in its first process; subclasses do what they like with them.
 
     With `trainer.devices` above 1 a copy of it is made in the first of the new processes: it has to be picklable.
     """
@@ -120,11 +120,7 @@ _TRACKERS: dict[str, type[Callback]] = {"tensorboard": TensorBoard, "wandb": Wei
 
 
 def trackers(settings: TrainerConfig) -> list[Callback]:
-    """Return the trackers of a run: those that it names, or those that are installed and set up here.
-
-    Raises:
-        ConfigError: one that is named is not installed.
-    """
+    """Return the trackers of a run: those that it names, or those that are installed and set up here."""
     if settings.trackers == "auto":
         # Weights & Biases asks for a login unless its environment says what to do: only then is it meant.
         meant = {"tensorboard": True, "wandb": bool({"WANDB_API_KEY", "WANDB_MODE"} & os.environ.keys())}
@@ -136,11 +132,7 @@ def trackers(settings: TrainerConfig) -> list[Callback]:
 
 
 class RunBar(Callback):
-    """One bar over the whole run.
-
-    Args:
-        metric: the score to show beside the loss.
-    """
+    """One bar over the whole run, with a score beside the loss."""
 
     def __init__(self, metric: str) -> None:
         self.metric = metric

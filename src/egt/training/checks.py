@@ -91,13 +91,7 @@ def check_splits(config: RunConfig, training: Sequence[Sample], validation: Sequ
 
 
 def check_same_run(kept: Mapping[str, Any], facts: Mapping[str, Any], folder: Path) -> None:
-    """Raise a `ConfigError` unless a checkpoint is of the run that is to be continued: same settings, same data.
-
-    Args:
-        kept: the state in the checkpoint.
-        facts: the same of the run.
-        folder: of the run.
-    """
+    """Raise a `ConfigError` unless a checkpoint is of the run that is to be continued: same settings, same data."""
     known = parse_config(kept["config"], f"the settings of the run in {folder}")  # with those that are new since
     ours, theirs = _paths(facts["config"]), _paths(known.model_dump(mode="json"))
     if known.data.custom is None:  # runs on graphs in memory did not always keep their schema
@@ -214,9 +208,7 @@ def _check_classes(config: RunConfig, labels: Sequence[Rows]) -> None:
 def check_columns(config: RunConfig, *, spread: bool = False) -> None:
     """Raise a `DataError` where two columns of the predictions would have one name.
 
-    Args:
-        config: the run.
-        spread: whether there are also the deviations between the models of an ensemble.
+    spread: there are also the deviations between the models of an ensemble.
     """
     if not config.task.answers:
         return
@@ -236,8 +228,7 @@ def check_columns(config: RunConfig, *, spread: bool = False) -> None:
 def check_spread(names: Sequence[str], rows: Iterable[Rows], scale: TargetScale) -> None:
     """Look at how far the training labels of each target, each (T,) or (rows, T), are apart.
 
-    Raises:
-        DataError: they are smaller than a float32 can tell apart.
+    Those that are smaller than a float32 can represent are a `DataError`, those without a spread a warning.
     """
     values = np.concatenate([np.atleast_2d(row) for row in rows])
     for name, labels, mean, std in zip(names, values.T, scale.mean, scale.std, strict=True):
@@ -269,14 +260,7 @@ def check_learned(
     splits: Mapping[str, Sequence[Sample]],
     metrics: Mapping[str, Mapping[str, float]],
 ) -> None:
-    """Warn where a trained model is worse than one that answers the same for every graph.
-
-    Args:
-        config: the run.
-        labels: of training.
-        splits: the graphs of each split.
-        metrics: split -> metric -> value of the trained model.
-    """
+    """Warn where a trained model is worse on a split than one that answers the same for every graph."""
     task = config.task
     answer = task.uninformed(iter(labels))
     if answer is None:

@@ -22,16 +22,12 @@ Losses = Callable[[GraphBatch], tuple[Tensor, Tensor]]
 
 
 class Engine:
-    """What one process of a run computes with.
+    """What one process of a run computes with: device, precision, and the processes that train together.
 
     Gradients are the mean over all processes, so a loss is multiplied by their number to be summed over them.
 
-    Args:
-        settings: of the run.
-
     Attributes:
-        device: where this process computes.
-        processes: that train together; it has met them.
+        processes: the initialized process group.
         sharded: whether each process holds only its part of the weights.
         scaler: of losses in float16; does nothing otherwise.
     """
@@ -131,12 +127,7 @@ class AdamW:
     """Adam with decoupled weight decay; its state is known by the names of the parameters.
 
     The arithmetic is torch's own function, on a CPU in one pass over each weight. Its class imports the compiler, which
-    takes seconds at every start.
-
-    Args:
-        parameters: those that are trained, by name.
-        settings: of the optimizer; the rate is given at each step.
-        undecayed: names of those that do not decay.
+    takes seconds at every start. Parameters that are named `undecayed` do not decay.
     """
 
     def __init__(

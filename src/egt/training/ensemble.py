@@ -95,11 +95,7 @@ _KINDS: Mapping[Kind, _KindOfMembers] = {
 
 
 def choose_members(folder: Path, ensemble: int | None, folds: int | None, *, resume: bool) -> Members | None:
-    """Return the members that the options ask for, or those of the run that is continued; None for a single run.
-
-    Raises:
-        ConfigError: the folder holds another run than the one that is asked for.
-    """
+    """Return the members that the options ask for, or those of the run that is continued; None for a single run."""
     if ensemble is not None and folds is not None:
         raise ConfigError("--ensemble and --folds exclude each other: folds are an ensemble too")
     wanted = None if ensemble is None else Members("seeds", ensemble)

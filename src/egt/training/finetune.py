@@ -35,13 +35,7 @@ Key = tuple[str | int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Remap:
-    """How the rows or columns of a weight move to other features: by their keys, e.g. (feature, category).
-
-    Args:
-        old: the key of each row (or column) in the model that is started from.
-        new: the same for the model that is trained.
-        dim: 0 moves rows, 1 columns.
-    """
+    """How the rows (dim 0) or columns (1) of a weight move to other features: by keys, e.g. (feature, category)."""
 
     old: Sequence[Key]
     new: Sequence[Key]
@@ -122,12 +116,9 @@ def start_from(model: EGT, start: Start) -> None:
 
 
 def freeze(model: EGT, below: int = 0, tuned: Tuned = "all") -> None:
-    """Let only a part of a model train.
+    """Let only a part of a model train: not layers `below` one, nor the embeddings if it is above 0.
 
-    Args:
-        model: gets `requires_grad` set on each parameter.
-        below: layers below this one, and the embeddings if it is above 0, are frozen.
-        tuned: "edges" freezes the node channel and the head as well.
+    tuned: "edges" freezes the node channel and the head as well.
     """
     if not 0 <= below <= len(model.layers):
         raise ConfigError(f"freeze_below is {below}; the model has layers 0..{len(model.layers) - 1}")
@@ -174,8 +165,7 @@ def describe_start(
 def load_start(config: RunConfig) -> Start | None:
     """Return what the configuration says that the run starts from; None for random weights.
 
-    Raises:
-        ArtifactError: the artifact is gone, or has other weights than when the run was described.
+    An artifact that is gone, or has other weights than when the run was described, is an `ArtifactError`.
     """
     start = config.start
     if start is None:

@@ -43,17 +43,10 @@ _MOST_NAMED = 20
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What is to be trained.
+    """What is to be trained, on prepared graphs.
 
-    Fields:
-        config: everything that decides the result.
-        training: prepared graphs to learn from.
-        validation: prepared graphs that select the weights and steer the schedule; may be empty.
-        folder: of the run; gets `checkpoints/` and `metrics.csv`.
-        facts: Goes into every checkpoint; "scale" holds the scale of the targets as JSON, or None.
-        start: weights of another model to start with.
-        show_progress: show a progress bar.
-        callbacks: Those of the user, called in the first process.
+    `facts` go into every checkpoint; "scale" is that of the targets as JSON, or None. `start` holds weights of another
+    model, `callbacks` are those of the user, called in the first process.
     """
 
     config: RunConfig
@@ -87,17 +80,10 @@ class Losses(nn.Module):
 
 
 class Work:
-    """The parts of a run in one process.
-
-    Args:
-        job: what is to be trained.
-        engine: computes it.
-        interruption: knows of a request to stop.
-        kept: the checkpoint to continue from.
+    """The parts of a run in one process, as in the checkpoint `kept` if there is one.
 
     Attributes:
         training, validation: what the model computes: the graphs of the job, or pieces of them.
-        task: loss and metrics.
         state: model, optimizer, progress.
         losses: `Losses`, with gradients over all processes.
         callbacks: receive each step and epoch; in the first process only.
@@ -161,13 +147,7 @@ class Work:
         )
 
     def fail(self, what: str, split: str, graphs: Sequence[int]) -> NoReturn:
-        """End the run because a number is not finite.
-
-        Args:
-            what: the number.
-            split: "training" or "validation".
-            graphs: those of this process that it came from.
-        """
+        """End the run because a number is not finite that came from these graphs of a split, in this process."""
         samples = {"training": self.training, "validation": self.validation}[split]
         numbers = sorted(k for part in self.engine.processes.gather(list(graphs)) for k in part)
         names = ", ".join(samples[k].graph.id or f"number {k}" for k in numbers[:_MOST_NAMED])
@@ -265,14 +245,10 @@ def _explain_lack_of_memory(config: RunConfig) -> Iterator[None]:
 
 
 def train_step(work: Work, batches: Sequence[GraphBatch]) -> StepSums:
-    """Take one optimizer step: forward, backward, clip, update.
+    """Take one optimizer step on the micro-batches of this process: forward, backward, clip, update.
 
     The losses of micro-batches are divided by the counts of the whole batch over all processes: however a batch is
     divided, the gradient is that of the whole batch.
-
-    Args:
-        work: the parts of the run.
-        batches: the micro-batches of this process, possibly none.
     """
     state, scaler, processes = work.state, work.engine.scaler, work.engine.processes
     batches = [_with_random_keys(work, batch) for batch in batches]
@@ -308,16 +284,10 @@ def train_step(work: Work, batches: Sequence[GraphBatch]) -> StepSums:
 
 
 def _add_gradients(work: Work, batches: Sequence[GraphBatch], labels: float, graphs: float) -> list[Tensor]:
-    """Add up the gradients of micro-batches, and of spare ones that count nowhere.
+    """Add up the gradients of micro-batches with random keys, and of spare ones that count nowhere.
 
-    Args:
-        work: the parts of the run.
-        batches: the micro-batches of this process with random keys, possibly none.
-        labels: of the whole batch, over all processes.
-        graphs: of the whole batch.
-
-    Returns:
-        For each of them two sums, () each: of the task's loss, and of the auxiliary ones.
+    labels, graphs: counts of the whole batch over all processes. Returns two sums () for each part: the loss of the
+    task and the auxiliary ones.
     """
     engine, sums = work.engine, []
     parts = [*batches, *(_with_random_keys(work, spare) for spare in work.spares(len(batches)))]

@@ -11,7 +11,6 @@ import logging
 import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -56,16 +55,8 @@ _SURELY_ENOUGH = 16
 class LiveBytes(TorchDispatchMode):
     """Counts what operations inside of a `with` block allocate and free, whatever their code and layout.
 
-    The outputs of the fused kernel are counted apart: they come from a pool (`egt.nn.kernels.allocator`), and what is
-    free there is of no use to others.
-
-    Args:
-        known: tensors that are there anyway, as the parameters.
-
-    Attributes:
-        peak: the most bytes that were alive at once.
-        heap_peak: the most, except outputs of the kernel.
-        pool_peak: the most of outputs of the kernel.
+    The outputs of the fused kernel are counted apart (`pool_peak`, others `heap_peak`, together `peak`): they come from
+    a pool (`egt.nn.kernels.allocator`), and what is free there is of no use to others. `known` tensors do not count.
     """
 
     @classmethod
@@ -159,17 +150,15 @@ class Footprint:
 
 
 class Memory:
-    """The memory of a run beside what is free, for one process.
+    """The memory that a run needs beside what is free, for one process. Nothing is allocated to find that out.
 
     Attributes:
-        device: where it computes.
         how: it is trained.
         free: bytes that each process may use.
-        parameters: how many there are.
         fixed: bytes that do not depend on the batch.
 
     Raises:
-        ConfigError: the model and what training keeps of it do not fit. Nothing is allocated to find that out.
+        ConfigError: the model and what training keeps of it do not fit.
     """
 
     def __init__(self, config: RunConfig) -> None:
@@ -192,10 +181,7 @@ class Memory:
         return measure_footprint(self.config, how, degree, fixed=self.fixed, training=training)
 
     def check_largest_graph(self, card: DataCard) -> None:
-        """Raise a `ConfigError` if the largest graph that the card knows of does not fit even without gradients.
-
-        The message names what does fit: attention between neighbors on lists of edges.
-        """
+        """Raise a `ConfigError`, with what does fit, if the largest graph of the card cannot even be evaluated."""
         how, largest = execution(self.config, self.device, training=False), int(card.num_nodes[2])
         free, needed = available_memory(self.device), prediction_bytes(self.config, largest, how)
         if needed > free:
@@ -208,13 +194,7 @@ class Memory:
     def fit_run(self, config: RunConfig, stores: Mapping[str, Sequence[Sample]]) -> RunConfig:
         """Return the run, unchanged if its batches fit, else with a `data.pair_budget` under which they do.
 
-        Args:
-            config: the run, perhaps with more settings of its task.
-            stores: its prepared graphs.
-
-        Raises:
-            ConfigError: a single graph of any split, or a batch that cannot be split, does not fit; it is named, with
-                the settings that help.
+        A `ConfigError` names a single graph of any split, or a batch that cannot be split, that does not fit.
         """
         splits = {name: in_pieces(config, store, training=name == "train") for name, store in stores.items()}
         train, sizes = splits["train"], {name: graph_sizes(samples) for name, samples in splits.items()}
@@ -396,12 +376,7 @@ def synthetic_graph(
 ) -> Graph:
     """Make a ring, each node joined to its next ones, with random features that the model reads.
 
-    Args:
-        config: the run.
-        size: number of nodes.
-        random: draws the features.
-        degree: edges per node, counted in both directions, as far as a graph of this size can have them.
-        targets: give it targets, 0 and 1 in turn.
+    degree: edges per node in both directions, as far as a graph of this size can have them. targets: 0 and 1 in turn.
     """
     schema = feature_schema(config.model)
     reach = np.arange(1, 1 + max(1, min(round(degree / 2), (size - 1) // 2)))
@@ -444,11 +419,6 @@ def _shallow(config: RunConfig, depth: int) -> RunConfig:
     return config.model_copy(update={"model": config.model.model_copy(update={"num_layers": depth})})
 
 
-def _precision(how: Execution) -> AbstractContextManager[None]:
-    """Enter half precision as training does it; both kinds of it take the same memory."""
-    return torch.autocast("cpu", torch.bfloat16, enabled=how.dtype != torch.float32)
-
-
 def trial_loss(model: EGT, config: RunConfig, batch: GraphBatch) -> Tensor:
     """Sum the squares of the answers and the auxiliary losses, by the way that training takes."""
     auxiliary = build_task(config).auxiliary
@@ -464,41 +434,35 @@ def _used_bytes(model: EGT, config: RunConfig, batch: GraphBatch, how: Execution
     """Count the bytes that a pass takes at its peak beside parameters and gradients, with the batch itself."""
     batch = batch.to("cpu")  # whose layout has not computed its indices yet
     with LiveBytes(model.parameters()) as live:
-        for tensor in _tensors(batch):
-            live.watch(tensor)
+        values = [getattr(batch, field.name) for field in fields(batch)]
+        for value in (*values, *batch.node.values(), *batch.pair.values()):
+            if isinstance(value, Tensor):
+                live.watch(value)
         if training:
             for parameter in model.parameters():
-                parameter.register_post_accumulate_grad_hook(_drop_gradient)
-            with _precision(how):
-                loss = trial_loss(model.train(), config, batch)
-            loss.backward()
+                parameter.register_post_accumulate_grad_hook(lambda each: setattr(each, "grad", None))
+            _trial_step(model, config, batch, how)
         else:
             with torch.inference_mode():
                 model.eval()(batch)
     return float(live.pool_peak + _HEAP_GAPS * live.heap_peak)
 
 
-def _drop_gradient(parameter: Tensor) -> None:
-    parameter.grad = None
-
-
-def _tensors(batch: GraphBatch) -> list[Tensor]:
-    values = [getattr(batch, field.name) for field in fields(batch)]
-    values += [*batch.node.values(), *batch.pair.values()]
-    return [value for value in values if isinstance(value, Tensor)]
+def _trial_step(model: EGT, config: RunConfig, batch: GraphBatch, how: Execution) -> None:
+    """Run forward and backward, in half precision if training does; both kinds of it take the same memory."""
+    with torch.autocast("cpu", torch.bfloat16, enabled=how.dtype != torch.float32):
+        loss = trial_loss(model.train(), config, batch)
+    loss.backward()
 
 
 def _timed(model: EGT, config: RunConfig, batch: GraphBatch, how: Execution) -> tuple[float, float]:
     """Measure the seconds of a training pass, and of a forward pass without gradients."""
-    model.train()
     started = time.perf_counter()
-    with _precision(how):
-        loss = trial_loss(model, config, batch)
-    loss.backward()
+    _trial_step(model, config, batch, how)
     whole = time.perf_counter() - started
     model.zero_grad(set_to_none=True)
     model.eval()
     started = time.perf_counter()
-    with torch.inference_mode(), _precision(how):
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=how.dtype != torch.float32):
         model(batch)
     return whole, time.perf_counter() - started

@@ -42,22 +42,10 @@ _BATCHES_DRAWN = 100
 
 @dataclass(frozen=True)
 class Plan:
-    """The cost of a run.
+    """The cost of a run: of `num_graphs` training graphs, on the device where it computes.
 
-    Fields:
-        parameters: that are learned.
-        peak_memory_bytes: of the training process (on a GPU: there).
-        available_memory_bytes: that are free now.
-        seconds_per_epoch: training and validation.
-        steps_per_epoch: optimizer steps.
-        epochs: until the run ends.
-        num_graphs: of the training split.
-        mean_nodes, largest_nodes: of its graphs.
-        pairs_at_once: the most pairs that are computed at once; 0 where only edges are.
-        layout: of the batches.
-        backend: the name of the one that computes them.
-        device: where it computes. The time is measured on the CPU of this machine all the same.
-        sizes_from: where the sizes of graphs are known from.
+    Memory is that of the training process (on a GPU: there). The time is measured on the CPU of this machine all the
+    same. Of pairs as many are computed `pairs_at_once`, 0 where only edges are.
     """
 
     parameters: int

@@ -187,16 +187,7 @@ def train_on(
 
     With `trainer.devices` above 1 this process starts the others and waits for them (a script that calls it needs
     `if __name__ == "__main__":`), unless torchrun or Slurm has started them; `folder` is then on a disk they share.
-
-    Args:
-        config: everything that decides the result.
-        training: prepared graphs to learn from; a store, or any sequence.
-        validation: prepared graphs that select the weights and steer the schedule, if it asks for that.
-        folder: of the run; gets `checkpoints/` and `metrics.csv`.
-        resume: continue the run in `folder` where it stopped, or start if there is nothing to continue.
-        start: weights of another model to start with.
-        show_progress: show a progress bar.
-        callbacks: receive each step and epoch.
+    `resume` also starts a run where there is nothing to continue.
 
     Raises:
         ConfigError: settings that make no sense here, or a folder that cannot be written.

@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 
 
 class WeightAverage:
-    """average <- decay * average + (1 - decay) * weights, after each optimizer step.
-
-    Args:
-        model: whose weights are averaged.
-        decay: of the average.
-    """
+    """average <- decay * average + (1 - decay) * weights, after each optimizer step."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.model, self.decay = model, decay
@@ -54,16 +49,7 @@ class WeightAverage:
 
 
 class State:
-    """Everything of a run that outlives a step.
-
-    Args:
-        config: the run's settings.
-        model: what is trained, where it is computed.
-        engine: that computes it.
-        facts: what a checkpoint has to agree with and what comes with the weights, as JSON.
-        folder: of the run; checkpoints are written there, by the first process.
-        steps_per_epoch: optimizer steps of a whole epoch.
-    """
+    """Everything of a run that outlives a step; `facts` are what a checkpoint has to agree with, as JSON."""
 
     def __init__(
         self,
@@ -144,8 +130,7 @@ class State:
     def close_epoch(self, validation: Mapping[str, float]) -> dict[str, float]:
         """Close an epoch: history, schedule, best weights, checkpoint. Returns the new row of the history.
 
-        Args:
-            validation: "loss" and metrics on the validation split; empty when there is none.
+        validation: "loss" and metrics on the validation split; empty when there is none.
         """
         progress = self.progress
         row = self._row(validation)
@@ -256,15 +241,7 @@ def starting_model(
 ) -> EGT:
     """Build the initial model, the same in every process: random, from another model, or from a checkpoint.
 
-    Args:
-        config: the run.
-        engine: that computes it.
-        training: the graphs that constants of the model are fitted to, unless they come with weights.
-        start: weights of another model.
-        kept: the checkpoint to continue from.
-
-    Raises:
-        ArtifactError: what was kept is of another model.
+    A new model is fitted to the training graphs. What was kept of another model is an `ArtifactError`.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)

@@ -25,12 +25,7 @@ _STATES = {
 
 
 def tuning_page(found: Tuning, space: Sequence[Knob]) -> str:
-    """Return an HTML page that stands alone.
-
-    Args:
-        found: by the search.
-        space: its knobs.
-    """
+    """Return an HTML page about a search over a space that stands alone."""
     default, best = found.trials[0], found.best
     records = {"default": default, "best": best} if default.state == "done" else {"best": best}
     runs = {name: read_run(trial_folder(found.folder, trial.number)) for name, trial in records.items()}

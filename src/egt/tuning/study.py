@@ -38,12 +38,9 @@ _LOCK_SECONDS = 60
 
 @dataclass(frozen=True)
 class Search:
-    """What is searched; two workers share a study only if theirs is the same.
+    """What is searched: around the run `config` (as JSON) on `data` (its fingerprint), but for `fixed` settings.
 
-    Fields:
-        config: the run that is tuned, with the defaults, as JSON.
-        fixed: paths of the settings that the user has decided.
-        data: the fingerprint of the data.
+    Two workers share a study only if theirs is the same.
     """
 
     config: Mapping[str, Any]
@@ -60,14 +57,8 @@ class Search:
 class Tried:
     """A trial; number 0 has the defaults.
 
-    Fields:
-        number: of the trial.
-        values: of the knobs, by name.
-        state: open ones go on with the next worker.
-        score: on validation; of a pruned or open trial the best so far, None before its first epoch.
-        epochs: that it was trained for.
-        seconds: of its training.
-        error: why it failed.
+    The score of a pruned or open trial is the best so far, None before its first epoch; open ones go on with the next
+    worker. `error` says why a trial failed.
     """
 
     number: int
@@ -80,11 +71,7 @@ class Tried:
 
 
 def import_optuna() -> Any:
-    """Return the package, quiet.
-
-    Raises:
-        ConfigError: it is not installed.
-    """
+    """Return the package, quiet; a `ConfigError` says how to install it."""
     try:
         import optuna
     except ImportError as error:
@@ -94,15 +81,9 @@ def import_optuna() -> Any:
 
 
 def open_study(folder: Path, search: Search, first: Sequence[Mapping[str, Value]]) -> Study:
-    """Open the study in a folder, or make one.
+    """Open the study of a search in a folder, or make one that begins with these trials.
 
-    Args:
-        folder: of the search.
-        search: what is searched; has to be that of a study which is there.
-        first: the values of the first trials, in their order.
-
-    Raises:
-        ConfigError: the folder holds something else.
+    A `ConfigError` is raised where the folder holds something else.
     """
     optuna = import_optuna()
     if not exists(folder / STUDY):
@@ -202,12 +183,7 @@ def described(trial: Tried) -> str:
 
 
 def trial_rows(trials: Sequence[Tried], best: int) -> tuple[list[str], list[list[str]]]:
-    """Return the columns and the rows of a table with all trials; the validation stands before the last two columns.
-
-    Args:
-        trials: at least one, all of the same knobs.
-        best: the number of the best one.
-    """
+    """Return the columns and the rows of a table of trials; the validation stands before the last two columns."""
     names = list(trials[0].values)
     rows = []
     for trial in trials:

@@ -49,15 +49,9 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def more_workers(folder: Path, count: int, minutes: float, trials: int | None) -> Iterator[None]:
-    """Let other workers take part in a search; at the end of the context they are waited for, or stopped if it fails.
+    """Let more workers take part in the search in a folder; at the end they are waited for, or stopped if it fails.
 
     Meanwhile the threads of this process are its share of the cores.
-
-    Args:
-        folder: with a study.
-        count: of other workers.
-        minutes: their budget.
-        trials: how many trials the study shall have.
     """
     if not count:
         yield
@@ -123,11 +117,7 @@ class Tuning:
 
 
 def leave_best(study: Study, space: Sequence[Knob], folder: Path) -> Tuning:
-    """Write what a search has found so far.
-
-    Raises:
-        RunError: no trial has finished; other workers are still busy with the first ones.
-    """
+    """Write what a search has found so far; a `RunError` where no trial has finished, as others are busy with them."""
     with hold_folder(folder):  # other workers may end at the same moment
         trials = tried(study)
         if not any(each.state == "done" for each in trials):

@@ -42,11 +42,9 @@ class OutOfTime(RunStopped):
 
 
 class Watch(Callback):
-    """Tells the study how a trial goes, and ends it when it is worse than others or when the time is up.
+    """Reports to the study how a trial goes, and ends it when it is worse than others or when the time is up.
 
-    Args:
-        trial: of the study; the first one, with the defaults, always goes to its end.
-        deadline: by the monotonic clock.
+    The first trial, with the defaults, always goes to its end.
     """
 
     def __init__(self, trial: Trial, deadline: float) -> None:
@@ -60,7 +58,7 @@ class Watch(Callback):
             raise OutOfTime("the time is up")
 
     def on_epoch(self, state: State, row: Mapping[str, float]) -> None:
-        """Tell the score of the epoch; a score that does not promise anything ends the trial."""
+        """Report the score of the epoch; one that does not promise anything ends the trial."""
         self.trial.report(score(state.config, row), int(row["epoch"]))
         self.trial.set_user_attr("seconds", round(sum(each["seconds"] for each in state.progress.history), 1))
         if self.can_end and not state.is_finished() and self.trial.should_prune():
@@ -69,19 +67,9 @@ class Watch(Callback):
 
 @dataclass
 class Worker:
-    """Does trials of a study until there are enough or the time is up.
+    """Does trials of a study until there are as many as `trials`, or the time is up (by the monotonic clock).
 
-    Fields:
-        study: open.
-        search: what it searches.
-        space: the knobs of it.
-        folder: of the search.
-        source: the data, open.
-        deadline: by the monotonic clock.
-        trials: end once the study has as many; None for any number.
-        tell: receives each trial that has ended.
-        watch: receives the progress of the preparation of graphs.
-        progress: show a bar while training.
+    `tell` receives each trial that has ended, `watch` the progress of the preparation of graphs.
     """
 
     study: Study
@@ -124,7 +112,7 @@ class Worker:
         return int(self.study.ask().number)
 
     def _do(self, trial: Trial, claim: Claim) -> None:
-        """Train a trial and tell the study how it ended; one that is stopped stays open."""
+        """Train a trial and report how it ended; one that is stopped stays open."""
         optuna = import_optuna()
         states = optuna.trial.TrialState
         try:
