@@ -11,7 +11,7 @@ from types import FrameType
 
 import pytest
 
-from egt.processes import Interruption, ending_at_once
+from egt.processes import Interruption, exit_on_signal
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -68,9 +68,9 @@ def test_before_listening_signals_do_what_they_did() -> None:
 
 BLOCKED = """
 import ctypes, signal, sys
-from egt.processes import ending_at_once
+from egt.processes import exit_on_signal
 signal.signal(signal.SIGTERM, lambda *_: None)
-with ending_at_once("in the test"):
+with exit_on_signal("in the test"):
     print("waiting", flush=True)
     wait = ctypes.CDLL(None).poll
     while wait(None, 0, 60_000) < 0:  # as a rendezvous does: a call that a signal does not end
@@ -88,7 +88,7 @@ def test_a_signal_ends_a_process_that_is_stuck_in_a_call() -> None:
 
 
 def test_after_the_stuck_call_all_is_as_before() -> None:
-    with ending_at_once("in the test"):
+    with exit_on_signal("in the test"):
         pass
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)

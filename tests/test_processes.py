@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from egt.processes import ALONE, Processes, _first_machine, is_first, launched
+from egt.processes import ALONE, Processes, _first_machine, find_launch, is_first
 
 VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "SLURM_PROCID", "SLURM_NTASKS")
 SLURM = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1", "SLURM_NODEID": "1", "SLURM_JOB_NAME": "fit"}
@@ -54,7 +54,7 @@ def test_what_the_launcher_says(
     environment: dict[str, str], expected: Processes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     describe(monkeypatch, environment)
-    assert launched() == expected
+    assert find_launch() == expected
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from egt.training.callbacks import Callback
     from egt.training.finetune import Tuned
 
+__all__ = ["Request", "Run", "configured", "train"]
+
 log = logging.getLogger(__name__)
 
 

@@ -78,7 +78,7 @@ class Interruption:
 
 
 @contextmanager
-def ending_at_once(where: str) -> Iterator[None]:
+def exit_on_signal(where: str) -> Iterator[None]:
     """Let a signal end this process with a message and exit code 1, even in a call that never comes back to Python.
 
     Python's own handlers wait for such a call, as for other processes that may never come. A thread does not.
@@ -153,7 +153,7 @@ class Processes:
 ALONE = Processes()
 
 
-def launched() -> Processes | None:
+def find_launch() -> Processes | None:
     """Find the processes that torchrun, Slurm or `egt.processes` started with this one; None if none did."""
     found = os.environ
     if "LOCAL_RANK" in found:
@@ -168,7 +168,7 @@ def launched() -> Processes | None:
 
 def is_first() -> bool:
     """Whether this process logs and writes for all that a launcher has started; true where there are no others."""
-    return (launched() or ALONE).is_first
+    return (find_launch() or ALONE).is_first
 
 
 def join_processes(device: torch.device | None = None) -> Processes:
@@ -176,7 +176,7 @@ def join_processes(device: torch.device | None = None) -> Processes:
 
     device: of tensors that travel between processes; numbers and objects always travel over the CPU.
     """
-    processes = launched() or ALONE
+    processes = find_launch() or ALONE
     if processes.count == 1:
         return processes
     from torch import distributed
@@ -186,14 +186,14 @@ def join_processes(device: torch.device | None = None) -> Processes:
     backend = "cpu:gloo"
     if device is not None and device.type != "cpu":
         backend += f",{device.type}:{distributed.get_default_backend_for_device(device)}"
-    with ending_at_once("while waiting for the other processes"):
+    with exit_on_signal("while waiting for the other processes"):
         distributed.init_process_group(backend, rank=processes.rank, world_size=processes.count)
     return processes
 
 
 def leave_processes() -> None:
     """Leave the process group, if there is one. After an error the others may never answer: then just end."""
-    if (launched() or ALONE).count > 1:
+    if (find_launch() or ALONE).count > 1:
         from torch import distributed
 
         distributed.destroy_process_group()

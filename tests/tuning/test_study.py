@@ -10,7 +10,7 @@ import pytest
 
 import egt
 from egt.errors import ConfigError
-from egt.tuning.study import STUDY, Search, kept_search, open_study, sampler_of, tried
+from egt.tuning.study import STUDY, Search, list_trials, make_sampler, open_study, read_search
 
 FIRST = [{"lr": 1e-3}]
 
@@ -23,13 +23,13 @@ def search() -> Search:
 def test_the_default_is_the_first_trial_and_is_made_once(search: Search, tmp_path: Path) -> None:
     open_study(tmp_path / "s", search, FIRST)
     study = open_study(tmp_path / "s", search, FIRST)
-    assert tried(study) == []  # waiting
+    assert list_trials(study) == []  # waiting
     first, second = study.ask(), study.ask()
     assert (first.number, second.number) == (0, 1)
     assert first.suggest_float("lr", 1e-4, 1e-2) == 1e-3
     assert second.suggest_float("lr", 1e-4, 1e-2) != 1e-3
-    assert [each.state for each in tried(study)] == ["open", "open"]
-    assert kept_search(tmp_path / "s") == search
+    assert [each.state for each in list_trials(study)] == ["open", "open"]
+    assert read_search(tmp_path / "s") == search
 
 
 def test_the_first_trials_keep_their_order(search: Search, tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_folders_of_others_are_left_alone(search: Search, tmp_path: Path) -> Non
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / STUDY).write_text("no database at all, but long enough to be looked at")
     with pytest.raises(ConfigError, match="holds no study"):
-        kept_search(tmp_path / "other")
+        read_search(tmp_path / "other")
 
 
 def test_trials_draw_numbers_of_their_own(search: Search, tmp_path: Path) -> None:
@@ -66,9 +66,9 @@ def test_trials_draw_numbers_of_their_own(search: Search, tmp_path: Path) -> Non
     study.ask()
     drawn = []
     for number in (1, 2):
-        study.sampler = sampler_of(search, number)
+        study.sampler = make_sampler(search, number)
         drawn.append(study.ask().suggest_float("lr", 0, 1))
-    study.sampler = sampler_of(search, 1)
+    study.sampler = make_sampler(search, 1)
     assert drawn[0] != drawn[1]
     assert study.ask().suggest_float("lr", 0, 1) == drawn[0]
 

@@ -17,6 +17,7 @@ from egt.errors import DataError, counted
 from egt.files import exists
 
 if TYPE_CHECKING:
+    from egt.config.settings import Setting, Settings
     from egt.data.custom import CustomSource, Feature, Survey
     from egt.data.source import DataCard
     from egt.graph import Level
@@ -60,7 +61,7 @@ def data(
         _prepare(name, fetch, json)
 
 
-def _naming(smiles: Sequence[str], features: Sequence[str]) -> list[str]:
+def _naming(smiles: Sequence[str], features: Sequence[str]) -> list[Setting]:
     from egt.config.settings import column_settings
 
     return column_settings(smiles, features)
@@ -123,7 +124,7 @@ def _is_path(name: str) -> bool:
     return name not in BENCHMARKS and (exists(path) or bool(path.suffix) or path.parent != Path("."))
 
 
-def _custom_info(name: str, target: Sequence[str], task: Level | None, settings: Sequence[str], json: bool) -> None:
+def _custom_info(name: str, target: Sequence[str], task: Level | None, settings: Settings, json: bool) -> None:
     from egt.config.settings import check_reading_only, open_data
     from egt.data.custom import survey
 

@@ -95,7 +95,7 @@ def override(config: RunConfig, settings: Settings, where: str = "--set") -> Run
         if not isinstance(target, dict | list):
             raise ConfigError(f"--set {setting}: {'.'.join(sections)} is a single value, not a section")
         slot: Any = _index(key, target, path, setting) if isinstance(target, list) else key
-        if slot == "kind":
+        if slot == "kind" and isinstance(target, dict):
             _forget_other_kind(target, ".".join(sections), value)
         target[slot] = value
     return parse_config(content, where)

@@ -45,7 +45,7 @@ class Setting(NamedTuple):
         return self.path == "split" or self.path.startswith(("overrides.", "split."))
 
 
-Settings = Mapping[str, Any] | Iterable[str | Setting]
+Settings = Mapping[str, Any] | Sequence[str | Setting] | Sequence[str] | Sequence[Setting]
 
 
 def parse_settings(given: Settings) -> list[Setting]:

@@ -157,7 +157,7 @@ def checkpoints_of(folder: Path) -> Checkpoints:
     return Checkpoints(folder / CHECKPOINTS)
 
 
-def named(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+def tensors_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
     """Return the tensors of a part ("model", "optimizer" or "average"), without its name in front."""
     return {name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items() if name.startswith(f"{part}.")}
 

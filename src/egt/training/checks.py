@@ -18,7 +18,7 @@ from egt.config.run import RunConfig, TrainerConfig, settings_that_affect
 from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError, counted
 from egt.parts.tasks.task import TargetScale, fixed_columns
-from egt.processes import has_cuda, launched
+from egt.processes import find_launch, has_cuda
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def check_launch(devices: int | str, num_nodes: int) -> None:
 
     Otherwise they would train alone in one folder, or wait forever for others.
     """
-    started = launched()
+    started = find_launch()
     if num_nodes > 1 and started is None:
         raise ConfigError(
             f"trainer.num_nodes is {num_nodes}, but nobody has started the processes on the other machines: "

@@ -16,7 +16,7 @@ from egt.data.batching.batch import GraphBatch
 from egt.inference.backends import DTYPES
 from egt.nn.layer import EdgeOnlyLayer, EGTLayer
 from egt.nn.model import EGT
-from egt.processes import ALONE, device_of, join_processes, launched, leave_processes
+from egt.processes import ALONE, device_of, find_launch, join_processes, leave_processes
 
 Losses = Callable[[GraphBatch], tuple[Tensor, Tensor]]
 
@@ -33,7 +33,7 @@ class Engine:
     """
 
     def __init__(self, settings: TrainerConfig) -> None:
-        self.device = device_of(launched() or ALONE, settings.accelerator)
+        self.device = device_of(find_launch() or ALONE, settings.accelerator)
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
         self.processes = join_processes(self.device)

@@ -138,7 +138,7 @@ def train_members(
         if source is None:
             source = open_labeled(config)
         _check_rows(members, source, config)
-        sources = [_divided(source, own) for own in configs]
+        sources = [_divide(source, own) for own in configs]
         if members.kind == "folds" and not all(each.card.split_sizes.get("test") for each in sources):
             raise ConfigError(f"{members}: {config.data.source} has too few rows for so many parts; ask for fewer")
         if is_first():
@@ -160,10 +160,10 @@ def train_members(
         whole = replace(runs[0], folder=folder, members=runs)
         if not is_first():
             return whole
-        joined = _joined(members, runs, sources)
+        joined = _join(members, runs, sources)
         save_ensemble(joined, [each.path for each in runs], whole.path)
-        data = {**whole.artifact.data, **joined.data}
-        artifact = replace(whole.artifact, metrics=joined.metrics, data=data, calibration=joined.calibration)
+        about = {**whole.artifact.data, **joined.data}
+        artifact = replace(whole.artifact, metrics=joined.metrics, data=about, calibration=joined.calibration)
         return replace(whole, artifact=artifact)
 
 
@@ -178,35 +178,37 @@ def _check_rows(members: Members, source: Source, config: RunConfig) -> None:
         )
 
 
-def _divided(source: Source, config: RunConfig) -> Source:
+def _divide(source: Source, config: RunConfig) -> Source:
     """Return the data of a member."""
     schema = config.data.custom
     return source if schema is None else source.redivided(schema.split)
 
 
-def _joined(members: Members, done: Sequence[Run], sources: Sequence[Source]) -> EnsembleArtifact:
+def _join(members: Members, done: Sequence[Run], sources: Sequence[Source]) -> EnsembleArtifact:
     """Return the ensemble of all members with its metrics and its calibration."""
     models = tuple(each.artifact for each in done)
     data: dict[str, Any] = {"member_metrics": summarize([model.metrics for model in models])}
     plain = EnsembleArtifact(members.kind, models, data=data)
     about: dict[str, Any] = {"transductive": sources[0].is_divided_within}
     if members.kind == "seeds":
-        return _calibrated(plain, sources[0], about)
-    held_out = [_held_out(Predictor(model), source, "test") for model, source in zip(models, sources, strict=True)]
+        return _calibrate(plain, sources[0], about)
+    held_out = [
+        _predict_held_out(Predictor(model), source, "test") for model, source in zip(models, sources, strict=True)
+    ]
     metrics = {"test": _mean_metrics([model.metrics["test"] for model in models])}
     num_graphs = labeled_graphs(models[0].config, metrics["test"])
     part, about = models[0].config.task, {**about, "folds": members.count, "num_graphs": num_graphs}
-    calibration = calibrate(part, *_together(held_out), **about)
+    calibration = calibrate(part, *_concatenate(held_out), **about)
     if calibration is not None:
         data["coverage"] = _cross_coverage(part, calibration, held_out)
     return replace(plain, metrics=metrics, calibration=calibration)
 
 
-def _calibrated(plain: EnsembleArtifact, source: Source, about: Mapping[str, Any]) -> EnsembleArtifact:
+def _calibrate(plain: EnsembleArtifact, source: Source, about: Mapping[str, Any]) -> EnsembleArtifact:
     """Return an ensemble of seeds with the metrics and the calibration of its averaged answers."""
     model = Predictor(plain)
     part, known = model.task.part, plain.members[0].metrics
-    seen = {split: _held_out(model, source, split) for split in ("val", "test") if split in known}
+    seen = {split: _predict_held_out(model, source, split) for split in ("val", "test") if split in known}
     metrics = {
         split: evaluate_answers(model.task, *each, num_graphs=int(known[split]["num_graphs"])).metrics
         for split, each in seen.items()
@@ -220,7 +222,7 @@ def _calibrated(plain: EnsembleArtifact, source: Source, about: Mapping[str, Any
     return replace(plain, metrics=metrics, data=data, calibration=calibration)
 
 
-def _held_out(model: Predictor, source: Source, split: str) -> HeldOut:
+def _predict_held_out(model: Predictor, source: Source, split: str) -> HeldOut:
     """Return answers and labels of a split whose graphs are prepared already."""
     store = prepare_split(model.config, source, split)
     values, truth = [], []
@@ -232,7 +234,7 @@ def _held_out(model: Predictor, source: Source, split: str) -> HeldOut:
     return np.concatenate(values), np.concatenate(truth)
 
 
-def _together(parts: Sequence[HeldOut]) -> HeldOut:
+def _concatenate(parts: Sequence[HeldOut]) -> HeldOut:
     return np.concatenate([values for values, _ in parts]), np.concatenate([truth for _, truth in parts])
 
 
@@ -243,7 +245,7 @@ def _cross_coverage(part: TaskPart, calibration: Calibration, folds: Sequence[He
     """
     bounds, labels = [], []
     for number, (values, truth) in enumerate(folds):
-        others = calibrate(part, *_together([*folds[:number], *folds[number + 1 :]]))
+        others = calibrate(part, *_concatenate([*folds[:number], *folds[number + 1 :]]))
         if others is not None:
             bounds.append(bounds_of(part, others, values))
             labels.append(truth)

@@ -279,7 +279,7 @@ class Memory:
 
 def edges_per_node(sample: Sample) -> float:
     """Return how many pairs a node of a graph has on lists of edges, except with itself."""
-    return sample.graph.listed_pairs.shape[1] / sample.graph.num_nodes - 1
+    return float(sample.graph.listed_pairs.shape[1] / sample.graph.num_nodes - 1)
 
 
 def measure_footprint(

@@ -134,7 +134,7 @@ def known_sizes(config: RunConfig) -> Sizes:
         return Sizes(Store(prepared, preparation(config)).sizes, degree, counts, "the prepared graphs")
     if source.is_generated:
         return Sizes(card_sizes(source.card), degree, counts, "the data card")
-    return Sizes(_sampled(source), degree, counts, "a sample of the graphs")
+    return Sizes(_sample_sizes(source), degree, counts, "a sample of the graphs")
 
 
 def _piece_sizes(config: RunConfig, source: Source) -> Sizes:
@@ -186,7 +186,7 @@ def card_sizes(card: DataCard, count: int = 2_000) -> NDArray[np.int64]:
     return sizes
 
 
-def _sampled(source: Source) -> NDArray[np.int64]:
+def _sample_sizes(source: Source) -> NDArray[np.int64]:
     records = source.records("train")
     chosen = np.unique(np.linspace(0, len(records) - 1, min(len(records), _SAMPLED)).astype(int))
     readings = (source.read(records[k]) for k in chosen.tolist())

@@ -24,9 +24,9 @@ from egt.data.store import Store
 from egt.errors import ArtifactError, ConfigError
 from egt.inference.backends import execution
 from egt.parts.tasks.task import TargetScale
-from egt.processes import is_first, launched, num_devices, run_together
+from egt.processes import find_launch, is_first, num_devices, run_together
 from egt.training.callbacks import Callback
-from egt.training.checkpoint import Checkpoints, Kept, RunProgress, checkpoints_of, named, read_tensors
+from egt.training.checkpoint import Checkpoints, Kept, RunProgress, checkpoints_of, read_tensors, tensors_of
 from egt.training.checks import (
     Rows,
     check_columns,
@@ -148,12 +148,15 @@ def train(
     with hold_run(folder, resume):
         if source is None:
             source = open_labeled(config)
-        config = keep_schema(with_names(config, source), source)
+        config = keep_schema(name_targets(config, source), source)
         kept = _newest_checkpoint(folder)
         start = None
         if kept is None:
             check_columns(config)
-            start = _start(config)
+            if config.start is not None:
+                from egt.training.finetune import load_start  # here: most runs start from random weights
+
+                start = load_start(config)
         memory = Memory(config)
         memory.check_largest_graph(source.card)
         _write_config(config, folder)  # from here on a killed run can be resumed without its options
@@ -216,7 +219,7 @@ def hold_run(folder: Path, resume: bool) -> Iterator[None]:
         yield
 
 
-def with_names(config: RunConfig, source: Source) -> RunConfig:
+def name_targets(config: RunConfig, source: Source) -> RunConfig:
     """Return the run with targets and classes called as in its data."""
     if config.data.custom is not None:
         return config
@@ -239,15 +242,6 @@ def _prepare(config: RunConfig, source: Source, watch: Progress | None) -> dict[
     if "train" not in stores:
         raise ConfigError(f"{config.data.source}: no graph of the training split can be read")
     return stores
-
-
-def _start(config: RunConfig) -> Start | None:
-    """Return the weights that a new run starts from; None for random ones."""
-    if config.start is None:
-        return None
-    from egt.training.finetune import load_start  # here: most runs start from random weights
-
-    return load_start(config)
 
 
 def _write_config(config: RunConfig, folder: Path) -> None:
@@ -286,7 +280,7 @@ def _train(job: Job, labels: Sequence[Rows], kept: Kept | None) -> Run:
     check_labels(config, labels, job.validation)
     job = replace(job, facts=facts)
     devices = num_devices(config.trainer)
-    if devices > 1 and launched() is None:
+    if devices > 1 and find_launch() is None:
         run_together(loop_in_child, devices, {"job": job})
         kept = checkpoints.latest()
         if kept is None:
@@ -301,7 +295,7 @@ def _selected(
 ) -> Run:
     """Return the run with the weights that it selects, from its last checkpoint."""
     progress = RunProgress.from_json(state["progress"])
-    epoch, weights = len(progress.history) - 1, named(tensors, "model") | named(tensors, "average")
+    epoch, weights = len(progress.history) - 1, tensors_of(tensors, "model") | tensors_of(tensors, "average")
     if config.trainer.select == "best" and progress.best is not None:
         epoch, weights = progress.best.epoch, read_tensors(checkpoints.folder / progress.best.file)[1]
     return Run(config, folder, weights, epoch, progress.history, TargetScale.from_json(state["scale"]))

@@ -18,7 +18,7 @@ from egt.errors import ArtifactError
 from egt.inference.backends import execution
 from egt.nn.model import EGT
 from egt.parts.schedules import Schedule
-from egt.training.checkpoint import Best, Kept, RunProgress, StepSums, checkpoints_of, named, write_tensors
+from egt.training.checkpoint import Best, Kept, RunProgress, StepSums, checkpoints_of, tensors_of, write_tensors
 from egt.training.engine import AdamW, Engine, part_like, undecayed, whole
 
 if TYPE_CHECKING:
@@ -176,12 +176,12 @@ class State:
     def restore(self, kept: Kept) -> None:
         """Continue from a checkpoint. The model has its weights already."""
         state, tensors = kept
-        for full_name, value in named(tensors, "optimizer").items():
+        for full_name, value in tensors_of(tensors, "optimizer").items():
             key, _, name = full_name.partition(".")
             own = self.optimizer.state.setdefault(name, {})
             own[key] = value if key == "step" else part_like(value, self.optimizer.parameters[name])
         if self.average is not None:
-            values = named(tensors, "average")
+            values = tensors_of(tensors, "average")
             self.average.values = {name: part_like(values[name], own) for name, own in self.average.values.items()}
         self.progress = RunProgress.from_json(state["progress"])
         if self.progress.best is not None:
@@ -254,7 +254,7 @@ def starting_model(
         start_from(model, start)
     if kept is not None:
         state, tensors = kept
-        weights = named(tensors, "model")
+        weights = tensors_of(tensors, "model")
         if weights.keys() != model.state_dict().keys():
             raise ArtifactError("the checkpoint to continue from is of another model")
         model.load_state_dict(weights)

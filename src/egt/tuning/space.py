@@ -55,11 +55,12 @@ class Knob:
     def suggest(self, trial: Trial) -> Value:
         """Ask a trial for a value."""
         if self.choices:
-            chosen: Value = trial.suggest_categorical(self.name, self.choices)
-            return chosen
-        if isinstance(self.default, int):
-            return trial.suggest_int(self.name, int(self.low), int(self.high), step=self.step)
-        return trial.suggest_float(self.name, self.low, self.high, log=self.log)
+            value: Value = trial.suggest_categorical(self.name, self.choices)
+        elif isinstance(self.default, int):
+            value = trial.suggest_int(self.name, int(self.low), int(self.high), step=self.step)
+        else:
+            value = trial.suggest_float(self.name, self.low, self.high, log=self.log)
+        return value
 
 
 def search_space(config: RunConfig, num_labels: float, num_graphs: int, fixed: Collection[str] = ()) -> list[Knob]:

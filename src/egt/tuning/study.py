@@ -108,12 +108,12 @@ def open_study(folder: Path, search: Search, first: Sequence[Mapping[str, Value]
     return study
 
 
-def sampler_of(search: Search, number: int) -> Any:
+def make_sampler(search: Search, number: int) -> Any:
     """Return what proposes the values of a trial: workers that begin at the same moment do not try the same."""
     return import_optuna().samplers.TPESampler(seed=zlib.crc32(f"{search.run.seed} {number}".encode()))
 
 
-def kept_search(folder: Path) -> Search:
+def read_search(folder: Path) -> Search:
     """Return what the study in a folder searches."""
     optuna = import_optuna()
     from sqlalchemy.exc import SQLAlchemyError
@@ -125,7 +125,7 @@ def kept_search(folder: Path) -> Search:
         raise ConfigError(f"{folder / STUDY}: holds no study of `egt tune`; choose another folder (--out)") from error
 
 
-def tried(study: Study) -> list[Tried]:
+def list_trials(study: Study) -> list[Tried]:
     """Return all trials that have begun, in their order."""
     better = max if study.direction.name == "MAXIMIZE" else min
     return [_tried(trial, better) for trial in study.get_trials(deepcopy=False) if trial.state.name != "WAITING"]
@@ -177,7 +177,7 @@ def text(value: Value) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def described(trial: Tried) -> str:
+def describe_trial(trial: Tried) -> str:
     """Return what a trial tries."""
     return ", ".join(f"{name} {text(value)}" for name, value in trial.values.items())
 

@@ -36,7 +36,7 @@ from egt.training.run_folder import ARTIFACT, CONFIG, METRICS, hold_folder, run_
 from egt.training.state import measure
 from egt.tuning.page import tuning_page
 from egt.tuning.space import Knob, changed, first_trials, search_space
-from egt.tuning.study import STUDY, Search, Tried, import_optuna, kept_search, open_study, trial_folder, tried
+from egt.tuning.study import STUDY, Search, Tried, import_optuna, list_trials, open_study, read_search, trial_folder
 from egt.tuning.worker import Tell, Worker
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Tuning:
 def leave_best(study: Study, space: Sequence[Knob], folder: Path) -> Tuning:
     """Write what a search has found so far; a `RunError` where no trial has finished, as others are busy with them."""
     with hold_folder(folder):  # other workers may end at the same moment
-        trials = tried(study)
+        trials = list_trials(study)
         if not any(each.state == "done" for each in trials):
             raise RunError(f"{folder}: no trial has finished yet; continue with `egt tune {folder}`")
         best = next(each for each in trials if each.number == study.best_trial.number)
@@ -189,7 +189,7 @@ def tune(
         with more_workers(folder, workers - 1, minutes, trials):
             worker.work()
     except RunStopped as error:
-        if any(each.state == "done" for each in tried(study)):
+        if any(each.state == "done" for each in list_trials(study)):
             leave_best(study, space, folder)
         raise RunStopped(f"the search was stopped; `egt tune {folder}` continues it") from error
     return leave_best(study, space, folder)
@@ -203,7 +203,7 @@ def _opened(
     if not in_memory and not isinstance(data, RunConfig) and exists(Path(data) / STUDY):
         if target or task is not None or settings or out is not None:
             raise ConfigError(f"{data} holds a search with a target and settings; continue it with `egt tune {data}`")
-        search = kept_search(Path(data))
+        search = read_search(Path(data))
         return Path(data), search, open_source(search.run)
     config = configured(data, target, task=task, set=settings)
     folder = out or run_folder(f"{config.name}-tuned")

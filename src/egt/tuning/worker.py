@@ -22,7 +22,7 @@ from egt.training.run import train
 from egt.training.run_folder import CHECKPOINTS
 from egt.training.state import score
 from egt.tuning.space import Knob, with_values
-from egt.tuning.study import Search, Tried, import_optuna, sampler_of, trial_folder, tried
+from egt.tuning.study import Search, Tried, import_optuna, list_trials, make_sampler, trial_folder
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -91,14 +91,14 @@ class Worker:
                 trial = self.study.get_trials(deepcopy=False)[number]
                 if claim is None or trial.state.is_finished():  # another worker was faster
                     continue
-                self.study.sampler = sampler_of(self.search, number)
+                self.study.sampler = make_sampler(self.search, number)
                 self._do(import_optuna().trial.Trial(self.study, trial._trial_id), claim)
             if self.tell is not None:
-                self.tell(next(each for each in tried(self.study) if each.number == number))
+                self.tell(next(each for each in list_trials(self.study) if each.number == number))
 
     def _next(self) -> int | None:
         """Return the number of the trial to do; None at the end. The first one is done whatever time there is."""
-        known = tried(self.study)
+        known = list_trials(self.study)
         left = [
             each.number
             for each in known
