@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 EXTRAS := mol,graph,gen,baselines,sklearn,figures,export,hub,tune,track,dev
 
-.PHONY: run test test-full docs reference lint clean
+.PHONY: run test test-full coverage sanitize docs reference lint clean
 
 run: $(STAMP)
 	$(BIN)/python -m egt.cli.quickstart
@@ -19,6 +19,14 @@ test: $(STAMP)
 test-full: export EGT_REQUIRE ?= browser,docs
 test-full: $(DOCS_STAMP)
 	$(BIN)/python -m pytest -n 2
+
+# The share of lines that tests run, subprocesses included.
+coverage: $(STAMP)
+	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term:skip-covered --cov-report=xml
+
+# The C++ code under the address and undefined-behavior sanitizers.
+sanitize: $(STAMP)
+	$(BIN)/python -m pytest tests/nn/kernels/test_sanitizers.py
 
 # The site, in site/index.html, with its notebooks run; then the examples, links and generated pages are checked.
 docs: $(DOCS_STAMP)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import tempfile
 from importlib import import_module
@@ -42,5 +44,10 @@ class KernelBuildHook(BuildHookInterface[BuilderConfig]):
 
 
 def _platform() -> str:
-    """Return the platform tag of this very machine: nobody has checked what manylinux and musllinux promise."""
+    """Return the platform tag: what cibuildwheel builds for (macOS), otherwise that of this very machine.
+
+    The tag of Linux is plain `linux`; cibuildwheel turns it into manylinux after auditwheel has looked at the library.
+    """
+    if target := os.environ.get("_PYTHON_HOST_PLATFORM"):
+        return re.sub(r"[-.]", "_", target)
     return next(tag.platform for tag in sys_tags() if not tag.platform.startswith(("manylinux", "musllinux")))

@@ -92,6 +92,21 @@ def test_an_editable_install_compiles_nothing(
         hook.finalize(version, build_data, "")
 
 
+def test_the_tag_is_that_of_the_system_that_is_built_for(
+    sdist: Path, fake_compiler: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", str(fake_compiler))
+    monkeypatch.setenv("_PYTHON_HOST_PLATFORM", "macosx-11.0-arm64")  # as cibuildwheel does
+    hook_class = load_plugin_from_script(
+        str(sdist / "hatch_build.py"), "hatch_build.py", BuildHookInterface, "build_hook"
+    )
+    hook = hook_class(str(sdist), {}, None, None, "", "wheel")
+    build_data: dict[str, Any] = {"force_include": {}, "pure_python": True}
+    hook.initialize("standard", build_data)
+    hook.finalize("standard", build_data, "")
+    assert build_data["tag"] == "py3-none-macosx_11_0_arm64"
+
+
 @pytest.mark.slow
 def test_a_wheel_computes_with_its_own_kernel_where_there_is_no_compiler(sdist: Path, tmp_path: Path) -> None:
     cxx = compiler()

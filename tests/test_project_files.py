@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from egt.cli.main import app
 
@@ -17,6 +21,7 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 YAML = sorted([*ROOT.glob(".github/**/*.yml"), ROOT / ".pre-commit-config.yaml"])
 WORKFLOWS = sorted(ROOT.glob(".github/workflows/*.yml"))
+TESTED_OLDEST = ("mol", "graph", "sklearn", "figures", "export", "hub", "tune")
 FORMS = sorted(path for path in ROOT.glob(".github/ISSUE_TEMPLATE/*.yml") if path.name != "config.yml")
 
 
@@ -64,8 +69,11 @@ def test_every_command_exists(where: str, command: str) -> None:
             assert (ROOT / "mkdocs.yml").exists()
         case "python" if words[0].endswith(".py"):
             assert (ROOT / words[0]).exists()
+        case "python":
+            assert words[0] == "-m"
+            assert words[1] in {"pip", "hatchling", "cibuildwheel"}, where
         case _:
-            assert (first, *words[:2]) in {("python", "-m", "pip")} or first in {"ruff", "mypy"}, where
+            assert first in {"ruff", "mypy", "test"}, where
 
 
 def test_ci_runs_tests_and_lint() -> None:
@@ -95,7 +103,41 @@ def test_workflows_only_read_and_pin_their_actions(path: Path) -> None:
     assert content[True]  # `on:` is a boolean to YAML
     for step in steps(path):
         assert ("run" in step) != ("uses" in step)
-        assert re.fullmatch(r"actions/[a-z-]+@v\d+", step.get("uses", "actions/none@v0"))
+        pinned = re.fullmatch(r"actions/[a-z-]+@v\d+", step.get("uses", "actions/none@v0"))
+        assert pinned or step["uses"] == "pypa/gh-action-pypi-publish@release/v1"
+
+
+def test_only_the_job_that_publishes_a_tag_may_do_more_than_read() -> None:
+    jobs = {(path.stem, name): job for path in WORKFLOWS for name, job in read(path)["jobs"].items()}
+    assert {name for name, job in jobs.items() if "permissions" in job} == {("wheels", "publish")}
+    publish = jobs["wheels", "publish"]
+    assert publish["permissions"] == {"id-token": "write"}
+    assert publish["environment"]
+    assert "refs/tags/" in publish["if"]
+    assert set(publish["needs"]) == set(read(ROOT / ".github/workflows/wheels.yml")["jobs"]) - {"publish"}
+
+
+def test_the_oldest_dependencies_are_the_lower_bounds() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(each for name in TESTED_OLDEST for each in extras[name])]
+    bounds = {canonicalize_name(each.name): each.specifier for each in map(Requirement, wanted)}
+    pinned = re.findall(r"^([\w-]+)==(\S+)", (ROOT / "constraints-oldest.txt").read_text(), re.MULTILINE)
+    oldest = {canonicalize_name(name): version for name, version in pinned}
+    assert {name for name in bounds if name not in oldest} == set()
+    for name, specifier in bounds.items():
+        [lowest] = [Version(each.version) for each in specifier if each.operator == ">="]
+        assert Version(oldest[name]).release[: len(lowest.release)] == lowest.release, name
+    installed = [command for where, command in commands() if "constraints-oldest.txt" in command]
+    assert len(installed) == 1
+    assert all(extra in installed[0] for extra in TESTED_OLDEST)
+
+
+def test_a_package_has_one_bound() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *(each for extra in project["optional-dependencies"].values() for each in extra)]
+    names = [Requirement(each).name for each in dict.fromkeys(asked)]
+    assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     fit = _fit
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "AttentionContext": "egt.nn.channels",
