@@ -37,7 +37,7 @@ from egt.data.molecules import OGB_SCHEMA, graphs_from_smiles, parse_smiles
 from egt.data.source import DataCard, Reading, Source
 from egt.data.store.chunks import make_chunk
 from egt.errors import EgtError
-from egt.paper.benchmarks.ogb_molecules import MOLHIV, molhiv_table
+from egt.paper.benchmarks.molecule_sets import MOLHIV, molhiv_table
 from egt.parts.inputs import SvdEncoding
 
 RANK, MAX_HOPS, CHUNK = 8, 16, 64

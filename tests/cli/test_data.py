@@ -17,7 +17,7 @@ import pytest
 
 from egt.data.benchmark import BENCHMARKS
 from egt.data.download import file_checksum
-from egt.paper.benchmarks.ogb_molecules import MOLHIV
+from egt.paper.benchmarks.molecule_sets import MOLHIV
 from tests.cli.runs import SMILES, egt, molecules, ring, write_jsonl
 
 

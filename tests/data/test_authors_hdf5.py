@@ -13,9 +13,9 @@ from egt.data.benchmark import GROUP_NAMES, AuthorsHdf5, hdf5_candidates
 from egt.data.source import DataCard
 from egt.errors import DataError
 from egt.paper.benchmarks.block_models import CLUSTER, PATTERN
+from egt.paper.benchmarks.molecule_sets import ZINC
 from egt.paper.benchmarks.superpixels import CIFAR10, MNIST
 from egt.paper.benchmarks.tsp import TSP
-from egt.paper.benchmarks.zinc import ZINC
 
 EDGES = np.array([[0, 1], [1, 0], [1, 2], [2, 1]])
 

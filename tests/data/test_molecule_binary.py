@@ -10,7 +10,7 @@ import pytest
 from egt.data import molecule_features as molecule_binary
 from egt.data.molecule_features import MoleculeFeatures, asked_features, binary_form, ogb_features, raw_numbers
 from egt.data.molecules import parse_smiles
-from egt.paper.benchmarks.ogb_molecules import molhiv_table
+from egt.paper.benchmarks.molecule_sets import molhiv_table
 
 KNOWN = [
     "CC(=O)Oc1ccccc1C(=O)O",

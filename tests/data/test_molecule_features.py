@@ -8,7 +8,7 @@ import pytest
 from egt.data.molecule_features import OGB_ATOM_FEATURES, OGB_BOND_FEATURES, ZINC_ATOMS, ZINC_BONDS
 from egt.data.molecules import OGB_SCHEMA, graph_from_smiles, is_flat
 from egt.graph import Graph
-from egt.paper.benchmarks.ogb_molecules import molhiv_table
+from egt.paper.benchmarks.molecule_sets import molhiv_table
 
 SMILES = [
     "CC(=O)Oc1ccccc1C(=O)O",

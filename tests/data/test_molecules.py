@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from egt.data.molecules import OGB_SCHEMA, ZINC_SCHEMA, MoleculeVocabulary, graph_from_smiles, graphs_from_smiles
 from egt.errors import DataError, EgtError, GraphError
 from egt.graph import Graph
-from egt.paper.benchmarks.zinc import ZincGraphs
+from egt.paper.benchmarks.molecule_sets import ZincGraphs
 
 
 def test_ethanol_has_three_atoms_and_each_bond_in_both_directions() -> None:

@@ -1,15 +1,12 @@
-"""GatedGCN (Bresson and Laurent, 2017): messages gated by a channel of edges, which is updated as well.
+"""Layers to compare with: GCN (Kipf and Welling, 2017), GIN (Xu et al., 2019), GatedGCN (Bresson and Laurent, 2017).
 
-GCN (Kipf and Welling, 2017): the mean over neighbors, weighted by degrees.
-
-GIN (Xu et al., 2019): the sum over neighbors, then a perceptron.
-
-A perceptron on each node: what can be known without any edge.
+A perceptron on each node is the fourth: what can be known without any edge.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from egt.parts.layers import LayerPart, LayerPlace
 from egt.registry import register
@@ -21,17 +18,39 @@ if TYPE_CHECKING:
     from egt.config.run import RunConfig
 
 
+class _Baseline(LayerPart):
+    layer: ClassVar[str]
+    """The class in `message_passing`, which imports torch; presets are read without it."""
+
+    def module(self, model: ModelConfig, place: LayerPlace) -> nn.Module:
+        """Return a layer with norms of both channels."""
+        layer: Any = getattr(import_module("egt.paper.message_passing"), self.layer)
+        found: nn.Module = layer(model)
+        return found
+
+
 @register
-class GatedGcn(LayerPart):
+class Gcn(_Baseline):
+    """PyG's `GCNConv` with a norm, ReLU and a residual; features of edges are not read."""
+
+    kind: Literal["gcn"] = "gcn"
+    layer = "GcnLayer"
+
+
+@register
+class Gin(_Baseline):
+    """PyG's `GINEConv` (GIN that also reads features of edges) with a norm, ReLU and a residual."""
+
+    kind: Literal["gin"] = "gin"
+    layer = "GinLayer"
+
+
+@register
+class GatedGcn(_Baseline):
     """GatedGCN with explicit edge features, as in the public benchmark; PyG has no layer of this form."""
 
     kind: Literal["gatedgcn"] = "gatedgcn"
-
-    def module(self, model: ModelConfig, place: LayerPlace) -> nn.Module:
-        """See `LayerPart.module`."""
-        from egt.paper.message_passing import GatedGcnLayer
-
-        return GatedGcnLayer(model.norm(model.node_width), model.norm(model.edge_width), model.node_width)
+    layer = "GatedGcnLayer"
 
     def check(self, run: RunConfig) -> None:
         """Gates act on each channel of a node: both channels have the same width."""
@@ -41,39 +60,8 @@ class GatedGcn(LayerPart):
 
 
 @register
-class Gcn(LayerPart):
-    """PyG's `GCNConv` with a norm, ReLU and a residual; features of edges are not read."""
-
-    kind: Literal["gcn"] = "gcn"
-
-    def module(self, model: ModelConfig, place: LayerPlace) -> nn.Module:
-        """See `LayerPart.module`."""
-        from egt.paper.message_passing import GcnLayer
-
-        return GcnLayer(model.norm(model.node_width), model.node_width)
-
-
-@register
-class Gin(LayerPart):
-    """PyG's `GINEConv` (GIN that also reads features of edges) with a norm, ReLU and a residual."""
-
-    kind: Literal["gin"] = "gin"
-
-    def module(self, model: ModelConfig, place: LayerPlace) -> nn.Module:
-        """See `LayerPart.module`."""
-        from egt.paper.message_passing import GinLayer
-
-        return GinLayer(model.norm(model.node_width), model.node_width, model.edge_width)
-
-
-@register
-class Mlp(LayerPart):
+class Mlp(_Baseline):
     """A linear map of each node with a norm, ReLU and a residual."""
 
     kind: Literal["mlp"] = "mlp"
-
-    def module(self, model: ModelConfig, place: LayerPlace) -> nn.Module:
-        """See `LayerPart.module`."""
-        from egt.paper.message_passing import MlpLayer
-
-        return MlpLayer(model.norm(model.node_width), model.node_width)
+    layer = "MlpLayer"

@@ -6,26 +6,25 @@ batch may be computed in parts.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from egt.config.model import ModelConfig
 from egt.data.batching.layout import rows_where
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
 
 
 class MlpLayer(nn.Module):
-    """Without edges.
+    """A perceptron on each node."""
 
-    Args:
-        norm: of the node channel.
-        width: d_h.
-    """
-
-    def __init__(self, norm: nn.Module, width: int) -> None:
+    def __init__(self, model: ModelConfig) -> None:
         super().__init__()
-        self.norm, self.linear = norm, nn.Linear(width, width)
+        self.norm = model.norm(model.node_width)
+        self.linear = nn.Linear(model.node_width, model.node_width)
 
     def forward(self, h: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
         """h: (M, d_h), e: (P, d_e); e stays unchanged."""
@@ -33,19 +32,12 @@ class MlpLayer(nn.Module):
 
 
 class GcnLayer(nn.Module):
-    """PyG's `GCNConv`; the loops of nodes to themselves are rows of the edge list already.
+    """PyG's `GCNConv`; the loops of nodes to themselves are rows of the edge list already."""
 
-    Args:
-        norm: of the node channel.
-        width: d_h.
-    """
-
-    def __init__(self, norm: nn.Module, width: int) -> None:
+    def __init__(self, model: ModelConfig) -> None:
         super().__init__()
-        _require_pyg()
-        from torch_geometric.nn import GCNConv
-
-        self.norm, self.conv = norm, GCNConv(width, width, add_self_loops=False)
+        self.norm = model.norm(model.node_width)
+        self.conv = _require_pyg().GCNConv(model.node_width, model.node_width, add_self_loops=False)
 
     def forward(self, h: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
         """h: (M, d_h), e: (P, d_e); e stays unchanged."""
@@ -57,21 +49,14 @@ class GcnLayer(nn.Module):
 
 
 class GinLayer(nn.Module):
-    """PyG's `GINEConv`, with a trained epsilon.
+    """PyG's `GINEConv`, with a trained epsilon."""
 
-    Args:
-        norm: of the node channel.
-        width: d_h.
-        edge_width: d_e.
-    """
-
-    def __init__(self, norm: nn.Module, width: int, edge_width: int) -> None:
+    def __init__(self, model: ModelConfig) -> None:
         super().__init__()
-        _require_pyg()
-        from torch_geometric.nn import GINEConv
-
+        width = model.node_width
+        self.norm = model.norm(width)
         perceptron = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
-        self.norm, self.conv = norm, GINEConv(perceptron, train_eps=True, edge_dim=edge_width)
+        self.conv = _require_pyg().GINEConv(perceptron, train_eps=True, edge_dim=model.edge_width)
 
     def forward(self, h: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
         """h: (M, d_h), e: (P, d_e); e stays unchanged."""
@@ -86,15 +71,13 @@ class GinLayer(nn.Module):
 class GatedGcnLayer(nn.Module):
     """e'_ij = C e_ij + D h_i + E h_j; h'_i = A h_i + sum_j eta_ij * B h_j with eta = sigmoid(e') / sum_j sigmoid(e').
 
-    Args:
-        norm_h: of the node channel.
-        norm_e: of the edge channel.
-        width: d_h = d_e.
+    Both channels have the width d.
     """
 
-    def __init__(self, norm_h: nn.Module, norm_e: nn.Module, width: int) -> None:
+    def __init__(self, model: ModelConfig) -> None:
         super().__init__()
-        self.norm_h, self.norm_e = norm_h, norm_e
+        width = model.node_width
+        self.norm_h, self.norm_e = model.norm(width), model.norm(model.edge_width)
         self.A, self.B, self.C, self.D, self.E = (nn.Linear(width, width) for _ in range(5))
 
     def forward(self, h: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
@@ -116,8 +99,9 @@ def _neighbors(context: AttentionContext) -> Tensor:
     return torch.ones_like(i, dtype=torch.bool) if context.allowed is None else context.allowed.squeeze(-1)
 
 
-def _require_pyg() -> None:
+def _require_pyg() -> Any:
     try:
-        import torch_geometric  # noqa: F401
+        from torch_geometric import nn as layers
     except ImportError as error:
         raise ConfigError('GCN and GIN need PyG; install it with: pip install "egt-graph[graph]"') from error
+    return layers

@@ -23,11 +23,9 @@ from egt.data.source import DataCard
 from egt.errors import ConfigError
 from egt.paper.baselines import GatedGcn, Gcn, Gin, Mlp
 from egt.paper.benchmarks.block_models import CLUSTER, PATTERN
-from egt.paper.benchmarks.ogb_molecules import MOLHIV, MOLPCBA
-from egt.paper.benchmarks.pcqm import PCQM4M, PCQM4MV2
+from egt.paper.benchmarks.molecule_sets import MOLHIV, MOLPCBA, PCQM4M, PCQM4MV2, ZINC, ZINC_FULL
 from egt.paper.benchmarks.superpixels import CIFAR10, MNIST
 from egt.paper.benchmarks.tsp import TSP
-from egt.paper.benchmarks.zinc import ZINC, ZINC_FULL
 from egt.parts.inputs import (
     Distance,
     PairInput,

@@ -10,9 +10,8 @@ from pydantic import ValidationError
 from egt.data.custom import CustomSchema, Feature, SplitPlan, card_schema
 from egt.graph import FeatureSchema
 from egt.paper.benchmarks.block_models import PATTERN
-from egt.paper.benchmarks.ogb_molecules import MOLHIV
+from egt.paper.benchmarks.molecule_sets import MOLHIV, ZINC
 from egt.paper.benchmarks.tsp import TSP
-from egt.paper.benchmarks.zinc import ZINC
 
 SCHEMA = CustomSchema(
     format="jsonl",

@@ -13,7 +13,7 @@ from pyarrow import parquet
 from egt.data import benchmark
 from egt.data.benchmark import BENCHMARKS, AuthorsHdf5, GeneratedSource, fetch_benchmark, list_cards, open_benchmark
 from egt.errors import DataError
-from egt.paper.benchmarks.zinc import ZincGraphs
+from egt.paper.benchmarks.molecule_sets import ZincGraphs
 
 NAMES = [
     "zinc",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from egt.errors import DataError
-from egt.paper.benchmarks.ogb_molecules import MOLHIV, MOLPCBA, molhiv_table, ogb_folder
+from egt.paper.benchmarks.molecule_sets import MOLHIV, MOLPCBA, molhiv_table, ogb_folder
 
 TWO_TASKS = replace(MOLPCBA, target=replace(MOLPCBA.target, names=("a", "b")))
 
@@ -118,7 +118,7 @@ def test_a_table_without_empty_cells_is_read_without_pandas(tmp_path: Path) -> N
     path = tmp_path / "table.csv"
     path.write_text("split,smiles,y\ntrain,C,1\nvalid,CC,0\n")
     code = (
-        "import sys; from pathlib import Path; from egt.paper.benchmarks.ogb_molecules import molhiv_table;"
+        "import sys; from pathlib import Path; from egt.paper.benchmarks.molecule_sets import molhiv_table;"
         f"table = molhiv_table(Path({str(path)!r})); targets = table.load(*table.files).targets;"
         "assert targets.tolist() == [[1.0], [0.0]], targets; assert 'pandas' not in sys.modules"
     )

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from egt.errors import DataError
-from egt.paper.benchmarks.pcqm import PCQM4MV2, pcqm_folder, pcqm_sample, read_split_dict
+from egt.paper.benchmarks.molecule_sets import PCQM4MV2, pcqm_folder, pcqm_sample, read_split_dict
 
 
 class Payload:

@@ -100,7 +100,7 @@ def test_an_image_of_one_color_is_still_a_graph() -> None:
 
 
 def test_mnist_splits_and_labels(mnist_files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("egt.paper.benchmarks.images._NUM_VALIDATION", 2)
+    monkeypatch.setattr("egt.paper.benchmarks.superpixels._NUM_VALIDATION", 2)
     source = mnist_superpixels(*mnist_files)
     assert {split: source.records(split) for split in ("train", "val", "test")} == {
         "train": [2, 3, 4, 5],

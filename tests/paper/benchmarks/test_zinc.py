@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from egt.errors import DataError
-from egt.paper.benchmarks.zinc import ZincGraphs, zinc_full
+from egt.paper.benchmarks.molecule_sets import ZincGraphs, zinc_full
 
 
 @pytest.fixture

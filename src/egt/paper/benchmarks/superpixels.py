@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import io
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,9 @@ from egt.data.download import fingerprint
 from egt.data.source import DataCard, Reading, Source, TargetSchema, rows_of
 from egt.errors import DataError
 from egt.graph import FeatureSchema, FloatArray, Graph, IntArray
-from egt.paper.benchmarks.images import CIFAR10_CLASSES, Images, load_cifar10_jpeg, load_mnist
 from egt.paper.benchmarks.selection import exponentials, partition_rows
+
+CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 _DIGITS = tuple(str(digit) for digit in range(10))
 
@@ -60,6 +63,76 @@ CIFAR10 = DataCard(
 )
 
 _NUM_NEIGHBORS = 8
+
+
+_NUM_VALIDATION = 5_000
+
+
+@dataclass(frozen=True)
+class Images:
+    """The images of a data set: image(k) is (height, width) or (height, width, 3) of 0..255, labels is (images,)."""
+
+    image: Callable[[int], NDArray[np.uint8]]
+    labels: IntArray
+    splits: Mapping[str, IntArray]
+
+
+@lru_cache(maxsize=2)
+def load_mnist(train: Path, test: Path) -> Images:
+    """MNIST from two .npz files with `x` (images, 28, 28) and `y`; the first 5,000 of train are for validation.
+
+    Raises:
+        DataError: if a file is missing or has other content.
+    """
+    parts = []
+    for path in (train, test):
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                parts.append((file["x"], file["y"]))
+        except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+            raise DataError(f"{path}: expected an .npz file with the arrays x and y ({error})") from error
+    pixels = np.concatenate([x for x, _ in parts])
+    labels = np.concatenate([y for _, y in parts]).astype(np.int64)
+    num_train = len(parts[0][1])
+    num_validation = min(_NUM_VALIDATION, num_train)
+    rows = np.arange(len(labels))
+    splits = {"train": rows[num_validation:num_train], "val": rows[:num_validation], "test": rows[num_train:]}
+    return Images(pixels.__getitem__, labels, splits)
+
+
+@lru_cache(maxsize=2)
+def load_cifar10_jpeg(path: Path) -> Images:
+    """CIFAR10 from a Parquet table of JPEG files with the columns split, label (the class name), num and jpg.
+
+    The files are sorted by class, so the first 500 training images of each class are for validation.
+
+    Raises:
+        DataError: if the file is missing or has other content.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(path, columns=["split", "label", "num", "jpg"])
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path}: expected a Parquet table with split, label, num and jpg ({error})") from error
+    jpegs = table.column("jpg").combine_chunks()
+    split, number = np.array(table["split"].to_pylist()), table["num"].to_numpy()
+    labels = np.array([CIFAR10_CLASSES.index(name) for name in table["label"].to_pylist()], dtype=np.int64)
+    validation = (split == "train") & (number < _NUM_VALIDATION // 10)
+    splits = {
+        "train": np.flatnonzero((split == "train") & ~validation),
+        "val": np.flatnonzero(validation),
+        "test": np.flatnonzero(split == "test"),
+    }
+    return Images(lambda row: _decode(jpegs[row].as_py()), labels, splits)
+
+
+def _decode(jpeg: bytes) -> NDArray[np.uint8]:
+    """(height, width, 3) of 0..255. Pillow comes with scikit-image."""
+    from PIL import Image
+
+    return np.asarray(Image.open(io.BytesIO(jpeg)).convert("RGB"))
 
 
 @dataclass(frozen=True)
