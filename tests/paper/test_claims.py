@@ -14,29 +14,29 @@ import pytest
 from egt import files
 from egt.errors import RunStopped
 from egt.files import lease_holder
-from egt.paper.claims import claimed
+from egt.paper.claims import claim_run
 
 
 def test_a_claim_keeps_others_out_until_it_is_released(tmp_path: Path) -> None:
     place = tmp_path / "row" / "seed0"
-    with claimed(place) as first:
+    with claim_run(place) as first:
         assert first is not None
         assert lease_holder(place)
-        with claimed(place) as second:
+        with claim_run(place) as second:
             assert second is None
         assert first.lease.is_held()
     assert not lease_holder(place)
     assert not list(place.parent.iterdir())
-    with claimed(place) as third:
+    with claim_run(place) as third:
         assert third is not None
 
 
 def test_a_claim_of_a_process_that_is_gone_is_taken_over_at_once(tmp_path: Path) -> None:
-    code = "import sys, os; from pathlib import Path; from egt.paper.claims import claimed\n"
-    code += f"with claimed(Path({str(tmp_path / 'seed0')!r})) as claim: os._exit(0 if claim else 1)"
+    code = "import sys, os; from pathlib import Path; from egt.paper.claims import claim_run\n"
+    code += f"with claim_run(Path({str(tmp_path / 'seed0')!r})) as claim: os._exit(0 if claim else 1)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert (tmp_path / "seed0.claim-1").exists()
-    with claimed(tmp_path / "seed0") as claim:
+    with claim_run(tmp_path / "seed0") as claim:
         assert claim is not None
         assert claim.lease.number == 2
     assert not list(tmp_path.iterdir())
@@ -54,18 +54,18 @@ def test_a_claim_of_another_machine_lasts_as_long_as_it_is_renewed(tmp_path: Pat
     place = tmp_path / "seed0"
     other_machine(place, 1, files.LEASE_SECONDS - 60)
     assert lease_holder(place) == "elsewhere"
-    with claimed(place) as claim:
+    with claim_run(place) as claim:
         assert claim is None
     other_machine(place, 1, files.LEASE_SECONDS + 60)
     assert lease_holder(place) == ""
-    with claimed(place) as claim:
+    with claim_run(place) as claim:
         assert claim is not None
 
 
 def test_a_sleeper_finds_out_that_it_lost_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "HEARTBEAT_SECONDS", 0.0)
     place = tmp_path / "seed0"
-    with claimed(place) as claim:
+    with claim_run(place) as claim:
         assert claim is not None
         claim.on_step(None, None)
         other_machine(place, 2, 0)
@@ -76,7 +76,7 @@ def test_a_sleeper_finds_out_that_it_lost_its_run(tmp_path: Path, monkeypatch: p
 
 def test_a_heartbeat_does_not_take_a_lost_run_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "HEARTBEAT_SECONDS", 0.02)
-    with claimed(tmp_path / "seed0") as claim:
+    with claim_run(tmp_path / "seed0") as claim:
         assert claim is not None
         claim.lease.file.unlink()  # as another process does that took over and has finished
         time.sleep(0.1)
@@ -85,7 +85,7 @@ def test_a_heartbeat_does_not_take_a_lost_run_back(tmp_path: Path, monkeypatch: 
 
 def test_the_heartbeat_renews_a_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "HEARTBEAT_SECONDS", 0.02)
-    with claimed(tmp_path / "seed0") as claim:
+    with claim_run(tmp_path / "seed0") as claim:
         assert claim is not None
         os.utime(claim.lease.file, (0, 0))
         end = time.monotonic() + 10

@@ -15,7 +15,7 @@ import torch
 from egt.config.load import read_config
 from egt.errors import ConfigError, RunStopped
 from egt.paper.claims import Claim
-from egt.paper.reproduce import Order, estimates, ordered_runs, reproduce
+from egt.paper.reproduce import Order, estimate_runs, list_runs, reproduce
 from egt.paper.results import marks, read_records, short_mark
 from egt.training.record import RunRecord
 from egt.training.state import State
@@ -35,7 +35,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 def test_runs_are_done_once_and_each_seed_is_another(tmp_path: Path) -> None:
     order = tiny_order(tmp_path / "out", "pattern-500k", "cluster-500k-propagation")
-    assert [(run.row.name, run.seed) for run in ordered_runs(order)] == [
+    assert [(run.row.name, run.seed) for run in list_runs(order)] == [
         ("pattern-500k", 0),
         ("cluster-500k-propagation", 0),
         ("pattern-500k", 1),
@@ -123,7 +123,7 @@ LARGE = (*SETTINGS, "trainer.max_steps=3", "schedule.warmup_steps=1", "schedule.
 def test_transfer_trains_the_model_to_start_from_first(tmp_path: Path) -> None:
     molecule_files(tmp_path / "data")
     order = Order("transfer", tmp_path / "out", ("molhiv-larger",), seeds=2, settings=LARGE)
-    assert [run.row.name for run in ordered_runs(order)] == ["pcqm4mv2-larger", "molhiv-larger", "molhiv-larger"]
+    assert [run.row.name for run in list_runs(order)] == ["pcqm4mv2-larger", "molhiv-larger", "molhiv-larger"]
     assert reproduce(order, progress=False).count("done") == 3
     config = read_config(tmp_path / "out/molhiv-larger/seed1/config.yaml")
     assert config.start is not None
@@ -157,7 +157,7 @@ def test_rows_whose_data_is_not_at_hand_run_on_small_files_of_its_format(
 
 
 def test_what_would_run_is_told_without_writing_anything(tmp_path: Path) -> None:
-    found = estimates(tiny_order(tmp_path / "out", "pattern-500k", "cluster-500k-propagation", seeds=2))
+    found = estimate_runs(tiny_order(tmp_path / "out", "pattern-500k", "cluster-500k-propagation", seeds=2))
     assert [each.state for each in found] == ["to do"] * 4
     plans = [each.plan for each in found if each.run.row.name == "pattern-500k"]
     assert plans[0] is plans[1] is not None

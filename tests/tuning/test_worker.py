@@ -12,7 +12,7 @@ import pytest
 
 import egt
 from egt.errors import ConfigError, RunError, RunStopped
-from egt.paper.claims import claimed
+from egt.paper.claims import claim_run
 from egt.training.state import State
 from egt.tuning import study, worker
 from egt.tuning.study import STUDY, Tried, trial_folder
@@ -98,7 +98,7 @@ def test_nothing_is_begun_when_the_time_is_up(copy: Path) -> None:
 @pytest.mark.usefixtures("unpruned")
 def test_a_trial_of_another_worker_is_left_alone(copy: Path) -> None:
     study_in(copy).ask()
-    with claimed(trial_folder(copy, 3)):
+    with claim_run(trial_folder(copy, 3)):
         again = go_on(copy, trials=5)
     assert [each.state for each in again.trials] == ["done", "done", "done", "open", "done"]
 

@@ -10,24 +10,30 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from egt.charts import bar_chart, graph_drawing, line_chart, spring_positions
 from egt.cli.output import Bars, print_table, say
 from egt.config.load import override
+from egt.config.run import RunConfig
+from egt.config.run_data import open_source
+from egt.data.source import Source
 from egt.errors import counted
+from egt.explain.analysis import analyze
+from egt.explain.analysis_page import ANALYSIS, write_analysis
+from egt.explain.figures import choose
+from egt.graph import Graph
+from egt.inference.artifact import versions
+from egt.inference.backends import execution
+from egt.inference.predictions import Prediction
+from egt.inference.predictor import Predictor
+from egt.pages import figure, page, table, write_page
 from egt.paper.presets import preset
 from egt.processors import num_processors
-
-if TYPE_CHECKING:
-    from egt.config.run import RunConfig
-    from egt.data.source import Source
-    from egt.graph import Graph
-    from egt.inference.predictions import Prediction
-    from egt.inference.predictor import Predictor
-    from egt.training.run import Run
+from egt.training.memory import measure_seconds
+from egt.training.run import Run, train
 
 FOLDER = Path("runs", "quickstart")
 
@@ -50,20 +56,13 @@ _SETTINGS = (
 
 
 def main(folder: Path = FOLDER, settings: Sequence[str] = (), epochs: int | None = None) -> None:
-    """Train, evaluate, compare, report.
+    """Train, evaluate, compare, report; as many epochs as fit into about three minutes if none are given.
 
-    Args:
-        folder: of the run; an earlier quickstart there is replaced.
-        settings: more settings, as of `egt train --set`.
-        epochs: of training; as many as fit into about three minutes by default.
+    An earlier quickstart in the folder is replaced.
     """
     started = time.monotonic()
     say("PATTERN: which nodes of a random graph belong to a planted pattern?")
     config = override(preset("pattern-100k"), [*_SETTINGS, *settings])
-
-    from egt.config.run_data import open_source
-    from egt.inference.predictor import Predictor
-    from egt.training.run import train
 
     if folder.exists():
         shutil.rmtree(folder)
@@ -87,10 +86,6 @@ def main(folder: Path = FOLDER, settings: Sequence[str] = (), epochs: int | None
 
 def _analyze(model: Predictor, graphs: Sequence[Graph], folder: Path) -> None:
     """Write what the model looks at in some graphs, as `egt analyze` does."""
-    from egt.explain.analysis import analyze
-    from egt.explain.analysis_page import ANALYSIS, write_analysis
-    from egt.explain.figures import choose
-
     with Bars() as bars:
         found = analyze(model.attention(graphs, watch=bars))
     choice = choose(found.layers, model.config.model.num_heads, crop=60)
@@ -138,15 +133,12 @@ def _fit_logistic(inputs: NDArray[np.float64], labels: NDArray[np.float64]) -> N
     return weights
 
 
-def _mean_recall(said: NDArray[np.bool_], truth: NDArray[np.bool_]) -> float:
-    return float((said[truth].mean() + (~said[~truth]).mean()) / 2)
+def _mean_recall(predicted: NDArray[np.bool_], truth: NDArray[np.bool_]) -> float:
+    return float((predicted[truth].mean() + (~predicted[~truth]).mean()) / 2)
 
 
 def _epochs_within(config: RunConfig, num_graphs: int) -> int:
     """How many epochs fit into the time there is, by a short trial on this machine."""
-    from egt.inference.backends import execution
-    from egt.training.memory import measure_seconds
-
     sizes = [118] * 4
     per_epoch = measure_seconds(config, execution(config), sizes)[0] / len(sizes) * num_graphs
     return int(min(max(TRAINING_SECONDS / per_epoch, _EPOCHS[0]), _EPOCHS[1]))
@@ -160,11 +152,6 @@ def _graphs(source: Source, split: str) -> list[Graph]:
 def _write_report(
     path: Path, outcome: Run, scores: Mapping[str, float], graph: Graph, prediction: Prediction, seconds: float
 ) -> None:
-    from egt.charts import bar_chart, graph_drawing, line_chart, spring_positions
-    from egt.explain.analysis_page import ANALYSIS
-    from egt.inference.artifact import versions
-    from egt.pages import figure, page, table, write_page
-
     history = outcome.history
     losses = line_chart(
         {"training": [row["train_loss"] for row in history], "validation": [row["val_loss"] for row in history]},
@@ -227,8 +214,6 @@ def _next(folder: Path) -> list[str]:
 
 
 def _summary(outcome: Run, scores: Mapping[str, float], report: Path, seconds: float) -> None:
-    from egt.explain.analysis_page import ANALYSIS
-
     rows = [(name, f"{100 * score:.1f}%") for name, score in scores.items()]
     labels = outcome.artifact.metrics["test"]["num_labels"]
     print_table(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,61 +51,54 @@ def reproduce(
         json: Print one JSON object as the last line.
     """
     from egt.cli.train import show_log
-    from egt.paper.reproduce import Order, estimates
+    from egt.paper.reproduce import Order, estimate_runs
     from egt.paper.reproduce import reproduce as run_all
     from egt.processes import is_first
 
     order = Order(table, out, rows, seeds, budget, epochs, settings, start)
     if dry_run:
-        _show_plan(order, estimates(order), json)
+        _show_plan(order, estimate_runs(order), json)
         return
     show_log(is_first())
     with Bars() as bars:
-        summary = run_all(order, tell=_tell, watch=bars)
+        summary = run_all(order, announce=_announce, watch=bars)
     _show_summary(order, summary, json)
 
 
-def _tell(run: RowRun, what: str) -> None:
+def _announce(run: RowRun, what: str) -> None:
     say(f"{run.row.name}, seed {run.seed}: {what} in {run.folder}")
 
 
 def _show_plan(order: Order, found: list[Estimate], json: bool) -> None:
     if json:
-        print_json({"table": order.table, "runs": [_as_json(each) for each in found]})
+        runs = []
+        for each in found:
+            needs = {} if each.plan is None else asdict(each.plan)
+            run = {"row": each.run.row.name, "seed": each.run.seed, "state": each.state, "error": each.error}
+            runs.append(run | needs)
+        print_json({"table": order.table, "runs": runs})
         return
-    rows = []
+    rows, total = [], 0.0
     for each in (each for each in found if each.run.seed == 0):
         seeds = [other for other in found if other.run.row.name == each.run.row.name]
         left = sum(1 for other in seeds if other.state != "done")
-        rows.append((each.run.row.name, f"{left} of {len(seeds)}", *_needs(each, left)))
+        shown: tuple[str, ...] = ("-",) * 5
+        if (plan := each.plan) is not None:
+            hours = left * plan.seconds_per_epoch * plan.epochs / 3600
+            total += hours
+            shown = (
+                f"{plan.parameters:,}",
+                f"{plan.peak_memory_bytes / 1e9:.1f} GB",
+                f"{plan.epochs:,.0f}",
+                f"{plan.seconds_per_epoch:,.0f}",
+                f"{hours:,.1f}",
+            )
+        rows.append((each.run.row.name, f"{left} of {len(seeds)}", *shown))
         if each.error:
             say(f"{each.run.row.name}: {each.error}")
     columns = ("row", "to do", "parameters", "memory", "epochs", "s/epoch", "hours")
     print_table(f"egt reproduce {order.table}: what would run here", columns, rows)
-    hours = sum(
-        each.plan.seconds_per_epoch * each.plan.epochs / 3600 for each in found if each.plan and each.state != "done"
-    )
-    say(f"{hours:,.1f} hours of training on this machine, in {order.out}")
-
-
-def _needs(each: Estimate, runs: int) -> tuple[str, ...]:
-    plan = each.plan
-    if plan is None:
-        return ("-",) * 5
-    return (
-        f"{plan.parameters:,}",
-        f"{plan.peak_memory_bytes / 1e9:.1f} GB",
-        f"{plan.epochs:,.0f}",
-        f"{plan.seconds_per_epoch:,.0f}",
-        f"{runs * plan.seconds_per_epoch * plan.epochs / 3600:,.1f}",
-    )
-
-
-def _as_json(each: Estimate) -> dict[str, object]:
-    from dataclasses import asdict
-
-    content = {} if each.plan is None else asdict(each.plan)
-    return {"row": each.run.row.name, "seed": each.run.seed, "state": each.state, "error": each.error, **content}
+    say(f"{total:,.1f} hours of training on this machine, in {order.out}")
 
 
 def _show_summary(order: Order, summary: Summary, json: bool) -> None:
@@ -115,8 +109,8 @@ def _show_summary(order: Order, summary: Summary, json: bool) -> None:
         print_json({"out": str(order.out), **counts})
     else:
         say(
-            f"{counted(counts['done'], 'run')} done, {counts['skipped']} done before, {counts['claimed']} are in other "
-            f"hands, {counts['waiting']} wait for a model to start from, {counts['failed']} failed\n"
+            f"{counted(counts['done'], 'run')} done, {counts['skipped']} done before, {counts['claimed']} at work in "
+            f"other processes, {counts['waiting']} wait for a model to start from, {counts['failed']} failed\n"
             f"next: egt report {order.out}"
         )
     if counts["failed"]:

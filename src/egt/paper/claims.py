@@ -18,39 +18,29 @@ if TYPE_CHECKING:
 
 
 class Claim(Callback):
-    """The lease of a run; as a callback it ends the run once another process has taken over.
-
-    Args:
-        lease: on e.g. DIR/zinc-100k/seed0.
-    """
+    """The lease of a run; as a callback it ends the run once another process has taken over."""
 
     def __init__(self, lease: files.Lease) -> None:
         self.lease = lease
         self._checked = time.monotonic()
 
     def on_step(self, state: State, step: StepSums) -> None:
-        """End a run that is not ours any more; looked up now and then."""
+        """Look now and then whether the lease is still held."""
         if time.monotonic() - self._checked < files.HEARTBEAT_SECONDS:
             return
         self._checked = time.monotonic()
         if not self.lease.is_held():
-            raise RunStopped(
-                f"{self.lease.place}: another process has taken over, because this one had not been heard from"
-            )
+            raise RunStopped(f"{self.lease.place}: another process has taken over, because this one was silent")
 
 
 @contextmanager
-def claimed(place: Path) -> Iterator[Claim | None]:
-    """Yield the claim on a run while the context lasts; None if another process is at it.
-
-    Args:
-        place: what is claimed; its parent folder is made.
-    """
+def claim_run(folder: Path) -> Iterator[Claim | None]:
+    """Yield the claim on a run while the context lasts; None if another process is at it. Its parent is made."""
     with ExitStack() as stack:
         try:
-            lease = stack.enter_context(files.lease(place))
+            lease = stack.enter_context(files.lease(folder))
         except OSError as error:
             raise ConfigError(
-                f"{place.parent} cannot be written ({error.strerror}); choose another folder (--out)"
+                f"{folder.parent} cannot be written ({error.strerror}); choose another folder (--out)"
             ) from error
         yield None if lease is None else Claim(lease)

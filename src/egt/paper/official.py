@@ -37,7 +37,7 @@ Weights = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class OfficialSettings:
-    """What a state_dict cannot tell; the defaults are those of the authors' code."""
+    """Settings that a state_dict does not show; the defaults are those of the authors' code."""
 
     activation: str = "elu"
     clip_logits_value: tuple[float, float] | None = (-5.0, 5.0)
@@ -74,12 +74,12 @@ def import_official(
     """Return an artifact from the authors' weights.
 
     Args:
-        checkpoint: their `model_state` file, the folder that holds it, or the same tensors as safetensors.
-        settings: what the weights cannot tell; None reads `config_input.yaml` beside them, or takes the defaults.
-        task: what the outputs mean.
-        names: of the outputs.
-        new_head: re-initialize the last linear map with this many outputs, as the paper's transfer learning does.
-        attend_padding: keep the authors' virtual nodes that attend padding (padded layout).
+        checkpoint: Their `model_state` file, the folder that holds it, or the same tensors as safetensors.
+        settings: Settings that weights do not show; None reads `config_input.yaml` beside them, or takes the defaults.
+        task: The meaning of the outputs.
+        names: The names of the outputs.
+        new_head: Re-initialize the last linear map with this many outputs, as the paper's transfer learning does.
+        attend_padding: Keep the authors' virtual nodes that attend padding (padded layout).
     """
     file = _find_file(checkpoint)
     weights = read_weights(file)

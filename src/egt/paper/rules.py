@@ -1,4 +1,4 @@
-"""Baselines that are no network: fitted to training graphs, asked for the rows of others.
+"""Baselines without a network, fitted to training graphs.
 
 Each gives for a graph what a model would: (rows, outputs), values of a regression or logits of classes.
 """
@@ -18,13 +18,13 @@ from egt.graph import Graph
 
 Rows = NDArray[np.float64]
 
-_SIZE, _RADIUS, _TREES = 2048, 2, 300
+_SIZE, _RADIUS = 2048, 2
 
 _SURE = 1e-6
 
 
 class Rule(Protocol):
-    """A baseline that has seen its training graphs."""
+    """A baseline, fitted to training graphs."""
 
     def predict(self, graphs: Sequence[Graph]) -> list[Rows]:
         """(rows, outputs) of each graph."""
@@ -35,11 +35,6 @@ class Forest:
 
     The fingerprint is made of the categories that the model reads: 2,048 counts of how many atoms hash there, each with
     its neighborhood of up to 2 bonds.
-
-    Args:
-        graphs: to learn from.
-        target: what is predicted, one row per graph.
-        seed: of the forest.
     """
 
     def __init__(self, graphs: Sequence[Graph], target: TargetSchema, seed: int) -> None:
@@ -48,39 +43,44 @@ class Forest:
                 f"the forest predicts numbers or yes/no of molecules, not a {target.kind} per {target.level}"
             )
         inputs = np.stack([fingerprint(graph) for graph in graphs])
-        labels = np.stack([_targets(graph.graph_targets, graph) for graph in graphs])
-        self._binary = target.kind == "binary"
-        self._forests = [self._fit(inputs, labels[:, k], seed) for k in range(labels.shape[1])]
+        labels = np.stack([_read_targets(graph.graph_targets, graph) for graph in graphs])
+        try:
+            from sklearn import ensemble
+        except ImportError as error:
+            raise ConfigError(
+                'the forest needs scikit-learn; install it with: pip install "egt-graph[baselines]"'
+            ) from error
+        options: dict[str, Any] = {"n_estimators": 300, "min_samples_leaf": 2, "n_jobs": -1, "random_state": seed}
+        self._forests = []
+        for column in labels.T:
+            known = ~np.isnan(column)
+            if target.kind == "binary":
+                forest = ensemble.RandomForestClassifier(max_features="sqrt", **options)
+            else:
+                forest = ensemble.RandomForestRegressor(max_features=0.1, **options)
+            self._forests.append(forest.fit(inputs[known], column[known]))
 
     def predict(self, graphs: Sequence[Graph]) -> list[Rows]:
         """See `Rule.predict`."""
         inputs = np.stack([fingerprint(graph) for graph in graphs])
-        columns = [self._answers(forest, inputs) for forest in self._forests]
+        columns = [_predict_column(forest, inputs) for forest in self._forests]
         return list(np.stack(columns, axis=1)[:, None, :])
 
-    def _fit(self, inputs: NDArray[np.uint8], labels: Rows, seed: int) -> Any:
-        ensemble = _require_sklearn()
-        known = ~np.isnan(labels)
-        options = {"n_estimators": _TREES, "min_samples_leaf": 2, "n_jobs": -1, "random_state": seed}
-        if self._binary:
-            forest = ensemble.RandomForestClassifier(max_features="sqrt", **options)
-        else:
-            forest = ensemble.RandomForestRegressor(max_features=0.1, **options)
-        return forest.fit(inputs[known], labels[known])
 
-    def _answers(self, forest: Any, inputs: NDArray[np.uint8]) -> Rows:
-        if not self._binary:
-            values: Rows = forest.predict(inputs)
-            return values
-        if len(forest.classes_) == 1:
-            return np.full(len(inputs), 30.0 if forest.classes_[0] else -30.0)
-        p = np.clip(forest.predict_proba(inputs)[:, 1], _SURE, 1 - _SURE)
-        logits: Rows = np.log(p) - np.log1p(-p)
-        return logits
+def _predict_column(forest: Any, inputs: NDArray[np.uint8]) -> Rows:
+    """(graphs,) values, or logits of a forest of classes."""
+    if not hasattr(forest, "classes_"):
+        values: Rows = forest.predict(inputs)
+        return values
+    if len(forest.classes_) == 1:
+        return np.full(len(inputs), 30.0 if forest.classes_[0] else -30.0)
+    p = np.clip(forest.predict_proba(inputs)[:, 1], _SURE, 1 - _SURE)
+    logits: Rows = np.log(p) - np.log1p(-p)
+    return logits
 
 
 class Nearest:
-    """TSP: the tour is said to go from each city to its two nearest ones. Learns nothing."""
+    """TSP: the tour is predicted to go from each city to its two nearest ones. Learns nothing."""
 
     def __init__(self, graphs: Sequence[Graph], target: TargetSchema, seed: int) -> None:
         if target.level != "edge" or target.num_outputs != 2:
@@ -96,18 +96,13 @@ class Propagation:
 
     Known are the training labels of the same graph or, as in CLUSTER, a node category that names the class of a few
     nodes (0 for unknown, c + 1 for class c).
-
-    Args:
-        graphs: whose labels are known.
-        target: what is predicted, one class per node.
-        seed: unused; nothing is random.
     """
 
     def __init__(self, graphs: Sequence[Graph], target: TargetSchema, seed: int) -> None:
         if target.level != "node" or target.kind != "multiclass":
             raise ConfigError(f"labels are propagated for classes of nodes, not for a {target.kind} per {target.level}")
         self._num_classes = target.num_classes
-        self._known = {graph.id: _targets(graph.node_targets, graph)[:, 0] for graph in graphs}
+        self._known = {graph.id: _read_targets(graph.node_targets, graph)[:, 0] for graph in graphs}
 
     def predict(self, graphs: Sequence[Graph]) -> list[Rows]:
         """See `Rule.predict`."""
@@ -158,7 +153,10 @@ def fingerprint(graph: Graph) -> NDArray[np.uint8]:
         around: list[list[int]] = [[] for _ in codes]
         for a, b, bond in zip(i, j, bonds, strict=True):
             around[a].append(zlib.crc32(bond, codes[b]))
-        codes = [zlib.crc32(repr(sorted(heard)).encode(), code) for code, heard in zip(codes, around, strict=True)]
+        codes = [
+            zlib.crc32(repr(sorted(codes_around)).encode(), code)
+            for code, codes_around in zip(codes, around, strict=True)
+        ]
     np.add.at(counts, [code % _SIZE for code in codes], 1)
     return counts
 
@@ -169,23 +167,13 @@ def _two_nearest(graph: Graph) -> Rows:
     order = np.lexsort((length, start))
     first = np.r_[True, start[order][1:] != start[order][:-1]]
     begins = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
-    said = np.zeros(len(order))
-    said[order] = np.arange(len(order)) - begins < 2
-    return np.stack([1 - said, said], axis=1)
+    chosen = np.zeros(len(order))
+    chosen[order] = np.arange(len(order)) - begins < 2
+    return np.stack([1 - chosen, chosen], axis=1)
 
 
-def _targets(values: Any, graph: Graph) -> Rows:
+def _read_targets(values: Any, graph: Graph) -> Rows:
     if values is None:
         raise DataError(f"graph {graph.id!r} of the training split has no target")
     found: Rows = np.asarray(values, np.float64)
     return found
-
-
-def _require_sklearn() -> Any:
-    try:
-        from sklearn import ensemble
-    except ImportError as error:
-        raise ConfigError(
-            'the forest needs scikit-learn; install it with: pip install "egt-graph[baselines]"'
-        ) from error
-    return ensemble

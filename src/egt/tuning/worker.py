@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from egt.data.source import Progress, Source
 from egt.errors import ConfigError, RunError, RunStopped
 from egt.files import lease_holder
-from egt.paper.claims import Claim, claimed
+from egt.paper.claims import Claim, claim_run
 from egt.training.callbacks import Callback
 from egt.training.run import train
 from egt.training.run_folder import CHECKPOINTS
@@ -87,7 +87,7 @@ class Worker:
     def work(self) -> None:
         """Do trials: first those that nobody continues, then new ones."""
         while (number := self._next()) is not None:
-            with claimed(trial_folder(self.folder, number)) as claim:
+            with claim_run(trial_folder(self.folder, number)) as claim:
                 trial = self.study.get_trials(deepcopy=False)[number]
                 if claim is None or trial.state.is_finished():  # another worker was faster
                     continue
