@@ -321,16 +321,24 @@ inline __attribute__((always_inline)) void multiply_walks(const Transitions &P, 
     }
 }
 
+}  // namespace
+
 #if defined(__x86_64__) && defined(__GNUC__)
-__attribute__((target("avx2"))) void walk_powers_avx2(const Transitions &P, int64_t num_nodes, int64_t num_steps,
-                                                      float *powers) {
+namespace egt::avx2 {
+
+static __attribute__((target("avx2"))) void walk_powers(const Transitions &P, int64_t num_nodes, int64_t num_steps,
+                                                        float *powers) {
     multiply_walks(P, num_nodes, num_steps, powers);
 }
+
+}  // namespace egt::avx2
 #endif
+
+namespace {
 
 void walk_powers(const Transitions &P, int64_t num_nodes, int64_t num_steps, float *powers) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx2")) return walk_powers_avx2(P, num_nodes, num_steps, powers);
+    if (__builtin_cpu_supports("avx2")) return egt::avx2::walk_powers(P, num_nodes, num_steps, powers);
 #endif
     multiply_walks(P, num_nodes, num_steps, powers);
 }
