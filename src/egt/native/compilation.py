@@ -75,12 +75,7 @@ def build(flags: Sequence[str] = FLAGS, folder: Path | None = None) -> Path | No
     checksum beside it, as after a power cut, is compiled again. So is one that another user can have written, and a
     folder of another user is not used: whoever writes a library runs code as whoever loads it.
 
-    Args:
-        flags: of the compiler.
-        folder: to keep it in, by default `cache_folder()`.
-
-    Returns:
-        The path of the library; None, after a one-line notice, if there is no compiler or it fails.
+    Returns None, after a one-line notice, if there is no compiler or it fails.
     """
     if (library := prebuilt(flags)).exists() and _loads(library):
         return library

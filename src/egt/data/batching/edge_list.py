@@ -245,7 +245,6 @@ class EdgeListArrangement:
         return codes
 
     def nodes(self, arrays: Sequence[Array], fill: int) -> Tensor:
-        """See `Arrangement`."""
         return torch.from_numpy(np.concatenate(arrays))
 
     def pairs(self, samples: Sequence[Sample]) -> dict[str, Tensor]:
@@ -260,7 +259,6 @@ class EdgeListArrangement:
         return {name: torch.from_numpy(np.concatenate([arrays[name] for arrays in rows])) for name in rows[0]}
 
     def rows(self, pairs: Sequence[Array]) -> Array:
-        """See `Arrangement`."""
         return np.searchsorted(self.codes, self._codes(pairs))
 
 

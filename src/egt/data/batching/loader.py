@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset
 
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
 from egt.data.encodings.encoding import Sample
@@ -119,13 +119,8 @@ class Sampling:
     Args:
         sizes: (n,) number of nodes of each graph.
         batch_size: graphs of a batch, over all processes.
-        seed: of the order.
-        mode: "exact" or "buckets".
-        layout: how a micro-batch is stored.
         pair_budget: the most pair cells that a process computes at once.
         accumulate: batches of an optimizer step.
-        rank: which process this is.
-        num_ranks: how many processes share a batch.
     """
 
     sizes: IntArray
@@ -261,39 +256,22 @@ class _Steps(Dataset[list[GraphBatch]]):
         return [collate([self.samples[k] for k in group.tolist()], self.layout, group.tolist()) for group in plan]
 
 
-class _Plans(Sampler[Plan]):
-    """Hands out plans in order, instead of numbers."""
-
-    def __init__(self, plans: Sequence[Plan]) -> None:
-        self.plans = plans
-
-    def __iter__(self) -> Iterator[Plan]:
-        return iter(self.plans)
-
-    def __len__(self) -> int:
-        return len(self.plans)
-
-
 def step_loader(
     samples: Sequence[Sample], plans: Sequence[Plan], layout: LayoutName, num_workers: int = 0
 ) -> DataLoader[list[GraphBatch]]:
     """Return a loader of the micro-batches of each plan, in order, whatever the number of workers.
 
-    Args:
-        samples: prepared graphs.
-        plans: what each step computes; may make the plans when they are asked for.
-        layout: of the batches.
-        num_workers: worker processes that collate; 0 does it in this one.
+    `plans` may make them when they are asked for. Worker processes collate; with 0 of them this process does it.
     """
     return DataLoader(
         _Steps(samples, layout),
         batch_size=None,
-        sampler=_Plans(plans),
+        sampler=plans,
         num_workers=num_workers,
         # Forked workers start at once and end with their parent, whatever way this process itself was started.
         multiprocessing_context="fork" if num_workers and sys.platform == "linux" else None,
         worker_init_fn=_stand_apart,
-        collate_fn=_as_it_is,
+        collate_fn=list,
         generator=torch.Generator(),  # its own, so that loading never touches the global one
     )
 
@@ -306,7 +284,3 @@ def _stand_apart(_: int) -> None:
     if os.name == "posix":
         os.setpgid(0, 0)
     end_with_parent()
-
-
-def _as_it_is(batches: list[GraphBatch]) -> list[GraphBatch]:
-    return batches

@@ -177,11 +177,9 @@ class PackedArrangement(DenseArrangement):
         self.layout = Packed(sizes)
 
     def nodes(self, arrays: Sequence[Array], fill: int) -> Tensor:
-        """See `Arrangement`."""
         return torch.from_numpy(np.concatenate(arrays))
 
     def pairs(self, samples: Sequence[Sample]) -> dict[str, Tensor]:
-        """See `Arrangement`."""
         encodings = [sample.pair for sample in samples]
         flat = {name: [e[name].reshape(-1, *e[name].shape[2:]) for e in encodings] for name in encodings[0]}
         return {name: torch.from_numpy(np.concatenate(arrays)) for name, arrays in flat.items()}

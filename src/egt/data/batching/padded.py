@@ -122,14 +122,12 @@ class PaddedArrangement(DenseArrangement):
         self.layout = Padded(torch.from_numpy(sizes), self.width, num_nodes=int(sizes.sum()))
 
     def nodes(self, arrays: Sequence[Array], fill: int) -> Tensor:
-        """See `Arrangement`."""
         out = np.full((len(arrays), self.width, *arrays[0].shape[1:]), fill, arrays[0].dtype)
         for k, array in enumerate(arrays):
             out[k, : len(array)] = array
         return torch.from_numpy(out)
 
     def pairs(self, samples: Sequence[Sample]) -> dict[str, Tensor]:
-        """See `Arrangement`."""
         encodings = [sample.pair for sample in samples]
         found = {}
         for name, first in encodings[0].items():

@@ -95,10 +95,8 @@ def encode_eigenvectors(weights: Matrix, values: Vector, vectors: Matrix, rank: 
 def encode_undirected(graphs: Sequence[Graph], entries: Sequence[Vector], rank: int) -> Encodings:
     """Return the encoding (N, 2 rank) of each graph whose adjacency matrix is symmetric; None for others.
 
-    Args:
-        graphs: best from small to large: those of one size that follow each other are decomposed at once.
-        entries: (E,) of each: what the matrix has for its edges, beside ones on its diagonal.
-        rank: of the encodings.
+    `entries` (E,) of each are what the matrix has for its edges, beside ones on its diagonal. Graphs are best sorted by
+    size: those of one size that follow each other are decomposed at once.
     """
     found: Encodings = []
     for some in _in_memory_at_once([graph.num_nodes for graph in graphs]):
@@ -197,12 +195,8 @@ def draw_neighborhood(start: IntArray, keys: IntArray, roots: IntArray, limits: 
     At hop k each node that was new at the hop before brings along `limits[k]` of its neighbors, drawn without
     replacement (Knuth's selection sampling), or all it has if those are fewer or the limit is negative.
 
-    Args:
-        start: (N + 1,) where the pairs of each node begin.
-        keys: (P,) the second node of each pair; one of each node is the node itself.
-        roots: (R,) nodes.
-        limits: (hops,).
-        seed: of the draws, 64 bits.
+    The pairs of a graph are sorted by their first node: those of node i are `start[i]` to `start[i + 1]` of `keys`, the
+    second nodes (P,), and one of them is the node itself. The draws follow from the seed, of 64 bits.
     """
     native = library()
     if native is None:

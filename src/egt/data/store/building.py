@@ -12,11 +12,8 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from egt.data.encodings.encoding import Preparation
 from egt.data.source import Progress, Source
@@ -44,14 +41,8 @@ def prepare(
     at once when complete, so it may be built by several processes at a time and a builder may be killed at any moment;
     what took it long (tours, superpixels) is then not computed again.
 
-    Args:
-        source: where the records come from.
-        split: which of its splits.
-        preparation: the schema to check and the encodings to compute.
-        cache_dir: the folder of all stores; default `EGT_CACHE_DIR`, else `~/.cache/egt`.
-        num_workers: number of processes; default one per processor, 0 or 1 for none besides this one. The files are
-            the same, bit for bit.
-        progress: receives "preparing SPLIT" after each chunk of records.
+    Stores are in `cache_dir`; default `EGT_CACHE_DIR`, else `~/.cache/egt`. There is one process per processor, or
+    `num_workers`; 0 or 1 start none besides this one. The files are the same, bit for bit.
     """
     splits = prepare_splits(
         source, [split], preparation, cache_dir=cache_dir, num_workers=num_workers, progress=progress
@@ -70,21 +61,14 @@ def prepare_splits(
 ) -> dict[str, Store]:
     """Return the prepared graphs of several splits, as `prepare` gives each.
 
-    One set of worker processes serves all of them, and goes on with the next split while a thread brings the last one
-    to the disk.
+    One set of worker processes serves all of them.
     """
     folder = cache_folder(cache_dir)
     paths = {split: folder / store_name(source, split, preparation) for split in splits}
-    with ThreadPoolExecutor(1) as disk, Workers(source, preparation, num_workers) as workers:
-        finishing: list[Future[None]] = []
+    with Workers(source, preparation, num_workers) as workers:
         for split, path in paths.items():
-            if _missing(path, preparation) is None:
-                continue
-            written = _write(path, source, split, preparation, workers, progress)
-            if written is not None:
-                finishing.append(disk.submit(written.finish))
-        for future in finishing:
-            future.result()
+            if _missing(path, preparation) is not None:
+                _write(path, source, split, preparation, workers, progress)
     return {split: Store(path, preparation) for split, path in paths.items()}
 
 
@@ -100,44 +84,16 @@ def _missing(path: Path, preparation: Preparation) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Written:
-    """A store whose graphs are all written but may not be on the disk yet; nobody else can see it.
-
-    Fields:
-        building: the folder it is in.
-        path: the folder where it belongs.
-        writer: of its files.
-        about: what its index says beside the files.
-        parts: what was kept for the case that the build is interrupted.
-        held: lets go of the lock, the open files, and of `building` if that is still there.
-    """
-
-    building: Path
-    path: Path
-    writer: StoreWriter
-    about: dict[str, Any]
-    parts: Parts
-    held: ExitStack
-
-    def finish(self) -> None:
-        """Bring the files to the disk and the folder to its place."""
-        with self.held, writing_in(self.path.parent):
-            self.writer.finish(self.about)
-            publish(self.building, self.path)
-            shutil.rmtree(self.parts.folder, ignore_errors=True)
-
-
 def _write(
     path: Path, source: Source, split: str, preparation: Preparation, workers: Workers, progress: Progress | None
-) -> _Written | None:
-    """Write the graphs of a split into a new folder; None if another process has made the store meanwhile."""
+) -> None:
+    """Write the graphs of a split, unless another process has made the store meanwhile."""
     with ExitStack() as held:
         with writing_in(path.parent):
             held.enter_context(sole_builder(path))
         missing = _missing(path, preparation)
         if missing is None:  # made by another process, while this one waited for the lock
-            return None
+            return
         if missing:
             log.warning("%s: these graphs are prepared again", missing)
         with writing_in(path.parent):
@@ -163,7 +119,10 @@ def _write(
             "preparation": stored_settings(preparation),
             "num_records": len(records),
         }
-        return _Written(building, path, writer, about, parts, held.pop_all())
+        with writing_in(path.parent):
+            writer.finish(about)
+            publish(building, path)
+            shutil.rmtree(parts.folder, ignore_errors=True)
 
 
 def cache_folder(given: Path | str | None) -> Path:

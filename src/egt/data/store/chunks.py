@@ -140,10 +140,8 @@ class Prepared:
     """Some consecutive records of a split, prepared in memory.
 
     Fields:
-        samples: their graphs with encodings, without those that could not be read.
         rows: the row of the source that each sample came from.
         problems: the rows with an error or a warning, without their graphs.
-        num_records: how many records there were.
     """
 
     samples: list[Sample]
@@ -223,7 +221,7 @@ def samples_of(chunk: Chunk, preparation: Preparation) -> list[Sample]:
 
 def with_computed(sample: Sample, preparation: Preparation) -> Sample:
     """Return the sample with the encodings that are not stored."""
-    computed = [encoding for encoding in preparation.encodings if not encoding.stored]
-    for encoding in computed:
-        sample = sample.with_encoding(encoding)
+    for encoding in preparation.encodings:
+        if not encoding.stored:
+            sample = sample.with_encoding(encoding)
     return sample

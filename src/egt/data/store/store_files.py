@@ -41,13 +41,7 @@ _LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class GrowingArray:
-    """A `.npy` file whose first axis grows with every `append`; numpy leaves room in the header for the final length.
-
-    Args:
-        path: the file to create.
-        dtype: type of the entries.
-        row_shape: shape of one row.
-    """
+    """A `.npy` file whose first axis grows with each `append`; numpy leaves room in the header for the final length."""
 
     def __init__(self, path: Path, dtype: np.dtype[Any], row_shape: tuple[int, ...] = ()) -> None:
         self.dtype, self.row_shape, self.length = dtype, row_shape, 0
@@ -81,12 +75,7 @@ class GrowingArray:
 
 
 class StoreWriter:
-    """Appends chunks to the arrays of a folder; memory does not grow with them.
-
-    Args:
-        folder: an empty folder.
-        fields: the columns of `offsets`.
-    """
+    """Appends chunks to the arrays of an empty folder, with a column of `offsets` per field, in constant memory."""
 
     def __init__(self, folder: Path, fields: tuple[str, ...]) -> None:
         self.folder = folder
@@ -245,11 +234,8 @@ class Store(Sequence[Sample]):
     A pickled store is only its path: it opens the files again where it is unpickled.
 
     Attributes:
-        path: the folder.
-        preparation: what was done to each graph.
-        sizes: (number of graphs,) number of nodes of each graph.
-        rows: (number of graphs,) row of the source that each graph came from.
-        problems: the rows with an error (they have no graph here) or a warning (they have one), without their graphs.
+        sizes: (graphs,) number of nodes of each graph.
+        rows: (graphs,) row of the source that each graph came from.
     """
 
     def __init__(self, path: Path, preparation: Preparation) -> None:
@@ -273,7 +259,7 @@ class Store(Sequence[Sample]):
 
     @property
     def problems(self) -> list[Reading]:
-        """The rows that could not be read or prepared, or only with reservations."""
+        """The rows with an error, which have no graph here, or a warning, which have one; without their graphs."""
         return [Reading(**problem) for problem in self._index["problems"]]
 
     @property

@@ -17,7 +17,7 @@ import threading
 import time
 import zipfile
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -61,12 +61,8 @@ class Workers:
 
     Used as `with Workers(source, preparation, num_workers) as workers: ... workers.chunks(records, kept)`.
 
-    Args:
-        source: what the records belong to.
-        preparation: what is computed for each graph.
-        num_workers: number of processes; default one per processor, 0 or 1 for none besides this one.
-        ahead: how many chunks at least may be in the making.
-        compute: the number of a part -> what `computed` yields for it.
+    There is one per processor, or `num_workers`; 0 or 1 start none besides this one. At least `ahead` chunks may be in
+    the making. `compute` gives what `computed` yields for the number of a part.
     """
 
     def __init__(
@@ -173,27 +169,18 @@ def compute_in_workers(
     function: Callable[[Prepared], Result],
     *,
     at_once: int,
-    ready: Mapping[int, Chunk] | None = None,
 ) -> Iterator[Result]:
     """Yield what a function makes of the prepared graphs of a split, part by part, in order.
 
     Both happen in worker processes, one per processor, at most 16. They are forked, so that the function and all that
     it needs is there from the start. It must not start threads.
 
-    Args:
-        source: what to read.
-        split: of its records.
-        preparation: what is computed for each graph.
-        function: prepared graphs -> whatever can be sent from one process to another.
-        at_once: how many records are a part.
-        ready: parts that are prepared already, by their numbers.
+    A part has `at_once` records. The function returns whatever can be sent from one process to another.
     """
-    records, done = source.records(split), ready or {}
+    records = source.records(split)
 
     def compute(number: int) -> Result:
         """In a worker, which has the records: they need not be sent to it."""
-        if (known := done.get(number)) is not None:
-            return function(_together([known], preparation))
         return function(prepare_records(source, preparation, _part(records, number, at_once)))
 
     with (
@@ -292,11 +279,7 @@ _WORTH_KEEPING = 1.0
 
 @dataclass(frozen=True)
 class Parts:
-    """The chunks of an unfinished store, each a file that is there completely or not at all.
-
-    Args:
-        folder: of the files; made when the first one is written.
-    """
+    """The chunks of an unfinished store, each a file that is there completely or not at all."""
 
     folder: Path
 

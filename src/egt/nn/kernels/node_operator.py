@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from egt.nn.kernels import binding
-from egt.nn.kernels.operator import operator, shapes
+from egt.nn.kernels.operator import empty_like, operator, shapes
 from egt.nn.randomness import threshold
 
 
@@ -89,9 +89,7 @@ def _linear_call(inputs: Sequence[Tensor], eps: float, portable: bool) -> tuple[
 
 
 @shapes("norm_linear")
-def _(
-    x: Tensor, norm_weight: Any, norm_bias: Any, weight: Tensor, bias: Any, eps: Any, portable: Any = False
-) -> Tensor:
+def _(x: Tensor, norm_weight: Any, norm_bias: Any, weight: Tensor, *others: Any) -> Tensor:
     return x.new_empty(x.shape[0], weight.shape[0])
 
 
@@ -117,14 +115,8 @@ def norm_linear_backward(
 
 
 @shapes("norm_linear_backward")
-def _(
-    d_y: Any, x: Tensor, norm_weight: Tensor, norm_bias: Tensor, weight: Tensor, bias: Tensor, eps: Any, portable: Any
-) -> list[Tensor]:
-    return _empty_like(x, norm_weight, norm_bias, weight, bias)
-
-
-def _empty_like(*tensors: Tensor) -> list[Tensor]:
-    return [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in tensors]
+def _(d_y: Any, *inputs: Any) -> list[Tensor]:
+    return empty_like(*inputs[:5])
 
 
 def _keep_linear(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -212,24 +204,8 @@ def _update_outputs(h: Tensor, hidden_width: int, keep: bool) -> tuple[Tensor, T
 
 
 @shapes("node_update")
-def _(
-    h: Tensor,
-    out: Any,
-    D1: Any,
-    D2: Any,
-    O_weight: Any,
-    O_bias: Any,
-    norm_weight: Any,
-    norm_bias: Any,
-    W1_weight: Tensor,
-    W1_bias: Any,
-    W2_weight: Any,
-    W2_bias: Any,
-    eps: Any,
-    activation: Any,
-    keep: bool,
-    portable: Any = False,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _(h: Tensor, *others: Any) -> tuple[Tensor, Tensor, Tensor]:
+    W1_weight, keep = others[7], others[13]
     return _update_outputs(h, W1_weight.shape[0], keep)
 
 
@@ -257,19 +233,8 @@ def node_update_backward(
 
 
 @shapes("node_update_backward")
-def _(
-    d_h_new: Any,
-    out: Tensor,
-    D1: Any,
-    D2: Any,
-    h1: Tensor,
-    hidden: Any,
-    weights: Sequence[Tensor],
-    eps: Any,
-    activation: Any,
-    portable: Any,
-) -> list[Tensor]:
-    return _empty_like(h1, out, *weights)
+def _(d_h_new: Any, out: Tensor, D1: Any, D2: Any, h1: Tensor, hidden: Any, weights: Any, *_: Any) -> list[Tensor]:
+    return empty_like(h1, out, *weights)
 
 
 def _keep_update(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -326,7 +291,5 @@ def node_factors(
 
 
 @shapes("node_factors")
-def _(
-    sizes: Tensor, keys: Any, num_rows: int, width: int, salts: Any, probability: Any, portable: Any = False
-) -> Tensor:
+def _(sizes: Tensor, keys: Any, num_rows: int, width: int, *others: Any) -> Tensor:
     return sizes.new_empty(num_rows, width, dtype=torch.float32)

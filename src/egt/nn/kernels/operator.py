@@ -41,6 +41,11 @@ def shapes(name: str) -> Callable[[Function], Function]:
     return register
 
 
+def empty_like(*tensors: Tensor) -> list[Tensor]:
+    """Return uninitialized contiguous tensors of the same shapes: gradients that a backward pass fills."""
+    return [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in tensors]
+
+
 def _untraced(function: Function) -> Function:
     """Return the function, hidden from `torch.compile` where that is in use."""
     hidden = _disable_dynamo(function)
@@ -219,17 +224,8 @@ def _forward(inputs: Inputs, out: Tensor, e_new: Tensor) -> None:
 
 
 @shapes("pair_pass")
-def _(
-    qkv: Tensor,
-    e: Tensor,
-    sizes: Tensor,
-    listed: Any,
-    allowed: Any,
-    keys: Any,
-    weights: Sequence[Tensor],
-    switches: Sequence[int],
-    numbers: Any,
-) -> tuple[Tensor, Tensor]:
+def _(qkv: Tensor, e: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    *_, weights, switches, _ = others
     out_shape, e_shape = _output_shapes(qkv, e, weights, switches)
     return qkv.new_empty(out_shape), e.new_empty(e_shape)
 
@@ -285,20 +281,9 @@ def run_backward(
 
 
 @shapes("pair_pass_backward")
-def _(
-    d_out: Any,
-    d_e_new: Any,
-    qkv: Tensor,
-    e: Tensor,
-    sizes: Tensor,
-    listed: Any,
-    allowed: Any,
-    keys: Any,
-    weights: Sequence[Tensor],
-    switches: Any,
-    numbers: Any,
-) -> list[Tensor]:
-    return [torch.empty_like(t, memory_format=torch.contiguous_format) for t in (qkv, e, *weights)]
+def _(d_out: Any, d_e_new: Any, qkv: Tensor, e: Tensor, *others: Any) -> list[Tensor]:
+    *_, weights, _, _ = others
+    return empty_like(qkv, e, *weights)
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
