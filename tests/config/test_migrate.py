@@ -46,7 +46,14 @@ def test_the_schema_of_earlier_runs_is_read_without_what_nothing_used() -> None:
     kept = custom.model_dump(mode="json")
     split = {"kind": "random", "column": "", "fractions": [0.8, 0.1, 0.1], "seed": 0, "fold": None}
     # What later versions know besides:
-    new: dict[str, object] = {"elements": [], "notes": {}, "split": split, "graph_features": [], "more_smiles": []}
+    new: dict[str, object] = {
+        "canonical": False,
+        "elements": [],
+        "notes": {},
+        "split": split,
+        "graph_features": [],
+        "more_smiles": [],
+    }
     assert {**kept, "target_mean": [1.5], "target_std": [0.5]} == {**OLD_SCHEMA, **new}
 
 

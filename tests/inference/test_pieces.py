@@ -15,7 +15,7 @@ from egt.api import Run, configured, train
 from egt.errors import ConfigError, RunStopped
 from egt.inference.loading import load
 from egt.training.callbacks import Callback
-from egt.training.plan import plan
+from egt.training.plan import known_sizes, plan
 
 SMALL = {
     "model.num_layers": 2,
@@ -164,6 +164,15 @@ def test_the_plan_knows_the_pieces(data: Path) -> None:
     assert (found.steps_per_epoch, found.num_graphs, found.largest_nodes) == (5, 5, 60)
     small = plan(configured(data, "half", set={**SMALL, "data.pieces": {"roots": 4, "neighbors": [2]}}))
     assert small.largest_nodes == 12
+
+
+def test_the_plan_knows_what_is_only_evaluated(data: Path) -> None:
+    few, many = (
+        known_sizes(configured(data, "half", set={**SMALL, "data.pieces": {**DRAWN, "evaluation_roots": roots}}))
+        for roots in (2, 1_000)
+    )
+    assert 0 < max(few.evaluated.values()) < max(many.evaluated.values())
+    assert many.process_bytes >= few.process_bytes > 0
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 import egt
 from egt.config.load import override
 from egt.config.run import RunConfig
-from egt.tuning.space import changed, defaults, first_trials, search_space, with_values
+from egt.tuning.space import collect_changes, defaults, first_trials, search_space, with_values
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
@@ -93,7 +93,7 @@ def test_more_data_gives_room_for_larger_models_and_less_dropout(config: RunConf
 def test_the_edge_width_follows_the_node_width(config: RunConfig) -> None:
     config = override(config, ["model.node_width=64", "model.edge_width=16", "model.num_heads=8"])
     space = search_space(config, 1_000, 1_000)
-    assert changed(space, {**defaults(space), "width": 96}) == {"model.node_width": 96, "model.edge_width": 24}
+    assert collect_changes(space, {**defaults(space), "width": 96}) == {"model.node_width": 96, "model.edge_width": 24}
 
 
 def test_what_the_user_has_decided_stays(config: RunConfig) -> None:

@@ -45,19 +45,17 @@ def parse_config(content: Mapping[str, Any], where: str) -> RunConfig:
     try:
         return RunConfig.model_validate(migrate(content))
     except ValidationError as error:
-        raise ConfigError(f"{where}: {_explain(error)}{_missing_plugins(content)}") from error
+        lines = [_line(*problem) for problem in _problems(error, RunConfig, ())]
+        found = lines[0] if len(lines) == 1 else "\n  " + "\n  ".join(lines)
+        raise ConfigError(f"{where}: {found}{_missing_plugins(content)}") from error
 
 
 def _missing_plugins(content: Mapping[str, Any]) -> str:
     """Return which packages with parts of this run are not there, for the end of a message."""
     named = content.get("plugins")
     names = [name for name in named if isinstance(name, str)] if isinstance(named, list | tuple) else []
-    missing = [name for name in names if not _importable(name)]
+    missing = [name for name in names if not (name.isidentifier() and (name in sys.modules or find_spec(name)))]
     return f"; its parts come from {', '.join(missing)}, which is not installed here: install it" if missing else ""
-
-
-def _importable(package: str) -> bool:
-    return package.isidentifier() and (package in sys.modules or find_spec(package) is not None)
 
 
 def write_config(config: RunConfig) -> str:
@@ -162,11 +160,6 @@ def _did_you_mean(word: str, names: Sequence[str]) -> str:
     return f"; there are: {', '.join(names)}" if names else ""
 
 
-def _explain(error: ValidationError) -> str:
-    lines = [_line(*problem) for problem in _problems(error, RunConfig, ())]
-    return "; ".join(lines) if len(lines) == 1 else "\n  " + "\n  ".join(lines)
-
-
 def _problems(
     error: ValidationError, section: type[Section], place: tuple[str, ...]
 ) -> Iterator[tuple[ErrorDetails, tuple[str, ...], list[str]]]:
@@ -195,7 +188,9 @@ def _names_beside(section: type[Section], location: Sequence[str]) -> list[str]:
     """Return the settings of the section that holds the last part of `location`."""
     for part in location[:-1]:
         inner = _sections(section.model_fields[part]) if part in section.model_fields else []
-        named = [found for found in inner if _kind(found) in location]
+        named = [
+            found for found in inner if "kind" in (known := found.model_fields) and known["kind"].default in location
+        ]
         if inner:
             section = (named or inner)[0]
     return list(section.model_fields)
@@ -208,10 +203,6 @@ def _sections(field: FieldInfo) -> list[type[Section]]:
         return [found for inner in getattr(annotation, "__args__", ()) for found in walk(inner)]
 
     return walk(field.annotation)
-
-
-def _kind(section: type[Section]) -> str:
-    return str(section.model_fields["kind"].default) if "kind" in section.model_fields else ""
 
 
 _GONE = ("target_mean", "target_std")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Container, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -76,12 +76,12 @@ class Engine:
         return losses
 
     def close(self) -> None:
-        """Part from the other processes. What refers to them goes first: a group that outlives its end may crash."""
+        """Leave the process group. What refers to it goes first: a group that outlives its end may crash."""
         self._replicas = None
         leave_processes()
 
     def agree(self, wanted: bool) -> bool:
-        """Whether to do something; processes that share the weights do it together as soon as one of them wants to."""
+        """Return whether to do something that processes which share the weights do together, as soon as one asks."""
         return any(self.processes.total(float(wanted))) if self.sharded else wanted
 
     def accumulating(self, last: bool) -> AbstractContextManager[None]:
@@ -90,12 +90,12 @@ class Engine:
         return synchronized if last or self._replicas is None else self._replicas.no_sync()
 
     def precision(self) -> AbstractContextManager[None]:
-        """Return the context of a forward pass: matrix products in half precision if asked."""
+        """Return the context of a forward pass: matrix products in half precision if the run has it."""
         return torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """Return a tensor of which each process may hold a part; all have to ask for it together."""
+    """Return a tensor of which each process may hold a part; all processes call this together."""
     gathered: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
     return gathered
 
@@ -111,7 +111,7 @@ def part_like(value: Tensor, like: Tensor) -> Tensor:
 
 
 def _shard(model: EGT, device: torch.device) -> None:
-    """Give each process its part of every layer and of the rest; the parts meet when they are computed with."""
+    """Give each process its part of every layer and of the rest; parts are gathered when they are computed with."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
@@ -153,12 +153,19 @@ class AdamW:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Take a step along the gradients, with the rate that is set."""
-        with _one_thread():
+        """Take a step along the gradients, with the rate that is set.
+
+        On a CPU one thread computes it: torch wakes the others for every weight, which takes longer than the step.
+        """
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
             for weight_decay, names in self._groups.items():
                 moved = {name: self.parameters[name] for name in names if self.parameters[name].grad is not None}
                 if moved:
                     self._step(moved, weight_decay)
+        finally:
+            torch.set_num_threads(threads)
 
     def _step(self, moved: Mapping[str, nn.Parameter], weight_decay: float) -> None:
         states = [self.state.get(name) or self.state.setdefault(name, _fresh(moved[name])) for name in moved]
@@ -178,17 +185,6 @@ class AdamW:
             eps=self.settings.eps,
             maximize=False,
         )
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Compute with one thread on a CPU: torch's step wakes the others for every weight, which takes longer than it."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def undecayed(model: nn.Module) -> set[str]:

@@ -21,7 +21,7 @@ from egt.config.run import RunConfig
 from egt.config.run_data import open_labeled, prepare_split
 from egt.data.schema import Fold
 from egt.data.source import Progress, Source
-from egt.errors import ConfigError, RunError
+from egt.errors import ConfigError, RunError, counted
 from egt.files import exists
 from egt.inference.artifact import EnsembleArtifact, Kind, member_name, save_ensemble
 from egt.inference.evaluation import evaluate_answers, labeled_graphs
@@ -137,8 +137,16 @@ def train_members(
             check_columns(config, spread=True)
         if source is None:
             source = open_labeled(config)
-        _check_rows(members, source, config)
-        sources = [_divide(source, own) for own in configs]
+        num_rows = sum(source.card.split_sizes.values())
+        # Nodes or edges of one graph are counted where it is divided.
+        if members.kind == "folds" and num_rows < members.count and not source.is_divided_within:
+            fewer = ", or ask for fewer folds" if members.count > _KINDS["folds"].least else ""
+            raise ConfigError(
+                f"{members}: {config.data.source} has {counted(num_rows, 'row')}, and each of the {members.count} "
+                f"folds needs one; give more rows{fewer}"
+            )
+        schemas = [own.data.custom for own in configs]
+        sources = [source if schema is None else source.redivided(schema.split) for schema in schemas]
         if members.kind == "folds" and not all(each.card.split_sizes.get("test") for each in sources):
             raise ConfigError(f"{members}: {config.data.source} has too few rows for so many parts; ask for fewer")
         if is_first():
@@ -165,23 +173,6 @@ def train_members(
         about = {**whole.artifact.data, **joined.data}
         artifact = replace(whole.artifact, metrics=joined.metrics, data=about, calibration=joined.calibration)
         return replace(whole, artifact=artifact)
-
-
-def _check_rows(members: Members, source: Source, config: RunConfig) -> None:
-    """Refuse folds of data with fewer rows than parts; nodes or edges of one graph are counted where it is divided."""
-    num_rows = sum(source.card.split_sizes.values())
-    if members.kind == "folds" and num_rows < members.count and not source.is_divided_within:
-        fewer = ", or ask for fewer folds" if members.count > _KINDS["folds"].least else ""
-        raise ConfigError(
-            f"{members}: {config.data.source} has {num_rows} row{'s' if num_rows != 1 else ''}, and each of the "
-            f"{members.count} folds needs one; give more rows{fewer}"
-        )
-
-
-def _divide(source: Source, config: RunConfig) -> Source:
-    """Return the data of a member."""
-    schema = config.data.custom
-    return source if schema is None else source.redivided(schema.split)
 
 
 def _join(members: Members, done: Sequence[Run], sources: Sequence[Source]) -> EnsembleArtifact:

@@ -21,9 +21,9 @@ from egt.data.source import DataCard, Source
 from egt.data.store import Store
 from egt.data.store.building import cache_folder, store_name
 from egt.errors import DataError
-from egt.inference.backends import Execution
+from egt.inference.backends import Execution, available_memory
 from egt.processes import share_of_batch
-from egt.training.memory import Footprint, Memory, edges_per_node, measure_seconds
+from egt.training.memory import Memory, edges_per_node, measure_seconds
 
 _PROCESS_BYTES = 600_000_000
 """What Python and torch take before any model."""
@@ -90,7 +90,11 @@ def plan(config: RunConfig) -> Plan:
     memory = Memory(config)
     sizes = known_sizes(config)
     on_cpu = memory.device.type == "cpu"
-    batch_bytes, pairs = _worst_batch(config, sizes.train, memory.footprint(sizes.degree))
+    footprint, random = memory.footprint(sizes.degree), np.random.default_rng(0)
+    share = min(share_of_batch(config), len(sizes.train))
+    batches = [random.choice(sizes.train, share) for _ in range(_BATCHES_DRAWN)]
+    parts = [footprint.largest_part(batch, config.data.pair_budget) for batch in batches]
+    batch_bytes = max(size for size, _ in parts)
     for degree, nodes in sizes.evaluated.items():
         evaluated = memory.footprint(degree, training=False)
         batch_bytes = max(batch_bytes, float(evaluated.graphs(np.array(nodes))))
@@ -100,14 +104,14 @@ def plan(config: RunConfig) -> Plan:
     return Plan(
         parameters=memory.parameters,
         peak_memory_bytes=round(sizes.process_bytes * on_cpu + memory.fixed + batch_bytes),
-        available_memory_bytes=memory.free,
+        available_memory_bytes=available_memory(memory.device),
         seconds_per_epoch=_seconds(config, memory.how, sizes) + steps * 28 * memory.parameters / _ADAM_BYTES_PER_SECOND,
         steps_per_epoch=steps,
         epochs=min(float(limits.max_epochs or float("inf")), by_steps),
         num_graphs=sizes.counts["train"],
         mean_nodes=float(sizes.train.mean()),
         largest_nodes=int(sizes.train.max()),
-        pairs_at_once=pairs,
+        pairs_at_once=max(pairs for _, pairs in parts),
         layout=memory.how.layout,
         backend=memory.how.backend.name,
         device=memory.device.type,
@@ -194,14 +198,6 @@ def _sample_sizes(source: Source) -> NDArray[np.int64]:
     if not sizes:
         raise DataError(f"{source.card.title}: none of {len(chosen)} training graphs that were tried can be read")
     return np.array(sizes, np.int64)
-
-
-def _worst_batch(config: RunConfig, sizes: NDArray[np.int64], footprint: Footprint) -> tuple[float, int]:
-    """Bytes and pairs of the most expensive part of a process' share of a batch, over batches drawn at random."""
-    random, share = np.random.default_rng(0), share_of_batch(config)
-    batches = (random.choice(sizes, min(share, len(sizes))) for _ in range(_BATCHES_DRAWN))
-    parts = [footprint.largest_part(batch, config.data.pair_budget) for batch in batches]
-    return max(size for size, _ in parts), max(pairs for _, pairs in parts)
 
 
 def _seconds(config: RunConfig, how: Execution, known: Sizes) -> float:

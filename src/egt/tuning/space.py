@@ -118,7 +118,7 @@ def first_trials(space: Sequence[Knob]) -> list[dict[str, Value]]:
     return [defaults(space), *({**defaults(space), name: value} for _, name, value in ordered)]
 
 
-def changed(space: Sequence[Knob], values: Mapping[str, Value]) -> dict[str, Any]:
+def collect_changes(space: Sequence[Knob], values: Mapping[str, Value]) -> dict[str, Any]:
     """Return the settings that differ from the defaults, path -> value."""
     found: dict[str, Any] = {}
     for knob in space:
@@ -129,7 +129,7 @@ def changed(space: Sequence[Knob], values: Mapping[str, Value]) -> dict[str, Any
 
 def with_values(config: RunConfig, space: Sequence[Knob], values: Mapping[str, Value]) -> RunConfig:
     """Return the run of a trial."""
-    return override(config, changed(space, values), where="a trial")
+    return override(config, collect_changes(space, values), where="a trial")
 
 
 def _width(config: RunConfig, more: int) -> Knob:

@@ -91,16 +91,20 @@ def open_study(folder: Path, search: Search, first: Sequence[Mapping[str, Value]
         check_not_foreign(folder, resume=False)
         if exists(folder / CONFIG):
             raise ConfigError(f"{folder} holds a run; choose another folder for the search (--out)")
+    run = search.run
+    # A trial ends if it is worse than the median of the others at the same epoch.
+    warmup = (run.trainer.max_epochs or 1) // 10
+    pruner = optuna.pruners.MedianPruner(n_startup_trials=_UNPRUNED_TRIALS, n_warmup_steps=warmup)
     with hold_folder(folder):  # only one worker makes the study
-        begun = exists(folder / STUDY)
+        is_new = not exists(folder / STUDY)
         study = optuna.create_study(
             storage=_storage(folder),
             study_name=_NAME,
-            pruner=_pruner(search.run),
-            direction="maximize" if higher_is_better(search.run) else "minimize",
+            pruner=pruner,
+            direction="maximize" if higher_is_better(run) else "minimize",
             load_if_exists=True,
         )
-        if not begun:
+        if is_new:
             study.set_user_attr(_SEARCH, asdict(search))
             for values in first:
                 study.enqueue_trial(dict(values))
@@ -156,16 +160,10 @@ def _storage(folder: Path) -> Any:
     return optuna.storages.RDBStorage(f"sqlite:///{(folder / STUDY).resolve()}", engine_kwargs=options)
 
 
-def _pruner(config: RunConfig) -> Any:
-    """Return what ends a trial that is worse than the median of the others at the same epoch."""
-    warmup = (config.trainer.max_epochs or 1) // 10
-    return import_optuna().pruners.MedianPruner(n_startup_trials=_UNPRUNED_TRIALS, n_warmup_steps=warmup)
-
-
-def _check_same(folder: Path, kept: Search, asked: Search) -> None:
+def _check_same(folder: Path, found: Search, wanted: Search) -> None:
     names = {"config": "other settings or another target", "fixed": "other settings", "data": "other data"}
     for name, words in names.items():
-        if getattr(kept, name) != getattr(asked, name):
+        if getattr(found, name) != getattr(wanted, name):
             raise ConfigError(
                 f"{folder} holds a search with {words}; continue it with `egt tune {folder}`, or choose another "
                 "folder (--out)"

@@ -1,8 +1,7 @@
-"""More workers on this machine: each is `egt tune FOLDER` in a process of its own, as on another machine.
+"""The front door of a search: `egt.tune` does what `egt tune` does.
 
-What a search leaves: `run.yaml` with the best settings, the artifact of the best trial, and a page.
-
-The front door of a search: `egt.tune` does what `egt tune` does.
+A search leaves `run.yaml` with the best settings, the artifact of the best trial, and a page. More workers on this
+machine are `egt tune FOLDER` in processes of their own, as on another machine.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from egt.pages import write_page
 from egt.training.run_folder import ARTIFACT, CONFIG, METRICS, hold_folder, run_folder, try_folder
 from egt.training.state import measure
 from egt.tuning.page import tuning_page
-from egt.tuning.space import Knob, changed, first_trials, search_space
+from egt.tuning.space import Knob, collect_changes, first_trials, search_space
 from egt.tuning.study import STUDY, Search, Tried, import_optuna, list_trials, open_study, read_search, trial_folder
 from egt.tuning.worker import Tell, Worker
 
@@ -128,7 +127,7 @@ def leave_best(study: Study, space: Sequence[Knob], folder: Path) -> Tuning:
         for source, target in ((place / ARTIFACT / CONFIG, folder / RUN), (place / METRICS, folder / METRICS)):
             with write_atomically(target) as draft:
                 shutil.copyfile(source, draft)
-        found = Tuning(folder, read_config(folder / RUN), changed(space, best.values), trials, best)
+        found = Tuning(folder, read_config(folder / RUN), collect_changes(space, best.values), trials, best)
         write_page(folder / REPORT, tuning_page(found, space))
     return found
 
@@ -173,14 +172,18 @@ def tune(
         tell: receives each trial that has ended.
     """
     deadline = time.monotonic() + 60 * minutes
-    _check_budget(minutes, trials, workers)
+    for option, value in (("--minutes", minutes), ("--trials", trials), ("--workers", workers)):
+        if value is not None and not value > 0:
+            raise ConfigError(f"{option} {value}: must be more than 0")
     import_optuna()
-    folder, search, source = _opened(data, target, task, parse_settings(set), None if out is None else Path(out))
+    folder, search, source = _open_search(data, target, task, parse_settings(set), None if out is None else Path(out))
     config = search.run
     _check_run(config, source, workers)
     if show is not None and config.data.custom is not None:
         show(config.data.custom)
-    space = _space(config, search, source)
+    num_graphs = source.card.split_sizes["train"]
+    per_graph = 1.0 if config.model.level == "graph" else source.card.num_nodes[1]
+    space = search_space(config, num_graphs * per_graph, num_graphs, search.fixed)
     study = open_study(folder, search, first_trials(space))
     worker = Worker(
         study, search, space, folder, source, deadline, trials, tell, watch, progress=progress and workers == 1
@@ -195,7 +198,7 @@ def tune(
     return leave_best(study, space, folder)
 
 
-def _opened(
+def _open_search(
     data: Any, target: str | Sequence[str] | None, task: Level | None, settings: list[Setting], out: Path | None
 ) -> tuple[Path, Search, Source]:
     """Return the folder of a search, what is searched, and the data."""
@@ -214,18 +217,6 @@ def _opened(
             log.warning("%s", warning)
     fixed = [setting.path for setting in settings]
     return folder, Search(config.model_dump(mode="json"), fixed, source.fingerprint()), source
-
-
-def _space(config: RunConfig, search: Search, source: Source) -> list[Knob]:
-    num_graphs = source.card.split_sizes["train"]
-    per_graph = 1.0 if config.model.level == "graph" else source.card.num_nodes[1]
-    return search_space(config, num_graphs * per_graph, num_graphs, search.fixed)
-
-
-def _check_budget(minutes: float, trials: int | None, workers: int) -> None:
-    for option, value in (("--minutes", minutes), ("--trials", trials), ("--workers", workers)):
-        if value is not None and not value > 0:
-            raise ConfigError(f"{option} {value}: must be more than 0")
 
 
 def _check_run(config: RunConfig, source: Source, workers: int) -> None:
