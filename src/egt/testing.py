@@ -12,11 +12,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from egt.assemble import build_model
+from egt.config.preparation import preparation
+from egt.config.run import RunConfig
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
 from egt.data.batching.layout import Layout
 from egt.data.encodings.encoding import Sample
-from egt.data.molecules import require_rdkit
-from egt.graph import Level
+from egt.data.molecules import graph_from_smiles, require_rdkit
+from egt.errors import DataError
+from egt.graph import Graph, Level
+from egt.inference.backends import execution, on_backend
+from egt.native import compilation
+from egt.nn.kernels import binding
 from egt.nn.model import EGT
 
 Model = Callable[[GraphBatch], Tensor]
@@ -187,3 +194,60 @@ def _with_garbage(batch: GraphBatch) -> GraphBatch:
         node={name: spoil(tensor, nodes) for name, tensor in batch.node.items()},
         pair={name: spoil(tensor, pairs) for name, tensor in batch.pair.items()},
     )
+
+
+def describe_engine(config: RunConfig) -> dict[str, str]:
+    """Return in words the threads, devices and kernels that compute a run on this machine."""
+    backend, kernel = execution(config).backend, binding.library()
+    origin = "none"
+    if kernel is not None:
+        path = compilation.build()
+        origin = "prebuilt in the package" if path == compilation.prebuilt() else "compiled in the cache"
+        origin += f", {'AVX2' if kernel.egt_pair_pass_has_avx2() else 'portable'}: {path}"
+    return {
+        "threads": str(torch.get_num_threads()),
+        "gpus": str(torch.cuda.device_count()),
+        "backend": f"{backend.name} ({backend.title}) on the CPU",
+        "CPU kernel": origin,
+    }
+
+
+def self_checks(config: RunConfig) -> dict[str, str]:
+    """Check all properties of a model of molecules with random weights; return each result, "ok" or why not."""
+    torch.manual_seed(0)
+    plain = build_model(config).eval()
+    model = on_backend(plain, config, execution(config, training=False).backend)
+    rng = np.random.default_rng(0)
+    samples = []
+    for num_nodes in (1, 4, 9, 17):
+        i, j = np.nonzero(np.triu(rng.random((num_nodes, num_nodes)) < 0.3, 1))
+        atoms, bonds = rng.integers(0, 20, (num_nodes, 9)), rng.integers(0, 4, (len(i), 3))
+        graph = Graph.undirected(
+            num_nodes=num_nodes, edge_index=np.stack([i, j]), node_categories=atoms, edge_categories=bonds
+        )
+        samples.append(preparation(config)(graph))
+
+    def predict(smiles: Sequence[str]) -> Tensor:
+        graphs = [graph_from_smiles(text, canonical=True)[0] for text in smiles]
+        answers: Tensor = model(collate([preparation(config)(graph) for graph in graphs]))
+        return answers
+
+    checks: dict[str, Callable[[], float | None]] = {
+        "numbering of nodes": lambda: check_permutation(model, samples, "graph"),
+        "independence of the batch": lambda: check_batch_independence(plain, samples, "padded"),
+        "packed equals padded": lambda: check_layouts_agree(plain, samples),
+        "padding is never read": lambda: check_masked(plain, samples),
+        "the backend equals the plain one": lambda: check_models_agree(model, plain, samples),
+        "spellings of a molecule": lambda: check_spellings(predict),
+        "finite gradients": lambda: check_finite_gradients(model, samples),
+    }
+    results = {}
+    for name, check in checks.items():
+        try:
+            deviation = check()
+            results[name] = "ok" if deviation is None else f"ok (differs by {deviation:.0e})"
+        except DataError as error:
+            results[name] = f"not checked: {error}"
+        except CheckFailed as failure:
+            results[name] = f"FAILED: {failure}"
+    return results

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from egt.cli.main import main
+from egt.cli.main import app, main
 from tests.hostile import HostileFolder
 
 
@@ -237,3 +237,22 @@ def test_python_processes_of_a_command_import_nothing_from_the_current_folder(tm
     code += "main.main = lambda: subprocess.run([sys.executable, '-c', 'import pickle; import torch'])\nmain.script()"
     subprocess.run([sys.executable, "-P", "-c", code], cwd=hostile.path, check=True)
     assert hostile.executed == []
+
+
+COMMANDS = [command for command in app() if not command.startswith("-")]
+
+
+def test_the_help_of_every_command_imports_no_torch() -> None:
+    code = "import sys\nfrom egt.cli.main import main\n"
+    code += f"for command in {COMMANDS}:\n    try: main([command, '--help'])\n    except SystemExit: pass\n"
+    code += "print([name for name in ('torch', 'rdkit', 'matplotlib') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "--output" not in done.stdout
+
+
+@pytest.mark.parametrize("option", ["--out", "-o", "--output"])
+def test_results_go_where_any_spelling_says(option: str, tmp_path: Path) -> None:
+    assert run("predict", "zinc-100k", "CCO", option, str(tmp_path / "a.csv")) == 0
+    assert run("predict", "zinc-100k", "CCO", f"{option}={tmp_path}/b.csv") == 0
+    assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from egt.cli.options import Flag, Numbers, Settings
 from egt.cli.output import Bars, print_json, say
-from egt.errors import counted
-
-Many = Parameter(consume_multiple=True, negative="")
+from egt.errors import ConfigError, counted
 
 
 def analyze(
@@ -20,13 +18,13 @@ def analyze(
     data: str = "val",
     *,
     limit: int | None = 1000,
-    show: Annotated[tuple[int, ...], Many] = (),
-    layers: Annotated[tuple[int, ...], Many] = (),
+    show: Numbers = (),
+    layers: Numbers = (),
     head: int | None = None,
     crop: int | None = None,
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
-    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
-    json: Annotated[bool, Parameter(negative="")] = False,
+    out: Annotated[Path | None, Parameter(alias="-o")] = None,
+    settings: Settings = (),
+    json: Flag = False,
 ) -> None:
     """Show what a model looks at: the paper's Figure 3 for any model and data, hop profiles, heads, gates.
 
@@ -38,63 +36,38 @@ def analyze(
         layers: One or two layers to draw, from 1; by default one in the middle and the last.
         head: The example head to draw, from 1; by default the most selective one of the first layer drawn.
         crop: Draw only this many nodes of each matrix, for large graphs; by default 500.
-        output: The folder to write to; by default `analysis` beside the artifact, in the run folder.
+        out: The folder to write to; by default `analysis` beside the artifact, in the run folder.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.layout.
         json: Print one JSON object as the last line.
     """
-    from egt.data.source import SPLITS
-    from egt.errors import ConfigError
-    from egt.explain.analysis import analyze as look
-    from egt.explain.analysis_page import ANALYSIS, summary, write_analysis
-    from egt.explain.figures import choose
-    from egt.files import exists
-    from egt.inference.artifact import find_artifact
-    from egt.inference.loading import load_single
-    from egt.nn.attention import attending
+    from egt.explain.analysis_page import analyze_artifact, summary
 
     if limit is not None and limit < 0:
         raise ConfigError(f"--limit {limit}: give a number of graphs, or 0 for all")
-    model = load_single(artifact, set=settings)
-    choice = choose(attending(model.model.layers), model.config.model.num_heads, layers, head, crop)
-    # A model of the package or of a hub has no place beside it.
-    beside = find_artifact(artifact).parent if exists(artifact) else Path()
-    folder = output or beside / ANALYSIS.parent
+    several = {"--show": show, "--layers": layers, "--set": settings}
+    single = {"--limit": limit, "--head": head, "--crop": crop}
+    words = ["egt", "analyze", artifact, data]
+    words += [word for name, value in single.items() if value is not None for word in (name, str(value))]
+    words += [word for name, values in several.items() if values for word in (name, *map(str, values))]
     with Bars(shown=not json) as bars:
-        found = look(model.attention(data, limit=limit or None, watch=bars), show)
-    where = f"the split {data} of {model.config.data.source}" if data in SPLITS else data
-    command = shlex.join(["egt", "analyze", artifact, data, *_options(limit, show, layers, head, crop, settings)])
-    files = write_analysis(found, choice, folder, model.config.name, where, command)
-    words = summary(found)
+        found, where, files = analyze_artifact(
+            artifact,
+            data,
+            out,
+            shlex.join(words),
+            limit=limit or None,
+            show=show,
+            choice={"chosen": layers, "head": head, "crop": crop},
+            settings=settings,
+            watch=bars,
+        )
+    sentences = summary(found)
     if json:
-        content = {"graphs": found.graphs, "unread": found.unread, "summary": words}
-        print_json({**content, "output": str(folder), "files": [file.name for file in files]})
+        content = {"graphs": found.graphs, "unread": found.unread, "summary": sentences}
+        print_json({**content, "output": str(files[0].parent), "files": [file.name for file in files]})
         return
     unread = f", {counted(found.unread, 'row')} could not be read" if found.unread else ""
-    say(f"{model.config.name} on {counted(found.graphs, 'graph')} of {where}{unread}:")
-    for sentence in words:
+    say(f"{where}{unread}:")
+    for sentence in sentences:
         say(f"- {sentence}")
     say(f"wrote {files[0]} and {len(files) - 1} more files")
-
-
-def _options(
-    limit: int | None,
-    show: tuple[int, ...],
-    layers: tuple[int, ...],
-    head: int | None,
-    crop: int | None,
-    settings: tuple[str, ...],
-) -> list[str]:
-    """Return the options that were given, as words."""
-    given: dict[str, Sequence[object]] = {
-        "--limit": [limit],
-        "--show": show,
-        "--layers": layers,
-        "--head": [head],
-        "--crop": [crop],
-        "--set": settings,
-    }
-    return [
-        word
-        for name, values in given.items()
-        for word in ([name, *map(str, values)] if any(value is not None for value in values) else [])
-    ]

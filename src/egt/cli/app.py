@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import webbrowser
+from threading import Thread
 
-from cyclopts import Parameter
-
+from egt.cli.options import Settings
 from egt.cli.output import say
 
 
-def app(
-    artifact: str,
-    *,
-    port: int = 8765,
-    browser: bool = True,
-    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
-) -> None:
+def app(artifact: str, *, port: int = 8765, browser: bool = True, settings: Settings = ()) -> None:
     """Open a page in the browser: predict, see what the model looks at, and why it says what it says.
 
     Only this machine can reach it, and it needs no network. Ctrl-C ends it.
@@ -26,16 +20,10 @@ def app(
         browser: Open the page in the browser; otherwise only its address is printed.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id.
     """
-    import webbrowser
-    from threading import Thread
-
     from egt.explain.page.server import Server
-    from egt.explain.page.session import Session
-    from egt.inference.loading import load
 
-    session = Session.of(artifact, load(artifact, set=settings))
-    with Server(session, port) as server:
-        Thread(target=session.warm_up, daemon=True).start()
+    with Server.of(artifact, port, settings) as server:
+        Thread(target=server.session.warm_up, daemon=True).start()
         say(f"the page of {artifact} is at {server.url} (Ctrl-C ends it)")
         if browser:
             webbrowser.open(server.url)

@@ -1,4 +1,4 @@
-"""`egt data`: which data sets there are, what they hold, and their preparation."""
+"""`egt data`: which data sets there are, their content, and their preparation."""
 
 from __future__ import annotations
 
@@ -8,32 +8,35 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Literal
 
-from cyclopts import Parameter
-
+from egt.cli.options import Flag, Settings, Words
 from egt.cli.output import Bars, print_json, print_table, say
+from egt.config.load import find_config
+from egt.config.preparation import preparation
+from egt.config.run_data import open_source
+from egt.config.settings import Setting, check_reading_only, column_settings, open_data
+from egt.data.benchmark import BENCHMARKS, list_cards, open_benchmark
+from egt.data.custom import CustomSource, Feature, Survey, card_schema, survey
+from egt.data.source import DataCard
+from egt.data.store import prepare_splits
 from egt.errors import DataError, counted
 from egt.files import exists
-
-if TYPE_CHECKING:
-    from egt.config.settings import Setting, Settings
-    from egt.data.custom import CustomSource, Feature, Survey
-    from egt.data.source import DataCard
-    from egt.graph import Level
+from egt.graph import Level
+from egt.paper.presets import recipe_for
 
 
 def data(
     action: Literal["list", "prepare", "info"] = "list",
     name: str | None = None,
     *,
-    target: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
+    target: Words = (),
     task: Literal["graph", "node", "edge", "link"] | None = None,
-    smiles: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
-    features: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
-    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
-    fetch: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    smiles: Words = (),
+    features: Words = (),
+    settings: Settings = (),
+    fetch: Flag = False,
+    json: Flag = False,
 ) -> None:
     """List the benchmarks, describe one, or prepare it: its graphs are read or generated, encoded and stored.
 
@@ -53,23 +56,15 @@ def data(
         _list(json)
     elif name is None:
         raise DataError(f"egt data {action} needs a name; `egt data list` shows them")
-    elif action == "info" and _is_path(name):
-        _custom_info(name, target, task, [*settings, *_naming(smiles, features)], json)
-    elif action == "info":
-        _info(name, json)
-    else:
+    elif action == "prepare":
         _prepare(name, fetch, json)
-
-
-def _naming(smiles: Sequence[str], features: Sequence[str]) -> list[Setting]:
-    from egt.config.settings import column_settings
-
-    return column_settings(smiles, features)
+    elif name not in BENCHMARKS and (exists(name) or bool(Path(name).suffix) or Path(name).parent != Path(".")):
+        _describe_file(name, target, task, [*settings, *column_settings(smiles, features)], json)
+    else:
+        _describe_benchmark(name, json)
 
 
 def _list(json: bool) -> None:
-    from egt.data.benchmark import list_cards
-
     cards = list_cards()
     if json:
         print_json({"data": [card.name for card in cards]})
@@ -81,53 +76,41 @@ def _list(json: bool) -> None:
     print_table("Benchmarks", ("name", "what", "graphs", "nodes", "metric"), rows)
 
 
-def _info(name: str, json: bool) -> None:
-    from egt.data.benchmark import list_cards, open_benchmark
-
+def _describe_benchmark(name: str, json: bool) -> None:
     cards = {card.name: card for card in list_cards()}
-    if name not in cards:
-        open_benchmark(name)  # says which names there are
-    card = cards[name]
+    available = "ready to use"
     try:
         open_benchmark(name)
-        there = "ready to use"
     except DataError as missing:
-        there = str(missing)
+        if name not in cards:
+            raise
+        available = str(missing)
+    card = cards[name]
     if json:
-        print_json({**asdict(card), "availability": there})
+        print_json({**asdict(card), "availability": available})
         return
     low, mean, high = card.num_nodes
+    target = f"{', '.join(card.target.names[:4])} ({card.target.level}, {card.target.kind}): {card.target_meaning}"
     rows = [
         ("name", card.name),
         ("graphs", _split_sizes(card)),
         ("nodes", f"{low} to {high}, mean {mean:g}"),
         ("edges", f"mean {card.mean_edges:,g} (both directions)"),
-        (
-            "target",
-            f"{', '.join(card.target.names[:4])} ({card.target.level}, {card.target.kind}): {card.target_meaning}",
-        ),
+        ("target", target),
         ("columns", _columns(card)),
         ("metric", card.metric),
         ("license", card.license),
         ("citation", card.citation),
         ("address", ", ".join(card.urls)),
         ("notes", card.notes),
-        ("here", there),
+        ("here", available),
     ]
     print_table(card.title, ("what", "value"), [row for row in rows if row[1]])
 
 
-def _is_path(name: str) -> bool:
-    from egt.data.benchmark import BENCHMARKS
-
-    path = Path(name)
-    return name not in BENCHMARKS and (exists(path) or bool(path.suffix) or path.parent != Path("."))
-
-
-def _custom_info(name: str, target: Sequence[str], task: Level | None, settings: Settings, json: bool) -> None:
-    from egt.config.settings import check_reading_only, open_data
-    from egt.data.custom import survey
-
+def _describe_file(
+    name: str, target: Sequence[str], task: Level | None, settings: Sequence[str | Setting], json: bool
+) -> None:
     check_reading_only(settings)
     with Bars(shown=not json) as bars:
         bars(f"reading {name}", 0, None)
@@ -135,32 +118,29 @@ def _custom_info(name: str, target: Sequence[str], task: Level | None, settings:
         bars(f"reading {name}", 1, 1)
         found = survey(source, bars)
     if json:
-        print_json(_custom_facts(source, found))
+        content = {
+            "schema": source.schema.model_dump(mode="json"),
+            "split_sizes": dict(source.card.split_sizes),
+            "rows": found.num_rows,
+            "rows_read": found.num_read,
+            "unreadable_rows": found.errors,
+            "warnings": [*source.warnings(), *found.warnings],
+        }
+        print_json(content)
         return
-    print_table(f"{name}: inferred schema", ("what", "decision"), _custom_rows(source, found))
+    print_table(f"{name}: inferred schema", ("what", "decision"), _schema_rows(source, found))
     say(f"`egt train {shlex.quote(name)}` learns from it; docs/data.md shows how to change each decision")
 
 
-def _custom_facts(source: CustomSource, found: Survey) -> dict[str, Any]:
-    return {
-        "schema": source.schema.model_dump(mode="json"),
-        "split_sizes": dict(source.card.split_sizes),
-        "rows": found.num_rows,
-        "rows_read": found.num_read,
-        "unreadable_rows": found.errors,
-        "warnings": [*source.warnings(), *found.warnings],
-    }
-
-
-def _custom_rows(source: CustomSource, found: Survey) -> list[tuple[str, str]]:
+def _schema_rows(source: CustomSource, found: Survey) -> list[tuple[str, str]]:
     nodes, edges = found.num_nodes or (0,), found.num_edges or (0,)
     rows = [
         *((what, decision) for what, decision, _ in source.schema.rows()),
         ("graphs", _split_sizes(source.card)),
         ("nodes", f"{min(nodes):,} to {max(nodes):,}, mean {fmean(nodes):.4g}"),
         ("edges", f"mean {fmean(edges):.4g}{'' if source.schema.directed else ' (both directions)'}"),
-        ("unreadable rows", _listed(found.errors)),
-        ("warnings", _listed(found.warnings)),
+        ("unreadable rows", _first_of(found.errors)),
+        ("warnings", _first_of(found.warnings)),
         *(("warning", warning) for warning in source.warnings()),
     ]
     if found.num_read < found.num_rows:
@@ -173,25 +153,23 @@ def _split_sizes(card: DataCard) -> str:
     return ", ".join(f"{split} {size:,}" for split, size in card.split_sizes.items())
 
 
-def _listed(messages: Sequence[str], limit: int = 3) -> str:
+def _first_of(messages: Sequence[str], limit: int = 3) -> str:
     """Return how many there are, and the first of them."""
     more = [f"... {len(messages) - limit} more"] if len(messages) > limit else []
     return "\n".join([str(len(messages)), *messages[:limit], *more])
 
 
 def _columns(card: DataCard) -> str:
-    """Return what new files for a model of this data need to hold."""
-    from egt.data.custom import card_schema
-
+    """Return the columns that new files for a model of this data need."""
     schema = card_schema(card)
     if schema.format == "molecules":
         return "SMILES"
     levels = {"nodes": schema.node_features, "edges": schema.edge_features}
-    named = {
-        level: ", ".join(f"{feature.name} ({_values(feature)})" for feature in features)
+    return "; ".join(
+        f"{level}: " + ", ".join(f"{feature.name} ({_values(feature)})" for feature in features)
         for level, features in levels.items()
-    }
-    return "; ".join(f"{level}: {columns}" for level, columns in named.items() if columns)
+        if features
+    )
 
 
 def _values(feature: Feature) -> str:
@@ -200,25 +178,14 @@ def _values(feature: Feature) -> str:
     return "one of " + ", ".join(feature.vocabulary[:6]) + (", ..." if len(feature.vocabulary) > 6 else "")
 
 
-def _megabytes(size: int) -> int:
-    return -(-size >> 20)  # rounded up, so that a small file is one and not none
-
-
 def _prepare(name: str, fetch: bool, json: bool) -> None:
-    from egt.config.load import find_config
-    from egt.config.preparation import preparation
-    from egt.config.run_data import open_source
-    from egt.data.benchmark import BENCHMARKS
-    from egt.data.store import prepare_splits
-    from egt.paper.presets import recipe_for
-
     config = recipe_for(name) if name in BENCHMARKS else find_config(name)
     with Bars(shown=not json) as bars:
 
-        def told(stage: str, done: int, total: int | None) -> None:
-            bars(f"{stage} (MB)", _megabytes(done), None if total is None else _megabytes(total))
+        def show_megabytes(stage: str, done: int, total: int | None) -> None:  # rounded up: a small file is one
+            bars(f"{stage} (MB)", -(-done >> 20), None if total is None else -(-total >> 20))
 
-        source = open_source(config, fetch=fetch, progress=told)
+        source = open_source(config, fetch=fetch, progress=show_megabytes)
     started = time.monotonic()
     splits = [split for split, size in source.card.split_sizes.items() if size]
     with Bars(shown=not json) as bars:

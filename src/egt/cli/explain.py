@@ -1,4 +1,4 @@
-"""`egt explain`: why a model says what it says about one molecule or graph."""
+"""`egt explain`: why a model predicts what it predicts for one molecule or graph."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from egt.cli.options import Flag, Settings
 from egt.cli.output import print_json, print_table, say
 from egt.cli.predict import grouped
+from egt.data.source import SPLITS
 
 
 def explain(
@@ -20,9 +22,9 @@ def explain(
     of: int = 0,
     target: str | None = None,
     draws: int = 50,
-    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("explanation"),
-    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
-    json: Annotated[bool, Parameter(negative="")] = False,
+    out: Annotated[Path, Parameter(alias="-o")] = Path("explanation"),
+    settings: Settings = (),
+    json: Flag = False,
 ) -> None:
     """Explain one prediction: which atoms and bonds (nodes and edges) it rests on, and whether to believe that.
 
@@ -33,36 +35,25 @@ def explain(
         of: The node, edge or query pair whose prediction is explained, from 0; not for models of whole graphs.
         target: The target or class to explain; by default the first target, or the class that is predicted.
         draws: How often random parts are masked for the score of faithfulness of each method.
-        output: The folder to write to.
+        out: The folder to write to.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id.
         json: Print one JSON object as the last line.
     """
-    from egt.data.source import SPLITS
-    from egt.explain.explanation import explain as why
-    from egt.explain.explanation_page import doubt_lines, score_table, top_rows, write_explanation
-    from egt.inference.loading import load_single
+    from egt.explain.explanation_page import doubt_lines, explain_artifact, score_table, top_rows
 
-    model = load_single(artifact, set=settings)
-    given = data if data in SPLITS else grouped([data])[0]
-    found = why(model, given, row=row, of=of, target=target, draws=draws)
     words = ["egt", "explain", artifact, data, "--row", str(row), "--of", str(of), "--draws", str(draws)]
     words += [*([] if target is None else ["--target", target]), *(["--set", *settings] if settings else [])]
-    files = write_explanation(found, output, shlex.join(words))
+    given = data if data in SPLITS else grouped([data])[0]
+    question = {"row": row, "of": of, "target": target, "draws": draws}
+    found, files = explain_artifact(artifact, given, out, shlex.join(words), settings, question)
     if json:
+        names = ("target", "value", "probability", "believed", "verdict")
+        parts = ("score", "interval", "doubts")
         scores = {
-            method: {
-                part.parts: {"score": part.score, "interval": part.interval, "doubts": part.doubts} for part in both
-            }
+            method: {score.parts: {name: getattr(score, name) for name in parts} for score in both}
             for method, both in found.scores.items()
         }
-        content = {
-            "target": found.target,
-            "value": found.value,
-            "probability": found.probability,
-            "believed": found.believed,
-            "verdict": found.verdict,
-        }
-        print_json({**content, "scores": scores, "output": str(output)})
+        print_json({**{name: getattr(found, name) for name in names}, "scores": scores, "output": str(out)})
         return
     for method in found.importance:
         print_table(f"{found.title}, {method}", ("part", "name", "importance"), top_rows(found, method))

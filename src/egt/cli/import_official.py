@@ -15,7 +15,7 @@ from egt.errors import ConfigError
 def import_official(
     checkpoint: Path,
     *,
-    output: Annotated[Path, Parameter(alias="-o")],
+    output: Annotated[Path, Parameter(name=["--out", "-o"])],
     config: Path | None = None,
     activation: Literal["elu", "gelu", "relu", "silu"] | None = None,
     clip: str | None = None,

@@ -6,6 +6,7 @@ import atexit
 import errno
 import gc
 import os
+import re
 import select
 import signal
 import sys
@@ -14,17 +15,35 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
+
+from cyclopts import App, CycloptsError
 
 from egt import __version__
 from egt.errors import EgtError, RunError
 from egt.processors import prepare_threads
 
-if TYPE_CHECKING:
-    from cyclopts import App
-
 _OBJECTS = 100_000
-"""How many new objects a command makes before it looks for garbage: modules and predictions are many, and none is."""
+"""The number of new objects after which garbage is collected: modules and predictions are many, and none is garbage."""
+
+_COMMANDS = {
+    "train": "Train a preset, a run.yaml or your own data.",
+    "tune": "Search for better settings, and keep the best model.",
+    "evaluate": "Evaluate a trained model.",
+    "predict": "Predict for files or SMILES.",
+    "embed": "Write embeddings of graphs, nodes or pairs; find neighbors.",
+    "export": "Export a model to ONNX, torch.export or a model hub.",
+    "analyze": "Show what a model looks at.",
+    "explain": "Explain one prediction.",
+    "app": "Open a page in the browser: predict, look, explain.",
+    "plan": "Estimate memory and time of a run before it starts.",
+    "data": "List, describe or prepare data sets.",
+    "presets": "List the models of the paper, or show one.",
+    "reproduce": "Run the tables of the paper, row by row.",
+    "report": "Report runs: tables beside the paper's, curves, plots.",
+    "import-official": "Import the authors' weights.",
+    "doctor": "Show the installation and run the self-checks.",
+}
+"""Name -> summary. The code of a command is its module of this name, and loaded when it is called."""
 
 
 class Stopped(BaseException):
@@ -34,7 +53,7 @@ class Stopped(BaseException):
 def script() -> None:
     """Run the command of `sys.argv` as a process of its own.
 
-    It ends without taking down the interpreter: with torch and many predictions in memory that takes half a second.
+    It ends without taking down the interpreter: with torch and many predictions in memory, that takes half a second.
     """
     # Encodings are computed with one thread of BLAS; others would spin for a while in every process that is started.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -44,7 +63,7 @@ def script() -> None:
     try:
         main()
     except SystemExit as end:
-        if end.code or threading.active_count() > 1:  # a failure, or somebody for whom Python waits
+        if end.code or threading.active_count() > 1:  # a failure, or a thread for which Python waits
             raise
         atexit._run_exitfuncs()
         sys.stderr.flush()
@@ -55,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; exits with 0 (done), 1 (the run failed or was stopped) or 2 (wrong input or usage)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
+    words = [re.sub(r"^--output(?==|$)", "--out", word) for word in words if word != "--debug"]  # the name in 0.1
     try:
         with _stoppable():
             try:
@@ -106,8 +125,6 @@ def limit_reached(error: Exception) -> str | None:
 
 def run(words: Sequence[str]) -> None:
     """Run the command that the words name. Words that make no command are an `EgtError`."""
-    from cyclopts import CycloptsError
-
     try:
         app()(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
@@ -115,55 +132,40 @@ def run(words: Sequence[str]) -> None:
 
 
 def app() -> App:
-    """Build the commands; the code of one is loaded when it is called."""
-    from cyclopts import App
-
+    """Build the commands."""
     egt = App(
         name="egt",
         help="Edge-augmented Graph Transformer: learn on nodes, edges and whole graphs with global self-attention.",
         version=__version__,
         help_epilogue="Every command takes --debug to show where an error comes from.",
     )
-    egt.command("egt.cli.train:train", name="train", help="Train a preset, a run.yaml or your own data.")
-    egt.command("egt.cli.tune:tune", name="tune", help="Search for better settings, and keep the best model.")
-    egt.command("egt.cli.evaluate:evaluate", name="evaluate", help="Evaluate a trained model.")
-    egt.command("egt.cli.predict:predict", name="predict", help="Predict for files or SMILES.")
-    egt.command("egt.cli.embed:embed", name="embed", help="Write embeddings of graphs, nodes or pairs; find neighbors.")
-    egt.command("egt.cli.export:export", name="export", help="Export a model to ONNX, torch.export or a model hub.")
-    egt.command("egt.cli.analyze:analyze", name="analyze", help="Show what a model looks at.")
-    egt.command("egt.cli.explain:explain", name="explain", help="Explain one prediction.")
-    egt.command("egt.cli.app:app", name="app", help="Open a page in the browser: predict, look, explain.")
-    egt.command("egt.cli.plan:plan", name="plan", help="Estimate memory and time of a run before it starts.")
-    egt.command("egt.cli.data:data", name="data", help="List, describe or prepare data sets.")
-    egt.command("egt.cli.presets:presets", name="presets", help="List the models of the paper, or show one.")
-    egt.command("egt.cli.reproduce:reproduce", name="reproduce", help="Run the tables of the paper, row by row.")
-    egt.command("egt.cli.report:report", name="report", help="Report runs: tables beside the paper's, curves, plots.")
-    egt.command("egt.cli.import_official:import_official", name="import-official", help="Import the authors' weights.")
-    egt.command("egt.cli.doctor:doctor", name="doctor", help="Show the installation and run the self-checks.")
+    for name, summary in _COMMANDS.items():
+        module = name.replace("-", "_")
+        egt.command(f"egt.cli.{module}:{module}", name=name, help=summary)
     return egt
 
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """SIGTERM and Ctrl-C end what happens inside, except those that this process was told to ignore."""
+    """Let SIGTERM and Ctrl-C end the work inside, except those that this process ignores."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    listened = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
-    for number in listened:
+    ours = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    for number in ours:
         signal.signal(number, _stop)
     try:
         yield
     finally:
-        for number in listened:
+        for number in ours:
             signal.signal(number, before[number])
 
 
 def _stop(number: int, _: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` and others send it twice: the end is on its way
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` and others send it twice
     raise Stopped(signal.Signals(number).name)
 
 
 def _reader_is_gone() -> bool:
-    """Whether nobody reads standard output any more, as after `| head -1`."""
+    """Return whether standard output has no reader any more, as after `| head -1`."""
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
     return bool(poll.poll(0))

@@ -32,7 +32,7 @@ def predict(
     artifact: str,
     *inputs: str,
     split: str | None = None,
-    output: Annotated[Path | None, Parameter(name=["--out", "-o", "--output"])] = None,
+    output: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     smiles: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     keep: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),

@@ -20,7 +20,7 @@ _SHOWN = ("data", "model", "measure", "ours", "seeds", "paper", "marks")
 
 def report(
     *runs: Path,
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    output: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     predictions: Annotated[bool, Flag] = False,
     readme: Path | None = None,
     keep: Path | None = None,

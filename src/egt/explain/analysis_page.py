@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from itertools import groupby
@@ -15,11 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from egt.data.source import SPLITS, Progress
 from egt.errors import counted
-from egt.explain.analysis import FROM_VIRTUAL, TO_VIRTUAL, UNREACHABLE, Analysis, write_columns
-from egt.explain.figures import Choice, can_draw, write_figures
-from egt.files import result_folder
+from egt.explain.analysis import FROM_VIRTUAL, TO_VIRTUAL, UNREACHABLE, Analysis, analyze, write_columns
+from egt.explain.figures import Choice, can_draw, choose, write_figures
+from egt.files import exists, result_folder
+from egt.inference.artifact import find_artifact
 from egt.inference.attention_capture import Attention
+from egt.inference.loading import load_single
+from egt.nn.attention import attending
 from egt.pages import page, write_page
 
 log = logging.getLogger(__name__)
@@ -32,6 +37,45 @@ MOST = 0.7
 
 MOST_NODES = 48
 """The number of first nodes of a graph that the page shows."""
+
+
+def analyze_artifact(
+    artifact: str,
+    data: str,
+    folder: Path | None,
+    command: str,
+    *,
+    limit: int | None = None,
+    show: Sequence[int] = (),
+    choice: Mapping[str, Any],
+    settings: Sequence[str] = (),
+    watch: Progress | None = None,
+) -> tuple[Analysis, str, list[Path]]:
+    """Analyze a saved model on some data, and write the analysis into a folder.
+
+    Args:
+        artifact: The name of the model.
+        data: A split of its training data, or a file like it.
+        folder: The folder for the files; None for `analysis` beside the artifact.
+        command: The command that makes them again.
+        limit: The most graphs to analyze; None for all.
+        show: As for `analyze`.
+        choice: The options of `choose`.
+        settings: Settings to change, as path=value.
+        watch: Receives the progress of the work.
+
+    Returns:
+        The analysis, the model and the data in words, and the files, the page first.
+    """
+    model = load_single(artifact, set=settings)
+    chosen = choose(attending(model.model.layers), model.config.model.num_heads, **choice)
+    # A model of the package or of a hub has no place beside it.
+    beside = find_artifact(artifact).parent if exists(artifact) else Path()
+    analysis = analyze(model.attention(data, limit=limit, watch=watch), show)
+    where = f"the split {data} of {model.config.data.source}" if data in SPLITS else data
+    name = model.config.name
+    files = write_analysis(analysis, chosen, folder or beside / ANALYSIS.parent, name, where, command)
+    return analysis, f"{name} on {counted(analysis.graphs, 'graph')} of {where}", files
 
 
 def summary(analysis: Analysis) -> list[str]:

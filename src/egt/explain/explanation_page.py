@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import numpy as np
 from egt.charts import graph_drawing
 from egt.data.molecules import parse_smiles
 from egt.explain.analysis import Floats, write_columns
-from egt.explain.explanation import Explanation
+from egt.explain.explanation import Explanation, explain
 from egt.explain.faithfulness import most_important
 from egt.files import result_folder
+from egt.inference.loading import load_single
 from egt.pages import figure, page, table, write_page
 
 MOST_NODES = 300
@@ -55,6 +57,26 @@ _STYLE = (
     "h1 { overflow-wrap: anywhere; } .wide th { vertical-align: bottom; } "
     "@media (max-width: 30rem) { .wide { font-size: .78rem; } .wide td, .wide th { padding-right: .4rem; } }</style>"
 )
+
+
+def explain_artifact(
+    artifact: str, data: Any, folder: Path, command: str, settings: Sequence[str], question: Mapping[str, Any]
+) -> tuple[Explanation, list[Path]]:
+    """Explain one prediction of a saved model, and write the explanation into a folder.
+
+    Args:
+        artifact: The name of the model.
+        data: As for `explain`.
+        folder: The folder for the files.
+        command: The command that makes them again.
+        settings: Settings to change, as path=value.
+        question: The options of `explain`.
+
+    Returns:
+        The explanation, and its files, the page first.
+    """
+    explanation = explain(load_single(artifact, set=settings), data, **question)
+    return explanation, write_explanation(explanation, folder, command)
 
 
 def write_explanation(explanation: Explanation, folder: Path, command: str) -> list[Path]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +21,7 @@ from pydantic import ValidationError, validate_call
 
 from egt.errors import EgtError, RunError
 from egt.explain.page.session import MOST_BYTES, Session
+from egt.inference.loading import load
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +73,11 @@ class Server(ThreadingHTTPServer):
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or "it must be between 0 and 65535"
             raise RunError(f"--port {port}: {reason}; choose another, or 0 for any that is free") from error
+
+    @classmethod
+    def of(cls, artifact: str, port: int, settings: Sequence[str] = ()) -> Server:
+        """Return the page of an artifact or run folder; settings as for `egt.load`."""
+        return cls(Session.of(artifact, load(artifact, set=settings)), port)
 
     @property
     def url(self) -> str:
