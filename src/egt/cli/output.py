@@ -52,11 +52,9 @@ def say(message: str) -> None:
 
 
 def metric_rows(metrics: Mapping[str, float], positive: str = "") -> list[tuple[str, str, str]]:
-    """Metrics as rows of a table: name, value, and what it stands on.
+    """Return metrics as rows of a table: name, value, and the labels behind it.
 
-    Args:
-        metrics: name -> value, with the numbers of labels and graphs.
-        positive: the class that some of them are about, or "" (`TaskPart.positive_class`).
+    `positive` is the class that some of them are about, or "" (`TaskPart.positive_class`).
     """
     basis = f"{counted(metrics['num_labels'], 'label')} of {counted(metrics['num_graphs'], 'graph')}"
     return [
@@ -77,10 +75,7 @@ def shown(value: float, digits: int) -> str:
 
 
 def print_targets(title: str, by_target: Mapping[str, Mapping[str, float]], positive: str = "") -> None:
-    """Print a table with a row for each target and a column for each metric; nothing where there is only one target.
-
-    Arguments as for `metric_rows`.
-    """
+    """Print a table with a row for each target and a column for each metric; nothing where there is only one target."""
     if not by_target:
         return
     names = [name for name in next(iter(by_target.values())) if name != "num_labels"]
@@ -133,13 +128,7 @@ def with_epochs(settings: Sequence[str], epochs: int | None) -> list[str]:
 
 
 class Bars:
-    """Progress bars on standard error, one per stage of the work; silent when that is not a terminal.
-
-    Used as `with Bars() as bars: work(watch=bars)`.
-
-    Args:
-        shown: whether anything is shown at all.
-    """
+    """Progress bars on a terminal's standard error, one per stage of the work: `with Bars() as bars: ...`."""
 
     def __init__(self, *, shown: bool = True) -> None:
         name = TextColumn("{task.description}", markup=False)  # the name of a file may have brackets

@@ -51,21 +51,9 @@ def analyze_artifact(
     settings: Sequence[str] = (),
     watch: Progress | None = None,
 ) -> tuple[Analysis, str, list[Path]]:
-    """Analyze a saved model on some data, and write the analysis into a folder.
+    """Analyze at most `limit` graphs of some data, and write the analysis into a folder, by default beside the model.
 
-    Args:
-        artifact: The name of the model.
-        data: A split of its training data, or a file like it.
-        folder: The folder for the files; None for `analysis` beside the artifact.
-        command: The command that makes them again.
-        limit: The most graphs to analyze; None for all.
-        show: As for `analyze`.
-        choice: The options of `choose`.
-        settings: Settings to change, as path=value.
-        watch: Receives the progress of the work.
-
-    Returns:
-        The analysis, the model and the data in words, and the files, the page first.
+    `choice` has the options of `choose`. Returns the analysis, model and data in words, and the files, the page first.
     """
     model = load_single(artifact, set=settings)
     chosen = choose(attending(model.model.layers), model.config.model.num_heads, **choice)
@@ -153,14 +141,7 @@ def _percent(share: float) -> str:
 
 
 def analysis_page(analysis: Analysis, name: str, data: str, command: str) -> str:
-    """Return the page.
-
-    Args:
-        analysis: The content.
-        name: The name of the model.
-        data: The data, in words.
-        command: The command that makes the page again.
-    """
+    """Return the page: the name of the model, the data in words, and the command that makes it again."""
     sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in summary(analysis))
     content = json.dumps(_content(analysis)).replace("<", "\\u003c")  # no name in it ends or begins a script
     sections = [
@@ -266,13 +247,7 @@ def _rounded(values: NDArray[Any]) -> Any:
 
 
 def write_analysis(analysis: Analysis, choice: Choice, folder: Path, name: str, data: str, command: str) -> list[Path]:
-    """Write analysis.html, the figures of a choice, and the numbers as CSV and Parquet into a folder.
-
-    Arguments as for `analysis_page`.
-
-    Returns:
-        The files, the page first.
-    """
+    """Write analysis.html, figures, and the numbers as CSV and Parquet; return the files, the page first."""
     result_folder(folder, ANALYSIS.name)
     write_page(folder / ANALYSIS.name, analysis_page(analysis, name, data, command))
     tables = {

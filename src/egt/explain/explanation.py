@@ -110,7 +110,7 @@ def explain(
 
     Args:
         model: A trained model.
-        data: As for `Predictor.predict`, or the name of a split of the data that the model was trained on.
+        data: As for `Predictor.predict`, or the name of a split of its training data.
         row: The row of the data.
         of: The node, edge or query pair whose prediction is explained; 0 for models of whole graphs.
         target: The name of a target or class; by default the first target, or the class that is predicted.

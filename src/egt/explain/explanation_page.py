@@ -21,11 +21,8 @@ from egt.pages import figure, page, table, write_page
 MOST_NODES = 300
 """The largest graph that is drawn."""
 
-Color = tuple[float, float, float]
-
-_RAISES: Color = (0.84, 0.36, 0.11)
-
-_LOWERS: Color = (0.20, 0.40, 0.68)
+_RAISES, _LOWERS = (0.84, 0.36, 0.11), (0.20, 0.40, 0.68)
+"""Colors of parts that raise or lower the prediction."""
 
 PAGE = "explanation.html"
 
@@ -62,29 +59,16 @@ _STYLE = (
 def explain_artifact(
     artifact: str, data: Any, folder: Path, command: str, settings: Sequence[str], question: Mapping[str, Any]
 ) -> tuple[Explanation, list[Path]]:
-    """Explain one prediction of a saved model, and write the explanation into a folder.
+    """Explain one prediction of a saved model; `question` has the options of `explain`.
 
-    Args:
-        artifact: The name of the model.
-        data: As for `explain`.
-        folder: The folder for the files.
-        command: The command that makes them again.
-        settings: Settings to change, as path=value.
-        question: The options of `explain`.
-
-    Returns:
-        The explanation, and its files, the page first.
+    Returns the explanation, and the files that were written, the page first.
     """
     explanation = explain(load_single(artifact, set=settings), data, **question)
     return explanation, write_explanation(explanation, folder, command)
 
 
 def write_explanation(explanation: Explanation, folder: Path, command: str) -> list[Path]:
-    """Write explanation.html, a drawing for each method, and nodes, edges and pairs as CSV and Parquet.
-
-    Returns:
-        The files, the page first.
-    """
+    """Write a page, a drawing for each method, and all parts as CSV and Parquet; return the files, the page first."""
     written = [result_folder(folder, PAGE) / PAGE]
     drawings = {method: drawing(explanation, method) for method in explanation.importance}
     write_page(written[0], explanation_page(explanation, drawings, command))
@@ -163,7 +147,7 @@ def _draw_molecule(smiles: str, explanation: Explanation, nodes: Floats, edges: 
     return text.partition("?>")[2].strip() or text
 
 
-def _color(share: float) -> Color:
+def _color(share: float) -> tuple[float, float, float]:
     """Return white for 0, orange for 1 and blue for -1."""
     red, green, blue = (1 + (part - 1) * abs(share) for part in (_LOWERS if share < 0 else _RAISES))
     return red, green, blue

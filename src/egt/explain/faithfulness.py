@@ -95,14 +95,7 @@ def faithfulness(
 
     The others alone: where the prediction rests on a single part, many of all random choices would have it too.
 
-    Args:
-        question: The number that is explained.
-        twins: Untrained models.
-        parts: "nodes" or "edges".
-        word: The same as users of the data say it.
-        importance: Method -> (parts,).
-        draws: The number of random choices.
-        members: (P,) for edges: the edge of each pair, -1 for none.
+    importance: method -> (parts,). twins: untrained models. members: (P,) the edge of each pair, -1 for none.
     """
     count = len(next(iter(importance.values())))
     if count < 2:

@@ -57,14 +57,9 @@ def choose(
     head: int | None = None,
     crop: int | None = None,
 ) -> Choice:
-    """Return the choice of a user, by default a layer in the middle and the last one.
+    """Return one or two chosen layers and a head, both numbered from 1; by default the middle and the last layer.
 
-    Args:
-        layers: Numbers of the layers with attention, from 0.
-        num_heads: The heads of each layer.
-        chosen: The numbers of one or two layers, from 1.
-        head: The number of the example head, from 1.
-        crop: The number of nodes.
+    `layers` are the numbers of the layers with attention, from 0.
     """
     if len(chosen) > 2:
         raise ConfigError(f"--layers {' '.join(map(str, chosen))}: give one or two")
@@ -136,7 +131,9 @@ def write_figures(analysis: Analysis, choice: Choice, folder: Path) -> list[Path
         for name, size in sizes.items():
             figure = Figure(figsize=size, layout="constrained")
             if name == "hops":
-                _draw_hop_profiles(figure, analysis)
+                left, right = figure.subplots(1, 2, sharey=True)
+                _draw_hops(left, analysis, analysis.hops.product, "softmax x gates")
+                _draw_hops(right, analysis, analysis.hops.softmax, "softmax alone")
             elif name == "heads":
                 _draw_heads(figure, analysis)
             else:
@@ -166,12 +163,6 @@ def _draw_graph(figure: Any, analysis: Analysis, matrices: dict[str, Floats]) ->
         axes.set_ylabel("node i", fontsize=5, labelpad=-4)
         figure.colorbar(image, ax=axes, shrink=0.7, pad=0.03).ax.tick_params(labelsize=5)
     _draw_hops(right, analysis, analysis.hops.product, "weights by hop, all graphs")
-
-
-def _draw_hop_profiles(figure: Any, analysis: Analysis) -> None:
-    left, right = figure.subplots(1, 2, sharey=True)
-    _draw_hops(left, analysis, analysis.hops.product, "softmax x gates")
-    _draw_hops(right, analysis, analysis.hops.softmax, "softmax alone")
 
 
 def _draw_hops(axes: Any, analysis: Analysis, sums: Floats, title: str) -> None:

@@ -103,12 +103,7 @@ class Question:
     def gradients(self, shares: Factors, weights: Factors) -> tuple[Floats, Floats]:
         """Return embeddings times the weighted sum of the answer's gradients at shares of them, summed over channels.
 
-        Args:
-            shares: (C,) the factor of all embeddings of each copy.
-            weights: (C,) of the copies.
-
-        Returns:
-            (N,) of the nodes and (P,) of the pairs.
+        shares: (C,) the factor of all embeddings of each copy; weights: (C,). Returns (N,) and (P,).
         """
         num_nodes, num_pairs = self.sample.graph.num_nodes, self.pair_index.shape[1]
         nodes, pairs = np.zeros(num_nodes), np.zeros(num_pairs)

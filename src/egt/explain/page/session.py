@@ -170,10 +170,7 @@ def finite(value: Any) -> Any:
 def typed_molecules(schema: CustomSchema, smiles: Sequence[str], features: Mapping[str, float | None]) -> RawData:
     """Return SMILES as a table whose rows all have the same features; the training mean where one is left open.
 
-    Args:
-        schema: The columns of the training data.
-        smiles: The SMILES of each row; with commas between them where a row has several.
-        features: Column -> number.
+    A row with several SMILES has commas between them.
     """
     wide = [feature.name for feature in schema.graph_features if feature.width > 1]
     if wide:
@@ -232,12 +229,7 @@ def explanation_view(found: Explanation) -> Json:
 
 
 class Recent(Generic[Thing]):
-    """The last few things in memory, by a name that each gets.
-
-    Args:
-        what: The word for them in messages.
-        size: The most that are kept.
-    """
+    """The last few things in memory, by a name that each gets; `what` is the word for them in messages."""
 
     def __init__(self, what: str, size: int) -> None:
         self.what, self.size = what, size
@@ -355,13 +347,7 @@ class Session:
         return {"data": split, "start": first, "total": len(rows), **table(found, first)}
 
     def look(self, data: str, row: Number, member: Number = 0) -> Json:
-        """Return the prediction, the drawing and the attention of one row.
-
-        Args:
-            data: The name of opened data, or of a split.
-            row: The position of the row there.
-            member: Of an ensemble, the model to look into.
-        """
+        """Return the prediction, drawing and attention of one row of opened data or a split, by one model."""
         rows = self._rows(data)
         if member >= len(self.members):
             raise DataError(f"member {member}: the models of this page are 0..{len(self.members) - 1}")
