@@ -48,30 +48,19 @@ _SCOPES = {"everyone": everyone, "neighbors": neighbors}
 class LayerClasses(Protocol):
     """The classes that the layers of a model are built of; every backend (`egt.inference.backends`) has its own."""
 
-    @property
-    def name(self) -> str:
-        """The backend's name."""
-
-    @property
-    def layer(self) -> type[EGTLayer]:
-        """The class of a whole layer."""
-
-    @property
-    def pairs(self) -> type[PairPass]:
-        """The class of its pair work."""
-
-    @property
-    def edges(self) -> type[EdgePass]:
-        """The class of the pair work of a last layer that only edges are read from."""
+    name: str
+    layer: type[EGTLayer]
+    pairs: type[PairPass]
+    edges: type[EdgePass]
 
 
 class PlainLayers:
     """The classes of the plain specification."""
 
     name = "plain"
-    layer = EGTLayer
-    pairs = PairPass
-    edges = EdgePass
+    layer: type[EGTLayer] = EGTLayer
+    pairs: type[PairPass] = PairPass
+    edges: type[EdgePass] = EdgePass
 
 
 _PLAIN = PlainLayers()
@@ -80,9 +69,7 @@ _PLAIN = PlainLayers()
 def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
     """Return the model of a run, with fresh parameters (seed torch's generator first for a given start).
 
-    Args:
-        config: the run.
-        backend: that computes the layers, by default the plain specification; `egt.execution` knows the best one.
+    The backend computes the layers; `egt.inference.backends.execution` knows the best one.
     """
     model = config.model
     auxiliary = {objective.kind: _pair_head(model, objective.num_outputs) for objective in config.task.auxiliary}
@@ -143,12 +130,7 @@ def _custom_layer(part: LayerPart, model: ModelConfig, place: LayerPlace) -> nn.
 
 
 def build_task(config: RunConfig, scale: TargetScale | None = None) -> Task:
-    """Return the task of a run: loss, metrics and decoding.
-
-    Args:
-        config: the run.
-        scale: mean and std of the training targets where the task standardizes them; None leaves them unchanged.
-    """
+    """Return the task of a run; `scale` is that of the training targets where the task standardizes them."""
     return Task(config.task, config.model.level, scale)
 
 

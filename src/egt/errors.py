@@ -28,7 +28,7 @@ class RunError(EgtError):
 
 
 class RunStopped(RunError):
-    """Someone stopped the run; it can be continued."""
+    """The run was stopped; it can be continued."""
 
 
 def counted(number: float, noun: str) -> str:

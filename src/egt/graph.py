@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -168,14 +168,9 @@ class Graph:
         return graph
 
     def adjacency(self, *, weighted: bool = False, self_loops: bool = True) -> NDArray[np.float64]:
-        """Return the dense adjacency matrix.
+        """Return the dense adjacency matrix (N, N), with `A[i, j]` for the edge i -> j.
 
-        Args:
-            weighted: entries are the edge weights instead of 1.
-            self_loops: the diagonal is set to 1 (assigned, so it never becomes 2).
-
-        Returns:
-            (N, N) with `A[i, j]` for the edge i -> j.
+        Entries are 1 or, if `weighted`, the edge weights; `self_loops` sets the diagonal to 1 (never 2).
         """
         matrix = np.zeros((self.num_nodes, self.num_nodes))
         i, j = self.edge_index
@@ -188,21 +183,14 @@ class Graph:
         """Return the same graph with its nodes renumbered: new node k is old node `permutation[k]`."""
         order = _permutation(permutation, self.num_nodes, "permutation")
         new_of_old = np.argsort(order)
-        return Graph(
-            num_nodes=self.num_nodes,
+        return replace(
+            self,
             edge_index=new_of_old[self.edge_index],
             node_categories=self.node_categories[order],
             node_values=self.node_values[order],
-            edge_categories=self.edge_categories,
-            edge_values=self.edge_values,
-            graph_values=self.graph_values,
-            edge_weight=self.edge_weight,
-            graph_targets=self.graph_targets,
             node_targets=None if self.node_targets is None else self.node_targets[order],
-            edge_targets=self.edge_targets,
             query_index=None if self.query_index is None else new_of_old[self.query_index],
             ranks=None if self.ranks is None else self.ranks[order],
-            id=self.id,
         )
 
     def in_rank_order(self) -> Graph:
@@ -308,12 +296,15 @@ def _categories(given: ArrayLike | None, num_rows: int, where: str) -> IntArray:
     return ids
 
 
-def _values(given: ArrayLike | None, num_rows: int, where: str) -> FloatArray:
-    rows = _rows(given, num_rows, where)
+def _numbers(given: ArrayLike, dtype: type[np.floating[Any]], where: str) -> NDArray[Any]:
     try:
-        values = np.ascontiguousarray(rows, dtype=np.float32)
+        return np.ascontiguousarray(given, dtype=dtype)
     except (TypeError, ValueError) as error:
         raise GraphError(f"{where} cannot be read as numbers: {error}") from error
+
+
+def _values(given: ArrayLike | None, num_rows: int, where: str) -> FloatArray:
+    values = _numbers(_rows(given, num_rows, where), np.float32, where)
     if not np.isfinite(values).all():
         row, column = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
         raise GraphError(
@@ -342,16 +333,11 @@ def target_array(given: ArrayLike | None, num_rows: int | None, where: str) -> T
     """Targets (T,), or (num_rows, T), as they are kept; raises a `GraphError` unless they are numbers or NaN."""
     if given is None:
         return None
-    try:
-        targets = np.ascontiguousarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise GraphError(f"{where} cannot be read as numbers: {error}") from error
-    if num_rows is None:
-        targets = targets.reshape(-1) if targets.ndim <= 1 else targets
-        if targets.ndim != 1:
-            raise GraphError(f"{where} has shape {targets.shape}; it must be (T,), one number per target")
-    else:
-        targets = np.ascontiguousarray(_rows(targets, num_rows, where), dtype=np.float64)
+    targets = _numbers(given, np.float64, where)
+    if num_rows is not None:
+        targets = np.ascontiguousarray(_rows(targets, num_rows, where))
+    elif targets.ndim > 1:
+        raise GraphError(f"{where} has shape {targets.shape}; it must be (T,), one number per target")
     if np.isinf(targets).any():
         raise GraphError(f"{where} holds an infinite number; targets must be finite, or NaN where a label is missing")
     return targets

@@ -55,12 +55,7 @@ PartClass = TypeVar("PartClass", bound="Part")
 
 
 class Registry(Generic[Entry]):
-    """The parts of one slot by name.
-
-    Args:
-        slot: what the parts are, in words: "node input".
-        package: the package of egt whose modules define the built-in ones.
-    """
+    """The parts of one slot ("node input") by name; the modules of `package` define the built-in ones."""
 
     def __init__(self, slot: str, package: str) -> None:
         self.slot, self._package = slot, package
@@ -81,10 +76,9 @@ class Registry(Generic[Entry]):
     def find(self, name: str) -> Entry | None:
         """Return the part of this name; None if there is none, also in the installed packages."""
         if name not in self._entries:
-            _import_one(self._package, name)
+            _import_parts(self._package, name)  # one module loads faster than all of them
         if name not in self._entries:
-            _import_all(self._package)
-        if name not in self._entries:
+            _import_parts(self._package)
             _import_plugins()
         return self._entries.get(name)
 
@@ -102,7 +96,7 @@ class Registry(Generic[Entry]):
 
     def names(self) -> list[str]:
         """Return all names: built-in parts first, then those of installed packages."""
-        _import_all(self._package)
+        _import_parts(self._package)
         _import_plugins()
         return list(self._entries)
 
@@ -114,22 +108,11 @@ class Registry(Generic[Entry]):
 
 
 @cache
-def _modules(package: str) -> tuple[str, ...]:
-    """Return the names of the modules of a package."""
-    return tuple(module.name for module in pkgutil.iter_modules(getattr(import_module(package), "__path__", ())))
-
-
-def _import_one(package: str, name: str) -> None:
-    """Import the module that is called as the part is, where there is one: it alone loads faster than all of them."""
-    if name in _modules(package):
-        import_module(f"{package}.{name}")
-
-
-@cache
-def _import_all(package: str) -> None:
-    """Import the modules of a package, which register what they define."""
-    for name in _modules(package):
-        import_module(f"{package}.{name}")
+def _import_parts(package: str, name: str | None = None) -> None:
+    """Import the modules of a package, which register what they define, or only the one that is called `name`."""
+    for module in pkgutil.iter_modules(getattr(import_module(package), "__path__", ())):
+        if name in (None, module.name):
+            import_module(f"{package}.{module.name}")
 
 
 @cache
@@ -138,15 +121,12 @@ def _import_plugins() -> None:
     for point in entry_points(group=GROUP):
         try:
             point.load()
-        except Exception as error:  # whatever a stranger's module raises, its user has to know which one it was
+        except Exception as error:  # any error of a plug-in: the message has to name it
+            package = point.value.split(".")[0] if point.dist is None else point.dist.name
             raise ConfigError(
-                f"the parts of the installed package {_distribution(point)!r} cannot be imported ({point.value}: "
+                f"the parts of the installed package {package!r} cannot be imported ({point.value}: "
                 f"{type(error).__name__}: {error}); update or uninstall it"
             ) from error
-
-
-def _distribution(point: Any) -> str:
-    return str(point.dist.name) if point.dist is not None else str(point.value).split(".")[0]
 
 
 def _home(entry: object) -> str:

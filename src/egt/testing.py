@@ -16,7 +16,6 @@ from egt.assemble import build_model
 from egt.config.preparation import preparation
 from egt.config.run import RunConfig
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
-from egt.data.batching.layout import Layout
 from egt.data.encodings.encoding import Sample
 from egt.data.molecules import graph_from_smiles, require_rdkit
 from egt.errors import DataError
@@ -49,20 +48,14 @@ class CheckFailed(AssertionError):
 def check_permutation(
     model: Model, samples: Sequence[Sample], level: Level, layout: LayoutName = "packed", *, atol: float = 1e-5
 ) -> float:
-    """Renumbering the nodes renumbers the answers, and changes nothing else. Encodings are renumbered with the nodes.
-
-    Returns:
-        The largest deviation.
-    """
+    """Check that renumbering the nodes and their encodings renumbers the answers. Returns the largest deviation."""
     generator = np.random.default_rng(0)
     orders = [generator.permutation(sample.graph.num_nodes) for sample in samples]
     renumbered = [_permuted(sample, order) for sample, order in zip(samples, orders, strict=True)]
     expected = model(collate(samples, layout))
     if level == "node":
-        start = np.cumsum([0, *(len(order) for order in orders[:-1])])
-        expected = expected[
-            torch.from_numpy(np.concatenate([s + order for s, order in zip(start, orders, strict=True)]))
-        ]
+        starts = np.cumsum([0, *(len(order) for order in orders[:-1])])
+        expected = expected[np.concatenate([start + order for start, order in zip(starts, orders, strict=True)])]
     return _compare(model(collate(renumbered, layout)), expected, atol, "the answers depend on the numbering of nodes")
 
 
@@ -184,10 +177,9 @@ def _with_garbage(batch: GraphBatch) -> GraphBatch:
         keep = real.view(*real.shape, *(1,) * (tensor.dim() - real.dim()))
         return torch.where(keep, tensor, torch.full_like(tensor, 7))
 
-    layout: Layout = batch.layout
-    assert layout.real_nodes is not None
-    assert layout.real_pairs is not None
-    nodes, pairs = layout.real_nodes, layout.real_pairs
+    nodes, pairs = batch.layout.real_nodes, batch.layout.real_pairs
+    assert nodes is not None
+    assert pairs is not None
     return replace(
         batch,
         node_values=spoil(batch.node_values, nodes),

@@ -146,8 +146,7 @@ class EGTLayer(nn.Module):
     def update_nodes(self, h: Tensor, out: Tensor, context: AttentionContext) -> Tensor:
         """Compute H'' from h and what the heads gathered, each (nodes..., d_h)."""
         h = h + self.dropout(self.O_h(out), context)
-        updated: Tensor = self.ffn(h, context)
-        return updated
+        return self.ffn(h, context)
 
 
 class EdgeOnlyLayer(nn.Module):

@@ -87,8 +87,7 @@ class EGT(nn.Module):
 
     def read(self, x: Channels) -> Tensor:
         """Return the prediction from the final channels: (B, outputs), (M, outputs) or (R, outputs)."""
-        out: Tensor = self.head(self.readout(x))
-        return out
+        return self.head(self.readout(x))
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return the prediction for each graph, node or query pair of the batch.
@@ -125,7 +124,7 @@ class EGT(nn.Module):
         return [parameter for part in parts for parameter in part.parameters()] + virtual
 
     def fit(self, samples: Sequence[Sample]) -> None:
-        """Let those parts that need facts about the training graphs take them; called once, before training."""
+        """Fit those parts that need facts about the training graphs; called once, before training."""
         for module in self.modules():
             if module is not self and isinstance(module, Fitted):
                 module.fit(samples)

@@ -202,8 +202,7 @@ class ResidualEdges(nn.Module):
         update = self.O_e(H_hat)
         if ends is not None:
             update = update + outer_sum(ends, context.layout)
-        out: Tensor = self.ffn(e + self.dropout(update, context), context)
-        return out
+        return self.ffn(e + self.dropout(update, context), context)
 
 
 def outer_sum(ends: Tensor, layout: Layout) -> Tensor:
@@ -233,5 +232,4 @@ class EdgePass(nn.Module):
         """Update the edge channel; see `PairPass.forward`. qk: (nodes..., 2, H, d_k) queries and keys."""
         Q, K = qk.unbind(-3)  # (nodes..., H, d_k)
         H_hat, _ = self.logits(Q, K, e, context.layout)
-        updated: Tensor = self.edges(e, H_hat, context, ends)
-        return updated
+        return self.edges(e, H_hat, context, ends)

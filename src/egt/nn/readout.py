@@ -162,8 +162,7 @@ class EdgeReadout(Readout):
 
     def forward(self, x: Channels) -> Tensor:
         """Return (R, d_e)."""
-        out: Tensor = self.norm(x.e.flatten(0, -2)[x.queries])
-        return out
+        return self.norm(x.e.flatten(0, -2)[x.queries])
 
 
 class EdgeOfNodesReadout(Readout):
@@ -199,8 +198,7 @@ class MLP(nn.Module):
         """x: (..., widths[0]). Returns (..., widths[-1])."""
         for linear in self.linears[:-1]:
             x = self.activation(linear(x))
-        out: Tensor = self.last(x)
-        return out
+        return self.last(x)
 
 
 class PairHead(nn.Module):
@@ -213,8 +211,7 @@ class PairHead(nn.Module):
 
     def forward(self, e: Tensor) -> Tensor:
         """e: (rows..., d_e) of the edge channel. Returns (rows..., outputs)."""
-        out: Tensor = self.mlp(self.norm(e))
-        return out
+        return self.mlp(self.norm(e))
 
 
 def sum_rows(rows: Tensor, graph: Tensor, num_graphs: int) -> Tensor:

@@ -85,8 +85,7 @@ class NodeCategoryEmbedding(nn.Module):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return (nodes..., d_h)."""
-        out: Tensor = self.categories(batch.node_categories)
-        return out
+        return self.categories(batch.node_categories)
 
 
 class NodeValueProjection(nn.Module):
@@ -112,8 +111,7 @@ class NodeValueProjection(nn.Module):
             keys = derive(_keys(batch), 0, Stream.NODE_VALUES)
             keep = kept(keys, batch.layout.node_indices, x.shape[-1], self.dropout)
             x = x * keep / (1 - self.dropout)
-        out: Tensor = self.W(x)
-        return out
+        return self.W(x)
 
 
 class GraphValueProjection(nn.Module):
@@ -150,8 +148,7 @@ class SignedProjection(nn.Module):
         encoding = batch.node[self.name]
         if self.training:
             encoding = encoding * batch.layout.per_node(self.signs(batch).repeat(1, self.num_blocks))
-        out: Tensor = self.W_enc(encoding)
-        return out
+        return self.W_enc(encoding)
 
     def signs(self, batch: GraphBatch) -> Tensor:
         """(B, rank) of -1 and 1."""
@@ -172,8 +169,7 @@ class DegreeTables(nn.Module):
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return (nodes..., d_h)."""
         outgoing, incoming = batch.node["degree"].clamp(max=self.max_degree).unbind(-1)
-        out: Tensor = self.outgoing(outgoing) + self.incoming(incoming)
-        return out
+        return self.outgoing(outgoing) + self.incoming(incoming)
 
 
 class EdgeTerm(nn.Module):
@@ -214,8 +210,7 @@ class EdgeCategoryEmbedding(EdgeTerm):
 
     def rows(self, batch: GraphBatch) -> Tensor:
         """See `EdgeTerm.rows`."""
-        out: Tensor = self.categories(batch.edge_categories)
-        return out
+        return self.categories(batch.edge_categories)
 
     def elsewhere(self) -> Tensor | None:
         """See `EdgeTerm.elsewhere`."""
@@ -232,8 +227,7 @@ class EdgeValueProjection(EdgeTerm):
 
     def rows(self, batch: GraphBatch) -> Tensor:
         """See `EdgeTerm.rows`."""
-        out: Tensor = self.W(batch.edge_values)
-        return out
+        return self.W(batch.edge_values)
 
     def elsewhere(self) -> Tensor | None:
         """See `EdgeTerm.elsewhere`."""
@@ -284,8 +278,7 @@ class PairProjection(nn.Module):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return (pairs..., d_e)."""
-        out: Tensor = self.W(batch.pair[self.name])
-        return out
+        return self.W(batch.pair[self.name])
 
 
 class SharedVector(nn.Module):

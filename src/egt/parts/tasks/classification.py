@@ -88,14 +88,13 @@ class Binary(TaskPart):
         return self.model_copy(update={"names": names, "class_names": classes})
 
     def fitted(self, targets: Iterable[NDArray[np.float64]]) -> Binary:
-        """See `TaskPart.fitted`: the weights of no and yes for each label."""
         if self.class_weights != "balanced":
             return self
         labels = np.concatenate([np.atleast_2d(rows) for rows in targets])
         return self.model_copy(update={"class_weights": tuple(balanced(column, 2) for column in labels.T)})
 
     def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Return the logit of how often each label is yes; see `TaskPart.uninformed`."""
+        """Return the logit of how often each label is yes."""
         return self.encode(mean_of_known(targets))
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
@@ -111,11 +110,11 @@ class Binary(TaskPart):
         return RankingScores()
 
     def decode(self, prediction: Tensor) -> Tensor:
-        """Return the probability of each label; see `TaskPart.decode`."""
+        """Return the probability of each label."""
         return prediction.float().sigmoid()
 
     def encode(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the logit of each probability; see `TaskPart.encode`."""
+        """Return the logit of each probability."""
         p = np.clip(values.astype(np.float64), _LEAST, 1 - _LEAST)
         return np.log(p / (1 - p))
 
@@ -127,7 +126,7 @@ class Binary(TaskPart):
         return self.class_names[int(value)]
 
     def columns(self, values: NDArray[np.float32]) -> Row:
-        """Return the class of each label, and its probabilities, named by class; see `TaskPart.columns`.
+        """Return the class of each label, and its probabilities, named by class.
 
         Labels 0 and 1 have one, `NAME_probability`, that of 1. Other classes have no order that a reader could know:
         each has its own, `NAME_CLASS_probability`.
@@ -202,14 +201,13 @@ class Multiclass(TaskPart):
         return self.model_copy(update={"names": names, "class_names": classes})
 
     def fitted(self, targets: Iterable[NDArray[np.float64]]) -> Multiclass:
-        """See `TaskPart.fitted`: the weights of classes."""
         if self.class_weights != "balanced":
             return self
         labels = np.concatenate([np.atleast_2d(rows) for rows in targets])[:, 0]
         return self.model_copy(update={"class_weights": balanced(labels, self.num_classes)})
 
     def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Return how often each class occurs; see `TaskPart.uninformed`."""
+        """Return how often each class occurs."""
         counts = np.zeros(self.num_classes)
         for rows in targets:
             counts += np.bincount(rows[~np.isnan(rows)].astype(np.int64), minlength=self.num_classes)
@@ -224,25 +222,25 @@ class Multiclass(TaskPart):
         return ClassScores(self.num_classes)
 
     def decode(self, prediction: Tensor) -> Tensor:
-        """Return the probability of each class; see `TaskPart.decode`."""
+        """Return the probability of each class."""
         return prediction.float().softmax(-1)
 
     def encode(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the logarithm of each probability; see `TaskPart.encode`."""
+        """Return the logarithm of each probability."""
         return np.log(np.maximum(values.astype(np.float64), np.finfo(np.float32).tiny))
 
     def class_probabilities(self, values: NDArray[Any]) -> NDArray[np.float64]:
         return values.astype(np.float64)[:, None]
 
     def spread_columns(self, values: NDArray[Any], std: NDArray[Any]) -> Row:
-        """Return the deviation of the probability of the class that is answered; see `TaskPart.spread_columns`."""
+        """Return the deviation of the probability of the class that is answered."""
         return {f"{self.names[0]}_std": number(std[values.argmax()])}
 
     def label(self, value: float) -> str:
         return self.class_names[int(value)] if self.class_names else str(int(value))
 
     def columns(self, values: NDArray[np.float32]) -> Row:
-        """Return the class, its probability, and the probability of each class; see `TaskPart.columns`."""
+        """Return the class, its probability, and the probability of each class."""
         classes = self.class_names or tuple(str(k) for k in range(self.num_classes))
         name, best = self.names[0], int(values.argmax())
         row: Row = {name: classes[best], f"{name}_probability": number(values[best])}

@@ -147,7 +147,6 @@ class HiddenScores:
         self.sums = {column.kind: np.zeros(2) for column in columns}  # score, labels
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
-        """See `Scores.update`."""
         prediction, target = prediction.detach().cpu(), target.cpu()
         for column, truth in zip(self.columns, target.unbind(1), strict=True):
             known = ~truth.isnan()
@@ -159,11 +158,9 @@ class HiddenScores:
             self.sums[column.kind] += (score.item(), known.sum().item())
 
     def absorb(self, other: Self) -> None:
-        """See `Scores.absorb`."""
         self.sums = {kind: sums + other.sums[kind] for kind, sums in self.sums.items()}
 
     def compute(self) -> dict[str, float]:
-        """See `Scores.compute`."""
         scores = {"num_labels": float(sum(labels for _, labels in self.sums.values()))}
         for kind, (total, labels) in self.sums.items():
             mean = total / labels if labels else float("nan")

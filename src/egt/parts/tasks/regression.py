@@ -42,7 +42,7 @@ class Regression(TaskPart):
         return TargetScale.of(targets) if self.standardize else None
 
     def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Return the mean of each target; see `TaskPart.uninformed`."""
+        """Return the mean of each target."""
         return mean_of_known(targets)
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
@@ -82,11 +82,11 @@ class Gaussian(TaskPart):
         return TargetScale.of(targets) if self.standardize else None
 
     def output_scale(self, scale: TargetScale) -> TargetScale:
-        """Return the scale of means and deviations; see `TaskPart.output_scale`."""
+        """Return the scale of means and deviations."""
         return TargetScale((*scale.mean, *(0.0 for _ in scale.mean)), (*scale.std, *scale.std))
 
     def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Return the mean of each target, and a variance of 1; see `TaskPart.uninformed`."""
+        """Return the mean of each target, and a variance of 1."""
         mean = mean_of_known(targets)
         return np.concatenate([mean, np.zeros_like(mean)])
 
@@ -97,21 +97,21 @@ class Gaussian(TaskPart):
         return MeanScores()
 
     def decode(self, prediction: Tensor) -> Tensor:
-        """Return means, then deviations; see `TaskPart.decode`."""
+        """Return means, then deviations."""
         return nn.losses.means_and_deviations(prediction)
 
     def encode(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return means, then logarithms of variances; see `TaskPart.encode`."""
+        """Return means, then logarithms of variances."""
         mean, std = np.split(values, 2, axis=1)
         return np.concatenate([mean, 2 * np.log(std)], axis=1)
 
     def centers_and_units(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return means, and deviations as the unit of intervals; see `TaskPart.centers_and_units`."""
+        """Return means, and deviations as the unit of intervals."""
         mean, std = np.split(values, 2, axis=1)
         return mean, std
 
     def columns(self, values: NDArray[np.float32]) -> Row:
-        """Return each number and its deviation; see `TaskPart.columns`."""
+        """Return each number and its deviation."""
         mean, std = np.split(values, 2)
         row: Row = {}
         for k, name in enumerate(self.names):
@@ -119,7 +119,7 @@ class Gaussian(TaskPart):
         return row
 
     def spread_columns(self, values: NDArray[Any], std: NDArray[Any]) -> Row:
-        """Return the deviation of a mixture: that between the models, and their own; see `TaskPart.spread_columns`.
+        """Return the deviation of a mixture: that between the models, and their own.
 
         A mixture of normal distributions has the variance mean(v) + var(m); `values` has the mean of the deviations,
         whose variance between the models is in `std`: mean(v) = mean(s)^2 + var(s), with the sample variance as an

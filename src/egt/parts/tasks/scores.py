@@ -49,17 +49,14 @@ class _KeptScores:
         self.targets: list[Array] = []
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
-        """See `Scores.update`."""
         self.predictions.append(prediction.detach().cpu().double().numpy())
         self.targets.append(target.detach().cpu().double().numpy())
 
     def absorb(self, other: Self) -> None:
-        """See `Scores.absorb`."""
         self.predictions += other.predictions
         self.targets += other.targets
 
     def by_target(self) -> list[dict[str, float]]:
-        """See `TargetScores.by_target`."""
         if not self.targets:
             return []
         found = []
@@ -84,19 +81,16 @@ class ErrorScores(_KeptScores):
         self.sums = np.zeros(3)  # |error|, error^2, labels
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
-        """See `Scores.update`."""
         super().update(prediction, target)
         error = prediction.detach().cpu().double() - target.cpu().double()
         error = error[~target.cpu().isnan()]
         self.sums += (error.abs().sum().item(), error.square().sum().item(), error.numel())
 
     def absorb(self, other: Self) -> None:
-        """See `Scores.absorb`."""
         super().absorb(other)
         self.sums = self.sums + other.sums
 
     def compute(self) -> dict[str, float]:
-        """See `Scores.compute`."""
         absolute, squared, labels = self.sums.tolist()
         each = self.by_target()
         return {
@@ -132,7 +126,6 @@ class ClassScores:
         self.confusion = np.zeros((num_classes, num_classes), np.int64)  # [target, predicted]
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
-        """See `Scores.update`."""
         known = ~target[:, 0].isnan()
         self.confusion += _confusion(
             target[known, 0].long().cpu().numpy(),
@@ -141,11 +134,9 @@ class ClassScores:
         )
 
     def absorb(self, other: Self) -> None:
-        """See `Scores.absorb`."""
         self.confusion = self.confusion + other.confusion
 
     def compute(self) -> dict[str, float]:
-        """See `Scores.compute`."""
         return {**class_scores(self.confusion), "num_labels": float(self.confusion.sum())}
 
 
@@ -160,7 +151,6 @@ class RankingScores(_KeptScores):
     names = ("roc_auc", "average_precision", "accuracy", "balanced_accuracy", "f1", "mcc")
 
     def compute(self) -> dict[str, float]:
-        """See `Scores.compute`."""
         each = self.by_target()
         means = {name: _mean(scores[name] for scores in each) for name in self.names}
         ranked = sum(not np.isnan(scores["roc_auc"]) for scores in each)

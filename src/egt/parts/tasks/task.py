@@ -100,7 +100,7 @@ class Objective(Part):
             )
 
     def prepared(self, batch: GraphBatch) -> GraphBatch:
-        """Return a batch with what the loss needs and values decide (`GraphBatch.scored`): made while it is at hand.
+        """Return a batch with what the loss needs and values decide (`GraphBatch.scored`), made on the host.
 
         A batch without it is right too; a loss that finds such things on a device makes the host wait.
         """
@@ -182,13 +182,13 @@ class TaskPart(Part):
 
     @property
     def has_classes(self) -> bool:
-        """Whether classes are told apart; otherwise answers are numbers."""
+        """Whether answers are classes; otherwise they are numbers."""
         return self.class_probabilities(np.zeros((1, self.num_outputs), np.float32)) is not None
 
     def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64] | None:
-        """Return what `scores` is fed by a model that answers the same for every row, as training labels suggest.
+        """Return the outputs (outputs,) that fit the training labels, (rows, T) each, best if all rows get the same.
 
-        (outputs,); None where that is not known. targets: of training, each (rows, T), NaN where one is missing.
+        None where that is not known. They are as `scores` takes them.
         """
         return None
 
