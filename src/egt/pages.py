@@ -38,13 +38,7 @@ svg { max-width: 100%; height: auto; } svg text { font-size: 12px; } svg text:no
 
 
 def page(title: str, lead: str, sections: Sequence[tuple[str, str]]) -> str:
-    """Return an HTML page.
-
-    Args:
-        title: of the page.
-        lead: one sentence below it.
-        sections: heading and content, which is HTML already.
-    """
+    """Return an HTML page: a title, one sentence below it, and sections (heading, HTML)."""
     body = "".join(f"<h2>{escape(heading)}</h2>\n{content}\n" for heading, content in sections)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -76,14 +70,7 @@ def write_page(path: Path, content: str) -> None:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table.
-
-    Fields:
-        title: above it.
-        columns: their names.
-        rows: their texts.
-        notes: below it.
-    """
+    """A table of texts, with a title above and notes below it."""
 
     title: str
     columns: Sequence[str]

@@ -48,11 +48,7 @@ def import_official(
     from egt.paper.official import import_official as convert
 
     settings = OfficialSettings.read(config) if config else find_settings(checkpoint)
-    given: dict[str, Any] = {
-        "activation": activation,
-        "scale_dot_product": scale_dot,
-        "scale_degree": scale_degree,
-    }
+    given: dict[str, Any] = {"activation": activation, "scale_dot_product": scale_dot, "scale_degree": scale_degree}
     settings = replace(settings, **{key: value for key, value in given.items() if value is not None})
     if clip is not None:
         settings = replace(settings, clip_logits_value=_range(clip))

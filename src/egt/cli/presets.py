@@ -32,8 +32,7 @@ def presets(
             sys.stdout.write(write_config(run))
     elif action == "list" and name is None:
         if json:
-            listed = {"presets": names(), "plus": plus_names(), "forms": forms(), "pretrained": pretrained_names()}
-            print_json(listed)
+            print_json({"presets": names(), "plus": plus_names(), "forms": forms(), "pretrained": pretrained_names()})
             return
         columns = ("name", "layers", "widths d_h/d_e", "heads")
         print_table("Presets", columns, [_sizes(each) for each in names()])

@@ -181,7 +181,8 @@ _HIV = Binary(names=MOLHIV.target.names, metric="roc_auc")
 
 _ASSAYS = Binary(names=MOLPCBA.target.names, metric="average_precision")
 
-_pcqm_small = partial(_large, PCQM4MV2, _GAP, 6, 512, 2e-4)
+_PCQM_SIZES = {"small": (6, 512, 2e-4), "medium": (18, 640, 1e-4), "large": (24, 768, 1e-4), "larger": (30, 768, 8e-5)}
+"""Layers, node width and learning rate."""
 
 _STEPS: tuple[Mapping[str, Any], ...] = (
     {},
@@ -203,7 +204,7 @@ def _step(last: int) -> RunConfig:
     }
     for step in _STEPS[: last + 1]:
         model |= step
-    return change(model=model)(_pcqm_small())
+    return change(model=model)(_large(PCQM4MV2, _GAP, *_PCQM_SIZES["small"]))
 
 
 _PAPER: Mapping[str, Callable[[], RunConfig]] = {
@@ -221,14 +222,11 @@ _PAPER: Mapping[str, Callable[[], RunConfig]] = {
     "zinc-500k": partial(_zinc, 10, (64, 64)),
     # The paper has no ZINC-full; the length is that of all seven released configs.
     "zinc-full-500k": partial(_medium, ZINC_FULL, _ZINC_TASK, MeanPool(), 10, (64, 64), hops=1, patience=5),
-    "pcqm4mv2-small": _pcqm_small,
-    "pcqm4mv2-medium": partial(_large, PCQM4MV2, _GAP, 18, 640, 1e-4),
-    "pcqm4mv2-large": partial(_large, PCQM4MV2, _GAP, 24, 768, 1e-4),
-    "pcqm4mv2-larger": partial(_large, PCQM4MV2, _GAP, 30, 768, 8e-5),
-    "pcqm4m-small": partial(_large, PCQM4M, _GAP, 6, 512, 2e-4),
-    "pcqm4m-medium": partial(_large, PCQM4M, _GAP, 18, 640, 1e-4),
-    "pcqm4m-large": partial(_large, PCQM4M, _GAP, 24, 768, 1e-4),
-    "pcqm4m-larger": partial(_large, PCQM4M, _GAP, 30, 768, 8e-5),
+    **{
+        f"{card.name}-{size}": partial(_large, card, _GAP, *shape)
+        for card in (PCQM4MV2, PCQM4M)
+        for size, shape in _PCQM_SIZES.items()
+    },
     "molhiv-larger": partial(_large, MOLHIV, _HIV, 30, 768, 1e-4, batch=12, warmup=1_000, total=3_000),
     "molpcba-larger": partial(_large, MOLPCBA, _ASSAYS, 30, 768, 1e-4, batch=16, warmup=20_000, total=200_000),
     **{f"pcqm4mv2-small-step{k}": partial(_step, k) for k in range(len(_STEPS))},

@@ -374,19 +374,7 @@ def _ranking(groups: Sequence[RunGroup]) -> Sheet:
 
 def runs_sheet(groups: Sequence[RunGroup]) -> Sheet:
     """Return one line for each run: nothing is averaged, nothing left out."""
-    columns = (
-        "row",
-        "seed",
-        "measure",
-        "value",
-        "validation",
-        "epochs",
-        "best epoch",
-        "seconds",
-        "date",
-        "egt",
-        "marks",
-    )
+    facts = ("value", "validation", "epochs", "best epoch", "seconds", "date", "egt")
     rows = []
     for group in groups:
         for record, value, validation in zip(group.records, group.values(), group.values("val"), strict=True):
@@ -405,4 +393,4 @@ def runs_sheet(groups: Sequence[RunGroup]) -> Sheet:
                     "; ".join(group.marks) or "-",
                 )
             )
-    return Sheet("Every run", columns, rows)
+    return Sheet("Every run", ("row", "seed", "measure", *facts, "marks"), rows)

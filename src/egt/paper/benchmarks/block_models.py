@@ -5,7 +5,7 @@ An edge between two nodes exists with a probability that depends only on whether
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -31,7 +31,8 @@ PATTERN = DataCard(
     urls=(AUTHORS_URL,),
 )
 
-CLUSTER = DataCard(
+CLUSTER = replace(
+    PATTERN,
     name="cluster",
     title="CLUSTER: semi-supervised communities of a stochastic block model",
     schema=FeatureSchema(node_categories=(7,)),
@@ -39,12 +40,8 @@ CLUSTER = DataCard(
     split_sizes={"train": 10_000, "val": 1_000, "test": 1_000},
     num_nodes=(41, 117.2, 190),
     mean_edges=4_303.9,
-    license="MIT",
-    citation=BENCHMARKING_GNNS,
     target_meaning="the community of the node; one node of each community carries its number as input",
-    metric="weighted accuracy",
     vocabulary={"signal": ("none", *(f"community {number}" for number in range(6)))},
-    urls=(AUTHORS_URL,),
 )
 
 PATTERN_SEED = 1713

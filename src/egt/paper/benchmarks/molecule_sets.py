@@ -241,9 +241,6 @@ def read_split_dict(path: Path) -> dict[str, IntArray]:
 
     The file is a pickle inside. It is read by torch's weights-only loader, which builds nothing but numbers, strings,
     containers and arrays, and refuses everything else; so it cannot run code.
-
-    Raises:
-        DataError: if the file holds anything else, or other names than OGB's splits.
     """
     import torch
 

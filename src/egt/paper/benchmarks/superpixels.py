@@ -79,11 +79,7 @@ class Images:
 
 @lru_cache(maxsize=2)
 def load_mnist(train: Path, test: Path) -> Images:
-    """MNIST from two .npz files with `x` (images, 28, 28) and `y`; the first 5,000 of train are for validation.
-
-    Raises:
-        DataError: if a file is missing or has other content.
-    """
+    """MNIST from two .npz files with `x` (images, 28, 28) and `y`; the first 5,000 of train are for validation."""
     parts = []
     for path in (train, test):
         try:
@@ -105,9 +101,6 @@ def load_cifar10_jpeg(path: Path) -> Images:
     """CIFAR10 from a Parquet table of JPEG files with the columns split, label (the class name), num and jpg.
 
     The files are sorted by class, so the first 500 training images of each class are for validation.
-
-    Raises:
-        DataError: if the file is missing or has other content.
     """
     import pyarrow
     from pyarrow import parquet
@@ -223,11 +216,7 @@ def cifar10_superpixels(path: Path) -> SuperpixelSource:
 
 
 def require_slic() -> Any:
-    """Return the function `skimage.segmentation.slic`.
-
-    Raises:
-        DataError: if scikit-image is not installed.
-    """
+    """Return the function `skimage.segmentation.slic`."""
     try:
         from skimage.segmentation import slic
     except ImportError as error:

@@ -100,11 +100,7 @@ def tour_edges(tour: IntArray) -> NDArray[np.bool_]:
 
 
 def require_elkai() -> Any:
-    """Return the `elkai` module.
-
-    Raises:
-        DataError: if it is not installed.
-    """
+    """Return the `elkai` module."""
     try:
         import elkai
     except ImportError as error:
