@@ -158,6 +158,16 @@ def test_the_map_shows_every_station_in_the_order_of_imports() -> None:
 
 
 def test_the_map_names_files_that_exist() -> None:
-    for path in re.findall(r"`([\w/]+\.py)`", section("Reading order") + section("Where do I add")):
+    read = section("Reading order") + section("Where do I add") + section("Where is")
+    for path in re.findall(r"`([\w/]+\.(?:py|csv))`", read):
         if Path(path).stem not in {"x", "rank"}:  # to be written by the reader
             assert any(ROOT.rglob(path)) or (ROOT.parents[1] / path).exists(), path
+
+
+def test_reading_orders_and_the_glossary_stay_short() -> None:
+    orders = dict(re.findall(r"^- \*\*([^*]+)\*\*: (.*(?:\n  .*)*)", section("Reading order"), re.MULTILINE))
+    most = {"To the equation": 5, "To the training loop": 4, "From a CSV cell to a feature": 5}
+    for goal, number in most.items():
+        assert orders[goal].count(".py`") <= number, goal
+    assert len(re.findall(r"^\| \w", section("Words"), re.MULTILINE)) - 1 <= 25
+    assert len(re.findall(r"^\| .*`", section("Where is"), re.MULTILINE)) >= 10
