@@ -1,12 +1,14 @@
-"""How many files of egt a command executes until it trains: what a reader of that command has to know.
+"""How many files of egt a command executes until it trains or ends: what a reader of that command has to know.
 
     python -m benchmarks.trace_files [--files] [--json] [COMMAND ...]
+    python -m benchmarks.trace_files predict RUN CCO
 
 Without a command: `egt train molecules.csv --target y` on 60 molecules, from an empty cache. A file is executed when
 anything in it runs except the statements of the module itself: functions, and bodies of classes when it is imported.
 It is called when a function of it runs after its import. A hop is a call from one file of egt to another, a return hop
 one to a file that was visited before. Two moments are reported: the first backward pass of all, which may belong to the
-memory estimate, and the first of the training loop, where the command is stopped.
+memory estimate, and the first of the training loop, where the command is stopped. A command that does not train, as
+`egt predict`, is followed to its end.
 """
 
 from __future__ import annotations
@@ -101,10 +103,11 @@ class Trace:
 
 
 def trace(words: list[str]) -> tuple[Snapshot, Snapshot]:
-    """Run a command of egt up to the first backward pass of its training loop.
+    """Run a command of egt up to the first backward pass of its training loop, or to its end.
 
     Returns:
-        what was executed up to the first backward pass of all, and up to the first of the loop.
+        what was executed up to the first backward pass of all, and up to the first of the loop; the same where there
+        is none.
     """
     # isort: off
     import egt  # before torch, as in the command
@@ -129,10 +132,13 @@ def trace(words: list[str]) -> tuple[Snapshot, Snapshot]:
         main(words)
     except FirstStep:
         return found[0], found[-1]
+    except SystemExit as end:
+        if end.code:
+            raise
     finally:
         sys.setprofile(None)
         torch.autograd.backward = backward
-    raise SystemExit("the command ended without a training step")
+    return (seen.snapshot(),) * 2
 
 
 def _estimates(frame: FrameType | None) -> bool:
@@ -158,7 +164,8 @@ def main() -> None:
         return
     print(f"egt {' '.join(words)}\n")
     print(f"{'up to':<40}{'executed':>10}{'called':>10}{'hops':>8}{'return hops':>14}")
-    for name, seen in (("the first backward pass of all", first), ("the first backward pass of the loop", loop)):
+    moments = (("the first backward pass of all", first), ("the first backward pass of the loop", loop))
+    for name, seen in moments if first is not loop else (("the end", loop),):
         print(f"{name:<40}{len(seen.executed):>10}{len(seen.called):>10}{seen.hops:>8}{seen.return_hops:>14}")
     stations = Counter(Path(name).parts[0].removesuffix(".py") for name in loop.executed)
     print("\nexecuted files of each station: " + ", ".join(f"{name} {count}" for name, count in stations.items()))

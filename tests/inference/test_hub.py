@@ -10,7 +10,7 @@ import pytest
 
 import egt
 from egt.errors import ArtifactError
-from egt.export.hub_repository import write_ensemble_repository
+from egt.export.hub_repository import write_repository
 from egt.inference.artifact import EnsembleArtifact, load_artifact
 
 pytest.importorskip("huggingface_hub")
@@ -68,7 +68,7 @@ def test_an_ensemble_is_fetched_whole_and_nothing_else(
     model = load_artifact(TRAINED)
     folder = cache / "snapshots" / COMMIT
     shutil.rmtree(folder)
-    write_ensemble_repository(EnsembleArtifact("seeds", (model, model)), folder)
+    write_repository(EnsembleArtifact("seeds", (model, model)), folder)
     assert egt.load(f"hf://chemists/solubility@{COMMIT}").is_ensemble
     asked: list[str] = []
 

@@ -34,32 +34,25 @@ def export(
         license: With --hub: the license of the model, as the hub spells it, e.g. mit.
         json: Print one JSON object as the last line.
     """
-    from egt.inference.artifact import find_artifact, load_artifact
+    from egt.inference.artifact import ENSEMBLE, find_artifact, load_artifact, load_ensemble
 
     if license and not hub:
         raise ConfigError("--license is for the model card of --hub")
     folder = find_artifact(artifact)
     if hub:
-        _write_repository(folder, out, license)
+        from egt.export.hub_repository import write_repository  # here: it needs nothing of the exporters
+
+        found = load_ensemble(folder) if (folder / ENSEMBLE).is_file() else load_artifact(folder)
+        write_repository(found, out, license)
         print_json({"output": str(out)}) if json else say(f"artifact and model card: {out}")
         return
     from egt.export.export import FILES
     from egt.export.export import export as write
 
-    found = write(load_artifact(folder), out, forms)
+    deviations = {FILES[form]: far for form, far in write(load_artifact(folder), out, forms).deviations.items()}
     if json:
-        print_json({"output": str(out), "deviations": {FILES[form]: far for form, far in found.deviations.items()}})
+        print_json({"output": str(out), "deviations": deviations})
         return
-    rows = [(FILES[form], f"{far:.2g}") for form, far in found.deviations.items()]
+    rows = [(file, f"{far:.2g}") for file, far in deviations.items()]
     print_table(f"Exported to {out}", ("file", "farthest answer from the model's"), rows, to_error=True)
     say(f"what it reads and answers: {out / 'schema.json'}")
-
-
-def _write_repository(folder: Path, out: Path, license: str) -> None:
-    from egt.export.hub_repository import write_ensemble_repository, write_repository
-    from egt.inference.artifact import ENSEMBLE, load_artifact, load_ensemble
-
-    if (folder / ENSEMBLE).is_file():
-        write_ensemble_repository(load_ensemble(folder), out, license)
-    else:
-        write_repository(load_artifact(folder), out, license)

@@ -37,31 +37,27 @@ The files are weights (safetensors), configuration (YAML) and card (JSON) with c
 _LEVELS = {"graph": "whole graphs", "node": "nodes", "edge": "edges", "link": "links"}
 
 
-def write_repository(artifact: Artifact, folder: Path, license: str = "") -> None:
-    """Write an artifact and its model card; paths of this machine stay here.
+def write_repository(artifact: Artifact | EnsembleArtifact, folder: Path, license: str = "") -> None:
+    """Write an artifact, or an ensemble of them, and the model card; paths of this machine stay here.
 
     Args:
-        artifact: the model.
+        artifact: the model or models.
         folder: new, or one that holds an artifact.
         license: of the model, as the hub spells it ("mit"); left out of the card if it is not said.
     """
-    public = _public(artifact)
-    save_artifact(public, folder)
+    public = [replace(each, config=_without_paths(each.config)) for each in artifact.members]
+    about = ""
+    if isinstance(artifact, EnsembleArtifact):
+        about = _members_line(artifact)
+        with tempfile.TemporaryDirectory() as draft:
+            paths = [Path(draft, member_name(number)) for number in range(len(public))]
+            for member, path in zip(public, paths, strict=True):
+                save_artifact(member, path)
+            save_ensemble(replace(artifact, members=tuple(public)), paths, folder)
+    else:
+        save_artifact(public[0], folder)
     with write_atomically(folder / README) as card:
-        card.write_text(model_card(public, license), encoding="utf-8")
-
-
-def write_ensemble_repository(ensemble: EnsembleArtifact, folder: Path, license: str = "") -> None:
-    """Write an ensemble and the model card of all its models. Arguments as in `write_repository`."""
-    public = replace(ensemble, members=tuple(_public(member) for member in ensemble.members))
-    with tempfile.TemporaryDirectory() as draft:
-        paths = [Path(draft, member_name(number)) for number in range(len(public.members))]
-        for member, path in zip(public.members, paths, strict=True):
-            save_artifact(member, path)
-        save_ensemble(public, paths, folder)
-    first = replace(public.members[0], metrics=public.metrics)
-    with write_atomically(folder / README) as card:
-        card.write_text(model_card(first, license, _members_line(public)), encoding="utf-8")
+        card.write_text(model_card(replace(public[0], metrics=artifact.metrics), license, about), encoding="utf-8")
 
 
 def model_card(artifact: Artifact, license: str = "", about: str = "") -> str:
@@ -82,11 +78,11 @@ def model_card(artifact: Artifact, license: str = "", about: str = "") -> str:
             "## Use\n",
             _USE.format(name=config.name, reads=_reads(config)),
             "## Metrics\n",
-            _table(("split", "metric", "value"), _metrics(artifact)),
+            _table(("split", "metric", "value"), *((*key, f"{value:.4g}") for *key, value in _numbers(artifact))),
             "## Data\n",
-            _table(("fact", "value"), _facts(artifact)),
+            _table(("fact", "value"), *_facts(artifact)),
             "## Model\n",
-            _table(("setting", "value"), _model(artifact)),
+            _table(("setting", "value"), *_settings(artifact)),
             "Answers far from the training data are extrapolations; the metrics above say nothing about them.\n",
         ]
     )
@@ -99,10 +95,6 @@ def _members_line(ensemble: EnsembleArtifact) -> str:
         f" It is an ensemble: {len(ensemble.members)} models of one configuration, {differ}, whose answers are "
         f"averaged. The metrics are those of all together{how}."
     )
-
-
-def _public(artifact: Artifact) -> Artifact:
-    return replace(artifact, config=_without_paths(artifact.config))
 
 
 def _head(artifact: Artifact, license: str) -> dict[str, Any]:
@@ -131,15 +123,11 @@ def _numbers(artifact: Artifact) -> list[tuple[str, str, float]]:
     ]
 
 
-def _metrics(artifact: Artifact) -> dict[tuple[str, ...], str]:
-    return {(split, metric): f"{value:.4g}" for split, metric, value in _numbers(artifact)}
-
-
 def _title(artifact: Artifact) -> str:
     return str(artifact.data.get("card", {}).get("title", "unknown"))
 
 
-def _facts(artifact: Artifact) -> dict[tuple[str, ...], str]:
+def _facts(artifact: Artifact) -> list[tuple[str, str]]:
     card: Mapping[str, Any] = artifact.data.get("card", {})
     sizes = ", ".join(f"{split} {size}" for split, size in card.get("split_sizes", {}).items())
     facts = {
@@ -148,26 +136,24 @@ def _facts(artifact: Artifact) -> dict[tuple[str, ...], str]:
         "license": card.get("license"),
         "citation": card.get("citation"),
     }
-    return {(name,): str(value) for name, value in facts.items() if value}
+    return [(name, str(value)) for name, value in facts.items() if value]
 
 
-def _model(artifact: Artifact) -> dict[tuple[str, ...], str]:
+def _settings(artifact: Artifact) -> list[tuple[str, str]]:
     model = artifact.config.model
-    facts = {
-        "parameters": f"{artifact.model.num_parameters():,}",
-        "layers, node width, edge width, heads": (
-            f"{model.num_layers}, {model.node_width}, {model.edge_width}, {model.num_heads}"
-        ),
-        "inputs": ", ".join(each.kind for each in (*model.node_inputs, *model.pair_inputs)),
-        "readout": model.readout.kind,
-        "seed": str(artifact.config.seed),
-        "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
-    }
-    return {(name,): value for name, value in facts.items()}
+    sizes = f"{model.num_layers}, {model.node_width}, {model.edge_width}, {model.num_heads}"
+    return [
+        ("parameters", f"{artifact.model.num_parameters():,}"),
+        ("layers, node width, edge width, heads", sizes),
+        ("inputs", ", ".join(each.kind for each in (*model.node_inputs, *model.pair_inputs))),
+        ("readout", model.readout.kind),
+        ("seed", str(artifact.config.seed)),
+        ("versions", ", ".join(f"{name} {version}" for name, version in versions().items())),
+    ]
 
 
-def _table(head: tuple[str, ...], rows: Mapping[tuple[str, ...], str]) -> str:
-    lines = [head, ("---",) * len(head), *((*key, value) for key, value in rows.items())]
+def _table(head: tuple[str, ...], *rows: tuple[str, ...]) -> str:
+    lines = (head, ("---",) * len(head), *rows)
     return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
 
 

@@ -81,12 +81,7 @@ class Attention:
 def attentions(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> Iterator[Attention]:
     """Yield the attention of prepared graphs in their order, as the plain backend computes it.
 
-    Only one batch is in memory at a time.
-
-    Args:
-        model: on any backend; its weights are not copied.
-        config: of its run.
-        samples: prepared graphs.
+    Only one batch is in memory at a time. The model may be on any backend; its weights are not copied.
     """
     plain = on_backend(model, config, PLAIN)
     if not attending(plain.layers):

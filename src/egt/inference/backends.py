@@ -1,7 +1,4 @@
-"""How a run is computed on a machine: the layout of its batches, the backend of its layers, and the precision.
-
-How much memory there is, how much a graph needs to be predicted, and how training needs less.
-"""
+"""How a run is computed on a machine: layout, backend and precision; how much memory there is and a graph needs."""
 
 from __future__ import annotations
 
@@ -35,13 +32,7 @@ class Backend(LayerClasses, Protocol):
         """What it is, in a few words."""
 
     def unsupported(self, device: torch.device, dtype: torch.dtype, layout: LayoutName) -> str:
-        """Say why a run cannot be computed; "" if it can.
-
-        Args:
-            device: where it is to be computed.
-            dtype: of the work inside the layers.
-            layout: of its batches.
-        """
+        """Say why a run cannot be computed on a device, with this type inside the layers and layout; "" if it can."""
 
     def bytes_per_pair(self, model: ModelConfig) -> float:
         """Estimate the bytes of a pair that are alive at once at the peak of a layer, without gradients."""
@@ -115,13 +106,7 @@ BACKENDS: tuple[Backend, ...] = (CPU, PLAIN)
 
 
 def on_backend(model: EGT, config: RunConfig, backend: Backend) -> EGT:
-    """Return the model if it is built of this backend's layers, else another one that shares its parameters.
-
-    Args:
-        model: of the run.
-        config: the run.
-        backend: to compute it.
-    """
+    """Return the model of a run if it is built of this backend's layers, else one that shares its parameters."""
     if model.backend == backend.name:
         return model
     with torch.device("meta"):  # nothing is allocated: the parameters are there already
@@ -151,13 +136,7 @@ DTYPES = {"32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "1
 
 @dataclass(frozen=True)
 class Execution:
-    """What really runs.
-
-    Fields:
-        layout: of the batches.
-        backend: that computes the layers.
-        dtype: of the work inside the layers.
-    """
+    """What really runs: the layout of batches, the backend of the layers, and the type of the work inside them."""
 
     layout: LayoutName
     backend: Backend
@@ -236,13 +215,7 @@ def _container_limit() -> int:
 
 
 def prediction_bytes(config: RunConfig, num_nodes: int, how: Execution) -> int:
-    """Estimate the bytes that a graph needs at the peak of a layer without gradients; 0 where only edges are computed.
-
-    Args:
-        config: the run.
-        num_nodes: of the graph.
-        how: it is computed.
-    """
+    """Estimate the bytes of a graph at the peak of a layer without gradients; 0 where only edges are computed."""
     if how.layout == "edge_list":  # nothing of size N^2 exists
         return 0
     model = config.model

@@ -96,21 +96,14 @@ def answered_rows(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> l
     level = config.model.level
     counts = rows_per_graph(samples, np.arange(len(samples)), level)
     found = [np.empty((count, config.model.readout.width(config.model)), np.float32) for count in counts]
+    whole = [Asked(k, np.arange(count), np.arange(count), count) for k, count in enumerate(counts)]
     pieces = in_pieces(config, samples, every=True)
     for numbers, channels in _encoded(model, config, pieces, None):
-        asked = [_asked(pieces, number, counts) for number in numbers.tolist()]
+        asked = [pieces.asked(k) if isinstance(pieces, Pieces) else whole[k] for k in numbers.tolist()]
         num_rows = [each.num_rows for each in asked]
         for each, rows in zip(asked, split_rows(model.readout(channels)[: sum(num_rows)], num_rows), strict=True):
             found[each.graph][each.rows] = rows[each.places]
     return [(rows, _places(level, sample.graph)) for rows, sample in zip(found, samples, strict=True)]
-
-
-def _asked(samples: Sequence[Sample], number: int, counts: Sequence[int]) -> Asked:
-    """Return which answers a whole graph or a piece gives."""
-    if isinstance(samples, Pieces):
-        return samples.asked(number)
-    every = np.arange(counts[number])
-    return Asked(number, every, every, counts[number])
 
 
 def _places(level: str, graph: Graph) -> IntArray:

@@ -6,10 +6,11 @@ without an embedding for a graph that cannot be read. Both kinds of files have t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -72,7 +73,12 @@ def embed_to_file(
         of: the training data, where it was in memory.
         watch: receives the progress of the work.
     """
-    _check(output, neighbors)
+    if output.suffix not in SUFFIXES:
+        raise DataError(f"{output}: embeddings are written to {' or '.join(SUFFIXES)}; choose such a name (--out)")
+    if neighbors < 0:
+        raise DataError(f"--neighbors {neighbors}: give how many, at least 1")
+    if neighbors and output.suffix != ".parquet":
+        raise DataError("--neighbors writes names beside the embeddings: it needs a .parquet file")
     check_layer(layer, model.config)
     known = (
         training_rows(model.model, model.config, level=level, layer=layer, of=of, watch=watch) if neighbors else None
@@ -80,24 +86,18 @@ def embed_to_file(
     written = Written()
     width = _width(model.config, level)
     try:
-        with write_atomically(output) as draft, _writer(draft, output.suffix, width) as file:
-            for part in _parts(model, inputs, split, of, level, layer, watch):
-                file.append(_columns(part, level, width, known, neighbors))
-                written.rows += len(part)
-                written.errors += sum(1 for row in part if row.error)
-                written.warnings += sum(1 for row in part if row.warning)
+        with write_atomically(output) as draft, _writing(draft, output.suffix, width) as append:
+            for source in _sources(model, inputs, split, of, watch):
+                beside = Beside(source)
+                for prepared in prepare_in_memory(source, split or ALL, preparation(model.config), progress=watch):
+                    part = _embedded(model, prepared, beside, level, layer)
+                    append(_columns(part, level, width, known, neighbors))
+                    written.rows += len(part)
+                    written.errors += sum(1 for row in part if row.error)
+                    written.warnings += sum(1 for row in part if row.warning)
     except OSError as error:
         raise RunError(f"{output}: cannot be written ({error.strerror}); make room or choose another file") from error
     return written
-
-
-def _check(output: Path, neighbors: int) -> None:
-    if output.suffix not in SUFFIXES:
-        raise DataError(f"{output}: embeddings are written to {' or '.join(SUFFIXES)}; choose such a name (--out)")
-    if neighbors < 0:
-        raise DataError(f"--neighbors {neighbors}: give how many, at least 1")
-    if neighbors and output.suffix != ".parquet":
-        raise DataError("--neighbors writes names beside the embeddings: it needs a .parquet file")
 
 
 def _width(config: RunConfig, level: EmbeddingLevel) -> int:
@@ -108,24 +108,12 @@ def _width(config: RunConfig, level: EmbeddingLevel) -> int:
     return model.node_width if level == "node" else model.edge_width
 
 
-def _parts(
-    model: Predictor,
-    inputs: Sequence[Any],
-    split: str | None,
-    of: Any,
-    level: EmbeddingLevel,
-    layer: int | None,
-    watch: Progress | None,
-) -> Iterator[list[_Row]]:
-    """Yield the embedded rows of all inputs, about two thousand at a time."""
-    for source in [open_source(model.config, of)] if split is not None else _sources(model, inputs, watch):
-        beside = Beside(source)
-        for part in prepare_in_memory(source, split or ALL, preparation(model.config), progress=watch):
-            yield _embedded(model, part, beside, level, layer)
-
-
-def _sources(model: Predictor, inputs: Iterable[Any], watch: Progress | None) -> Iterator[Source]:
-    for data in inputs:
+def _sources(
+    model: Predictor, inputs: Iterable[Any], split: str | None, of: Any, watch: Progress | None
+) -> Iterator[Source]:
+    if split is not None:
+        yield open_source(model.config, of)
+    for data in inputs if split is None else ():
         if is_text_table(data):
             yield from (source for _, source in model.open_blocks(Path(data)))
         else:
@@ -161,7 +149,8 @@ def _columns(
     counts = [1 if row.found is None else len(row.found[0]) for row in part]
     present = np.repeat([row.found is not None for row in part], counts)
     places = [row.found[1] if row.found is not None else np.full((len(_PLACES[level]), 1), -1) for row in part]
-    rows = np.concatenate([_missing(width) if row.found is None else row.found[0] for row in part])
+    missing = np.full((1, width), np.nan, np.float32)
+    rows = np.concatenate([missing if row.found is None else row.found[0] for row in part])
 
     def repeated(texts: Iterable[str | None]) -> pa.Array:
         return pa.array(np.repeat(np.array([*texts], dtype=object), counts), pa.string())
@@ -178,10 +167,6 @@ def _columns(
     columns["warning"] = repeated(row.warning for row in part)
     columns["error"] = repeated(row.error for row in part)
     return columns
-
-
-def _missing(width: int) -> FloatRows:
-    return np.full((1, width), np.nan, np.float32)
 
 
 def _neighbor_columns(
@@ -201,62 +186,37 @@ def _neighbor_columns(
     return columns | {"neighbor_distances": pa.array(distances, pa.list_(pa.float32()))}
 
 
-class _Writer(Protocol):
-    """A file that grows by parts."""
+@contextmanager
+def _writing(path: Path, suffix: str, width: int) -> Iterator[Callable[[dict[str, pa.Array]], None]]:
+    """Yield what adds the columns of some rows to a file: a row group of Parquet, or rows of NPY (embeddings alone).
 
-    def __enter__(self) -> _Writer: ...
-    def __exit__(self, *_: object) -> None: ...
-    def append(self, columns: dict[str, pa.Array]) -> None: ...
+    An NPY file has NaN where there is no embedding; its header, which has room to grow, is written again at the end.
+    """
+    num_rows = 0
 
+    def write_header(file: IO[bytes]) -> None:
+        about = {"descr": "<f4", "fortran_order": False, "shape": (num_rows, width)}
+        np.lib.format.write_array_header_1_0(file, about)
 
-def _writer(path: Path, suffix: str, width: int) -> _Writer:
-    return _ParquetFile(path) if suffix == ".parquet" else _NpyFile(path, width)
+    with ExitStack() as opened:
+        if suffix == ".npy":
+            file = opened.enter_context(path.open("wb"))
+            write_header(file)
+        parquet: pq.ParquetWriter | None = None
 
+        def append(columns: dict[str, pa.Array]) -> None:
+            nonlocal num_rows, parquet
+            if suffix == ".npy":
+                embedding = columns["embedding"]
+                rows = embedding.values.to_numpy(zero_copy_only=False).reshape(len(embedding), width)
+                file.write(np.ascontiguousarray(rows, dtype="<f4").tobytes())
+                num_rows += len(rows)
+                return
+            table = pa.table(columns)
+            parquet = parquet or opened.enter_context(pq.ParquetWriter(path, table.schema))
+            parquet.write_table(table)
 
-class _ParquetFile:
-    """All columns, a row group for each part."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.file: pq.ParquetWriter | None = None
-
-    def __enter__(self) -> _ParquetFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.file is not None:
-            self.file.close()
-
-    def append(self, columns: dict[str, pa.Array]) -> None:
-        table = pa.table(columns)
-        if self.file is None:
-            self.file = pq.ParquetWriter(self.path, table.schema)
-        self.file.write_table(table)
-
-
-class _NpyFile:
-    """The embeddings alone, (rows, width), NaN where there is none; its header, which has room to grow, comes last."""
-
-    def __init__(self, path: Path, width: int) -> None:
-        self.path, self.width, self.num_rows = path, width, 0
-        self.file: IO[bytes]
-
-    def __enter__(self) -> _NpyFile:
-        self.file = self.path.open("wb")
-        self._write_header()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file.seek(0)
-        self._write_header()
-        self.file.close()
-
-    def append(self, columns: dict[str, pa.Array]) -> None:
-        embedding = columns["embedding"]
-        rows = embedding.values.to_numpy(zero_copy_only=False).reshape(len(embedding), self.width)
-        self.file.write(np.ascontiguousarray(rows, dtype="<f4").tobytes())
-        self.num_rows += len(rows)
-
-    def _write_header(self) -> None:
-        shape = (self.num_rows, self.width)
-        np.lib.format.write_array_header_1_0(self.file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        yield append
+        if suffix == ".npy":
+            file.seek(0)
+            write_header(file)

@@ -151,13 +151,7 @@ def split_rows(rows: Tensor, counts: Sequence[int]) -> list[np.ndarray[tuple[int
 
 
 def check_dropout(model: EGT, name: str, samples: int) -> None:
-    """Raise a `DataError` for a model without dropout, or for too few draws.
-
-    Args:
-        model: that is to answer.
-        name: of its run.
-        samples: how many draws are wanted.
-    """
+    """Raise a `DataError` for a model without dropout, or for too few draws. name: of its run."""
     if samples < 2:
         raise DataError(f"{samples} dropout samples were asked for; a deviation needs at least 2 (mostly 10 to 50)")
     if not _dropping_parts(model):
@@ -182,21 +176,17 @@ def dropping(model: EGT) -> Iterator[None]:
 
 
 def draw(seed: int, number: int) -> Callable[[GraphBatch], GraphBatch]:
-    """Return what gives a batch the random keys of a draw.
+    """Return a function that gives a batch the random keys of a draw.
 
     Args:
-        seed: of the run.
-        number: of the draw, from 0; it counts as a step before training, where no training step has drawn.
+        seed: the seed of the run.
+        number: the number of the draw, from 0; it counts as a step before training, where no training step has drawn.
     """
-
-    def posed(batch: GraphBatch) -> GraphBatch:
-        return replace(batch, random_keys=graph_keys(seed, -1 - number, torch.zeros_like(batch.graph_ids)))
-
-    return posed
+    return lambda batch: replace(batch, random_keys=graph_keys(seed, -1 - number, torch.zeros_like(batch.graph_ids)))
 
 
 def part_of(progress: Progress | None, number: int, samples: int) -> Progress | None:
-    """Return what tells `progress` about one of the draws as a part of them all."""
+    """Return a progress that counts one of the draws as a part of them all."""
     if progress is None:
         return None
     return lambda stage, done, total: progress(stage, (number * (total or 0) + done) // samples, total)

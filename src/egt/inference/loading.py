@@ -10,8 +10,9 @@ import torch
 
 from egt.config.load import override
 from egt.config.settings import Settings, split_trained
+from egt.errors import ArtifactError
 from egt.files import exists
-from egt.inference.artifact import ENSEMBLE, find_artifact, load_artifact, load_ensemble, member_name
+from egt.inference.artifact import ENSEMBLE, EnsembleArtifact, find_artifact, load_artifact, load_ensemble, member_name
 from egt.inference.predictor import Predictor
 from egt.processes import ALONE, Processes, device_of
 
@@ -36,30 +37,21 @@ def load(
             `data` and `trainer` say how it is computed (`data.pair_budget=100000`).
         calibrated: as for `Predictor`.
     """
+    place = torch.device(device) if device else device_of(processes)
+    computing, overrides = split_trained(set)
     folder = find_artifact(path)
-    if not exists(folder / ENSEMBLE):
-        return load_single(folder, device=device, processes=processes, set=set, calibrated=calibrated)
-    place = torch.device(device) if device else device_of(processes)
-    computing, overrides = split_trained(set)
-    found = load_ensemble(folder, place)
+    found = load_ensemble(folder, place) if exists(folder / ENSEMBLE) else load_artifact(folder, place)
     members = tuple(replace(each, config=override(each.config, computing)) for each in found.members)
-    return Predictor(replace(found, members=members), place, processes, overrides, calibrated=calibrated)
-
-
-def load_single(
-    path: str | Path,
-    *,
-    device: str | None = None,
-    processes: Processes = ALONE,
-    set: Settings = (),
-    calibrated: bool = False,
-) -> Predictor:
-    """Return a trained model for what looks inside it; an ensemble is refused. Arguments as in `load`."""
-    place = torch.device(device) if device else device_of(processes)
-    computing, overrides = split_trained(set)
-    artifact = load_artifact(find_artifact(path), place)
-    changed = replace(artifact, config=override(artifact.config, computing))
+    changed = replace(found, members=members) if isinstance(found, EnsembleArtifact) else members[0]
     return Predictor(changed, place, processes, overrides, calibrated=calibrated)
+
+
+def load_single(path: str | Path, *, set: Settings = ()) -> Predictor:
+    """Return a trained model for what looks inside it; an ensemble is refused. Arguments as in `load`."""
+    folder = find_artifact(path)
+    if exists(folder / ENSEMBLE):
+        raise ArtifactError(f"{folder}: is an ensemble; name one of its models, as {folder / member_name(0)}")
+    return load(folder, set=set)
 
 
 def load_first(path: str | Path, *, set: Settings = ()) -> Predictor:
@@ -68,4 +60,4 @@ def load_first(path: str | Path, *, set: Settings = ()) -> Predictor:
     if exists(folder / ENSEMBLE):
         folder = folder / member_name(0)
         log.warning("%s: each model of an ensemble has a space of its own; the first one embeds, %s", path, folder)
-    return load_single(folder, set=set)
+    return load(folder, set=set)

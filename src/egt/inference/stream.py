@@ -47,15 +47,9 @@ class Written:
 
 @dataclass(frozen=True)
 class Record:
-    """What the rows of an output come from, and how many there are.
+    """What the rows of an output come from (checksums of artifact and table, options), and how many there are.
 
-    Fields:
-        model: checksum of the artifact.
-        input: checksum of the table.
-        options: those that change the answers or the columns.
-        rows: how many are written.
-        size: how many bytes they take.
-        sha256: checksum of these bytes.
+    `size` and `sha256` are those of the bytes written so far.
     """
 
     model: str

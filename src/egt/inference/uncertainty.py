@@ -35,7 +35,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, ValidationError, model_validator
+from pydantic import BaseModel, Field, FiniteFloat, NonNegativeInt, ValidationError, model_validator
 
 from egt.errors import ArtifactError, DataError
 from egt.parts.tasks.task import TaskPart
@@ -161,10 +161,8 @@ COVERAGE = 0.9
 _FEW_GRAPHS = 30
 """Of fewer graphs, the labels of nodes or edges say little about other graphs."""
 
-_ENDS = (0.1, 10.0)
-"""The coldest and the warmest temperature; labels without a single error would ask for 0."""
-
-_STEPS = 60
+_COLDEST, _WARMEST = 0.1, 10.0
+"""Temperatures; labels without a single error would ask for 0."""
 
 _LEAST = 1e-30
 
@@ -188,8 +186,8 @@ def fit_temperature(probabilities: Floats, labels: NDArray[np.int64]) -> float:
     """
     if not len(labels):
         return 1.0
-    low, high = 1 / _ENDS[1], 1 / _ENDS[0]  # of 1 / temperature
-    for _ in range(_STEPS):
+    low, high = 1 / _WARMEST, 1 / _COLDEST  # of 1 / temperature
+    for _ in range(60):
         left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
         if surprise(warmed(probabilities, 1 / left), labels) < surprise(warmed(probabilities, 1 / right), labels):
             high = right
@@ -237,8 +235,6 @@ class Spread:
         found: Floats = np.sqrt(self.squares / (self.count - 1))
         return found
 
-
-FORMAT = 1
 
 Bounds = NDArray[np.bool_] | Floats
 
@@ -306,7 +302,7 @@ class Calibration:
         ]
         for target, temperature in zip(targets, self.temperatures, strict=bool(self.temperatures)):
             target["temperature"] = temperature
-        about = {"format": FORMAT, "kind": self.kind, "transductive": self.transductive, "folds": self.folds}
+        about = {"format": 1, "kind": self.kind, "transductive": self.transductive, "folds": self.folds}
         return {**about, "num_graphs": self.num_graphs, "targets": targets}
 
     @classmethod
@@ -337,11 +333,7 @@ class Calibration:
             raise ArtifactError(f"{where}: is the calibration of another task; make the artifact again")
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class _Group(_Strict):
+class _Group(BaseModel):
     count: NonNegativeInt
     scores: tuple[FiniteFloat, ...]
 
@@ -352,12 +344,12 @@ class _Group(_Strict):
         return self
 
 
-class _Target(_Strict):
+class _Target(BaseModel):
     groups: tuple[_Group, ...]
     temperature: Annotated[FiniteFloat, Field(gt=0)] | None = None
 
 
-class _File(_Strict):
+class _File(BaseModel):
     """The content of a calibration's file."""
 
     format: Literal[1]
@@ -397,12 +389,12 @@ def bounds_of(part: TaskPart, calibration: Calibration, values: NDArray[Any], co
 
 
 def measure_coverage(part: TaskPart, calibration: Calibration, values: Floats, truth: Floats) -> dict[str, Any]:
-    """Return how often intervals or sets hold labels, and how large they are, for each target. Arguments as above."""
+    """Return how often intervals or sets hold labels, and how large they are, for each target."""
     return describe_bounds(part, bounds_of(part, calibration, values), truth, calibration)
 
 
 def describe_bounds(part: TaskPart, bounds: Bounds, truth: Floats, calibration: Calibration) -> dict[str, Any]:
-    """Return what `measure_coverage` does, of intervals or sets that are there. Arguments as elsewhere."""
+    """Return what `measure_coverage` does, of intervals or sets that are there."""
     held, size = holds(bounds, truth), sizes(bounds)
     targets = {}
     for name, inside, large, labels in zip(part.names, held.T, size.T, truth.T, strict=True):
@@ -420,31 +412,22 @@ def describe_bounds(part: TaskPart, bounds: Bounds, truth: Floats, calibration: 
 
 def doubts(part: TaskPart, calibration: Calibration, coverage: float) -> list[str]:
     """Return what a calibration cannot promise at a coverage, each in a sentence; empty where nothing is missing."""
-    found = [
-        text
-        for name, groups in zip(part.names, calibration.scores, strict=True)
-        if (text := _too_few(part, calibration, name, groups, coverage))
-    ]
+    found, kind, needed = list[str](), calibration.kind, labels_needed(coverage)
+    for name, groups in zip(part.names, calibration.scores, strict=True):
+        few = [k for k, each in enumerate(groups) if each.count < needed]
+        if not few:
+            continue
+        which = "all classes" if len(groups) == 1 else ", ".join(str(part.label(k)) for k in few)
+        how = "are infinite" if kind == "interval" else f"always hold {which}"
+        each_class = " of each class" if len(groups) > 1 else ""
+        found.append(
+            f"{name}: {kind}s of {100 * coverage:.6g}% {how}: they need {needed} held-out labels{each_class} to "
+            f"calibrate on, and there are {min(groups[k].count for k in few)}"
+        )
     graphs = calibration.num_graphs
     if 0 < graphs < _FEW_GRAPHS and not calibration.transductive:
         found.append(
-            f"{calibration.kind}s rest on the nodes or edges of {graphs} graph{'s' if graphs > 1 else ''}, which err "
-            "together within a graph: the promise is rougher than so many labels suggest"
+            f"{kind}s rest on the nodes or edges of {graphs} graph{'s' if graphs > 1 else ''}, which err together "
+            "within a graph: the promise is rougher than so many labels suggest"
         )
     return found
-
-
-def _too_few(part: TaskPart, calibration: Calibration, name: str, groups: list[Scores], coverage: float) -> str:
-    """Return why intervals of a target are infinite, or its sets hold some classes always; "" if they are not."""
-    needed = labels_needed(coverage)
-    few = [k for k, each in enumerate(groups) if each.count < needed]
-    if not few:
-        return ""
-    least = min(groups[k].count for k in few)
-    which = "all classes" if len(groups) == 1 else ", ".join(str(part.label(k)) for k in few)
-    how = "are infinite" if calibration.kind == "interval" else f"always hold {which}"
-    each = " of each class" if len(groups) > 1 else ""
-    return (
-        f"{name}: {calibration.kind}s of {100 * coverage:.6g}% {how}: they need {needed} held-out labels{each} to "
-        f"calibrate on, and there are {least}"
-    )
