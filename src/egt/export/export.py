@@ -23,8 +23,16 @@ from egt.config.preparation import preparation
 from egt.config.run import RunConfig
 from egt.data.encodings.encoding import Sample
 from egt.errors import ArtifactError, ConfigError, RunError
-from egt.export.exported_schema import SCHEMA, describe
-from egt.export.portable import Portable, TensorInput, portable_preparation, probe, tensor_inputs, tensors_of
+from egt.export.portable import (
+    SCHEMA,
+    Portable,
+    TensorInput,
+    describe,
+    portable_preparation,
+    probe,
+    tensor_inputs,
+    tensors_of,
+)
 from egt.files import exists
 from egt.graph import Graph
 from egt.inference.artifact import Artifact
@@ -56,13 +64,8 @@ class Exported:
 def export(artifact: Artifact, folder: Path, forms: Sequence[Form] = ("onnx", "torch")) -> Exported:
     """Write a model for other programs into a folder, with a description of what it reads (`schema.json`).
 
-    Args:
-        artifact: the model.
-        folder: new, or one that an export wrote.
-        forms: which files to write.
-
     Raises:
-        ArtifactError: the folder holds something else.
+        ArtifactError: the folder holds something else than an export.
         ConfigError: a package is missing, or a part of the model cannot be exported.
         RunError: an exported model answers otherwise than the model.
     """
@@ -96,14 +99,8 @@ def portable(artifact: Artifact, inputs: Sequence[TensorInput]) -> Portable:
 def deviation(artifact: Artifact, inputs: Sequence[TensorInput], run: Run, graphs: Sequence[Graph] = ()) -> float:
     """Return the largest difference between the answers of an exported model and of the model.
 
-    It is a share of the standard deviation of the training targets, where the run has standardized them.
-
-    Args:
-        artifact: the model.
-        inputs: of the exported one.
-        run: calls the exported one.
-        graphs: to compare on, all together and the first alone; by default random ones of unequal size, of which the
-            first has one node and no edge.
+    It is a share of the standard deviation of the training targets, where the run has standardized them. The graphs are
+    compared all together and the first alone; by default they are random, and the first has one node and no edge.
     """
     graphs = graphs or [probe(artifact.config, size, seed=size) for size in _PROBE_SIZES]
     prepare = portable_preparation(artifact.config)

@@ -146,18 +146,11 @@ def _add(one: Spread | str, other: Spread | str) -> Spread | str:
 
 @dataclass(frozen=True, eq=False)
 class Answering:
-    """Prepared graphs -> predictions.
+    """Prepared graphs -> predictions, averaged over the members; the options are those of `Predictor.predict`.
 
     Fields:
-        members: the models whose answers are averaged.
-        source: the data, which knows what stands beside each row.
-        split: of the data.
-        beside: the molecule, names, kept columns and labels of each row.
-        dropout_samples: draws of dropout; 0 for none.
-        interval: the chance that intervals or sets hold the truth; None for none of them.
-        calibration: of intervals and sets.
-        temperatures: (T,) of probabilities; None leaves them as they are.
-        warn: samples -> warnings for each answer of each graph; None for no warnings.
+        temperatures: (T,) temperatures of probabilities; None leaves them as they are.
+        warn: gives warnings for each answer of each graph; None for no warnings.
     """
 
     members: Sequence[Member]

@@ -77,19 +77,16 @@ def fetch(address: str, files: Sequence[str]) -> Path:
     """Return the folder of an artifact in the local cache of `huggingface_hub`, downloaded if it is not there.
 
     A name or branch may mean something else tomorrow: without a commit as the revision there is a warning with the one
-    that was found.
-
-    Args:
-        address: of the artifact.
-        files: all that is fetched, names or patterns: no pickles, no code.
-
-    Raises:
-        ArtifactError: the address is wrong, there is no such artifact, or the hub cannot be reached.
+    that was found. `files` are the only names or patterns that are fetched: no pickles, no code.
     """
     match = _ADDRESS.fullmatch(address)
     if match is None:
         raise ArtifactError(f"{address}: is not the address of a model, which has the form hf://OWNER/NAME@REVISION")
-    hub, revision = _require_hub(), match["revision"]
+    try:
+        import huggingface_hub as hub
+    except ImportError as error:
+        raise ArtifactError('models of a hub need huggingface_hub: pip install "egt-graph[hub]"') from error
+    revision = match["revision"]
     try:
         folder = Path(hub.snapshot_download(match["repository"], revision=revision, allow_patterns=list(files)))
     except Exception as error:  # its errors have no common kind; whichever it is, the model is not here
@@ -101,14 +98,6 @@ def fetch(address: str, files: Sequence[str]) -> Path:
         pinned = f"hf://{match['repository']}@{folder.name}"
         log.warning("%s may be another model tomorrow; always the same one is %s", address, pinned)
     return folder
-
-
-def _require_hub() -> Any:
-    try:
-        import huggingface_hub
-    except ImportError as error:
-        raise ArtifactError('models of a hub need huggingface_hub: pip install "egt-graph[hub]"') from error
-    return huggingface_hub
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,15 +130,12 @@ class Artifact:
 
 @dataclass(frozen=True, eq=False)
 class EnsembleArtifact:
-    """Models of one configuration whose answers are averaged.
+    """Models of one configuration whose answers are averaged; other fields as for `Artifact`.
 
     Fields:
         kind: how the members differ: in their seeds, or also in the fold of the data that each leaves out.
-        members: the models.
-        metrics: split -> metric -> value, of the averaged answers; of folds, the mean of each model on its own test.
+        metrics: those of the averaged answers; of folds, the mean of each model on its own test.
         data: facts about all of them, such as `member_metrics` (split -> metric -> mean and deviation) and `coverage`.
-        calibration: of the averaged answers.
-        checksum: of the file about all of them, as for `Artifact`.
     """
 
     kind: Kind
@@ -200,24 +186,22 @@ class _Data(BaseModel):
     member_metrics: dict[str, _Metrics] = {}
 
 
-class _Card(BaseModel):
-    """What the card of an artifact must say; whatever else stands there is free."""
+class _About(BaseModel):
+    """What the files about artifacts and ensembles must say; whatever else stands there is free."""
 
     format: int
     metrics: _Metrics
     data: _Data
+
+
+class _Card(_About):
     notes: str
     sha256: dict[Literal["weights.safetensors", "config.yaml", "calibration.json", "card.json"], str]
 
 
-class _EnsembleCard(BaseModel):
-    """What the file about an ensemble must say."""
-
-    format: int
+class _EnsembleCard(_About):
     kind: Kind
     members: PositiveInt
-    metrics: _Metrics
-    data: _Data
     sha256: dict[str, str]
 
 
@@ -227,13 +211,7 @@ def save_artifact(artifact: Artifact, path: Path) -> None:
 
 
 def save_ensemble(ensemble: EnsembleArtifact, members: Sequence[Path], path: Path) -> None:
-    """Write the ensemble as a folder, at once; one that is there is replaced.
-
-    Args:
-        ensemble: what is known about all members.
-        members: their artifacts, which are copied.
-        path: the folder.
-    """
+    """Write the ensemble as a folder, at once, with copies of its members' artifacts; one that is there is replaced."""
 
     def write(folder: Path) -> None:
         names = []
@@ -252,12 +230,9 @@ def member_name(number: int) -> str:
 
 
 def put_folder(path: Path, mark: str, write: Callable[[Path], None]) -> None:
-    """Write a folder and put it in its place once it is complete; one that is there must hold the mark.
+    """Write a folder and put it in its place once it is complete.
 
-    Args:
-        path: the folder.
-        mark: a file that every folder of this kind has.
-        write: fills an empty folder.
+    A folder that is there must hold the mark, a file that every folder of its kind has.
     """
     path = Path(path)
     if exists(path) and not (path / mark).is_file() and (path.is_file() or any(path.iterdir())):
@@ -413,8 +388,7 @@ def find_artifact(path: str | Path) -> Path:
 
 def weights_sha256(path: Path) -> str:
     """Return the checksum of the weights of an artifact, as its card has it."""
-    checksum: str = _read_card(path)["sha256"][WEIGHTS]
-    return checksum
+    return str(_read_card(path)["sha256"][WEIGHTS])
 
 
 def load_weights(model: EGT, weights: Mapping[str, torch.Tensor], where: str) -> None:

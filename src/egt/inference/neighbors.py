@@ -47,14 +47,9 @@ class KnownRows:
     smiles: Sequence[str] | None = None
 
     def nearest(self, rows: FloatRows, count: int) -> tuple[IntArray, NDArray[np.float32]]:
-        """Return the numbers of the nearest rows, nearest first, and their Euclidean distances.
+        """Return the numbers of the nearest rows, nearest first, and their Euclidean distances, (m, count) each.
 
-        Args:
-            rows: (m, width) embeddings.
-            count: how many for each of them, at most n.
-
-        Returns:
-            (m, count) each.
+        rows: (m, width) embeddings; count: how many for each of them, at most n.
         """
         known, count = torch.from_numpy(self.rows), min(count, len(self.rows))
         parts = []
@@ -110,17 +105,7 @@ def rows_of_split(
     of: Any = None,
     watch: Progress | None = None,
 ) -> KnownRows:
-    """Embed a split of the data of a run.
-
-    Args:
-        config: of the run.
-        split: its name.
-        embed: gives the embeddings of some graphs.
-        level: of the embeddings: "graph", "node", or another word for pairs.
-        labeled: "node" or "edge": keep only rows with a label of this level; None keeps all.
-        of: as for `training_rows`.
-        watch: as for `training_rows`.
-    """
+    """Embed a split of the data of a run; `labeled` keeps only rows with a label of this level ("node" or "edge")."""
     source = open_source(config, of)
     store = prepare_split(config, source, split, progress=watch)
     draw = _Draw(len(store) if level == "graph" else MOST_ROWS)
@@ -146,14 +131,7 @@ def rows_of_split(
 
 
 class _Draw:
-    """Rows drawn at random from any number of them, which come part by part: those with the smallest random keys.
-
-    Args:
-        most: how many are kept.
-
-    Attributes:
-        seen: how many there were.
-    """
+    """At most so many rows, drawn at random from any number, which come part by part: those with the smallest keys."""
 
     def __init__(self, most: int) -> None:
         self.most, self.seen = most, 0
