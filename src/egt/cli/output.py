@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -15,6 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from egt.errors import ConfigError, counted
+
+if TYPE_CHECKING:
+    from egt.parts.tasks.task import TaskPart
 
 _SIZES = {"interval": "wide", "set": "classes"}
 
@@ -51,14 +54,21 @@ def say(message: str) -> None:
     print(message, file=sys.stderr)
 
 
-def metric_rows(metrics: Mapping[str, float], positive: str = "") -> list[tuple[str, str, str]]:
-    """Return metrics as rows of a table: name, value, and the labels behind it.
+def metric_rows(
+    metrics: Mapping[str, float], positive: str = "", baseline: Mapping[str, float] | None = None
+) -> list[tuple[str, ...]]:
+    """Return metrics as rows of a table: name, value, that of a baseline if there is one, and the labels behind them.
 
     `positive` is the class that some of them are about, or "" (`TaskPart.positive_class`).
     """
     basis = f"{counted(metrics['num_labels'], 'label')} of {counted(metrics['num_graphs'], 'graph')}"
     return [
-        (shown_name(name, positive), shown(value, 5), basis + (", which do not define it" * math.isnan(value)))
+        (
+            shown_name(name, positive),
+            shown(value, 5),
+            *(() if baseline is None else (shown(baseline.get(name, math.nan), 5),)),
+            basis + (", which do not define it" * math.isnan(value)),
+        )
         for name, value in metrics.items()
         if not name.startswith("num_")
     ]
@@ -84,6 +94,17 @@ def print_targets(title: str, by_target: Mapping[str, Mapping[str, float]], posi
         for target, scores in by_target.items()
     ]
     print_table(title, ("target", *(shown_name(name, positive) for name in names), "labels"), rows)
+
+
+def warn_of_baseline(task: TaskPart, metrics: Mapping[str, Mapping[str, float]], baseline: Mapping[str, Any]) -> None:
+    """Say so where a model loses to its baseline on the last split, by the metric that decides."""
+    split, metric = list(metrics)[-1], task.deciding_metric
+    ours, other = metrics[split][metric], baseline["metrics"].get(split, {}).get(metric, math.nan)
+    if (ours < other) if task.higher_is_better else (ours > other):
+        say(
+            f"{split} {metric}: the {baseline['name']} is better ({shown(other, 4)}) than this model "
+            f"({shown(ours, 4)}); try --ensemble 5, `egt tune`, more data or other features"
+        )
 
 
 def print_members(metrics: Mapping[str, Mapping[str, Mapping[str, float]]]) -> None:

@@ -19,6 +19,7 @@ from egt.cli.output import (
     print_table,
     print_targets,
     say,
+    warn_of_baseline,
     with_epochs,
 )
 from egt.errors import counted
@@ -48,6 +49,7 @@ def train(
     tune: Literal["all", "edges"] = "all",
     ensemble: int | None = None,
     folds: int | None = None,
+    no_baseline: Annotated[bool, Flag] = False,
     resume: Annotated[bool, Flag] = False,
     json: Annotated[bool, Flag] = False,
 ) -> None:
@@ -72,6 +74,7 @@ def train(
         tune: With --from: `edges` trains the edge channel only, and keeps the head.
         ensemble: Train this many models with different seeds; predictions are their mean, with the spread (NAME_std).
         folds: Cross-validation: train this many models, each of which leaves out a different part of your own data.
+        no_baseline: Do without the cheap baseline that is measured on the same rows after training.
         resume: Continue the run in the run folder.
         json: Print one JSON object as the last line.
     """
@@ -87,7 +90,7 @@ def train(
             task=task,
             smiles=smiles,
             features=features,
-            set=with_epochs(settings, epochs),
+            set=[*with_epochs(settings, epochs), *(["trainer.baseline=false"] if no_baseline else [])],
             out=out,
             start=start,
             keep_head=keep_head,
@@ -134,6 +137,7 @@ def _report(run: Run, json: bool) -> None:
             "metrics_by_target": run.artifact.data.get("metrics_by_target", {}),
             "unreadable_rows": dict(run.problems),
             "coverage": run.artifact.data.get("coverage"),
+            "baseline": run.artifact.data.get("baseline"),
         }
         if positive:
             content["positive_class"] = positive
@@ -142,11 +146,19 @@ def _report(run: Run, json: bool) -> None:
         print_json(content)
         return
     by_target = run.artifact.data.get("metrics_by_target", {})
-    rows = [(split, *row) for split, values in metrics.items() for row in metric_rows(values, positive)]
+    baseline = run.artifact.data.get("baseline")
+    rows = [
+        (split, *row)
+        for split, values in metrics.items()
+        for row in metric_rows(values, positive, None if baseline is None else baseline["metrics"].get(split, {}))
+    ]
+    columns = ("split", "metric", "value", *(() if baseline is None else (baseline["name"],)), "on")
     size = f"{parameters:,} parameters, weights of epoch {run.epoch + 1}"
     if run.members:
         size = f"{len(run.members)} models of {parameters:,} parameters"
-    print_table(f"{run.artifact.config.name}: {size}", ("split", "metric", "value", "on"), rows)
+    print_table(f"{run.artifact.config.name}: {size}", columns, rows)
+    if baseline is not None:
+        warn_of_baseline(run.artifact.config.task, metrics, baseline)
     print_members(run.artifact.data.get("member_metrics", {}))
     for split, targets in by_target.items():
         print_targets(f"{split}, each target", targets, positive)

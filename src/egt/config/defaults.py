@@ -103,6 +103,7 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
             max_epochs=min(max(epochs, _EPOCHS[0]), _EPOCHS[1]),
             select="best" if validated else "last",
             patience=_PATIENCE if validated else None,
+            baseline=True,
         ),
     )
 

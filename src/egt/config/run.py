@@ -139,6 +139,7 @@ class TrainerConfig(Section):
             CPU does so by itself).
         backend: what computes the layers: "cpu" is the fused kernel, "plain" is PyTorch, "auto" the fastest that can.
         checkpoint_minutes: write a checkpoint within an epoch this often.
+        baseline: measure a cheap baseline on the same rows after training: a forest, label propagation, a mean.
         trackers: "auto" are TensorBoard and Weights & Biases where they are installed and set up; [] none.
     """
 
@@ -159,6 +160,7 @@ class TrainerConfig(Section):
     recompute: Annotated[bool, Chance] = False
     backend: Annotated[Literal["auto", "plain", "cpu"], Chance] = "auto"
     checkpoint_minutes: Annotated[PositiveFloat, Speed] = 10.0
+    baseline: Annotated[bool, Speed] = False
     trackers: Annotated[Literal["auto"] | tuple[Literal["tensorboard", "wandb"], ...], Speed] = "auto"
 
 

@@ -23,7 +23,7 @@ from egt.data.schema import Fold
 from egt.data.source import Progress, Source
 from egt.errors import ConfigError, RunError, counted
 from egt.files import exists
-from egt.inference.artifact import EnsembleArtifact, Kind, member_name, save_ensemble
+from egt.inference.artifact import Artifact, EnsembleArtifact, Kind, member_name, save_ensemble
 from egt.inference.evaluation import evaluate_answers, labeled_graphs
 from egt.inference.predictor import Predictor
 from egt.inference.uncertainty import (
@@ -63,7 +63,9 @@ class Members:
 
     def config(self, config: RunConfig, number: int) -> RunConfig:
         """Return the configuration of a member."""
-        config = config.model_copy(update={"seed": config.seed + number})
+        first = number == 0 or self.kind == "folds"  # members of other seeds share their rows, and so the baseline
+        trainer = config.trainer.model_copy(update={"baseline": config.trainer.baseline and first})
+        config = config.model_copy(update={"seed": config.seed + number, "trainer": trainer})
         return _KINDS[self.kind].vary(config, self, number)
 
 
@@ -183,6 +185,7 @@ def _join(members: Members, done: Sequence[Run], sources: Sequence[Source]) -> E
     about: dict[str, Any] = {"transductive": sources[0].is_divided_within}
     if members.kind == "seeds":
         return _calibrate(plain, sources[0], about)
+    data |= _mean_baseline(models)
     held_out = [
         _predict_held_out(Predictor(model), source, "test") for model, source in zip(models, sources, strict=True)
     ]
@@ -193,6 +196,16 @@ def _join(members: Members, done: Sequence[Run], sources: Sequence[Source]) -> E
     if calibration is not None:
         data["coverage"] = _cross_coverage(part, calibration, held_out)
     return replace(plain, metrics=metrics, calibration=calibration)
+
+
+def _mean_baseline(models: Sequence[Artifact]) -> dict[str, Any]:
+    """Return the mean of the baselines of folds, if they have any."""
+    found = [model.data["baseline"] for model in models if "baseline" in model.data]
+    if not found:
+        return {}
+    names = " or ".join(dict.fromkeys(each["name"] for each in found))
+    metrics = {"test": _mean_metrics([each["metrics"]["test"] for each in found])}
+    return {"baseline": {"name": names, "metrics": metrics, "seconds": sum(each["seconds"] for each in found)}}
 
 
 def _calibrate(plain: EnsembleArtifact, source: Source, about: Mapping[str, Any]) -> EnsembleArtifact:
