@@ -32,8 +32,8 @@ import numpy as np
 
 from egt.data.encodings.distances import ShortestPaths
 from egt.data.encodings.encoding import Preparation
-from egt.data.molecule_features import binary_form, ogb_features
-from egt.data.molecules import OGB_SCHEMA, graphs_from_smiles, parse_smiles
+from egt.data.molecule_features import OGB_SCHEMA, binary_form, ogb_features
+from egt.data.molecules import graphs_from_smiles, parse_smiles
 from egt.data.source import DataCard, Reading, Source
 from egt.data.store.chunks import make_chunk
 from egt.errors import EgtError

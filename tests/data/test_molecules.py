@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from egt.data.molecules import OGB_SCHEMA, ZINC_SCHEMA, MoleculeVocabulary, graph_from_smiles, graphs_from_smiles
+from egt.data.molecule_features import OGB_SCHEMA, ZINC_SCHEMA
+from egt.data.molecules import MoleculeVocabulary, graph_from_smiles, graphs_from_smiles
 from egt.errors import DataError, EgtError, GraphError
 from egt.graph import Graph
 from egt.paper.benchmarks.molecule_sets import ZincGraphs

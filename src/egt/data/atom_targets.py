@@ -31,17 +31,11 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """A column whose cells hold lists.
+    """A column whose cells hold lists."""
 
-    Fields:
-        values: (V,) of all cells one after the other, numbers or texts.
-        starts: (R + 1,) where those of each row begin, and where the last ones end.
-        missing: (R,) rows without a list.
-    """
-
-    values: Column
-    starts: IntArray
-    missing: NDArray[np.bool_]
+    values: Column  # (V,) of all cells one after the other, numbers or texts
+    starts: IntArray  # (R + 1,) where those of each row begin, and where the last ones end
+    missing: NDArray[np.bool_]  # (R,) rows without a list
 
     @property
     def counts(self) -> IntArray:

@@ -42,13 +42,12 @@ class Benchmark:
     """How one benchmark is opened.
 
     Fields:
-        card: its description.
         layouts: relative paths of files it is known in, and what opens each; the first that exists wins.
-        generate: makes the graphs when there is no file, for sets that have a recipe; its parameters are the options,
-            `seed` and `split_sizes` among them.
+        generate: makes the graphs when there is no file, for sets that have a recipe; its parameters are the
+            options, `seed` and `split_sizes` among them.
     """
 
-    card: DataCard
+    card: DataCard  # its description
     layouts: Mapping[str, Callable[[Path], Source]]
     generate: Callable[..., Source] | None = None
 
@@ -175,17 +174,13 @@ class GeneratedSource(Source):
     """Graphs made by a recipe. A record is (split, number).
 
     Fields:
-        base_card: the card of the benchmark that the recipe follows.
-        recipe: makes one graph.
-        seed: chooses the data set.
-        made_by: what made the graphs, for the card and the fingerprint.
         split_sizes: how many graphs of each split; those of the benchmark if None. Graphs do not depend on it.
     """
 
-    base_card: DataCard
-    recipe: Recipe
-    seed: int
-    made_by: str
+    base_card: DataCard  # the card of the benchmark that the recipe follows
+    recipe: Recipe  # makes one graph
+    seed: int  # chooses the data set
+    made_by: str  # what made the graphs, for the card and the fingerprint
     split_sizes: Mapping[str, int] | None = None
     is_generated = True
 
@@ -313,17 +308,11 @@ def _open_hdf5(path: Path, process: int) -> Any:
 
 @dataclass(frozen=True)
 class MoleculeTable:
-    """The rows of a data set of molecules.
+    """The rows of a data set of molecules."""
 
-    Fields:
-        smiles: R strings, as an Arrow array (a row costs no Python object).
-        targets: (R, T), NaN where a label is missing.
-        splits: the row numbers of each split.
-    """
-
-    smiles: Any
-    targets: TargetArray
-    splits: Mapping[str, IntArray]
+    smiles: Any  # R strings, as an Arrow array (a row costs no Python object)
+    targets: TargetArray  # (R, T), NaN where a label is missing
+    splits: Mapping[str, IntArray]  # the row numbers of each split
 
 
 @dataclass(frozen=True)
@@ -331,16 +320,13 @@ class MoleculeSource(Source):
     """Graphs of a table of SMILES. A record is a row number, counted from 0 in the file.
 
     Fields:
-        base_card: the card as published; `card` has the split sizes of the table at hand.
-        files: what the table is read from.
         load: gives the table; called in every process that reads, so it should keep its result.
-        vocabulary: the atom and bond features.
     """
 
-    base_card: DataCard
-    files: tuple[Path, ...]
+    base_card: DataCard  # the card as published; `card` has the split sizes of the table at hand
+    files: tuple[Path, ...]  # what the table is read from
     load: Callable[..., MoleculeTable]
-    vocabulary: MoleculeVocabulary = "ogb"
+    vocabulary: MoleculeVocabulary = "ogb"  # the atom and bond features
 
     def __post_init__(self) -> None:
         require_rdkit()

@@ -34,7 +34,7 @@ from egt.data.molecule_rows import MoleculeRows
 from egt.data.molecules import elements_of, parse_smiles
 from egt.data.schema import CustomSchema, Feature, SplitKind, SplitPlan, card_schema
 from egt.data.source import ALL, GraphsSource, Progress, Reading, Source
-from egt.data.splits import Division, divide, hide_links, split_links
+from egt.data.splits import Division, divide, hide_links
 from egt.errors import DataError, EgtError
 from egt.files import exists
 from egt.graph import FeatureSchema, Graph, Level
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from egt.data.formats.pyg import from_pyg
 
 __all__ = ["CustomSchema", "CustomSource", "Feature", "GraphsSource", "SplitPlan", "card_schema", "from_networkx"]
-__all__ += ["Survey", "from_pyg", "hide_links", "open_custom", "open_new", "read_raw", "split_links", "survey"]
+__all__ += ["Survey", "from_pyg", "hide_links", "open_custom", "open_new", "read_raw", "survey"]
 
 SAMPLED = 10_000
 """Of a larger file about so many rows are read as graphs for a `Survey`."""
@@ -293,62 +293,39 @@ def _learn_feature(feature: Feature, columns: list[Column]) -> Feature:
 
 
 def _with_scale(feature: Feature, values: NDArray[np.float64]) -> Feature:
-    """Return the feature with mean and deviation of each part.
+    """Return the feature with mean and deviation of each part; 0 and 1 where there is nothing to learn.
 
-    Vectors that are mostly zeros (bags of words, one-hot) keep their zeros: all parts are divided by one number, which
-    makes the others about 1 in size. Zeros and ones stay unchanged.
+    Vectors that are mostly zeros (bags of words, one-hot) keep their zeros: all parts are divided by one number, the
+    root mean square of the others. Zeros and ones stay unchanged. Numbers that no graph can hold are left out: the
+    graphs that have them are refused.
     """
-    width = feature.width
-    if width > 1 and (size := _size_of_sparse(values)) is not None:
+    width, known = feature.width, np.abs(values) <= LARGEST
+    filled = values[known & (values != 0)]
+    if width > 1 and np.isin(values[known], (0, 1)).all():
+        return feature
+    if width > 1 and 2 * len(filled) <= known.sum():
+        largest = np.abs(filled).max()
+        size = float(largest * np.sqrt(np.mean((filled / largest) ** 2)))
         return feature if size == 1 else feature.model_copy(update={"mean": (0.0,) * width, "std": (size,) * width})
-    mean, std = _moments(values)
-    return feature.model_copy(update={"mean": mean, "std": std})
-
-
-def _size_of_sparse(values: NDArray[np.float64]) -> float | None:
-    """Return the root mean square of what is not zero; None where at most half of the numbers are zeros."""
-    known = values[np.abs(values) <= LARGEST]
-    filled = known[known != 0]
-    if 2 * len(filled) > len(known):
-        return 1.0 if np.isin(known, (0, 1)).all() else None
-    largest = np.abs(filled).max(initial=0.0)
-    return float(largest * np.sqrt(np.mean((filled / largest) ** 2))) if largest else 1.0
-
-
-def _moments(values: NDArray[np.float64]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and standard deviation of each column over its values; 0 and 1 where there is nothing to learn.
-
-    Numbers that no graph can hold are left out: the graphs that have them are refused.
-    """
-    known = np.abs(values) <= LARGEST
     count = np.maximum(known.sum(axis=0), 1)
     mean = np.where(known, values, 0.0).sum(axis=0) / count
-    largest = np.abs(np.where(known, values, 0.0)).max(axis=0, initial=0.0)
-    unit = np.ldexp(1.0, np.frexp(largest)[1])  # a power of 2; squares of very small numbers would be 0
+    unit = np.abs(np.where(known, values, 0.0)).max(axis=0, initial=0.0)
+    unit = np.ldexp(1.0, np.frexp(unit)[1])  # a power of 2; squares of very small numbers would be 0
     spread = np.sqrt((np.where(known, (values - mean) / unit, 0.0) ** 2).sum(axis=0) / count)
     std = np.where(spread > 1e-12, spread * unit, 1.0)
-    return tuple(mean.tolist()), tuple(std.tolist())
+    return feature.model_copy(update={"mean": tuple(mean.tolist()), "std": tuple(std.tolist())})
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What the rows of custom data hold.
+    """What the rows of custom data hold."""
 
-    Attributes:
-        num_rows: all of them.
-        num_read: those that were read as graphs, evenly chosen among all.
-        num_nodes: of each graph that could be read.
-        num_edges: of each graph that could be read; an undirected edge counts twice.
-        errors: of rows that cannot be read.
-        warnings: of rows that can.
-    """
-
-    num_rows: int
-    num_read: int
-    num_nodes: tuple[int, ...]
-    num_edges: tuple[int, ...]
-    errors: tuple[str, ...]
-    warnings: tuple[str, ...]
+    num_rows: int  # all of them
+    num_read: int  # those that were read as graphs, evenly chosen among all
+    num_nodes: tuple[int, ...]  # of each graph that could be read
+    num_edges: tuple[int, ...]  # of each graph that could be read; an undirected edge counts twice
+    errors: tuple[str, ...]  # of rows that cannot be read
+    warnings: tuple[str, ...]  # of rows that can
 
 
 def survey(source: CustomSource, progress: Progress | None = None) -> Survey:

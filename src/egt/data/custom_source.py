@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,17 +51,13 @@ class CustomRecord:
     """One row before it is read, with all that reading it needs.
 
     Fields:
-        row: the position in the data, from 0.
-        id: the name of the graph.
-        values: (F,) features of the whole graph.
-        targets: (T,) targets of the whole graph, or None.
         warning, error: what is already known about the row.
     """
 
-    row: int
-    id: str
-    values: NDArray[np.float32] | None
-    targets: tuple[float, ...] | None
+    row: int  # the position in the data, from 0
+    id: str  # the name of the graph
+    values: NDArray[np.float32] | None  # (F,) features of the whole graph
+    targets: tuple[float, ...] | None  # (T,) targets of the whole graph, or None
     warning: str
     error: str
 
@@ -75,11 +71,7 @@ class _Records(Sequence[Any]):
     def __len__(self) -> int:
         return len(self._rows)
 
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Any]: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self._make(row) for row in self._rows[index]]
         return self._make(self._rows[index])

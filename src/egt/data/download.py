@@ -99,10 +99,10 @@ def download(
         url: address of the file.
         path: where the file shall be.
         checksum: "sha256:..." or "md5:..."; empty if none is known.
-        progress: receives the bytes so far; their number may be unknown.
-        attempts: how often to try before giving up.
-        timeout: seconds without a byte after which an attempt counts as failed.
-        pause: seconds before the second attempt; doubled for each further one.
+        progress: receives the bytes so far.
+        attempts: before giving up, with twice the `pause` (in seconds) before each further one.
+        timeout: seconds without a byte after which an attempt has failed.
+        pause: seconds before the second attempt.
 
     Raises:
         DataError: without a network, or if the file is not what the checksum says; it names the file to place by hand.

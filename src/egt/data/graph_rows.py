@@ -35,17 +35,11 @@ from egt.graph import UNKNOWN, Graph, IntArray
 
 @dataclass(frozen=True, eq=False)
 class GraphRecord(CustomRecord):
-    """A graph before it is read.
+    """A graph before it is read."""
 
-    Fields:
-        graph: as its file gives it; None for a bad row.
-        scored: the nodes or listed edges that this split scores, or None for all.
-        link: which of the graphs of `split_links` this is (split, number), or None.
-    """
-
-    graph: RawGraph | None
-    scored: NDArray[np.bool_] | None
-    link: tuple[str, int] | None
+    graph: RawGraph | None  # as its file gives it; None for a bad row
+    scored: NDArray[np.bool_] | None  # the nodes or listed edges that this split scores, or None for all
+    link: tuple[str, int] | None  # which of the graphs of `link_graph` this is (split, number), or None
 
 
 class GraphRows(CustomSource):
@@ -213,19 +207,12 @@ def build_graph(
 
 @dataclass(frozen=True, eq=False)
 class MergedEdges:
-    """Edges without repetitions.
+    """Edges without repetitions."""
 
-    Fields:
-        index: (2, E) directed edges, in the order of the list, added opposites last.
-        rows: (E,) the listed edge that each one takes its features from.
-        weight: (E,) sums of the merged weights, or None.
-        num_merged: how many listed edges were merged into an earlier one.
-    """
-
-    index: IntArray
-    rows: IntArray
-    weight: NDArray[np.float64] | None
-    num_merged: int
+    index: IntArray  # (2, E) directed edges, in the order of the list, added opposites last
+    rows: IntArray  # (E,) the listed edge that each one takes its features from
+    weight: NDArray[np.float64] | None  # (E,) sums of the merged weights, or None
+    num_merged: int  # how many listed edges were merged into an earlier one
 
 
 def merge_edges(edges: IntArray, weight: NDArray[np.float64] | None, num_nodes: int, *, directed: bool) -> MergedEdges:

@@ -181,25 +181,15 @@ def _check_overrides(overrides: Mapping[str, Any], level: str | None) -> None:
 
 @dataclass(frozen=True)
 class _Roles:
-    """The columns that are neither features nor targets, and all others.
+    """The columns that are neither features nor targets, and all others."""
 
-    Attributes:
-        id: names the graphs; "" for none.
-        smiles: hold molecules.
-        weight: holds the weights of edges; "" for none.
-        inputs: of whole graphs that are given to the model.
-        splits: the columns that divide the data, by level.
-        columns: all of them, by level.
-        free: those without a role, by level.
-    """
-
-    id: str
-    smiles: tuple[str, ...]
-    weight: str
-    inputs: tuple[str, ...]
-    splits: dict[str, str]
-    columns: dict[str, dict[str, Column]]
-    free: dict[str, dict[str, Column]]
+    id: str  # names the graphs; "" for none
+    smiles: tuple[str, ...]  # hold molecules
+    weight: str  # holds the weights of edges; "" for none
+    inputs: tuple[str, ...]  # of whole graphs that are given to the model
+    splits: dict[str, str]  # the columns that divide the data, by level
+    columns: dict[str, dict[str, Column]]  # all of them, by level
+    free: dict[str, dict[str, Column]]  # those without a role, by level
 
 
 def _find_roles(raw: RawData, given: Mapping[str, Any], plan: SplitPlan) -> _Roles:
@@ -214,10 +204,10 @@ def _find_roles(raw: RawData, given: Mapping[str, Any], plan: SplitPlan) -> _Rol
         for level, named in columns.items()
     }
     taken = {"graph": {id_column, *smiles, *inputs}, "node": set(), "edge": {weight}}
-    free = {
-        level: {name: named[name] for name in named if name not in taken[level] | {splits[level], plan.column}}
-        for level, named in columns.items()
-    }
+    free: dict[str, dict[str, Column]] = {}
+    for level, named in columns.items():
+        roles = taken[level] | {splits[level], plan.column}
+        free[level] = {name: named[name] for name in named if name not in roles}
     return _Roles(id_column, smiles, weight, inputs, splits, columns, free)
 
 
@@ -281,13 +271,9 @@ def find_smiles(columns: Columns, given: str | Sequence[str] | None, where: str)
 
 
 def find_smiles_of(model: Sequence[str], columns: Columns, where: str) -> tuple[str, ...]:
-    """Return the columns of new data with the SMILES that a model reads, in its order.
+    """Return the columns of new data with the SMILES that a model reads, in the order of its own columns.
 
-    Args:
-        model: the columns that it was trained on. Other names are guessed for a single one only: nothing tells which of
-            several is which.
-        columns: those of the new data.
-        where: the name of the new data.
+    Other names are guessed for a single one only: nothing says which of several is which.
     """
     if all(name in columns for name in model):
         return tuple(model)
@@ -471,7 +457,9 @@ def _candidates(columns: Columns, level: Level) -> tuple[str, ...]:
     return tuple(
         name
         for name, column in columns.items()
-        if name.lower() not in roles and not _is_name_like(column) and not _is_listed(column)
+        if name.lower() not in roles
+        and not _is_name_like(column)
+        and not (column.dtype == object and holds_lists(column))
     )
 
 
@@ -481,7 +469,7 @@ def _why_unfit(columns: Columns) -> str:
         present = column[~missing_in(column)]
         if not len(present):
             return f" {name!r} is empty."
-        if _is_listed(column):
+        if _is_list_text(column):
             return f" {name!r} holds lists; if they are of atoms or bonds, name it (--target {name})."
         if _is_name_like(column):
             return f" {name!r} is a text that differs in every row (e.g. {present[0]!r}), not a number or a class."
@@ -494,7 +482,7 @@ def _is_name_like(column: Column) -> bool:
     return not len(present) or (column.dtype == object and len(present) > 2 and len(set(present)) == len(present))
 
 
-def _is_listed(column: Column) -> bool:
+def _is_list_text(column: Column) -> bool:
     return column.dtype == object and holds_lists(column)
 
 

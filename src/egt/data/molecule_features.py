@@ -37,19 +37,15 @@ class RawNumbers(NamedTuple):
     """What RDKit says about the atoms and bonds of some molecules, one molecule below another.
 
     Fields:
-        readable: (M,) False where a molecule has something that is not known here; it then has no rows.
-        num_atoms: (M,) rows of each molecule in `atoms`.
-        num_bonds: (M,) rows of each molecule in `bonds`.
-        atoms: (sum of num_atoms, 9) atomic number, chiral tag, degree with hydrogens, charge, hydrogens, radical
-            electrons, hybridization, aromatic, in a ring.
-        bonds: (sum of num_bonds, 5) begin, end, type, stereo, conjugated.
+        atoms: (sum of num_atoms, 9) atomic number, chiral tag, degree with hydrogens, charge, hydrogens,
+            radical electrons, hybridization, aromatic, in a ring.
     """
 
-    readable: NDArray[np.bool_]
-    num_atoms: IntArray
-    num_bonds: IntArray
+    readable: NDArray[np.bool_]  # (M,) False where a molecule has something that is not known here; it then has no rows
+    num_atoms: IntArray  # (M,) rows of each molecule in `atoms`
+    num_bonds: IntArray  # (M,) rows of each molecule in `bonds`
     atoms: IntArray
-    bonds: IntArray
+    bonds: IntArray  # (sum of num_bonds, 5) begin, end, type, stereo, conjugated
 
 
 def binary_form(molecule: Any) -> bytes:
@@ -182,17 +178,11 @@ _OTHER_CHIRALITY = len(OGB_ATOM_FEATURES["chirality"]) - 1
 
 
 class MoleculeFeatures(NamedTuple):
-    """The arrays of a molecule's graph, read-only, and a warning if they do not say all about it.
+    """The arrays of a molecule's graph, read-only, and a warning if they do not say all about it."""
 
-    Fields:
-        atoms: (N, F) category ids of the atoms.
-        edge_index: (2, 2 * bonds) both directions of each bond.
-        bonds: (2 * bonds, F) category ids of the edges.
-    """
-
-    atoms: IntArray
-    edge_index: IntArray
-    bonds: IntArray
+    atoms: IntArray  # (N, F) category ids of the atoms
+    edge_index: IntArray  # (2, 2 * bonds) both directions of each bond
+    bonds: IntArray  # (2 * bonds, F) category ids of the edges
     warning: str = ""
 
     def with_chirality(self, chirality: IntArray) -> MoleculeFeatures:
@@ -207,7 +197,7 @@ def ogb_features(forms: Sequence[bytes]) -> list[MoleculeFeatures | DataError]:
     raw = raw_numbers(forms)
     features: list[MoleculeFeatures | DataError] = [*_coded(raw.num_atoms, raw.num_bonds, raw.atoms, raw.bonds)]
     for k in np.flatnonzero(~raw.readable).tolist():
-        from rdkit.Chem import Mol  # here: hardly any molecule needs it
+        from rdkit.Chem import Mol  # RDKit is optional
 
         try:
             features[k] = asked_features(Mol(forms[k]))  # type: ignore[call-overload]  # its stubs know no bytes
@@ -340,7 +330,7 @@ def _zinc_atoms(rdkit: Any) -> tuple[IntArray, list[str]]:
 
 def _zinc_bonds(rdkit: Any) -> tuple[IntArray, IntArray]:
     """(2, 2 * bonds) edges and (2 * bonds, 1) types of the kekulized molecule; `UNKNOWN` for a bond of another kind."""
-    from rdkit.Chem import Kekulize
+    from rdkit.Chem import Kekulize  # RDKit is optional
 
     Kekulize(rdkit, clearAromaticFlags=True)
     bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondType()) for bond in rdkit.GetBonds()]

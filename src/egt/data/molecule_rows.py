@@ -35,11 +35,11 @@ class MoleculeRecord(CustomRecord):
     """A row of a table before it is read.
 
     Fields:
-        smiles: the molecules, one per column of SMILES.
-        parts: (n,) targets of the atoms or bonds, one array per target; None where whole molecules are predicted.
+        parts: (n,) targets of the atoms or bonds, one array per target; None where whole molecules are
+            predicted.
     """
 
-    smiles: tuple[str, ...]
+    smiles: tuple[str, ...]  # the molecules, one per column of SMILES
     parts: tuple[NDArray[np.float64] | None, ...] | None
 
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
-from egt.data.molecules import OGB_SCHEMA, ZINC_SCHEMA, MoleculeVocabulary
+from egt.data.molecule_features import OGB_SCHEMA, ZINC_SCHEMA
+from egt.data.molecules import MoleculeVocabulary
 from egt.data.source import DataCard, TargetKind, TargetSchema
 from egt.graph import FeatureSchema, Level
 from egt.registry import Section

@@ -262,11 +262,8 @@ class FirstRows(_Part):
 class GraphsSource(Source):
     """Graphs made in Python as a source: the splits are given, the features are taken as they are.
 
-    Args:
-        splits: split -> its graphs, as {"train": [...], "val": [...], "test": [...]}.
-        target: what is predicted.
-        schema: the features; None: as many categories as the largest id of any graph asks for.
-        name: what the data is called.
+    Without a schema there are as many categories as the largest id of any graph asks for. The splits are
+    {"train": [...], "val": [...], "test": [...]}.
     """
 
     def __init__(

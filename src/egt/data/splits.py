@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.data.columns import Column, Columns, RawData, RawGraph, encode_target, text_of
-from egt.data.molecules import RDKIT_ERRORS, parse_or_none, require_rdkit
+from egt.data.molecule_features import RDKIT_ERRORS
+from egt.data.molecules import parse_or_none, require_rdkit
 from egt.data.schema import CustomSchema, Fold
 from egt.data.source import SPLITS
 from egt.errors import DataError
@@ -270,41 +271,6 @@ def _link_groups(edges: IntArray, num_nodes: int, directed: bool) -> tuple[IntAr
     return group, len(distinct)
 
 
-def split_links(
-    graph: Graph,
-    *,
-    fractions: Shares = (0.8, 0.1, 0.1),
-    folds: int = FOLDS,
-    negatives: float = 1.0,
-    directed: bool | None = None,
-    seed: int = 0,
-) -> dict[str, list[Graph]]:
-    """Return the training, validation and test graphs for predicting the links of one graph.
-
-    Args:
-        graph: the full graph.
-        fractions: shares of the edges in train, val and test, or a fold.
-        folds: into how many training graphs the training edges are divided.
-        negatives: sampled non-edges per hidden edge (fewer if the graph does not have as many).
-        directed: whether i -> j and j -> i are two links; None: unless the graph is symmetric.
-        seed: of the division and the samples.
-
-    Returns:
-        "train": up to `folds` graphs, "val" and "test": one each (none if their share is empty).
-    """
-    directed = not graph.is_symmetric if directed is None else directed
-    pairs = _pairs(graph, directed)
-    codes = link_codes(pairs, graph.num_nodes, fractions, seed, directed=directed)
-    counts = count_links(pairs, codes, graph.num_nodes, directed=directed, folds=folds)
-
-    def one(split: str, number: int) -> Graph:
-        return link_graph(
-            graph, split, number, fractions=fractions, folds=folds, negatives=negatives, directed=directed, seed=seed
-        )
-
-    return {split: [one(split, number) for number in range(counts[split])] for split in SPLITS}
-
-
 def link_graph(
     graph: Graph,
     split: str,
@@ -316,7 +282,18 @@ def link_graph(
     directed: bool,
     seed: int = 0,
 ) -> Graph:
-    """Return one of the graphs of `split_links`, without making the others."""
+    """Return a training, validation or test graph for predicting the links of one graph.
+
+    Args:
+        graph: the full graph.
+        split: its name.
+        number: of the graph; `count_links` counts those of a split.
+        fractions: shares of the edges in train, val and test, or a fold.
+        folds: into how many training graphs the training edges are divided.
+        negatives: sampled non-edges per hidden edge (fewer if the graph does not have as many).
+        directed: whether i -> j and j -> i are two links.
+        seed: of the division and the samples.
+    """
     if folds < 2:
         raise DataError(f"folds is {folds}; at least 2 are needed, so that a training graph keeps some edges")
     code = SPLITS.index(split)
@@ -330,7 +307,7 @@ def link_graph(
 
 
 def count_links(edges: IntArray, codes: Codes, num_nodes: int, *, directed: bool, folds: int = FOLDS) -> dict[str, int]:
-    """Return how many graphs `split_links` makes of a graph for each split, from the split of its edges."""
+    """Return how many graphs `link_graph` makes of a graph for each split, from the split of its edges."""
     between = edges[0] != edges[1]
     counts = [_link_groups(edges[:, between & (codes == code)], num_nodes, directed)[1] for code in range(len(SPLITS))]
     return {split: min(folds if code == 0 else 1, counts[code]) for code, split in enumerate(SPLITS)}

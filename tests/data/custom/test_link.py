@@ -5,9 +5,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from egt.data.splits import count_links, hide_links, link_codes, split_links
+from egt.data.source import SPLITS
+from egt.data.splits import count_links, hide_links, link_codes, link_graph
 from egt.errors import DataError
 from egt.graph import Graph
+
+
+def split_links(
+    graph: Graph,
+    *,
+    fractions: tuple[float, float, float] = (0.8, 0.1, 0.1),
+    folds: int = 10,
+    negatives: float = 1.0,
+    directed: bool | None = None,
+    seed: int = 0,
+) -> dict[str, list[Graph]]:
+    """All training, validation and test graphs of a graph."""
+    directed = not graph.is_symmetric if directed is None else directed
+    pairs = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
+    codes = link_codes(pairs, graph.num_nodes, fractions, seed, directed=directed)
+    counts = count_links(pairs, codes, graph.num_nodes, directed=directed, folds=folds)
+
+    def one(split: str, number: int) -> Graph:
+        return link_graph(
+            graph, split, number, fractions=fractions, folds=folds, negatives=negatives, directed=directed, seed=seed
+        )
+
+    return {split: [one(split, number) for number in range(counts[split])] for split in SPLITS}
 
 
 def random_graph(num_nodes: int, num_edges: int, directed: bool, seed: int) -> Graph:
@@ -109,7 +133,7 @@ def test_codes_do_not_depend_on_the_order_or_direction_of_the_list() -> None:
 def test_what_cannot_be_done() -> None:
     lonely = Graph(num_nodes=2, edge_index=np.array([[0], [0]]), id="g")
     with pytest.raises(DataError, match="'g' has no edge between two nodes"):
-        split_links(lonely)
+        link_graph(lonely, "train", 0, directed=False)
     with pytest.raises(DataError, match="share is 1"):
         hide_links(random_graph(5, 9, True, 0), share=1)
     with pytest.raises(DataError, match="at least 2"):

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import gzip
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from egt.data.columns import check_header
 from egt.data.custom import read_raw
 from egt.data.formats.tables import Tables, column_of_texts, read_table
 from egt.errors import DataError
@@ -81,6 +83,15 @@ def test_empty_columns_without_a_name_are_left_out(tmp_path: Path) -> None:
     assert not table.problems
     with pytest.raises(DataError, match="more than once"):
         read_table(write(tmp_path / "t.csv", "a,,\n1,2,3\n"))
+
+
+def test_a_header_of_many_columns_is_checked_in_linear_time() -> None:
+    header = [f"d{k}" for k in range(100_000)]
+    started = time.perf_counter()
+    check_header(header, "wide.csv")
+    with pytest.raises(DataError, match=r"wide.csv: column names \['d7'\]"):
+        check_header([*header, "d7"], "wide.csv")
+    assert time.perf_counter() - started < 5, "comparing each name with each takes minutes"
 
 
 def test_semicolons_leave_the_comma_to_numbers(tmp_path: Path) -> None:
