@@ -39,7 +39,7 @@ def presets(
         print_table("Presets beyond the paper (docs/egt_plus.md)", columns, [_sizes(each) for each in plus_names()])
         if cards := pretrained_cards():
             columns = ("name", "parameters", "data", "measured")
-            print_table("Trained models in the package", columns, [_trained(*item) for item in cards.items()])
+            print_table("Trained models in the package", columns, [_describe(*item) for item in cards.items()])
         print_table("Forms of any preset", ("added to the name", "change"), [(f"-{k}", v) for k, v in forms().items()])
     else:
         raise ConfigError("use `egt presets`, or `egt presets show NAME`")
@@ -50,7 +50,7 @@ def _sizes(name: str) -> tuple[str, str, str, str]:
     return name, str(model.num_layers), f"{model.node_width}/{model.edge_width}", str(model.num_heads)
 
 
-def _trained(name: str, card: dict[str, Any]) -> tuple[str, str, str, str]:
+def _describe(name: str, card: dict[str, Any]) -> tuple[str, str, str, str]:
     """Describe a model of the package by the card of its artifact."""
     scores = card["metrics"].get("test") or card["metrics"].get("val", {})
     measured = ", ".join(f"{metric} {value:.4g}" for metric, value in scores.items() if not metric.startswith("num_"))

@@ -152,25 +152,22 @@ def _graphs(source: Source, split: str) -> list[Graph]:
 def _write_report(
     path: Path, outcome: Run, scores: Mapping[str, float], graph: Graph, prediction: Prediction, seconds: float
 ) -> None:
-    history = outcome.history
-    losses = line_chart(
-        {"training": [row["train_loss"] for row in history], "validation": [row["val_loss"] for row in history]},
-        "epoch",
-        "loss",
-    )
-    accuracy = line_chart(
-        {"validation": [row["val_weighted_accuracy"] for row in history]}, "epoch", "weighted accuracy"
-    )
+    lines = {
+        name: [row[key] for row in outcome.history]
+        for name, key in (("training", "train_loss"), ("validation", "val_loss"), ("accuracy", "val_weighted_accuracy"))
+    }
+    accuracy = line_chart({"validation": lines.pop("accuracy")}, "epoch", "weighted accuracy")
+    losses = line_chart(lines, "epoch", "loss")
     assert prediction.values is not None
     assert graph.node_targets is not None
-    said, truth, positions = prediction.values[:, 1], graph.node_targets[:, 0], spring_positions(graph)
-    wrong = (said >= 0.5) != (truth == 1)
+    predicted, truth, positions = prediction.values[:, 1], graph.node_targets[:, 0], spring_positions(graph)
+    wrong = (predicted >= 0.5) != (truth == 1)
     config, sizes = outcome.artifact.config, outcome.artifact.data["card"]["split_sizes"]
     facts = [
         ("model", f"{config.model.num_layers} layers, widths {config.model.node_width}/{config.model.edge_width}"),
         ("parameters", f"{outcome.artifact.model.num_parameters():,}"),
         ("graphs", ", ".join(f"{split} {size}" for split, size in sizes.items())),
-        ("epochs", f"{len(history)}, the weights of epoch {outcome.epoch + 1} were best on validation"),
+        ("epochs", f"{len(outcome.history)}, the weights of epoch {outcome.epoch + 1} were best on validation"),
         ("time", f"{seconds:.0f} s in all, on {counted(num_processors(), 'processor')}"),
         ("versions", ", ".join(f"{name} {number}" for name, number in versions().items())),
     ]
@@ -189,9 +186,9 @@ def _write_report(
                 graph_drawing(graph, truth.tolist(), positions=positions), "The truth: orange nodes are the pattern."
             )
             + figure(
-                graph_drawing(graph, said.tolist(), marked=wrong.tolist(), positions=positions),
-                f"EGT says, from gray (surely not) to orange (surely). {int(wrong.sum())} nodes with a red ring are "
-                "on the wrong side. Hover over a node for its probability.",
+                graph_drawing(graph, predicted.tolist(), marked=wrong.tolist(), positions=positions),
+                f"EGT's answer, from gray (surely not) to orange (surely). {int(wrong.sum())} nodes with a red ring "
+                "are on the wrong side. Hover over a node for its probability.",
             )
             + "</div>",
         ),
@@ -214,18 +211,11 @@ def _next(folder: Path) -> list[str]:
 
 
 def _summary(outcome: Run, scores: Mapping[str, float], report: Path, seconds: float) -> None:
-    rows = [(name, f"{100 * score:.1f}%") for name, score in scores.items()]
     labels = outcome.artifact.metrics["test"]["num_labels"]
-    print_table(
-        f"PATTERN, weighted accuracy on {labels:,.0f} nodes of the test graphs ({seconds:.0f} s)",
-        ("what", "value"),
-        rows,
-    )
-    sys.stdout.write(
-        f"report: {report}\nanalysis: {report.parent / ANALYSIS}\nnext:\n"
-        + "\n".join(f"  {line}" for line in _next(report.parent))
-        + "\n"
-    )
+    title = f"PATTERN, weighted accuracy on {labels:,.0f} nodes of the test graphs ({seconds:.0f} s)"
+    print_table(title, ("what", "value"), [(name, f"{100 * score:.1f}%") for name, score in scores.items()])
+    steps = "".join(f"  {line}\n" for line in _next(report.parent))
+    sys.stdout.write(f"report: {report}\nanalysis: {report.parent / ANALYSIS}\nnext:\n{steps}")
 
 
 if __name__ == "__main__":

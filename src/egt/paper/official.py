@@ -256,7 +256,7 @@ def _reorder(ours: str, tensor: Tensor, head_major: Tensor) -> Tensor:
 
 
 class _Shapes:
-    """The sizes that the tensors of a checkpoint tell; a missing tensor is named."""
+    """The sizes in a checkpoint, from the shapes of its tensors; a missing tensor is named."""
 
     def __init__(self, weights: Weights) -> None:
         self.weights = weights

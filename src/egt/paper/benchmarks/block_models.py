@@ -91,7 +91,7 @@ def pattern_graph(seed: int, split: str, number: int) -> Graph:
     edges[outside:, :outside] = edges[:outside, outside:].T
     signals = np.concatenate([random.integers(_NUM_SIGNALS, size=outside), pattern.signals])
     label = np.repeat([0.0, 1.0], [outside, inside])
-    return _shuffled(random, edges, signals, label, f"{split}/{number}")
+    return _shuffle(random, edges, signals, label, f"{split}/{number}")
 
 
 def cluster_graph(seed: int, split: str, number: int) -> Graph:
@@ -109,7 +109,7 @@ def cluster_graph(seed: int, split: str, number: int) -> Graph:
     signals = np.zeros(len(community), dtype=np.int64)
     for r in range(6):
         signals[random.choice(np.flatnonzero(community == r))] = r + 1
-    return _shuffled(random, edges, signals, community.astype(np.float64), f"{split}/{number}")
+    return _shuffle(random, edges, signals, community.astype(np.float64), f"{split}/{number}")
 
 
 @lru_cache(maxsize=4)
@@ -136,7 +136,7 @@ def _block_edges(random: np.random.Generator, community: IntArray, *, same: floa
     return upper | upper.T
 
 
-def _shuffled(
+def _shuffle(
     random: np.random.Generator,
     edges: NDArray[np.bool_],
     signals: IntArray,
