@@ -102,7 +102,7 @@ def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
 def build_layers(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> list[nn.Module]:
     """Return the layers of a run's model alone; arguments as for `build_model`.
 
-    They are alike except the last: what nobody reads behind it is left out (it shows in parameter counts).
+    They are alike except the last: what is not read behind it is left out (it shows in parameter counts).
     """
     model = config.model
     last: Reads = "both" if config.task.auxiliary else model.readout.reads(model)

@@ -143,7 +143,7 @@ class PartError(ValueError):
 
 
 class Part(Section):
-    """Settings and behavior of one choice for a slot; `kind` tells the choices apart.
+    """Settings and behavior of one choice for a slot; `kind` names the choice.
 
     A slot is a direct subclass with a `registry`; a configuration whose field has the type of the slot accepts every
     registered kind, as a mapping (`{kind: svd, rank: 8}`), as the bare name of the kind, or as the object itself.

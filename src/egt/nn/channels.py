@@ -44,7 +44,7 @@ class AttentionContext:
         return fresh_keys(self.layout.num_graphs) if self.random_keys is None else self.random_keys
 
     def owned(self) -> AttentionContext:
-        """Return the same context for a layer whose edge channel nobody else reads."""
+        """Return the same context for a layer whose edge channel only the next layer reads."""
         return self if self.owns_edges else replace(self, owns_edges=True)
 
     def without_padding(self, h: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:

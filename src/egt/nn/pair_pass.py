@@ -213,7 +213,7 @@ def outer_sum(ends: Tensor, layout: Layout) -> Tensor:
 
 
 class FrozenEdges(nn.Module):
-    """No edge update: EGT-Simple, and the last layer of a model whose edge channel nobody reads."""
+    """No edge update: EGT-Simple, and the last layer of a model whose edge channel is not read."""
 
     def forward(self, e: Tensor, H_hat: Tensor, context: AttentionContext, ends: None = None) -> Tensor:
         """Return e unchanged. e: (pairs..., d_e), H_hat: (pairs..., H)."""

@@ -30,7 +30,7 @@ class ReadoutPart(Part):
         return 0
 
     def reads(self, model: ModelConfig) -> Reads:
-        """Return what is read of the last layer; what nobody reads is not computed there."""
+        """Return what is read of the last layer; the rest is not computed there."""
         return "nodes"
 
     def width(self, model: ModelConfig) -> int:
