@@ -8,6 +8,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from egt.cli.output import Bars, metric_rows, print_json, print_table, print_targets, with_smiles
+from egt.data.source import SPLITS
+from egt.errors import DataError
+from egt.processes import join_processes, leave_processes
 
 
 def evaluate(
@@ -30,10 +33,7 @@ def evaluate(
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
         json: Print one JSON object instead.
     """
-    from egt.data.source import SPLITS
-    from egt.errors import DataError
     from egt.inference.loading import load
-    from egt.processes import join_processes, leave_processes
 
     if data is None and split not in SPLITS:
         raise DataError(f"--split {split}: there are train, val and test; other data is given with --data FILE")

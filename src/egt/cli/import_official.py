@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from egt.cli.output import print_json, say
 from egt.errors import ConfigError
+from egt.inference.artifact import save_artifact
 
 
 def import_official(
@@ -43,16 +44,16 @@ def import_official(
         attend_padding: Repeat the authors' virtual nodes that attend padding.
         json: Print one JSON object instead.
     """
-    from egt.inference.artifact import save_artifact
-    from egt.paper.official import OfficialSettings, find_settings
-    from egt.paper.official import import_official as convert
+    from egt.paper import official
 
-    settings = OfficialSettings.read(config) if config else find_settings(checkpoint)
+    settings = official.OfficialSettings.read(config) if config else official.find_settings(checkpoint)
     given: dict[str, Any] = {"activation": activation, "scale_dot_product": scale_dot, "scale_degree": scale_degree}
     settings = replace(settings, **{key: value for key, value in given.items() if value is not None})
     if clip is not None:
         settings = replace(settings, clip_logits_value=_range(clip))
-    artifact = convert(checkpoint, settings, task=task, names=names, new_head=new_head, attend_padding=attend_padding)
+    artifact = official.import_official(
+        checkpoint, settings, task=task, names=names, new_head=new_head, attend_padding=attend_padding
+    )
     save_artifact(artifact, output)
     parameters = artifact.model.num_parameters()
     if json:

@@ -23,6 +23,7 @@ from egt.cli.output import (
     with_epochs,
 )
 from egt.errors import counted
+from egt.processes import is_first
 
 if TYPE_CHECKING:
     from egt.api import Run
@@ -79,7 +80,6 @@ def train(
         json: Print one JSON object as the last line.
     """
     import egt.api
-    from egt.processes import is_first
 
     first = is_first()
     show_log(first)

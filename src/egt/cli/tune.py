@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from egt.cli.output import Bars, print_json, print_table, say, with_epochs, with_smiles
+from egt.cli.train import show_schema
 from egt.errors import counted
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ def tune(
         out: The folder of the search; runs/NAME-tuned by default.
         json: Print one JSON object as the last line.
     """
-    from egt.cli.train import show_schema
     from egt.tuning.tune import tune as search
 
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
