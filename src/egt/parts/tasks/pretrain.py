@@ -42,8 +42,8 @@ class Pretrain(TaskPart):
     `share` of the nodes, of the edges, and of the pairs that are no edges is hidden (`egt.nn.hiding.hide`): categories
     and distances are learned by cross-entropy, values by squared error. Edges stay, so no encoding of the structure
     gives a hidden feature away. `node_categories`, `num_node_values`, `edge_categories` and `num_edge_values` are the
-    features of the graphs, as the inputs have them. Distances up to `max_hops` are distinct classes; 0 hides none. There are
-    many more pairs than nodes: `distance_weight` is what a distance counts beside a feature.
+    features of the graphs, as the inputs have them. Distances up to `max_hops` are distinct classes; 0 hides none.
+    There are many more pairs than nodes: `distance_weight` is what a distance counts beside a feature.
     """
 
     kind: Literal["pretrain"] = "pretrain"
