@@ -28,8 +28,8 @@ from egt.paper.reproduce import with_epochs
 from egt.paper.results import RESULT, machine, write_record
 from egt.parts.tasks.task import Task
 from egt.training.callbacks import Callback
-from egt.training.checkpoint import read_tensors, write_tensors
 from egt.training.record import read_run
+from egt.training.run_folder import read_tensors, write_tensors
 from egt.training.state import State
 
 AVERAGED, PLAIN = "zinc-100k-plus", "zinc-100k-upto-decay"

@@ -19,8 +19,8 @@ import torch
 
 from egt.assemble import build_model
 from egt.config.load import override
-from egt.config.preparation import preparation
 from egt.config.run import RunConfig
+from egt.config.run_data import preparation
 from egt.data.batching.batch import collate
 from egt.data.encodings.encoding import Preparation
 from egt.data.store.chunks import with_computed
@@ -30,8 +30,8 @@ from egt.nn.kernels.allocator import keep_freed_memory
 from egt.nn.randomness import graph_keys
 from egt.paper.presets import preset
 from egt.parts.pairs import Nearest
-from egt.training.engine import AdamW
 from egt.training.memory import trial_loss
+from egt.training.state import AdamW
 
 LIST = ("data.layout=edge_list", "task.auxiliary=[]")
 FORMS: dict[str, Sequence[str]] = {

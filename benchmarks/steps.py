@@ -28,8 +28,8 @@ from egt.data.batching.batch import GraphBatch
 from egt.nn.randomness import graph_keys
 from egt.paper.presets import preset
 from egt.processes import Interruption
-from egt.training.engine import Engine
 from egt.training.loop import Job, Work, clip_gradients, train_step
+from egt.training.state import Engine
 
 _Result = TypeVar("_Result")
 _WARM_UP = 5

@@ -12,8 +12,8 @@ from egt.deprecation import find_moved_modules
 
 if TYPE_CHECKING:
     from egt.api import train as train
-    from egt.config.preparation import preparation as preparation
     from egt.config.run import RunConfig as RunConfig
+    from egt.config.run_data import preparation as preparation
     from egt.data.columns import FORMATS as FORMATS
     from egt.data.columns import Format as Format
     from egt.data.columns import RawData as RawData
@@ -62,7 +62,7 @@ _HOMES = {
     "graph_keys": "egt.nn.randomness",
     "load": "egt.inference.loading",
     "open_custom": "egt.data.custom",
-    "preparation": "egt.config.preparation",
+    "preparation": "egt.config.run_data",
     "preset": "egt.paper.presets",
     "presets": "egt.paper",
     "tensor_inputs": "egt.export.portable",

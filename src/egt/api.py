@@ -14,10 +14,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from egt.config.defaults import infer_run
-from egt.config.load import find_config, override, read_config
+from egt.config.load import (
+    Setting,
+    Settings,
+    Wanted,
+    column_settings,
+    find_config,
+    list_columns,
+    open_data,
+    override,
+    parse_settings,
+    read_config,
+)
 from egt.config.run import RunConfig, StartConfig
 from egt.config.run_data import open_source
-from egt.config.settings import Setting, Settings, Wanted, column_settings, list_columns, open_data, parse_settings
 from egt.data.schema import CustomSchema
 from egt.data.source import Progress, Source
 from egt.errors import ConfigError, DataError

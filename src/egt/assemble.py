@@ -8,9 +8,8 @@ from typing import Literal, Protocol
 
 from torch import nn
 
-from egt.config.model import ModelConfig
-from egt.config.preparation import pair_choice
-from egt.config.run import RunConfig
+from egt.config.run import ModelConfig, RunConfig
+from egt.config.run_data import pair_choice
 from egt.nn.dropout import Dropout, RandomMasking
 from egt.nn.edge_values import EdgeValues
 from egt.nn.embed import Embed, chosen, everyone, neighbors

@@ -21,6 +21,8 @@ MOVED = {
     "egt.batching.batch": "egt.data.batching.batch",
     "egt.batching.layout": "egt.data.batching.layout",
     "egt.batching.loader": "egt.data.batching.loader",
+    "egt.config.model": "egt.config.run",
+    "egt.config.preparation": "egt.config.run_data",
     "egt.config.presets": "egt.paper.presets",
     "egt.encodings.encoding": "egt.data.encodings.encoding",
     "egt.encodings.store": "egt.data.store",

@@ -28,7 +28,7 @@ def prepare_threads() -> None:
     OpenMP reads this when torch is loaded. Threads that wait for work spin for some microseconds and then sleep:
     without a bound, two trainings on the same cores slow each other down twenty times; without spinning at all, small
     ones are up to 1.6 times slower on idle cores (benchmarks/results/threads.md). The bound is for GNU's OpenMP, others
-    sleep at once. Where torch is loaded already, `egt.inference.threads` has the same effect.
+    sleep at once. Where torch is loaded already, `egt.inference.backends` has the same effect.
     """
     global SPINS
     SPINS = "torch" in sys.modules and not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()

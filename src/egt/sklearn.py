@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.api import Run, train
-from egt.config.settings import parse_settings
+from egt.config.load import parse_settings
 from egt.data.columns import RawData, digest_of_graphs, expanded
 from egt.data.custom import read_raw
 from egt.errors import ArtifactError, ConfigError, DataError, GraphError

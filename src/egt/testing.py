@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from egt.assemble import build_model
-from egt.config.preparation import preparation
 from egt.config.run import RunConfig
+from egt.config.run_data import preparation
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
 from egt.data.encodings.encoding import Sample
 from egt.data.molecules import graph_from_smiles, require_rdkit

@@ -8,8 +8,7 @@ import pytest
 
 from egt.assemble import build_model
 from egt.config.defaults import infer_config
-from egt.config.model import ModelConfig
-from egt.config.run import RunConfig
+from egt.config.run import ModelConfig, RunConfig
 from egt.data.schema import CustomSchema, Feature
 from egt.data.source import DataCard
 from egt.graph import FeatureSchema

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from egt.config.load import override
-from egt.config.settings import Setting, check_reading_only, nest_reading, parse_settings, split_trained
+from egt.config.load import Setting, check_reading_only, nest_reading, override, parse_settings, split_trained
 from egt.errors import ConfigError, DataError
 from egt.paper.presets import preset
 from egt.parts.readouts import VirtualNodes

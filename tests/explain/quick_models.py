@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 
 from egt.assemble import build_model, build_task
-from egt.config.preparation import preparation
 from egt.config.run import RunConfig
+from egt.config.run_data import preparation
 from egt.data.batching.batch import GraphBatch, collate
 from egt.graph import Graph
 from egt.inference.artifact import Artifact

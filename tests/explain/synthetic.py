@@ -7,8 +7,7 @@ from functools import cache
 import numpy as np
 import torch
 
-from egt.config.model import ModelConfig
-from egt.config.run import DataConfig, RunConfig, TrainerConfig
+from egt.config.run import DataConfig, ModelConfig, RunConfig, TrainerConfig
 from egt.graph import Graph
 from egt.inference.artifact import Artifact
 from egt.inference.predictor import Predictor

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from egt.assemble import build_task
-from egt.config.preparation import preparation
+from egt.config.run_data import preparation
 from egt.data.batching.batch import LayoutName
 from egt.explain import importance as copies
 from egt.explain.importance import Question, integrated_gradients

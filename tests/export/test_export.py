@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from egt.assemble import build_model
-from egt.config.model import ModelConfig
+from egt.config.run import ModelConfig
 from egt.data.encodings.encoding import Sample
 from egt.data.schema import CustomSchema, Feature
 from egt.errors import ArtifactError, ConfigError, RunError

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from egt.assemble import build_model
-from egt.config.preparation import preparation
+from egt.config.run_data import preparation
 from egt.data.batching.batch import LayoutName, collate
 from egt.errors import ConfigError
 from egt.graph import Graph

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from egt.assemble import build_model, build_task
-from egt.config.model import RandomMaskingConfig
-from egt.config.preparation import preparation
+from egt.config.run import RandomMaskingConfig
+from egt.config.run_data import preparation
 from egt.data.batching.batch import collate
 from egt.errors import DataError
 from egt.graph import Graph

@@ -12,8 +12,7 @@ import torch
 
 import egt
 from egt.assemble import build_model
-from egt.config.model import ModelConfig
-from egt.config.run import DataConfig, RunConfig, TrainerConfig
+from egt.config.run import DataConfig, ModelConfig, RunConfig, TrainerConfig
 from egt.data.custom import CustomSchema, Feature
 from egt.errors import ArtifactError, DataError
 from egt.graph import Graph

@@ -141,7 +141,6 @@ def test_what_one_process_does_alone(why: str, trained: Path, monkeypatch: pytes
 
 def opened(model: Predictor, data: Any) -> tuple[Any, str, Any]:
     """What `prepare_in_memory` needs."""
-    from egt.config.preparation import preparation
-    from egt.config.run_data import open_new
+    from egt.config.run_data import open_new, preparation
 
     return open_new(model.config, data), "all", preparation(model.config)

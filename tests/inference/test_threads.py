@@ -12,12 +12,12 @@ from importlib import import_module
 import pytest
 
 from egt import processors
-from egt.inference import threads
+from egt.inference import backends as threads
 
 CODE = """
 import time, torch, egt
 from egt import processors
-from egt.inference.threads import stop_spinning
+from egt.inference.backends import stop_spinning
 def seconds():
     x = torch.zeros(1 << 18)
     begin = time.process_time()
@@ -74,7 +74,7 @@ def test_other_runtimes_are_warned_of_once(monkeypatch: pytest.MonkeyPatch, capl
 def test_training_and_prediction_ask_for_it(monkeypatch: pytest.MonkeyPatch, module: str, begin: str) -> None:
     asked = []
     begun = import_module(module)
-    monkeypatch.setattr("egt.inference.threads.stop_spinning", lambda: asked.append(module))
+    monkeypatch.setattr("egt.inference.backends.stop_spinning", lambda: asked.append(module))
     for spins in (False, True):
         monkeypatch.setattr(processors, "SPINS", spins)
         with suppress(AttributeError, TypeError):  # no job, no model

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from egt.config.preparation import preparation
+from egt.config.run_data import preparation
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
 from egt.data.encodings.encoding import Preparation, Sample
 from egt.graph import FeatureSchema, Graph

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from egt.assemble import build_model
-from egt.config.preparation import preparation
 from egt.config.run import RunConfig
+from egt.config.run_data import preparation
 from egt.data.batching.batch import LayoutName, collate
 from egt.data.encodings.encoding import Sample
 from egt.nn.terms import NodeWalks, PairWalks

@@ -11,7 +11,7 @@ import torch
 
 from egt.assemble import build_model
 from egt.config.load import override
-from egt.config.preparation import preparation
+from egt.config.run_data import preparation
 from egt.data.batching.batch import collate
 from egt.errors import ConfigError
 from egt.graph import Graph

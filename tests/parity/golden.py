@@ -11,8 +11,8 @@ import numpy as np
 import safetensors.torch
 from torch import Tensor
 
-from egt.config.preparation import preparation
 from egt.config.run import RunConfig
+from egt.config.run_data import preparation
 from egt.data.encodings.encoding import Sample
 from egt.graph import Graph
 from egt.paper.official import OfficialSettings, official_config

@@ -8,8 +8,7 @@ import pytest
 from torch import Tensor, nn
 
 from egt.assemble import build_model
-from egt.config.model import ModelConfig
-from egt.config.run import RunConfig
+from egt.config.run import ModelConfig, RunConfig
 from egt.data.batching.batch import collate
 from egt.nn.channels import AttentionContext
 from egt.nn.dropout import Dropout

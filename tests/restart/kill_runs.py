@@ -77,7 +77,7 @@ def last_step(out: Path) -> int:
 
 def fingerprint(out: Path) -> dict[str, object]:
     """Hashes of everything a run ends with: weights, optimizer, average, selected weights, and the loss curve."""
-    from egt.training.checkpoint import read_tensors
+    from egt.training.run_folder import read_tensors
 
     state, tensors = read_tensors(out / "checkpoints" / f"step-{last_step(out):012d}.safetensors")
     _, best = read_tensors(out / "checkpoints" / state["best"]["file"])

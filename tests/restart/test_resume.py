@@ -18,9 +18,9 @@ from egt.data.batching.batch import GraphBatch
 from egt.data.encodings.encoding import Sample
 from egt.errors import RunError
 from egt.training import callbacks, loop, state
-from egt.training.checkpoint import StepSums
 from egt.training.loop import Work, train_step
 from egt.training.run import Run, train_on
+from egt.training.run_folder import StepSums
 from tests.training.tiny import tiny_config, tiny_samples
 
 ROOT = Path(__file__).resolve().parents[2]

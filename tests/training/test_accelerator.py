@@ -17,16 +17,16 @@ import torch
 from torch import Tensor
 
 from egt.config.load import override
-from egt.config.preparation import preparation
 from egt.config.run import RunConfig
+from egt.config.run_data import preparation
 from egt.data.batching.batch import LayoutName
 from egt.data.encodings.encoding import Sample
 from egt.paper.presets import forms, names, preset
 from egt.processes import Interruption
-from egt.training.checkpoint import StepSums
-from egt.training.engine import Engine
 from egt.training.loop import Job, Work, train_step, validate
 from egt.training.memory import synthetic_graph
+from egt.training.run_folder import StepSums
+from egt.training.state import Engine
 from tests.accelerator import DEVICE, Accelerator, found, on_cpu
 from tests.training.tiny import tiny_config, tiny_samples
 
@@ -39,7 +39,7 @@ DOCUMENTED = ["fetch: download"]
 @pytest.fixture(autouse=True)
 def same_optimizer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the form of Adam that a device takes on the CPU too; the one pass that a CPU makes rounds otherwise."""
-    monkeypatch.setattr("egt.training.engine._is_whole_on_cpu", lambda parameter: False)
+    monkeypatch.setattr("egt.training.state._is_whole_on_cpu", lambda parameter: False)
 
 
 def small(name: str, layout: LayoutName) -> RunConfig:

@@ -12,8 +12,8 @@ from rich.progress import Progress
 
 from egt.training import loop
 from egt.training.callbacks import RunBar, _clock
-from egt.training.checkpoint import StepSums
 from egt.training.run import train_on
+from egt.training.run_folder import StepSums
 from tests.training.tiny import tiny_config, tiny_samples
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from egt.errors import RunError
 from egt.training.callbacks import Callback
-from egt.training.checkpoint import StepSums
 from egt.training.run import train_on
+from egt.training.run_folder import StepSums
 from egt.training.state import State
 from tests.training.tiny import tiny_config, tiny_samples
 

@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import save_file
 
 from egt.errors import ArtifactError, RunError
-from egt.training import checkpoint
-from egt.training.checkpoint import Best, Checkpoints, RunProgress, read_tensors, write_tensors
+from egt.training import run_folder as checkpoint
+from egt.training.run_folder import Best, Checkpoints, RunProgress, read_tensors, write_tensors
 
 STATE: dict[str, Any] = {
     **dict.fromkeys(("config", "data", "scale", "schedule", "precision", "trained")),

@@ -11,10 +11,9 @@ import torch
 from egt.config.run import RunConfig, TrainerConfig
 from egt.errors import RunError
 from egt.training.callbacks import Callback
-from egt.training.checkpoint import StepSums, checkpoints_of
-from egt.training.engine import Engine
 from egt.training.run import Run, train_on
-from egt.training.state import State
+from egt.training.run_folder import StepSums, checkpoints_of
+from egt.training.state import Engine, State
 from tests.accelerator import show
 from tests.training.tiny import tiny_config, tiny_samples
 

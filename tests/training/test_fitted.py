@@ -16,9 +16,9 @@ from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError, RunError
 from egt.parts.schedules import Cosine
 from egt.training.callbacks import Callback
-from egt.training.checkpoint import StepSums
 from egt.training.finetune import Start
 from egt.training.run import Run, train_on
+from egt.training.run_folder import StepSums
 from egt.training.state import State
 from tests.training.tiny import tiny_config, tiny_samples
 

@@ -13,7 +13,7 @@ import re, sys
 from pathlib import Path
 import numpy as np
 import torch
-from egt.config.preparation import preparation
+from egt.config.run_data import preparation
 from egt.config.load import override
 from egt.paper.presets import preset
 from egt.training.run import train_on

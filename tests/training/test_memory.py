@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from egt.config.load import override
-from egt.config.preparation import preparation
 from egt.config.run import RunConfig
+from egt.config.run_data import preparation
 from egt.data.batching.loader import split as groups_of
 from egt.data.benchmark import BENCHMARKS
 from egt.data.custom import GraphsSource

@@ -13,8 +13,8 @@ from torch import nn
 from egt.assemble import build_model
 from egt.config.run import OptimizerConfig
 from egt.parts.schedules import ConstantRate
-from egt.training.engine import AdamW, undecayed
 from egt.training.run import train_on
+from egt.training.state import AdamW, undecayed
 from tests.training.tiny import tiny_config, tiny_samples
 
 
@@ -50,7 +50,7 @@ def test_one_thread_takes_a_step_and_the_others_are_there_again(monkeypatch: pyt
         seen.append(torch.get_num_threads())
         raise RuntimeError("interrupted")
 
-    monkeypatch.setattr("egt.training.engine.adamw", count)
+    monkeypatch.setattr("egt.training.state.adamw", count)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
@@ -101,7 +101,7 @@ def test_training_does_not_import_the_compiler() -> None:
     code = """
 import sys, torch
 from egt.config.run import OptimizerConfig
-from egt.training.engine import AdamW
+from egt.training.state import AdamW
 import egt.training.run
 weight = torch.nn.Parameter(torch.ones(2))
 optimizer = AdamW({"w": weight}, OptimizerConfig())

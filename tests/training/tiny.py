@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from egt.config.preparation import preparation
 from egt.config.run import RunConfig
+from egt.config.run_data import preparation
 from egt.data.encodings.encoding import Sample
 from egt.graph import Graph
 

@@ -12,10 +12,8 @@ from typing import Literal
 
 from egt.cli.options import Flag, Settings, Words
 from egt.cli.output import Bars, print_json, print_table, say
-from egt.config.load import find_config
-from egt.config.preparation import preparation
-from egt.config.run_data import open_source
-from egt.config.settings import Setting, check_reading_only, column_settings, open_data
+from egt.config.load import Setting, check_reading_only, column_settings, find_config, open_data
+from egt.config.run_data import open_source, preparation
 from egt.data.benchmark import BENCHMARKS, list_cards, open_benchmark
 from egt.data.custom import CustomSource, Feature, Survey, card_schema, survey
 from egt.data.source import DataCard

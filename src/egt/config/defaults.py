@@ -23,8 +23,7 @@ import logging
 
 import numpy as np
 
-from egt.config.model import ModelConfig
-from egt.config.run import DataConfig, OptimizerConfig, PiecesConfig, RunConfig, TrainerConfig
+from egt.config.run import DataConfig, ModelConfig, OptimizerConfig, PiecesConfig, RunConfig, TrainerConfig
 from egt.data.custom_source import CustomSource
 from egt.data.schema import CustomSchema
 from egt.data.source import DataCard, TargetSchema

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from egt.config.preparation import preparation
+from egt.config.run_data import preparation
 from egt.errors import ConfigError, DataError
 from egt.explain.analysis import Columns
 from egt.explain.faithfulness import Faithfulness, faithfulness, untrained_twins

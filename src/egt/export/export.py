@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from egt.assemble import build_task
-from egt.config.preparation import preparation
 from egt.config.run import RunConfig
+from egt.config.run_data import preparation
 from egt.data.encodings.encoding import Sample
 from egt.errors import ArtifactError, ConfigError, RunError
 from egt.export.portable import (

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from egt.config.preparation import feature_schema, preparation
 from egt.config.run import RunConfig
-from egt.config.run_data import reading_schema
+from egt.config.run_data import feature_schema, preparation, reading_schema
 from egt.data.batching.batch import GraphBatch, collate
 from egt.data.batching.padded import Padded
 from egt.data.encodings.encoding import Array, Preparation, Sample

@@ -16,9 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from egt.config.preparation import preparation
 from egt.config.run import RunConfig
-from egt.config.run_data import open_new, open_source
+from egt.config.run_data import open_new, open_source, preparation
 from egt.data.source import ALL, Progress, Source
 from egt.data.store import Prepared, prepare_in_memory
 from egt.errors import DataError, RunError

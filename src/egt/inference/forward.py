@@ -75,7 +75,7 @@ def forward(
         them. Every sample occurs once, in one of the processes.
     """
     if processors.SPINS:
-        from egt.inference.threads import stop_spinning  # here: not where egt was imported before torch
+        from egt.inference.backends import stop_spinning  # here: not where egt was imported before torch
 
         stop_spinning()
     sizes = graph_sizes(samples)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import torch
 
-from egt.config.load import override
-from egt.config.settings import Settings, split_trained
+from egt.config.load import Settings, override, split_trained
 from egt.errors import ArtifactError
 from egt.files import exists
 from egt.inference.artifact import ENSEMBLE, EnsembleArtifact, find_artifact, load_artifact, load_ensemble, member_name

@@ -13,8 +13,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 import torch
 
-from egt.config.preparation import preparation
-from egt.config.run_data import open_new, open_source, prepare_split, reading_schema, warn_of_labels
+from egt.config.run_data import open_new, open_source, preparation, prepare_split, reading_schema, warn_of_labels
 from egt.data.custom import open_custom, with_columns
 from egt.data.encodings.encoding import Sample
 from egt.data.formats.tables import molecule_blocks

@@ -14,8 +14,7 @@ from egt.registry import register
 if TYPE_CHECKING:
     from torch import nn
 
-    from egt.config.model import ModelConfig
-    from egt.config.run import RunConfig
+    from egt.config.run import ModelConfig, RunConfig
 
 
 class _Baseline(LayerPart):

@@ -13,7 +13,7 @@ from egt.errors import ConfigError, RunStopped
 from egt.training.callbacks import Callback
 
 if TYPE_CHECKING:
-    from egt.training.checkpoint import StepSums
+    from egt.training.run_folder import StepSums
     from egt.training.state import State
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from egt.config.model import ModelConfig
+from egt.config.run import ModelConfig
 from egt.data.batching.layout import rows_where
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext

@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from egt.assemble import build_model
-from egt.config.model import FrozenEdgesConfig, ModelConfig, RandomMaskingConfig, ResidualEdgesConfig
-from egt.config.run import RunConfig
+from egt.config.run import FrozenEdgesConfig, ModelConfig, RandomMaskingConfig, ResidualEdgesConfig, RunConfig
 from egt.errors import ArtifactError, ConfigError
 from egt.files import exists, parse_yaml
 from egt.inference.artifact import Artifact, load_weights

@@ -11,14 +11,17 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
-from egt.config.model import (
+from egt.config.run import (
+    DataConfig,
     FrozenEdgesConfig,
     ModelConfig,
+    OptimizerConfig,
     OuterSumEdgesConfig,
     RandomMaskingConfig,
     ResidualEdgesConfig,
+    RunConfig,
+    TrainerConfig,
 )
-from egt.config.run import DataConfig, OptimizerConfig, RunConfig, TrainerConfig
 from egt.data.source import DataCard
 from egt.errors import ConfigError
 from egt.paper.baselines import GatedGcn, Gcn, Gin, Mlp

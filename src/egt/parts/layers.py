@@ -11,8 +11,7 @@ from egt.registry import Part, Registry
 if TYPE_CHECKING:
     from torch.nn import Module
 
-    from egt.config.model import ModelConfig
-    from egt.config.run import RunConfig
+    from egt.config.run import ModelConfig, RunConfig
 
 
 @dataclass(frozen=True)

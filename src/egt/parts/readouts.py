@@ -11,8 +11,7 @@ from egt.graph import Level
 from egt.registry import Part, Registry, register
 
 if TYPE_CHECKING:
-    from egt.config.model import ModelConfig
-    from egt.config.run import RunConfig
+    from egt.config.run import ModelConfig, RunConfig
     from egt.nn.readout import Readout
 
 Reads = Literal["nodes", "virtual_nodes", "pairs", "both"]

@@ -17,8 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from egt.config.run import TrainerConfig
 from egt.errors import ConfigError, RunError
 from egt.files import write_atomically
-from egt.training.checkpoint import StepSums
-from egt.training.run_folder import METRICS
+from egt.training.run_folder import METRICS, StepSums
 
 if TYPE_CHECKING:
     from egt.training.state import State

@@ -16,9 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from egt.assemble import build_model
-from egt.config.load import override, read_config
+from egt.config.load import Settings, override, read_config
 from egt.config.run import RunConfig, StartConfig
-from egt.config.settings import Settings
 from egt.data.schema import MOLECULE_SCHEMAS, Feature
 from egt.errors import ArtifactError, ConfigError
 from egt.graph import Level

@@ -29,10 +29,8 @@ from egt.nn.randomness import graph_keys
 from egt.parts.tasks.task import TargetScale, Task
 from egt.processes import Interruption, device_of, is_first
 from egt.training.callbacks import Callback, LogLine, MetricsFile, RunBar, trackers
-from egt.training.checkpoint import Kept, StepSums, checkpoints_of
-from egt.training.engine import Engine, whole
-from egt.training.run_folder import hold_folder
-from egt.training.state import State, starting_model
+from egt.training.run_folder import Kept, StepSums, checkpoints_of, hold_folder
+from egt.training.state import Engine, State, starting_model, whole
 
 if TYPE_CHECKING:
     from egt.training.finetune import Start
@@ -168,7 +166,7 @@ def loop(job: Job, kept: Kept | None) -> Kept:
     """
     keep_freed_memory()
     if processors.SPINS:
-        from egt.inference.threads import stop_spinning  # here: not where egt was imported before torch
+        from egt.inference.backends import stop_spinning  # here: not where egt was imported before torch
 
         stop_spinning()
     with Interruption() as interruption:

@@ -23,9 +23,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from egt.assemble import build_model, build_task
-from egt.config.preparation import feature_schema, preparation
 from egt.config.run import RunConfig
-from egt.config.run_data import in_pieces
+from egt.config.run_data import feature_schema, in_pieces, preparation
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
 from egt.data.batching.loader import graph_sizes, split
 from egt.data.encodings.encoding import Sample

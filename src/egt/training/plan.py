@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.config.preparation import preparation
 from egt.config.run import RunConfig
-from egt.config.run_data import in_pieces, open_source
+from egt.config.run_data import in_pieces, open_source, preparation
 from egt.data.batching.batch import LayoutName
 from egt.data.batching.loader import graph_sizes
 from egt.data.benchmark import BENCHMARKS

@@ -27,7 +27,6 @@ from egt.inference.evaluation import evaluate
 from egt.parts.tasks.task import TargetScale
 from egt.processes import find_launch, is_first, num_devices, run_together
 from egt.training.callbacks import Callback
-from egt.training.checkpoint import Checkpoints, Kept, RunProgress, checkpoints_of, read_tensors, tensors_of
 from egt.training.checks import (
     Rows,
     check_columns,
@@ -45,12 +44,18 @@ from egt.training.loop import Job, loop, loop_in_child
 from egt.training.memory import Memory
 from egt.training.run_folder import (
     ARTIFACT,
+    Checkpoints,
+    Kept,
+    RunProgress,
     check_not_foreign,
     check_unused,
+    checkpoints_of,
     hold_folder,
+    read_tensors,
     remove_leftovers,
     restore_if_refused,
     run_folder,
+    tensors_of,
     try_folder,
     write_run_config,
 )

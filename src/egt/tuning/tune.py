@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from egt.api import configured
-from egt.config.load import read_config
+from egt.config.load import Setting, Settings, parse_settings, read_config
 from egt.config.run import RunConfig
 from egt.config.run_data import open_source
-from egt.config.settings import Setting, Settings, parse_settings
 from egt.data.schema import CustomSchema
 from egt.data.source import Progress, Source
 from egt.errors import ConfigError, RunError, RunStopped

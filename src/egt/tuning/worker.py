@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import Trial
 
-    from egt.training.checkpoint import StepSums
+    from egt.training.run_folder import StepSums
     from egt.training.state import State
 
 Tell = Callable[[Tried], None]

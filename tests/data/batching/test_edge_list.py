@@ -11,8 +11,8 @@ import torch
 
 from egt.assemble import build_model
 from egt.config.load import override
-from egt.config.preparation import preparation
 from egt.config.run import RunConfig
+from egt.config.run_data import preparation
 from egt.data.batching.batch import collate
 from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError

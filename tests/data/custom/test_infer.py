@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from egt.config.settings import open_data
+from egt.config.load import open_data
 from egt.data.columns import Column, column_of_values
 from egt.data.custom import CustomSchema, CustomSource, open_custom
 from egt.data.infer import choose_features, guess_direction, guess_feature, guess_target, other_labels

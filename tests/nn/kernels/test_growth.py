@@ -11,7 +11,7 @@ STEPS = """
 import numpy as np, torch
 from pathlib import Path
 from egt.assemble import build_model
-from egt.config.preparation import preparation
+from egt.config.run_data import preparation
 from egt.data.batching.batch import collate
 from tests.graphs import graphs_of_every_kind, samples_of, tiny_config
 

@@ -14,7 +14,7 @@ import torch
 import egt
 import egt.api
 from egt.assemble import build_model
-from egt.config.preparation import preparation
+from egt.config.run_data import preparation
 from egt.data.batching.batch import collate
 from egt.errors import DataError
 from egt.training.finetune import with_model_of

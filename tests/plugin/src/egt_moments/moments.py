@@ -10,7 +10,7 @@ from egt.graph import Level
 from egt.parts import register
 
 if TYPE_CHECKING:
-    from egt.config.model import ModelConfig
+    from egt.config.run import ModelConfig
     from egt.nn.readout import Readout
 
 
