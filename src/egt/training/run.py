@@ -334,7 +334,7 @@ def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Seq
         "epoch": run.epoch,
         "metrics_by_target": {name: each.by_target for name, each in found.items() if each.by_target},
     }
-    if config.trainer.baseline and metrics:
+    if config.trainer.baseline and metrics and config.task.answers:
         from egt.training.baseline import measure_baseline
 
         data["baseline"] = measure_baseline(config, source, stores, labels).to_json()
