@@ -10,21 +10,26 @@ import numpy as np
 import pytest
 
 from egt.api import configured
-from egt.config.defaults import agreement
+from egt.config.defaults import spreads_labels
 from egt.data.custom import open_custom
 
 
 def _citations(path: Path, *, num_words: int = 120, alike: bool = True) -> Path:
-    """A ring of 40 papers: neighbors share the topic, except at both ends of one stretch, or never do."""
+    """40 papers: a ring in which neighbors share the topic, but at both ends of one stretch; or words alone tell it."""
     rng = np.random.default_rng(0)
-    topic = [(int(k < 18) if alike else k % 2) for k in range(40)]
+    words = rng.integers(0, 2, (40, num_words))
+    topic = [int(k < 18) if alike else int(word) for k, word in enumerate(words[:, 0])]
+    edges = [[k, (k + 1) % 40] for k in range(40)]
+    if not alike:
+        words[:] = np.where(rng.random(words.shape) < 0.2, words, words[:, :1])
+        edges = np.argwhere(np.triu(rng.random((40, 40)) < 0.3, 1)).tolist()
     graph: dict[str, Any] = {
         "nodes": {
-            "words": rng.integers(0, 2, (40, num_words)).tolist(),
-            "split": (["train"] * 3 + ["val"]) * 10,
+            "words": words.tolist(),
+            "split": (["train"] * 4 + ["val"]) * 8,
         },
         "node_targets": {"topic": [f"topic {number}" for number in topic]},
-        "edges": [[k, (k + 1) % 40] for k in range(40)],
+        "edges": edges,
         "directed": False,
     }
     path.write_text(json.dumps(graph))
@@ -54,7 +59,12 @@ def test_settings_win(tmp_path: Path) -> None:
     assert configured(path, set={"model.readout": {"kind": "node"}}).model.readout.kind == "node"
 
 
-@pytest.mark.parametrize(("alike", "share"), [(True, 19 / 20), (False, 0.0)])
-def test_agreement_counts_edges_between_training_nodes(tmp_path: Path, alike: bool, share: float) -> None:
-    source = open_custom(_citations(tmp_path / "papers.jsonl", alike=alike))
-    assert agreement(source) == pytest.approx(share)
+def test_few_labels_do_not_decide_but_validation_does(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = _citations(tmp_path / "papers.jsonl")
+    assert spreads_labels(open_custom(path))
+    assert not spreads_labels(open_custom(_citations(tmp_path / "unlike.jsonl", alike=False)))
+    assert ["model.readout" in record.getMessage() for record in caplog.records] == [True, True]
+    graph = json.loads(path.read_text())
+    graph["nodes"]["split"] = ["train"] * 40  # nothing to decide by: papers that cite each other are mostly alike
+    path.write_text(json.dumps(graph))
+    assert configured(path).model.readout.kind == "propagated"

@@ -20,6 +20,7 @@ from egt.assemble import build_task
 from egt.config.run import RunConfig
 from egt.data.encodings.encoding import Sample
 from egt.data.molecules import parse_or_none
+from egt.data.propagation import linear_models, neighbors_of, spread
 from egt.data.source import Source
 from egt.data.store import Store
 from egt.graph import Graph
@@ -40,13 +41,7 @@ _MOST_ROWS = 20_000
 _BITS, _RARE = 2048, 3
 """A fragment in fewer molecules than this says nothing about others."""
 
-_HOPS, _FEW_HOPS, _RETURN = 50, 10, 0.1
-
-_RIDGE = (0.1, 1.0)
-"""Penalties that are tried, in units of the mean square of a row of features."""
-
-_MOST_ENTRIES = 50_000_000
-"""Of the table of propagated features: 400 MB."""
+_HOPS = 50
 
 
 @dataclass(frozen=True)
@@ -117,10 +112,8 @@ def _candidates(
     elif level == "node":
         if source.is_divided_within:
             yield "label propagation", _propagated_labels(config, stores, truth)
-        nodes = sum(sample.graph.num_nodes for store in stores.values() for sample in store)
-        if nodes * _num_features(stores["train"][0].graph) <= _MOST_ENTRIES:
-            for answers in _linear(config, stores, truth):
-                yield "linear model of propagated features", answers
+        for answers in _linear(config, stores, truth):
+            yield "linear model of propagated features", answers
     elif kind == "binary" and stores["train"][0].graph.query_index is not None:
         yield "common neighbors", _common_neighbors(stores, truth)
 
@@ -228,103 +221,27 @@ def describe(smiles: str) -> NDArray[np.float32]:
     return np.concatenate([counts, [function(molecule) for function in functions]]).astype(np.float32)
 
 
-def _neighbors(graph: Graph) -> Any:
-    """(N, N) D^-1/2 A D^-1/2 of the graph without directions, as a sparse matrix."""
-    from scipy.sparse import coo_array
-
-    i, j = graph.edge_index
-    i, j = np.concatenate([i, j]), np.concatenate([j, i])
-    A = coo_array((np.ones(len(i)), (i, j)), shape=(graph.num_nodes, graph.num_nodes)).tocsr()
-    A.data[:] = 1.0
-    scale = 1 / np.sqrt(np.maximum(A.sum(1), 1))
-    return A.multiply(scale[:, None]).multiply(scale).tocsr()
-
-
 def _propagated_labels(config: RunConfig, stores: Mapping[str, Store], truth: Answers) -> Answers:
     """Spread the training labels of each graph along its edges; what they do not reach gets their mean."""
-    answers: dict[str, list[Rows]] = {split: [] for split in stores}
     default = _one_hot(config, truth["train"][~np.isnan(truth["train"]).any(1)]).mean(0)
-    spread = []
+    found = []
     for sample in stores["train"]:
         targets = _labels(config, [sample])
         known = ~np.isnan(targets).any(1)
         start = np.zeros((len(targets), len(default) + 1))
         start[known] = np.concatenate([_one_hot(config, targets[known]), np.ones((known.sum(), 1))], 1)
-        state, S = start.copy(), _neighbors(sample.graph)
-        for _ in range(_HOPS):
-            state = (1 - _RETURN) * (S @ state) + _RETURN * start
+        state = spread(neighbors_of(sample.graph), start, _HOPS)
         weight = state[:, -1:]
-        spread.append(np.where(weight > 0, state[:, :-1] / np.where(weight > 0, weight, 1), default))
-    for split in stores:
-        answers[split] = spread
-    return {split: np.concatenate(found) for split, found in answers.items()}
+        found.append(np.where(weight > 0, state[:, :-1] / np.where(weight > 0, weight, 1), default))
+    return dict.fromkeys(stores, np.concatenate(found))
 
 
 def _linear(config: RunConfig, stores: Mapping[str, Store], truth: Answers) -> Iterator[Answers]:
-    """Fit ridge regression of labels, or of classes, to features two hops around, alone or with those of the node.
-
-    Its answers are yielded unchanged, and averaged over neighbors, which helps where these are alike.
-    """
     graphs = {split: [sample.graph for sample in store] for split, store in stores.items()}
-    neighbors = {split: [_neighbors(graph) for graph in found] for split, found in graphs.items()}
     known = ~np.isnan(truth["train"]).any(1)
-    labels = _one_hot(config, truth["train"][known])
-    for hops in ((2,), (0, 1, 2)):
-        inputs = {
-            split: np.concatenate([_around(graph, S, hops) for graph, S in zip(found, neighbors[split], strict=True)])
-            for split, found in graphs.items()
-        }
-        for penalty in _RIDGE:
-            weights, shift = _ridge(inputs["train"][known], labels, penalty)
-            answers = {split: rows @ weights + shift for split, rows in inputs.items()}
-            yield {split: _valid(config, rows) for split, rows in answers.items()}
-            yield {split: _valid(config, _averaged(neighbors[split], rows)) for split, rows in answers.items()}
-
-
-def _ridge(X: Rows, y: Rows, penalty: float) -> tuple[Rows, Rows]:
-    """Return (F, T) weights and (T,) shifts of a linear model of the rows."""
-    center, middle = X.mean(0), y.mean(0)
-    X, y = X - center, y - middle
-    few = len(X) < X.shape[1]
-    gram = X @ X.T if few else X.T @ X
-    penalized = gram + penalty * np.square(X).sum() / len(X) * np.eye(len(gram))
-    weights: Rows = X.T @ np.linalg.solve(penalized, y) if few else np.linalg.solve(penalized, X.T @ y)
-    return weights, middle - center @ weights
-
-
-def _averaged(neighbors: Sequence[Any], answers: Rows) -> Rows:
-    """Spread the answers of each graph along its edges."""
-    ends = np.cumsum([S.shape[0] for S in neighbors])[:-1]
-    spread = []
-    for S, start in zip(neighbors, np.split(answers, ends), strict=True):
-        state = start
-        for _ in range(_FEW_HOPS):
-            state = (1 - _RETURN) * (S @ state) + _RETURN * start
-        spread.append(state)
-    return np.concatenate(spread)
-
-
-def _around(graph: Graph, S: Any, hops: Sequence[int]) -> Rows:
-    """(N, F) features of the nodes and their degree, averaged over neighbors so many times, one beside another."""
-    degree = np.bincount(graph.edge_index[0], minlength=graph.num_nodes)
-    state = np.concatenate([graph.node_values, np.log1p(degree)[:, None], _codes(graph)], 1).astype(np.float64)
-    found = []
-    for hop in range(max(hops) + 1):
-        found += [state] if hop in hops else []
-        state = S @ state
-    return np.concatenate(found, 1)
-
-
-def _codes(graph: Graph) -> Rows:
-    """(N, categories) one-hot rows of small categorical features."""
-    ids = graph.node_categories
-    return np.concatenate(
-        [np.zeros((len(ids), 0)), *(ids[:, k, None] == np.arange(64) for k in range(ids.shape[1]))], 1
-    )
-
-
-def _num_features(graph: Graph) -> int:
-    return 3 * (graph.node_values.shape[1] + 64 * graph.node_categories.shape[1] + 1)
+    labels = _one_hot(config, truth["train"])
+    for _, answers in linear_models(graphs, labels, known):
+        yield {split: _valid(config, rows) for split, rows in answers.items()}
 
 
 def _one_hot(config: RunConfig, targets: Rows) -> Rows:
@@ -361,7 +278,7 @@ def _common_neighbors(stores: Mapping[str, Store], truth: Answers) -> Answers:
 
 def _in_common(graph: Graph) -> NDArray[np.int64]:
     """(R,) how many neighbors the two nodes of each query pair share."""
-    A = _neighbors(graph)
+    A = neighbors_of(graph)
     A.data[:] = 1.0
     i, j = graph.edge_index if graph.query_index is None else graph.query_index
     found: NDArray[np.int64] = A[i].multiply(A[j]).sum(1).astype(np.int64)
