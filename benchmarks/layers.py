@@ -25,8 +25,7 @@ from torch import Tensor
 
 from egt.assemble import build_model
 from egt.config.load import override
-from egt.data.batching.packed import Packed
-from egt.data.batching.padded import Padded
+from egt.data.batching.layout import Packed, Padded
 from egt.inference.backends import CPU, PLAIN
 from egt.nn.channels import AttentionContext, Channels
 from egt.nn.kernels.allocator import keep_freed_memory

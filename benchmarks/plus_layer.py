@@ -17,7 +17,7 @@ import torch
 
 from egt.assemble import build_model
 from egt.config.load import override
-from egt.data.batching.packed import Packed
+from egt.data.batching.layout import Packed
 from egt.inference.backends import CPU
 from egt.nn.channels import AttentionContext
 from egt.nn.randomness import graph_keys

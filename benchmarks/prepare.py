@@ -30,12 +30,10 @@ from typing import Any
 
 import numpy as np
 
-from egt.data.encodings.distances import ShortestPaths
-from egt.data.encodings.encoding import Preparation
-from egt.data.molecule_features import OGB_SCHEMA, binary_form, ogb_features
-from egt.data.molecules import graphs_from_smiles, parse_smiles
+from egt.data.encodings.encoding import Preparation, ShortestPaths
+from egt.data.molecules import OGB_SCHEMA, binary_form, graphs_from_smiles, ogb_features, parse_smiles
+from egt.data.preparing import make_chunk
 from egt.data.source import DataCard, Reading, Source
-from egt.data.store.chunks import make_chunk
 from egt.errors import EgtError
 from egt.paper.benchmarks.molecule_sets import MOLHIV, molhiv_table
 from egt.parts.inputs import SvdEncoding

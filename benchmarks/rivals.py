@@ -33,7 +33,7 @@ from sklearn.metrics import roc_auc_score, root_mean_squared_error
 
 from benchmarks.defaults import read, spread
 from egt.data.download import data_folder
-from egt.data.splits import random_split
+from egt.data.schema import random_split
 
 Values = NDArray[np.float64]
 SPLITS = ("train", "val", "test")

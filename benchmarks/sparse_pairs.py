@@ -23,7 +23,7 @@ from egt.config.run import RunConfig
 from egt.config.run_data import preparation
 from egt.data.batching.batch import collate
 from egt.data.encodings.encoding import Preparation
-from egt.data.store.chunks import with_computed
+from egt.data.preparing import with_computed
 from egt.graph import Graph
 from egt.inference.backends import execution
 from egt.nn.kernels.allocator import keep_freed_memory

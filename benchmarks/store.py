@@ -25,8 +25,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from egt.data.encodings.distances import ShortestPaths
-from egt.data.encodings.encoding import Preparation
+from egt.data.encodings.encoding import Preparation, ShortestPaths
 from egt.data.source import DataCard, Reading, Source, TargetSchema
 from egt.data.store import Store, prepare
 from egt.graph import FeatureSchema, Graph

@@ -25,8 +25,8 @@ from egt.config.load import override
 from egt.config.run import RunConfig
 from egt.config.run_data import preparation
 from egt.data.batching.batch import collate
+from egt.data.batching.layout import Packed
 from egt.data.batching.loader import Sampling
-from egt.data.batching.packed import Packed
 from egt.data.benchmark import open_benchmark
 from egt.data.encodings.encoding import Sample
 from egt.data.store import prepare

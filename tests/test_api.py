@@ -251,7 +251,7 @@ def test_predicting_molecules_writes_no_file_and_reads_each_once(
 
 
 def test_training_reads_each_molecule_once(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("egt.data.store.workers.num_processors", lambda: 1)
+    monkeypatch.setattr("egt.data.preparing.num_processors", lambda: 1)
     parsed = count_parsed(monkeypatch)
     egt.train(table, set=QUICK, out="run", progress=False)
     assert sorted(parsed) == sorted(SMILES)

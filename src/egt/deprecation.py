@@ -24,6 +24,7 @@ MOVED = {
     "egt.config.model": "egt.config.run",
     "egt.config.preparation": "egt.config.run_data",
     "egt.config.presets": "egt.paper.presets",
+    "egt.data.encodings.distances": "egt.data.encodings.encoding",
     "egt.encodings.encoding": "egt.data.encodings.encoding",
     "egt.encodings.store": "egt.data.store",
     "egt.inputs.input": "egt.parts.inputs",

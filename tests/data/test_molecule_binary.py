@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from egt.data import molecule_features as molecule_binary
-from egt.data.molecule_features import MoleculeFeatures, asked_features, binary_form, ogb_features, raw_numbers
-from egt.data.molecules import parse_smiles
+from egt.data import molecules as molecule_binary
+from egt.data.molecules import MoleculeFeatures, asked_features, binary_form, ogb_features, parse_smiles, raw_numbers
 from egt.paper.benchmarks.molecule_sets import molhiv_table
 
 KNOWN = [

@@ -5,8 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from egt.data.molecule_features import OGB_ATOM_FEATURES, OGB_BOND_FEATURES, OGB_SCHEMA, ZINC_ATOMS, ZINC_BONDS
-from egt.data.molecules import graph_from_smiles, is_flat
+from egt.data.molecules import (
+    OGB_ATOM_FEATURES,
+    OGB_BOND_FEATURES,
+    OGB_SCHEMA,
+    ZINC_ATOMS,
+    ZINC_BONDS,
+    graph_from_smiles,
+    is_flat,
+)
 from egt.graph import Graph
 from egt.paper.benchmarks.molecule_sets import molhiv_table
 

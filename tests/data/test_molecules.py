@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from egt.data.molecule_features import OGB_SCHEMA, ZINC_SCHEMA
-from egt.data.molecules import MoleculeVocabulary, graph_from_smiles, graphs_from_smiles
+from egt.data.molecules import OGB_SCHEMA, ZINC_SCHEMA, MoleculeVocabulary, graph_from_smiles, graphs_from_smiles
 from egt.errors import DataError, EgtError, GraphError
 from egt.graph import Graph
 from egt.paper.benchmarks.molecule_sets import ZincGraphs
@@ -144,12 +143,12 @@ def test_whatever_rdkit_raises_is_the_error_of_that_molecule(
 def test_a_molecule_without_features_is_an_error_in_its_place(
     vocabulary: MoleculeVocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from egt.data import molecule_features, molecules
+    from egt.data import molecules
 
     def fail(*given: object) -> None:
         raise RuntimeError("refused")
 
-    monkeypatch.setattr(molecule_features, "asked_features", fail)
+    monkeypatch.setattr(molecules, "asked_features", fail)
     monkeypatch.setattr(molecules, "zinc_features", fail)
     large = "C" * 300  # more atoms than the fast reader takes
     found = graphs_from_smiles([large, large], vocabulary=vocabulary, ids=["", ""], graph_targets=[None] * 2)

@@ -28,7 +28,7 @@ def test_a_large_graph_is_drawn_without_its_whole_matrix(monkeypatch: pytest.Mon
     random = np.random.default_rng(0)
     found = attention(chain(5), random.random((2, 2, 6, 6)), num_virtual=1)
     whole = panels(found, choose(found.layers, 2, head=1))
-    monkeypatch.setattr("egt.data.encodings.distances.ShortestPaths.__call__", lambda *_: pytest.fail("all of N^2"))
+    monkeypatch.setattr("egt.data.encodings.encoding.ShortestPaths.__call__", lambda *_: pytest.fail("all of N^2"))
     cropped = panels(found, choose(found.layers, 2, head=1, crop=3))
     for name in ("(i) adjacency", "(ii) distance"):
         assert cropped[name].tolist() == whole[name][:3, :3].tolist()

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow
 
 from egt.data.benchmark import MoleculeSource, MoleculeTable
-from egt.data.molecule_features import OGB_SCHEMA
+from egt.data.molecules import OGB_SCHEMA
 from egt.data.source import DataCard, TargetSchema, TrainShare
 from egt.explain.subject import read_subject
 from tests.explain.synthetic import tree, untrained

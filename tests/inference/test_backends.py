@@ -13,7 +13,7 @@ from egt.assemble import build_model
 from egt.config.load import override
 from egt.config.run import RunConfig
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
-from egt.data.batching.padded import Padded
+from egt.data.batching.layout import Padded
 from egt.inference.backends import BACKENDS, CPU, PLAIN, on_backend
 from egt.nn.channels import Channels
 from egt.nn.randomness import graph_keys

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import egt
-from egt.data.store import Prepared, compute_in_workers, prepare_in_memory
+from egt.data.preparing import Prepared, compute_in_workers, prepare_in_memory
 from egt.errors import RunError
 from egt.inference import predictor
 from egt.inference.answering import Answering
@@ -38,7 +38,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def two_processors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Parts of a few molecules, and two processors whatever machine this is."""
     monkeypatch.setattr(predictor, "RECORDS_AT_ONCE", AT_ONCE)
-    for module in ("egt.inference.predictor", "egt.data.store.workers"):
+    for module in ("egt.inference.predictor", "egt.data.preparing"):
         monkeypatch.setattr(f"{module}.num_processors", lambda: 2)
     before = torch.get_num_threads()
     torch.set_num_threads(2)

@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
-from egt.data.encodings.distances import ShortestPaths
-from egt.data.encodings.encoding import Preparation
+from egt.data.encodings.encoding import Preparation, ShortestPaths
 from egt.graph import UNKNOWN, FeatureSchema, Graph
 from egt.nn.hiding import hide
 from egt.nn.randomness import graph_keys

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from egt.data.batching.packed import Packed
-from egt.data.batching.padded import Padded
+from egt.data.batching.layout import Packed, Padded
 from egt.nn.randomness import MASK32, Stream, derive, graph_keys, kept, mix, random_bits, threshold
 from tests import reference
 

@@ -12,7 +12,7 @@ import torch
 from egt.assemble import build_model
 from egt.config.run import RunConfig
 from egt.data.batching.batch import LayoutName, collate
-from egt.data.encodings.distances import ChosenPairs
+from egt.data.encodings.encoding import ChosenPairs
 from egt.errors import ConfigError
 from egt.graph import Graph, IntArray
 from egt.nn.randomness import graph_keys

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from egt.cli.options import Flag
 from egt.cli.output import print_json, print_table
 from egt.config.load import override
-from egt.data.molecule_features import binary_form, raw_numbers
+from egt.data.molecules import binary_form, raw_numbers
 from egt.errors import RunError
 from egt.native.library import library
 from egt.paper.presets import preset

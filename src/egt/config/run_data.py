@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from egt.config.run import ModelConfig, RunConfig
 from egt.data import custom
-from egt.data.encodings.encoding import Encoding, Preparation, Sample, listed, merged
+from egt.data.encodings.encoding import ChosenPairs, Encoding, OutDegree, Preparation, Sample, listed, merged
 from egt.data.schema import CustomSchema, card_schema
 from egt.data.source import Progress, Source, TrainShare
 from egt.data.store import Store, prepare
@@ -18,7 +18,6 @@ from egt.files import exists
 from egt.graph import FeatureSchema
 
 if TYPE_CHECKING:
-    from egt.data.encodings.distances import ChosenPairs
     from egt.parts.inputs import Input
     from egt.parts.tasks.task import Objective
 
@@ -154,8 +153,6 @@ def pair_choice(model: ModelConfig) -> tuple[ChosenPairs, ...]:
     """Return the encoding that chooses the pairs, where the model does not take the edges."""
     if not model.pairs:
         return ()
-    from egt.data.encodings.distances import ChosenPairs
-
     return (ChosenPairs(model.pairs),)
 
 
@@ -163,6 +160,4 @@ def _layer_encodings(model: ModelConfig) -> tuple[Encoding, ...]:
     """Return what the layers themselves read of a graph."""
     if model.node_scaling == "none":
         return ()
-    from egt.data.encodings.distances import OutDegree
-
     return (OutDegree(),)

@@ -26,15 +26,14 @@ from egt.data.columns import (
     sorted_texts,
     text_of,
 )
+from egt.data.custom_rows import GraphRows, MoleculeRows
 from egt.data.custom_source import CustomSource
 from egt.data.formats.tables import Tables
-from egt.data.graph_rows import GraphRows
 from egt.data.infer import find_id, find_smiles, find_smiles_of, infer
-from egt.data.molecule_rows import MoleculeRows
+from egt.data.links import hide_links
 from egt.data.molecules import elements_of, parse_smiles
-from egt.data.schema import CustomSchema, Feature, SplitKind, SplitPlan, card_schema
+from egt.data.schema import CustomSchema, Division, Feature, SplitKind, SplitPlan, card_schema, divide
 from egt.data.source import ALL, GraphsSource, Progress, Reading, Source
-from egt.data.splits import Division, divide, hide_links
 from egt.errors import DataError, EgtError
 from egt.files import exists
 from egt.graph import FeatureSchema, Graph, Level

@@ -27,9 +27,8 @@ from egt.data.columns import (
     texts_in,
 )
 from egt.data.infer import find_id
-from egt.data.schema import CustomSchema, Feature, SplitPlan
+from egt.data.schema import CustomSchema, Division, Feature, SplitPlan, divide, target_matrix
 from egt.data.source import ALL, SPLITS, DataCard, Reading, Source
-from egt.data.splits import Division, divide, target_matrix
 from egt.errors import DataError, EgtError
 from egt.graph import Graph
 

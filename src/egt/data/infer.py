@@ -15,7 +15,6 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
-from egt.data.atom_targets import find_parts
 from egt.data.columns import (
     Column,
     Columns,
@@ -27,11 +26,10 @@ from egt.data.columns import (
     sorted_texts,
     text_of,
 )
-from egt.data.label_checks import label_copies
+from egt.data.labels import find_parts, label_copies
 from egt.data.molecules import MoleculeVocabulary, graph_from_smiles
-from egt.data.schema import CustomSchema, Feature, FeatureKind, SplitPlan
+from egt.data.schema import CustomSchema, Feature, FeatureKind, SplitPlan, is_split_column
 from egt.data.source import TargetKind
-from egt.data.splits import is_split_column
 from egt.errors import DataError
 from egt.graph import IntArray, Level
 

@@ -4,6 +4,9 @@ Atoms keep the order they have in the SMILES string (explicit hydrogens are remo
 (begin -> end) and 2k + 1 (end -> begin). What a model computes would still depend on that order in two places: chiral
 tags refer to the order of the neighbors, and the basis of equal singular values to the order of the atoms. A graph that
 is read `canonical` has R and S in place of tags, and RDKit's canonical ranks of its atoms for such bases.
+
+Many molecules are read at once from RDKit's binary form, by `native/csrc/molecules.cpp`, which describes it: one call
+of RDKit gives all about a molecule in this form; asking atom by atom takes five times as long.
 """
 
 from __future__ import annotations
@@ -12,40 +15,325 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from itertools import accumulate, pairwise
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from egt.data.molecule_features import (
-    CHIRALITY,
-    OGB_SCHEMA,
-    RDKIT_ERRORS,
-    ZINC_SCHEMA,
-    Canonical,
-    MoleculeFeatures,
-    binary_form,
-    canonical_numbers,
-    ogb_features,
-    reason_of,
-    zinc_features,
-)
 from egt.errors import DataError, EgtError
-from egt.graph import Graph, target_array
+from egt.graph import UNKNOWN, FeatureSchema, Graph, IntArray, target_array
+from egt.native.library import library
 
-__all__ = [
-    "OGB_SCHEMA",
-    "RDKIT_ERRORS",
-    "ZINC_SCHEMA",
-    "MoleculeVocabulary",
-    "elements_of",
-    "graph_from_smiles",
-    "graphs_from_smiles",
-    "parse_or_none",
-    "parse_smiles",
-    "require_rdkit",
-    "without_name",
-]
+_LONGEST = 520
+"""No atom, bond or ring takes more bytes: so many behind the last molecule keep every look inside the array."""
+
+
+class RawNumbers(NamedTuple):
+    """What RDKit says about the atoms and bonds of some molecules, one molecule below another.
+
+    Fields:
+        atoms: (sum of num_atoms, 9) atomic number, chiral tag, degree with hydrogens, charge, hydrogens,
+            radical electrons, hybridization, aromatic, in a ring.
+    """
+
+    readable: NDArray[np.bool_]  # (M,) False where a molecule has something that is not known here; it then has no rows
+    num_atoms: IntArray  # (M,) rows of each molecule in `atoms`
+    num_bonds: IntArray  # (M,) rows of each molecule in `bonds`
+    atoms: IntArray
+    bonds: IntArray  # (sum of num_bonds, 5) begin, end, type, stereo, conjugated
+
+
+def binary_form(molecule: Any) -> bytes:
+    """Return the binary form of an RDKit molecule."""
+    form: bytes = molecule.ToBinary(0)  # 0: without the properties that users may add
+    return form
+
+
+def raw_numbers(forms: Sequence[bytes]) -> RawNumbers:
+    """Return the raw numbers of molecules from their binary forms; without a compiler none is readable."""
+    count, native = len(forms), library()
+    readable, num_atoms, num_bonds = np.zeros(count, np.bool_), np.zeros(count, np.int64), np.zeros(count, np.int64)
+    if native is None:
+        return RawNumbers(readable, num_atoms, num_bonds, np.zeros((0, 9), np.int64), np.zeros((0, 5), np.int64))
+    ends = np.cumsum([len(form) for form in forms], dtype=np.int64)
+    data = b"".join([*forms, bytes(_LONGEST)])
+    native.egt_count_molecules(count, data, ends.ctypes.data, num_atoms.ctypes.data, num_bonds.ctypes.data)
+    atoms, bonds = np.zeros((num_atoms.sum(), 9), np.int64), np.zeros((num_bonds.sum(), 5), np.int64)
+    filled = (readable, num_atoms, num_bonds, atoms, bonds)
+    native.egt_read_molecules(count, data, ends.ctypes.data, *(array.ctypes.data for array in filled))
+    return RawNumbers(readable, num_atoms, num_bonds, atoms[: num_atoms.sum()], bonds[: num_bonds.sum()])
+
+
+RDKIT_ERRORS = (RuntimeError, ValueError, ArithmeticError, LookupError, SystemError)
+"""What calls of RDKit raise for a molecule that they cannot handle: which kind depends on the call and the version."""
+
+OGB_ATOM_FEATURES: dict[str, tuple[str, ...]] = {
+    "atomic number": (*(str(number) for number in range(1, 119)), "misc"),
+    "chirality": ("unspecified", "tetrahedral clockwise", "tetrahedral counterclockwise", "other", "misc"),
+    "degree with hydrogens": (*(str(k) for k in range(11)), "misc"),
+    "formal charge": (*(str(k) for k in range(-5, 6)), "misc"),
+    "hydrogens": (*(str(k) for k in range(9)), "misc"),
+    "radical electrons": (*(str(k) for k in range(5)), "misc"),
+    "hybridization": ("SP", "SP2", "SP3", "SP3D", "SP3D2", "misc"),
+    "aromatic": ("no", "yes"),
+    "in a ring": ("no", "yes"),
+}
+
+OGB_BOND_FEATURES: dict[str, tuple[str, ...]] = {
+    "bond type": ("single", "double", "triple", "aromatic", "misc"),
+    "stereo": ("none", "Z", "E", "cis", "trans", "any"),
+    "conjugated": ("no", "yes"),
+}
+
+OGB_VOCABULARY = {**OGB_ATOM_FEATURES, **OGB_BOND_FEATURES}
+
+OGB_SCHEMA = FeatureSchema(node_categories=(128,) * 9, edge_categories=(8,) * 3)
+"""What models read: every atom feature has a table of 128 rows and every bond feature one of 8, as the authors' do."""
+
+# fmt: off
+ZINC_ATOMS = (
+    "C", "O", "N", "F", "C H1", "S", "Cl", "O -", "N H1 +", "Br", "N H3 +", "N H2 +", "N +", "N -", "S -", "I", "P",
+    "O H1 +", "N H1 -", "O +", "S +", "P H1", "P H2", "C H2 -", "P +", "S H1 +", "C H1 -", "P H1 +",
+)
+
+# fmt: on
+"""The 28 atom types of ZINC: element, hydrogens written in the SMILES bracket, sign of the charge."""
+
+ZINC_BONDS = ("NONE", "SINGLE", "DOUBLE", "TRIPLE")
+
+ZINC_SCHEMA = FeatureSchema(node_categories=(len(ZINC_ATOMS),), edge_categories=(len(ZINC_BONDS),))
+
+_ZINC_ATOM_ID = {symbol: number for number, symbol in enumerate(ZINC_ATOMS)}
+
+
+class _Codes:
+    """Turns raw integers of RDKit into category ids: one table per column, looked up for a whole molecule at once.
+
+    Args:
+        *columns: for each column its raw values in the order of their ids; every other value gets the last id, which
+            is "misc" where the vocabulary ends with a raw value of None.
+    """
+
+    def __init__(self, *columns: Sequence[int | None]) -> None:
+        known = [[value for value in column if value is not None] for column in columns]
+        self.low = np.array([min(column) - 1 for column in known])
+        self.high = np.array([max(column) + 1 for column in known])
+        self.offset = np.concatenate([[0], np.cumsum(self.high - self.low + 1)[:-1]]) - self.low
+        tables = []
+        for column, low, high in zip(columns, self.low, self.high, strict=True):
+            table = np.full(high - low + 1, len(column) - 1, dtype=np.int64)
+            for number, value in enumerate(column):
+                if value is not None:
+                    table[value - low] = number
+            tables.append(table)
+        self.table = np.concatenate(tables)
+
+    def __call__(self, raw: IntArray) -> IntArray:
+        """Return the ids of (rows, columns) raw values."""
+        ids: IntArray = self.table[np.minimum(np.maximum(raw, self.low), self.high) + self.offset]
+        return np.ascontiguousarray(ids)
+
+
+OGB_ATOM_CODES: tuple[tuple[int | None, ...], ...] = (
+    (*range(1, 119), None),
+    (0, 1, 2, 3, None),
+    (*range(11), None),
+    (*range(-5, 6), None),
+    (*range(9), None),
+    (*range(5), None),
+    (2, 3, 4, 6, 7, None),
+    (0, 1),
+    (0, 1),
+)
+
+OGB_BOND_CODES: tuple[tuple[int | None, ...], ...] = ((1, 2, 3, 12, None), (0, 2, 3, 4, 5, 1), (0, 1))
+"""The raw values of RDKit (chiral tag, hybridization, bond type and stereo are enumerations) in the order of OGB's ids.
+
+Every other value has the last id.
+"""
+
+OGB_ATOM_METHODS = (
+    *("GetAtomicNum", "GetChiralTag", "GetTotalDegree", "GetFormalCharge", "GetTotalNumHs"),
+    *("GetNumRadicalElectrons", "GetHybridization", "GetIsAromatic", "IsInRing"),
+)
+
+OGB_BOND_METHODS = ("GetBondType", "GetStereo", "GetIsConjugated")
+"""The methods of RDKit's atoms and bonds that give these values."""
+
+_ogb_atom_ids, _ogb_bond_ids = _Codes(*OGB_ATOM_CODES), _Codes(*OGB_BOND_CODES)
+
+
+CHIRALITY = list(OGB_ATOM_FEATURES).index("chirality")
+"""Its column in the features of atoms."""
+
+_CIP = {"R": 1, "S": 2}
+"""The categories of labels: those of the tags "clockwise" and "counterclockwise" in the authors' reading."""
+
+_OTHER_CHIRALITY = len(OGB_ATOM_FEATURES["chirality"]) - 1
+
+
+class MoleculeFeatures(NamedTuple):
+    """The arrays of a molecule's graph, read-only, and a warning if they do not say all about it."""
+
+    atoms: IntArray  # (N, F) category ids of the atoms
+    edge_index: IntArray  # (2, 2 * bonds) both directions of each bond
+    bonds: IntArray  # (2 * bonds, F) category ids of the edges
+    warning: str = ""
+
+    def with_chirality(self, chirality: IntArray) -> MoleculeFeatures:
+        """Return OGB's features with other categories of chirality, (N,)."""
+        atoms = self.atoms.copy()
+        atoms[:, CHIRALITY] = chirality
+        return self._replace(atoms=_frozen(atoms))
+
+
+def ogb_features(forms: Sequence[bytes]) -> list[MoleculeFeatures | DataError]:
+    """OGB's nine atom and three bond features of molecules in RDKit's binary form; an error where RDKit has none."""
+    raw = raw_numbers(forms)
+    features: list[MoleculeFeatures | DataError] = [*_coded(raw.num_atoms, raw.num_bonds, raw.atoms, raw.bonds)]
+    for k in np.flatnonzero(~raw.readable).tolist():
+        from rdkit.Chem import Mol  # RDKit is optional
+
+        try:
+            features[k] = asked_features(Mol(forms[k]))  # type: ignore[call-overload]  # its stubs know no bytes
+        except RDKIT_ERRORS as error:
+            features[k] = DataError(f"the features of the molecule cannot be computed: {reason_of(error)}")
+    return features
+
+
+def asked_features(molecule: Any) -> MoleculeFeatures:
+    """OGB's features of one molecule, for which RDKit is asked atom by atom: slow, for whatever a molecule holds."""
+    atoms = [[getattr(atom, method)() for method in OGB_ATOM_METHODS] for atom in molecule.GetAtoms()]
+    bonds = [
+        [bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), *(getattr(bond, method)() for method in OGB_BOND_METHODS)]
+        for bond in molecule.GetBonds()
+    ]
+    atom_rows, bond_rows = np.array(atoms, np.int64).reshape(-1, 9), np.array(bonds, np.int64).reshape(-1, 5)
+    return _coded([len(atoms)], [len(bonds)], atom_rows, bond_rows)[0]
+
+
+class Canonical(NamedTuple):
+    """What is the same for all ways to write a molecule.
+
+    Fields:
+        ranks: (N,) a numbering of the atoms.
+        chirality: (N,) the category of each atom; None if the SMILES has no chiral center.
+    """
+
+    ranks: IntArray
+    chirality: IntArray | None
+
+
+def canonical_numbers(molecule: Any, *, chiral: bool) -> Canonical:
+    """Return RDKit's canonical numbering of a molecule, and its `chiral` centers as R, S or relative to each other.
+
+    RDKit's chiral tag follows the order of the bonds of an atom, so another spelling has another tag. R and S do not.
+    A center without them, as in cis-1,4-dimethylcyclohexane, takes its tag from the canonical SMILES.
+    """
+    from rdkit.Chem import CanonicalRankAtoms
+
+    ranks = np.fromiter(CanonicalRankAtoms(molecule), np.int64, molecule.GetNumAtoms())
+    if not chiral:
+        return Canonical(_frozen(ranks), None)
+    chirality, relative = np.zeros_like(ranks), []
+    for k, atom in enumerate(molecule.GetAtoms()):
+        tag = int(atom.GetChiralTag())
+        if tag not in _CIP.values():
+            chirality[k] = min(tag, _OTHER_CHIRALITY)
+        elif atom.HasProp("_CIPCode"):
+            chirality[k] = _CIP[atom.GetProp("_CIPCode")]
+        else:
+            relative.append(k)
+    if relative:
+        tags, order = _rewritten(molecule)
+        ranks[order] = np.arange(len(order))
+        chirality[relative] = tags[ranks[relative]]
+    return Canonical(_frozen(ranks), _frozen(chirality))
+
+
+def _rewritten(molecule: Any) -> tuple[IntArray, IntArray]:
+    """(N,) the tags of the atoms in the canonical SMILES, and the number that each of these has in the molecule."""
+    from rdkit.Chem import MolFromSmiles, MolToSmiles
+
+    again = MolFromSmiles(MolToSmiles(molecule), sanitize=False)
+    order = np.array(molecule.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"], np.int64)
+    return np.array([int(atom.GetChiralTag()) for atom in again.GetAtoms()], np.int64), order
+
+
+def reason_of(error: Exception) -> str:
+    """Return what RDKit says about an error, in one line: its first lines, in front of those for its developers."""
+    said = str(error).split("Violation occurred", 1)[0]
+    return " ".join(said.split()) or type(error).__name__
+
+
+def _coded(
+    num_atoms: Iterable[int], num_bonds: Iterable[int], atoms: IntArray, bonds: IntArray
+) -> list[MoleculeFeatures]:
+    """Return the features of some molecules from the numbers that `RawNumbers` explains."""
+    num_edges = [2 * int(number) for number in num_bonds]
+    parts = zip(
+        _split(_ogb_atom_ids(atoms), map(int, num_atoms)),
+        _split(_both_directions(bonds).T, num_edges),
+        _split(_ogb_bond_ids(bonds[:, 2:]).repeat(2, axis=0), num_edges),
+        strict=True,
+    )
+    return [MoleculeFeatures(of_atoms, _frozen(pairs.T), of_edges) for of_atoms, pairs, of_edges in parts]
+
+
+def _split(rows: IntArray, counts: Iterable[int]) -> list[IntArray]:
+    """Consecutive rows as one read-only array for each molecule."""
+    rows.setflags(write=False)
+    ends = list(accumulate(counts, initial=0))
+    return [rows[start:end] for start, end in pairwise(ends)]
+
+
+def _frozen(array: IntArray) -> IntArray:
+    array = np.ascontiguousarray(array)
+    array.setflags(write=False)
+    return array
+
+
+def _both_directions(bonds: IntArray) -> IntArray:
+    """(2, 2 * bonds): begin -> end and end -> begin of every bond; the ends are columns 0 and 1 of `bonds`."""
+    return bonds[:, [[0, 1], [1, 0]]].swapaxes(0, 1).reshape(2, -1)
+
+
+def zinc_features(molecule: Any) -> MoleculeFeatures:
+    """ZINC's types of atoms and bonds of an RDKit molecule; `UNKNOWN` for others, with a warning."""
+    atoms, unknown = _zinc_atoms(molecule)
+    edge_index, bonds = _zinc_bonds(molecule)
+    strange = [f"atom type {', '.join(unknown)}"] if unknown else []
+    strange += ["a type of bond"] if (bonds == UNKNOWN).any() else []
+    warning = f"not in the ZINC vocabulary: {' and '.join(strange)}" if strange else ""
+    return MoleculeFeatures(_frozen(atoms), edge_index, bonds, warning)
+
+
+def _zinc_atoms(rdkit: Any) -> tuple[IntArray, list[str]]:
+    """(N, 1) atom types, and the names of those that ZINC does not have.
+
+    A type names the hydrogens that a kekulized SMILES writes: those of a charged or chiral atom, which is in brackets.
+    """
+    names = []
+    for atom in rdkit.GetAtoms():
+        name, charge = atom.GetSymbol(), atom.GetFormalCharge()
+        if (charge or atom.GetChiralTag()) and (hydrogens := atom.GetTotalNumHs()):
+            name += f" H{hydrogens}"
+        names.append(f"{name} {'+' if charge > 0 else '-'}" if charge else name)
+    ids = np.array([_ZINC_ATOM_ID.get(name, UNKNOWN) for name in names], dtype=np.int64)
+    return ids.reshape(-1, 1), sorted({name for name in names if name not in _ZINC_ATOM_ID})
+
+
+def _zinc_bonds(rdkit: Any) -> tuple[IntArray, IntArray]:
+    """(2, 2 * bonds) edges and (2 * bonds, 1) types of the kekulized molecule; `UNKNOWN` for a bond of another kind."""
+    from rdkit.Chem import Kekulize  # RDKit is optional
+
+    Kekulize(rdkit, clearAromaticFlags=True)
+    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondType()) for bond in rdkit.GetBonds()]
+    table = np.array(bonds, np.int64).reshape(-1, 3)
+    types = np.where((table[:, 2:] > 0) & (table[:, 2:] < len(ZINC_BONDS)), table[:, 2:], UNKNOWN)  # 0 is "no bond"
+    return _frozen(_both_directions(table)), _frozen(types.repeat(2, axis=0))
+
 
 MoleculeVocabulary = Literal["ogb", "zinc"]
 

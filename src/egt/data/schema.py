@@ -1,18 +1,26 @@
-"""`CustomSchema`: everything that was decided about the user's data, as the section `data.custom` of `config.yaml`."""
+"""`CustomSchema`: everything that was decided about the user's data, as the section `data.custom` of `config.yaml`.
+
+Its split plan says which rows, or which nodes or edges of one graph, belong to train, val and test.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
-from egt.data.molecule_features import OGB_SCHEMA, ZINC_SCHEMA
-from egt.data.molecules import MoleculeVocabulary
+from egt.data.columns import Column, Columns, RawData, RawGraph, encode_target, text_of
+from egt.data.molecules import OGB_SCHEMA, RDKIT_ERRORS, ZINC_SCHEMA, MoleculeVocabulary, parse_or_none, require_rdkit
 from egt.data.source import DataCard, TargetKind, TargetSchema
-from egt.graph import FeatureSchema, Level
+from egt.errors import DataError
+from egt.graph import FeatureSchema, IntArray, Level
 from egt.registry import Section
 
 FeatureKind = Literal["categorical", "continuous", "ignored"]
@@ -267,3 +275,243 @@ def _feature_text(feature: Feature) -> str:
         scaled = "standardized" if feature.mean else "unchanged"
         return f"{feature.name}: continuous, {scaled}" + (f", {feature.width} numbers" if feature.width > 1 else "")
     return f"{feature.name}: ignored"
+
+
+logger = logging.getLogger(__name__)
+
+Codes = NDArray[np.int8]
+"""train (0), val (1), test (2) or none of them (-1)."""
+
+Fractions = tuple[float, float, float]
+
+Shares = Fractions | Fold
+
+SPLIT_WORDS = {
+    "train": 0, "training": 0,
+    "val": 1, "valid": 1, "validation": 1, "dev": 1,
+    "test": 2, "testing": 2,
+}  # fmt: skip
+"""How a split column may call the splits; upper and lower case are the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """The split of the data: either whole rows, or parts of each graph, which then is in every split."""
+
+    rows: Codes  # (R,) the split of each row; empty when graphs are divided within
+    parts: Mapping[int, Codes]  # row -> (N,) or (E,) the split of its nodes or listed edges
+
+    @property
+    def within(self) -> bool:
+        """Whether the nodes or edges of each graph are divided, and not the graphs."""
+        return not len(self.rows)
+
+
+def divide(raw: RawData, schema: CustomSchema) -> Division:
+    """Divide the data as the schema's split plan says.
+
+    At node and edge level one graph, or graphs with a split column of their own, are divided within: each split holds
+    the same graph and scores its own nodes or edges (transductive learning). Otherwise whole graphs are divided.
+    """
+    graphs = {row: graph for row, graph in enumerate(raw.graphs) if graph is not None}
+    plan, level = schema.split, schema.level
+    is_within = len(raw.graphs) == 1 and level != "graph"
+    if plan.kind == "column":
+        is_within = level in ("node", "edge") and any(plan.column in graph.columns(level) for graph in graphs.values())
+    if graphs and is_within:
+        parts = {row: _parts(graph, schema, raw.where) for row, graph in graphs.items()}
+        if not any((codes == 0).any() for codes in parts.values()):
+            raise DataError(f"{raw.where}: no {level} is in the training split")
+        return Division(np.zeros(0, np.int8), parts)
+    codes = _rows(raw, schema)
+    bad = np.array(sorted(raw.problems), dtype=np.int64)
+    codes[bad] = np.maximum(codes[bad], 0)  # a bad row that names no split is reported with the training rows
+    if (codes < 0).any():
+        logger.warning("%s: %d rows with an empty split cell are in no split", raw.where, int((codes < 0).sum()))
+    if not (codes == 0).any():
+        raise DataError(f"{raw.where}: no row is in the training split; it needs rows that say train")
+    return Division(codes, {})
+
+
+def target_matrix(columns: Columns, schema: CustomSchema, num_rows: int) -> NDArray[np.float64]:
+    """(n, T) targets as numbers and class ids; NaN where a label is missing or the column is not there."""
+    matrix = np.full((num_rows, len(schema.targets)), np.nan)
+    for position, name in enumerate(schema.targets):
+        if name in columns:
+            matrix[:, position] = encode_target(columns[name], schema.classes)[0]
+    return matrix
+
+
+def _rows(raw: RawData, schema: CustomSchema) -> Codes:
+    plan = schema.split
+    name = {"column": plan.column, "scaffold": schema.smiles}.get(plan.kind)
+    if name is not None and name not in raw.table:
+        raise DataError(f"{raw.where}: there is no column {name!r} to split by; there are {', '.join(raw.table)}")
+    match plan.kind:
+        case "column":
+            return column_split(raw.table[plan.column], f"{raw.where}: column {plan.column!r}")
+        case "scaffold":
+            return scaffold_split(raw.table[schema.smiles].tolist(), plan.shares)
+        case "stratified":
+            if schema.level != "graph":
+                raise DataError(f"{raw.where}: whole graphs cannot be stratified by {schema.level}s; choose random")
+            return _stratified(target_matrix(raw.table, schema, raw.num_rows), schema, raw.where)
+        case _:
+            return random_split(raw.num_rows, plan.shares, plan.seed)
+
+
+def _parts(graph: RawGraph, schema: CustomSchema, where: str) -> Codes:
+    plan, directed = schema.split, schema.is_directed(graph.directed)
+    if schema.level == "link":
+        return link_codes(graph.edges, graph.num_nodes, plan.shares, plan.seed, directed=directed)
+    columns = graph.columns(schema.level)
+    count = graph.num_nodes if schema.level == "node" else graph.edges.shape[1]
+    codes = np.full(count, -1, np.int8)
+    if plan.kind == "column":
+        if plan.column not in columns:
+            return codes
+        return column_split(columns[plan.column], f"{where}: {schema.level} column {plan.column!r}")
+    targets = target_matrix(columns, schema, count)
+    labeled = ~np.isnan(targets).all(axis=1)
+    if plan.kind == "stratified":
+        codes[labeled] = _stratified(targets[labeled], schema, where)
+    elif schema.level == "edge":
+        codes[labeled] = link_codes(graph.edges[:, labeled], graph.num_nodes, plan.shares, plan.seed, directed=directed)
+    else:
+        codes[labeled] = random_split(int(labeled.sum()), plan.shares, plan.seed)
+    return codes
+
+
+def _stratified(targets: NDArray[np.float64], schema: CustomSchema, where: str) -> Codes:
+    if targets.shape[1] != 1:
+        raise DataError(f"{where}: a stratified split needs one target, there are {targets.shape[1]}; choose random")
+    continuous = schema.kind == "regression"
+    return stratified_split(targets[:, 0], schema.split.shares, schema.split.seed, continuous=continuous)
+
+
+def random_split(count: int, shares: Shares, seed: int) -> Codes:
+    """(count,) codes: a shuffled list cut at the fractions, or into folds."""
+    return _cut(np.random.default_rng(seed).permutation(count), shares)
+
+
+def stratified_split(labels: NDArray[np.float64], shares: Shares, seed: int, *, continuous: bool) -> Codes:
+    """(n,) codes with each class (or tenth of a continuous range) in every split at the same share.
+
+    Missing labels (NaN) are a group of their own.
+    """
+    groups = labels
+    if continuous:
+        present = labels[~np.isnan(labels)]
+        edges = np.quantile(present, np.linspace(0.1, 0.9, 9)) if len(present) else np.zeros(0)
+        groups = np.where(np.isnan(labels), np.nan, np.searchsorted(edges, labels))
+    codes = np.full(len(labels), -1, dtype=np.int8)
+    generator = np.random.default_rng(seed)
+    for group in np.unique(groups):
+        members = np.flatnonzero(np.isnan(groups) if np.isnan(group) else groups == group)
+        codes[members] = _cut(generator.permutation(len(members)), shares)
+    return codes
+
+
+def scaffold_split(smiles: Sequence[str | None], shares: Shares) -> Codes:
+    """(n,) codes such that molecules with one Bemis-Murcko scaffold stay together.
+
+    The largest scaffolds come first (of equal ones the later first), and each goes to train while it fits, else to
+    val, else to test; of folds to the smallest one. Nothing here is random. Rows that RDKit cannot read stand alone.
+    """
+    groups: dict[str, list[int]] = defaultdict(list)
+    for row, scaffold in enumerate(_scaffolds(smiles)):
+        groups[f"row {row}" if scaffold is None else scaffold].append(row)
+    ordered = sorted(groups.values(), key=lambda rows: (len(rows), rows[0]), reverse=True)
+    if isinstance(shares, Fold):
+        pieces: list[list[int]] = [[] for _ in range(shares.of)]
+        for members in ordered:
+            min(pieces, key=len).extend(members)
+        return _fold_codes([np.array(piece, dtype=np.int64) for piece in pieces], shares)
+    train_limit, val_limit = shares[0] * len(smiles), (shares[0] + shares[1]) * len(smiles)
+    codes = np.full(len(smiles), 2, dtype=np.int8)
+    num_train = num_val = 0
+    for members in ordered:
+        if num_train + len(members) <= train_limit:
+            codes[members] = 0
+            num_train += len(members)
+        elif num_train + num_val + len(members) <= val_limit:
+            codes[members] = 1
+            num_val += len(members)
+    return codes
+
+
+def _scaffolds(smiles: Sequence[str | None]) -> list[str | None]:
+    chem = require_rdkit()
+    from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles  # RDKit is optional
+
+    scaffolds: list[str | None] = []
+    with chem.rdBase.BlockLogs():
+        for text in smiles:
+            molecule = None if text is None else parse_or_none(text)
+            try:
+                scaffolds.append(None if molecule is None else MurckoScaffoldSmiles(mol=molecule))  # type: ignore[no-untyped-call]
+            except RDKIT_ERRORS:
+                scaffolds.append(None)
+    return scaffolds
+
+
+def column_split(column: Column, where: str) -> Codes:
+    """(n,) codes of a split column; an empty cell is in no split.
+
+    Raises:
+        DataError: for a word that is no split.
+    """
+    codes = np.full(len(column), -1, dtype=np.int8)
+    for row, value in enumerate(column):
+        if value is None or value != value:
+            continue
+        word = text_of(value).strip().lower()
+        if word not in SPLIT_WORDS:
+            raise DataError(f"{where}: {word!r} in row {row + 1} is no split; allowed are {', '.join(SPLIT_WORDS)}")
+        codes[row] = SPLIT_WORDS[word]
+    return codes
+
+
+def is_split_column(column: Column) -> bool:
+    """Return whether a column holds names of splits and nothing else."""
+    if column.dtype != object:
+        return False
+    words = {str(value).strip().lower() for value in column if value is not None}
+    return bool(words) and words <= SPLIT_WORDS.keys()
+
+
+def _cut(order: NDArray[np.int64], shares: Shares) -> Codes:
+    if isinstance(shares, Fold):
+        return _fold_codes(np.array_split(order, shares.of), shares)
+    ends = np.rint(np.cumsum(shares) * len(order)).astype(np.int64)
+    codes = np.full(len(order), 2, dtype=np.int8)
+    codes[order[: ends[0]]] = 0
+    codes[order[ends[0] : ends[1]]] = 1
+    return codes
+
+
+def _fold_codes(pieces: Sequence[NDArray[np.int64]], fold: Fold) -> Codes:
+    """(n,) codes: the piece of the fold is the test, the one before it val."""
+    codes = np.zeros(sum(map(len, pieces)), dtype=np.int8)
+    codes[pieces[fold.number - 1]] = 1
+    codes[pieces[fold.number]] = 2
+    return codes
+
+
+def link_codes(edges: IntArray, num_nodes: int, shares: Shares, seed: int, *, directed: bool) -> Codes:
+    """(E,) the split of each edge, whatever the order of the list; both directions of an undirected one go together.
+
+    Self-loops are never held out: they belong to training.
+    """
+    codes = np.zeros(edges.shape[1], dtype=np.int8)
+    between = edges[0] != edges[1]
+    group, num_groups = group_links(edges[:, between], num_nodes, directed)
+    codes[between] = random_split(num_groups, shares, seed)[group]
+    return codes
+
+
+def group_links(edges: IntArray, num_nodes: int, directed: bool) -> tuple[IntArray, int]:
+    """(E,) the number of the link of each edge, and how many links there are."""
+    i, j = edges if directed else (np.minimum(*edges), np.maximum(*edges))
+    distinct, group = np.unique(i * num_nodes + j, return_inverse=True)
+    return group, len(distinct)

@@ -12,7 +12,7 @@ import pyarrow
 from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
-from egt.data.encodings.distances import LARGEST_MAX_HOPS, ShortestPaths
+from egt.data.encodings.encoding import LARGEST_MAX_HOPS, ShortestPaths
 from egt.errors import DataError, RunError
 from egt.files import write_atomically
 from egt.graph import IntArray

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from egt.data.encodings.distances import LARGEST_MAX_HOPS, ShortestPaths
+from egt.data.encodings.encoding import LARGEST_MAX_HOPS, ShortestPaths
 from egt.errors import ConfigError, RunError
 from egt.explain.analysis import TO_VIRTUAL, UNREACHABLE, Analysis, Floats
 from egt.files import write_atomically

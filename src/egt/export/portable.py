@@ -17,9 +17,9 @@ from torch.nn import functional
 from egt.config.run import RunConfig
 from egt.config.run_data import feature_schema, preparation, reading_schema
 from egt.data.batching.batch import GraphBatch, collate
-from egt.data.batching.padded import Padded
+from egt.data.batching.layout import Padded
 from egt.data.encodings.encoding import Array, Preparation, Sample
-from egt.data.molecule_features import (
+from egt.data.molecules import (
     OGB_ATOM_CODES,
     OGB_ATOM_FEATURES,
     OGB_ATOM_METHODS,

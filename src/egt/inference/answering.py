@@ -14,8 +14,8 @@ from egt.assemble import build_task
 from egt.config.run import RunConfig
 from egt.config.run_data import in_pieces
 from egt.data.encodings.encoding import Sample
+from egt.data.preparing import Prepared
 from egt.data.source import Progress, Reading, Source
-from egt.data.store import Prepared
 from egt.errors import DataError, counted
 from egt.graph import Graph, IntArray, Level
 from egt.inference.artifact import Artifact

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from egt.config.run import RunConfig
 from egt.config.run_data import open_new, open_source, preparation
+from egt.data.preparing import Prepared, prepare_in_memory
 from egt.data.source import ALL, Progress, Source
-from egt.data.store import Prepared, prepare_in_memory
 from egt.errors import DataError, RunError
 from egt.files import write_atomically
 from egt.inference.answering import Beside, rows_of

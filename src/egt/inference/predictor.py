@@ -17,8 +17,8 @@ from egt.config.run_data import open_new, open_source, preparation, prepare_spli
 from egt.data.custom import open_custom, with_columns
 from egt.data.encodings.encoding import Sample
 from egt.data.formats.tables import molecule_blocks
+from egt.data.preparing import Prepared, compute_in_workers, prepare_in_memory
 from egt.data.source import ALL, SPLITS, FirstRows, Progress, Source
-from egt.data.store import Prepared, compute_in_workers, prepare_in_memory
 from egt.errors import ArtifactError, DataError
 from egt.inference.answering import Answer, Answering, Beside, Member, answers_of, rows_of
 from egt.inference.artifact import Artifact, EnsembleArtifact

@@ -8,8 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from egt.data.batching.layout import Layout
-from egt.data.batching.padded import Padded
+from egt.data.batching.layout import Layout, Padded
 from egt.errors import ConfigError
 from egt.nn.randomness import fresh_keys
 

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from egt.data.batching.layout import Layout
+from egt.data.batching.layout import Layout, Packed
 from egt.data.batching.loader import graph_sizes
-from egt.data.batching.packed import Packed
 from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError
 from egt.nn.channels import Channels

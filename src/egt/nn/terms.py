@@ -361,7 +361,7 @@ class NodeWalks(PairWalks):
 
 
 class PairTypes(nn.Module):
-    """The sum of a learned vector for each type that a chosen pair was chosen as (`egt.data.encodings.distances`)."""
+    """The sum of a learned vector for each type that a chosen pair was chosen as (`egt.data.encodings.encoding`)."""
 
     bits: Tensor
 

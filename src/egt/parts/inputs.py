@@ -17,8 +17,7 @@ from pydantic import Field, PositiveInt
 from threadpoolctl import threadpool_limits
 
 from egt import nn
-from egt.data.encodings.distances import ShortestPaths
-from egt.data.encodings.encoding import Encoding, listed
+from egt.data.encodings.encoding import Encoding, ShortestPaths, listed
 from egt.data.encodings.loops import (
     canonical_signs,
     encode_eigenvectors,
@@ -83,7 +82,7 @@ class PairInput(Input):
 
 
 class PairChoice(Part):
-    """A way to choose the pairs of a sparse model (`egt.data.encodings.distances.Choice`)."""
+    """A way to choose the pairs of a sparse model (`egt.data.encodings.encoding.Choice`)."""
 
     registry: ClassVar[Registry[type[PairChoice]]] = Registry("choice of pairs", "egt.parts.pairs")
 

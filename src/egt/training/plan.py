@@ -17,8 +17,7 @@ from egt.data.batching.loader import graph_sizes
 from egt.data.benchmark import BENCHMARKS
 from egt.data.encodings.encoding import Sample
 from egt.data.source import DataCard, Source
-from egt.data.store import Store
-from egt.data.store.building import cache_folder, store_name
+from egt.data.store import Store, cache_folder, store_name
 from egt.errors import DataError
 from egt.inference.backends import Execution, available_memory
 from egt.processes import share_of_batch

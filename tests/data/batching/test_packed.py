@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from egt.data.batching.packed import Packed
+from egt.data.batching.layout import Packed
 
 SIZES = [3, 3, 1, 4, 3]
 

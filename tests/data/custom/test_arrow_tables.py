@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from egt.data.custom import read_raw
-from egt.data.formats.arrow_tables import numbers, plain_numbers
-from egt.data.formats.tables import read_table
+from egt.data.formats.tables import numbers, plain_numbers, read_table
 from egt.errors import DataError
 
 

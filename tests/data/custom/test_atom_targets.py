@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from egt.data.atom_targets import lists_of
 from egt.data.columns import column_of_values, holds_lists, objects
 from egt.data.custom import CustomSource, open_custom
+from egt.data.labels import lists_of
 from egt.errors import DataError
 
 Chem = pytest.importorskip("rdkit.Chem")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from egt.data.custom import CustomSource, open_custom
-from egt.data.encodings.distances import ShortestPaths
+from egt.data.encodings.encoding import ShortestPaths
 from egt.data.molecules import graph_from_smiles
 from egt.errors import DataError
 from egt.graph import Graph

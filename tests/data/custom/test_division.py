@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from egt.data.columns import column_of_values
-from egt.data.schema import Fold
-from egt.data.splits import Codes, column_split, is_split_column, random_split, scaffold_split, stratified_split
+from egt.data.schema import Codes, Fold, column_split, is_split_column, random_split, scaffold_split, stratified_split
 from egt.errors import DataError
 
 FRACTIONS = (0.8, 0.1, 0.1)

@@ -10,7 +10,7 @@ import pytest
 
 from egt.data.columns import objects
 from egt.data.custom import CustomSchema, open_custom
-from egt.data.label_checks import label_copies
+from egt.data.labels import label_copies
 from tests.cli.runs import ring, write_csv, write_jsonl
 
 CLASSES = "abc"

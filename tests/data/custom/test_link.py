@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from egt.data.links import count_links, hide_links, link_graph
+from egt.data.schema import link_codes
 from egt.data.source import SPLITS
-from egt.data.splits import count_links, hide_links, link_codes, link_graph
 from egt.errors import DataError
 from egt.graph import Graph
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from egt.data import label_checks as module
+from egt.data import labels as module
 from egt.data.custom import open_custom
-from egt.data.label_checks import molecule_keys, repeats
+from egt.data.labels import molecule_keys, repeats
 
 pytest.importorskip("rdkit")
 SMILES = ["CCO", "OCC", "CCN", "CCN", "CCC", ""]

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from egt.data.encodings.distances import ShortestPaths
-from egt.data.encodings.encoding import Encoding
+from egt.data.encodings.encoding import Encoding, ShortestPaths
 from egt.errors import ConfigError
 from egt.graph import Graph
 

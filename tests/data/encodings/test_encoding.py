@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from egt.data.encodings.distances import ShortestPaths
-from egt.data.encodings.encoding import Preparation, Sample, merged
+from egt.data.encodings.encoding import Preparation, Sample, ShortestPaths, merged
 from egt.errors import ConfigError, GraphError
 from egt.graph import FeatureSchema, Graph
 from egt.parts.inputs import Degrees

@@ -87,7 +87,7 @@ def test_fewer_vectors_than_nodes() -> None:
 def test_molecules_need_no_scipy() -> None:
     """Its matrices take long to load, which a prediction for one molecule would wait for."""
     code = (
-        "import sys; from egt.data.encodings.distances import ShortestPaths; from egt.parts.inputs import SvdEncoding;"
+        "import sys; from egt.data.encodings.encoding import ShortestPaths; from egt.parts.inputs import SvdEncoding;"
         "from egt.data.molecules import graph_from_smiles; graph, _ = graph_from_smiles('CCO');"
         "ShortestPaths(16)(graph); SvdEncoding(8)(graph); assert not {'scipy.linalg', 'scipy.sparse'} & {*sys.modules}"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from egt.data.encodings.distances import OutDegree
+from egt.data.encodings.encoding import OutDegree
 from egt.graph import Graph
 
 

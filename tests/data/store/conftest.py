@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from egt.data.encodings.distances import ShortestPaths
-from egt.data.encodings.encoding import Preparation, Sample
+from egt.data.encodings.encoding import Preparation, Sample, ShortestPaths
 from egt.data.source import DataCard, Reading, Source, TargetSchema
 from egt.graph import FeatureSchema, Graph
 from egt.parts.inputs import Degrees, SvdEncoding

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from egt.data.encodings.encoding import Preparation
+from egt.data.preparing import Parts, Workers
 from egt.data.source import Reading, Source
-from egt.data.store import Store, prepare, prepare_splits
-from egt.data.store.building import sole_builder
-from egt.data.store.workers import Parts, Workers
+from egt.data.store import Store, prepare, prepare_splits, sole_builder
 from egt.errors import DataError, RunError
 from egt.graph import FeatureSchema, Graph
 
@@ -160,7 +159,7 @@ def test_racing_builders_make_one_valid_store(
     source: Any, preparation: Preparation, tmp_path: Path, locks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not locks:
-        monkeypatch.setattr("egt.data.store.building.lock", lambda path, on_wait: nullcontext(False))
+        monkeypatch.setattr("egt.data.store.lock", lambda path, on_wait: nullcontext(False))
     slow = dataclasses.replace(source, seconds_per_row=0.001)
     arguments = {"cache_dir": tmp_path, "num_workers": 1}
     builders = [fork.Process(target=prepare, args=(slow, "train", preparation), kwargs=arguments) for _ in range(2)]
@@ -321,7 +320,7 @@ def test_a_store_is_read_whole_only_after_a_file_has_changed(
     source: Any, preparation: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[Path] = []
-    monkeypatch.setattr("egt.data.store.store_files.verify", calls.append)
+    monkeypatch.setattr("egt.data.store.verify", calls.append)
     path = prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=1).path
     for expected in (1, 1):
         prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=1)

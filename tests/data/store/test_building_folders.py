@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from egt.data.encodings.distances import ShortestPaths
-from egt.data.encodings.encoding import Preparation
-from egt.data.store.building import building_folder, cache_folder, publish, store_name
+from egt.data.encodings.encoding import Preparation, ShortestPaths
+from egt.data.store import building_folder, cache_folder, publish, store_name
 from egt.errors import ConfigError
 from egt.graph import FeatureSchema, Graph
 from egt.parts.inputs import Degrees, SvdEncoding

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from egt.data.custom import GraphsSource
 from egt.data.encodings.encoding import Preparation
+from egt.data.preparing import GRAPH_FIELDS, field_names, stored_settings
 from egt.data.source import TargetSchema
 from egt.data.store import prepare
-from egt.data.store.chunks import GRAPH_FIELDS, field_names, stored_settings
 from egt.graph import FeatureSchema, Graph
 
 TARGET = TargetSchema(level="graph", kind="regression", names=("y",))

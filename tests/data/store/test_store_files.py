@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from egt.data.encodings.distances import ShortestPaths
-from egt.data.encodings.encoding import Preparation
+from egt.data.encodings.encoding import Preparation, ShortestPaths
 from egt.data.store import Store, prepare
 from egt.errors import DataError
 from egt.parts.inputs import LaplacianEigenvectors, RandomWalks, SvdEncoding

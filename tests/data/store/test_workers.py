@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from egt.data.encodings.encoding import Preparation
+from egt.data.preparing import Prepared, compute_in_workers, prepare_in_memory
 from egt.data.source import Source
-from egt.data.store import Prepared, compute_in_workers, prepare, prepare_in_memory
+from egt.data.store import prepare
 from egt.errors import DataError
 
 
@@ -39,7 +40,7 @@ class Counting:
 def test_slow_chunks_are_not_made_twice(
     source: Any, preparation: Preparation, tmp_path: Path, toys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("egt.data.store.workers._WORTH_KEEPING", 0.0)
+    monkeypatch.setattr("egt.data.preparing._WORTH_KEEPING", 0.0)
     interrupted = Counting(source, stops_at=150)
     with pytest.raises(KeyboardInterrupt):
         prepare(interrupted, "train", preparation, cache_dir=tmp_path / "a", num_workers=1)
@@ -56,7 +57,7 @@ def test_slow_chunks_are_not_made_twice(
 def test_a_damaged_part_is_made_again(
     source: Any, preparation: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("egt.data.store.workers._WORTH_KEEPING", 0.0)
+    monkeypatch.setattr("egt.data.preparing._WORTH_KEEPING", 0.0)
     with pytest.raises(KeyboardInterrupt):
         prepare(Counting(source, stops_at=70), "train", preparation, cache_dir=tmp_path, num_workers=1)
     (part,) = tmp_path.glob(".*.parts/*.npz")
@@ -77,7 +78,7 @@ def test_quick_chunks_leave_no_files(source: Any, preparation: Preparation, tmp_
 def test_a_disk_that_fills_within_a_part_is_a_clear_error(
     source: Any, preparation: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_workers: int, limit: int
 ) -> None:
-    monkeypatch.setattr("egt.data.store.workers._WORTH_KEEPING", 0.0)
+    monkeypatch.setattr("egt.data.preparing._WORTH_KEEPING", 0.0)
 
     def build_with_small_files(answer: Any) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
@@ -102,7 +103,7 @@ def test_in_memory_equals_the_store_and_writes_nothing(
 ) -> None:
     store = prepare(source, "train", preparation, cache_dir=tmp_path / "cache", num_workers=1)
     monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "none"))
-    monkeypatch.setattr("egt.data.store.workers.CHUNKS_AT_ONCE", 2)
+    monkeypatch.setattr("egt.data.preparing.CHUNKS_AT_ONCE", 2)
     told: list[tuple[str, int, int | None]] = []
     parts = list(
         prepare_in_memory(
@@ -122,7 +123,7 @@ def test_in_memory_equals_the_store_and_writes_nothing(
 def test_results_of_workers_come_in_order_and_hold_every_record(
     source: Any, preparation: Preparation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("egt.data.store.workers.num_processors", lambda: 2)
+    monkeypatch.setattr("egt.data.preparing.num_processors", lambda: 2)
 
     def said(part: Prepared) -> tuple[int, list[int], list[int], int]:
         edges = sum(sample.graph.num_edges for sample in part.samples)
@@ -140,7 +141,7 @@ def test_results_of_workers_come_in_order_and_hold_every_record(
 def test_an_error_in_a_worker_is_raised_here(
     source: Any, preparation: Preparation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("egt.data.store.workers.num_processors", lambda: 2)
+    monkeypatch.setattr("egt.data.preparing.num_processors", lambda: 2)
 
     def refuse(part: Prepared) -> None:
         raise DataError(f"{part.num_records} records are refused")

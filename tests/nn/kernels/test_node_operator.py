@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from egt.data.batching.packed import Packed
+from egt.data.batching.layout import Packed
 from egt.nn.channels import AttentionContext
 from egt.nn.dropout import Dropout
 from egt.nn.kernels.fused import available

@@ -12,8 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
-from egt.data.encodings.distances import ShortestPaths
-from egt.data.encodings.encoding import Preparation
+from egt.data.encodings.encoding import Preparation, ShortestPaths
 from egt.graph import FeatureSchema, Graph
 from egt.nn.losses import distance_loss, distance_targets, scored_pairs
 from egt.parts.tasks.distance import DistanceObjective

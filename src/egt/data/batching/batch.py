@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from egt.data.batching.layout import Arrangement, Layout
+from egt.data.batching.layout import Arrangement, Layout, PackedArrangement, PaddedArrangement
 from egt.data.encodings.encoding import Array, Sample
 from egt.errors import GraphError
 from egt.graph import UNKNOWN
 
 LayoutName = Literal["packed", "padded", "edge_list"]
-
-_ARRANGEMENTS: Mapping[LayoutName, str] = {
-    "packed": "PackedArrangement",
-    "padded": "PaddedArrangement",
-    "edge_list": "EdgeListArrangement",
-}
-"""The class that places graphs, in the module called as the layout."""
 
 _UNPINNED = ("cpu", "meta", "mps")
 """Devices that share the memory of the host, or have none: nothing is copied there behind its back."""
@@ -135,8 +127,11 @@ def collate(
 
 
 def _arrangement(layout: LayoutName, samples: Sequence[Sample]) -> Arrangement:
-    place: Arrangement = getattr(import_module(f"egt.data.batching.{layout}"), _ARRANGEMENTS[layout])(samples)
-    return place
+    if layout != "edge_list":
+        return PackedArrangement(samples) if layout == "packed" else PaddedArrangement(samples)
+    from egt.data.batching.edge_list import EdgeListArrangement  # only a list of edges needs this file
+
+    return EdgeListArrangement(samples)
 
 
 def _targets(arrays: Sequence[Array | None], name: str, join: Any) -> Tensor | None:

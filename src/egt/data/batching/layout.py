@@ -1,15 +1,17 @@
-"""What a layout of the node and edge channels offers to attention, virtual nodes and readouts.
+"""How the nodes and pairs of a batch are stored: what a layout offers, the packed and the padded one.
 
-Everything else (norms, linear maps, feed-forward blocks, residuals) acts on the last axis and never sees the layout.
-In shapes, `nodes...` and `pairs...` stand for the leading axes of the layout: `(M,)` and `(P,)` when packed,
-`(B, N)` and `(B, N, N)` when padded.
+Norms, linear maps, feed-forward blocks and residuals act on the last axis and never see the layout; attention, virtual
+nodes and readouts do. In shapes, `nodes...` and `pairs...` stand for the leading axes of the layout: `(M,)` and
+`(P,)` when packed, `(B, N)` and `(B, N, N)` when padded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, Self
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
@@ -165,3 +167,297 @@ def numbered(pairs: Sequence[Array]) -> tuple[Array, Array, Array]:
     """Return both ends of some pairs of each graph, (2, R_k), and the number of the graph, one graph after another."""
     i, j = np.concatenate(pairs, axis=1)
     return i, j, np.repeat(np.arange(len(pairs)), [each.shape[1] for each in pairs])
+
+
+class Packed:
+    """Pair (i, j) of graph b is row i * N_b + j behind the pairs of the graphs before it.
+
+    Runs of graphs of equal size are computed together. Any order of graphs is right; a batch sorted by size has the
+    fewest runs and is the fastest.
+
+    Args:
+        sizes: nodes of each graph, virtual ones included.
+        num_virtual: q.
+    """
+
+    has_all_pairs = True
+    has_only_attended = False
+
+    def __init__(self, sizes: Sequence[int], num_virtual: int = 0) -> None:
+        self.sizes = tuple(sizes)
+        self.num_virtual = num_virtual
+        self.num_graphs = len(self.sizes)
+        self.num_nodes = sum(self.sizes)
+        self.num_pairs = sum(size * size for size in self.sizes)
+        self.pair_shape = (self.num_pairs,)
+        self.real_nodes: Tensor | None = None
+        self.real_pairs: Tensor | None = None
+        self.runs = [(len(list(run)), size) for size, run in groupby(self.sizes)]
+
+    @cached_property
+    def size_tensor(self) -> Tensor:
+        """(B,) nodes of each graph; where it is, other indices are made."""
+        return torch.tensor(self.sizes, dtype=torch.int64)
+
+    @cached_property
+    def node_indices(self) -> Indices:
+        sizes = self.size_tensor
+        graph = torch.repeat_interleave(sizes, output_size=self.num_nodes)
+        start = sizes.cumsum(0) - sizes
+        i = torch.arange(self.num_nodes, device=self.size_tensor.device) - start[graph]
+        return Indices(graph, i, torch.zeros_like(i))
+
+    @cached_property
+    def pair_indices(self) -> Indices:
+        graph = torch.repeat_interleave(self.size_tensor.square(), output_size=self.num_pairs)
+        first, second = [], []
+        for count, size in self.runs:  # no division for each pair
+            position = torch.arange(size, device=self.size_tensor.device)
+            first.append(position.view(1, -1, 1).expand(count, size, size).reshape(-1))
+            second.append(position.view(1, 1, -1).expand(count, size, size).reshape(-1))
+        return Indices(graph, torch.cat(first), torch.cat(second))
+
+    @property
+    def pair_nodes(self) -> tuple[Tensor, Tensor]:
+        index = self.pair_indices
+        start = (self.size_tensor.cumsum(0) - self.size_tensor)[index.graph]
+        return start + index.i, start + index.j
+
+    def moved(self, move: Callable[[Tensor], Tensor]) -> Packed:
+        return self._with(self.sizes, self.num_virtual, move(self.size_tensor))
+
+    @staticmethod
+    def _with(sizes: Sequence[int], num_virtual: int, size_tensor: Tensor) -> Packed:
+        layout = Packed(sizes, num_virtual)
+        layout.size_tensor = size_tensor
+        return layout
+
+    def with_virtual(self, num_virtual: int) -> tuple[Packed, Tensor, Tensor]:
+        wide = self._with([size + num_virtual for size in self.sizes], num_virtual, self.size_tensor + num_virtual)
+        nodes = wide._nodes(torch.arange(wide.num_nodes, device=self.size_tensor.device))
+        pairs = wide._pairs(torch.arange(wide.num_pairs, device=self.size_tensor.device))
+        own = slice(num_virtual, None)
+        return (
+            wide,
+            torch.cat([run[:, own].reshape(-1) for run in nodes]),
+            torch.cat([run[:, own, own].reshape(-1) for run in pairs]),
+        )
+
+    def with_virtual_pairs(self, x: Tensor, table: Tensor) -> Tensor:
+        """Put pairs with virtual nodes, of which this layout has q, in front of the others.
+
+        x: (P', d) all pairs without them. table: (q + 1, q + 1, d) what pair (i, j) gets, index q for all other nodes.
+        Returns (P, d).
+        """
+        wide: Tensor = _WithVirtualPairs.apply(x, table, self)  # type: ignore[no-untyped-call]
+        return wide
+
+    def _nodes(self, x: Tensor) -> list[Tensor]:
+        """Split a node tensor into its runs, each (graphs, n, ...). `split` spares the backward zero-filled buffers."""
+        parts = x.split([count * size for count, size in self.runs])
+        return [part.unflatten(0, run) for part, run in zip(parts, self.runs, strict=True)]
+
+    def _pairs(self, x: Tensor) -> list[Tensor]:
+        """Return the runs of a pair tensor, each (graphs, n, n, ...)."""
+        parts = x.split([count * size * size for count, size in self.runs])
+        return [part.unflatten(0, (count, size, size)) for part, (count, size) in zip(parts, self.runs, strict=True)]
+
+    def dot(self, Q: Tensor, K: Tensor) -> Tensor:
+        runs = zip(self._nodes(Q), self._nodes(K), strict=True)
+        return torch.cat([torch.einsum("bihc,bjhc->bijh", q, k).flatten(0, 2) for q, k in runs])
+
+    def softmax(self, logits: Tensor, allowed: Tensor | None) -> Tensor:
+        masks = [None] * len(self.runs) if allowed is None else self._pairs(allowed)
+        runs = zip(self._pairs(logits), masks, strict=True)
+        return torch.cat([masked_softmax(x, mask, dim=2).flatten(0, 2) for x, mask in runs])
+
+    def sum_keys(self, x: Tensor) -> Tensor:
+        return torch.cat([run.sum(2).flatten(0, 1) for run in self._pairs(x)])
+
+    def aggregate(self, A: Tensor, V: Tensor) -> Tensor:
+        runs = zip(self._pairs(A), self._nodes(V), strict=True)
+        return torch.cat([torch.einsum("bijh,bjhc->bihc", a, v).flatten(0, 1) for a, v in runs])
+
+    def per_node(self, x: Tensor) -> Tensor:
+        return x[self.node_indices.graph]
+
+    def mean_nodes(self, h: Tensor) -> Tensor:
+        return torch.cat([run[:, self.num_virtual :].mean(1) for run in self._nodes(h)])
+
+    def virtual_nodes(self, h: Tensor) -> Tensor:
+        return torch.cat([run[:, : self.num_virtual] for run in self._nodes(h)])
+
+    def with_virtual_rows(self, h: Tensor, rows: Tensor) -> Tensor:
+        parts = zip(rows.split([count for count, _ in self.runs]), self._nodes(h), strict=True)
+        return torch.cat([torch.cat([new, old[:, self.num_virtual :]], 1).flatten(0, 1) for new, old in parts])
+
+    def node_rows(self, h: Tensor) -> Tensor:
+        return torch.cat([run[:, self.num_virtual :].flatten(0, 1) for run in self._nodes(h)])
+
+
+class _WithVirtualPairs(torch.autograd.Function):
+    """Pairs with virtual nodes in front of the others, size by size: no index for each pair, and each written once."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, table: Tensor, layout: Packed) -> Tensor:
+        ctx.layout, q = layout, layout.num_virtual
+        wide = x.new_empty(layout.num_pairs, x.shape[1])
+        narrow = Packed([size - q for size in layout.sizes])
+        for old, new in zip(narrow._pairs(x), layout._pairs(wide), strict=True):
+            new[:, q:, q:] = old
+            new[:, :q, :q] = table[:q, :q]
+            new[:, :q, q:] = table[:q, q:]
+            new[:, q:, :q] = table[q:, :q]
+        return wide
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        (d_wide,) = gradients
+        q, runs = ctx.layout.num_virtual, ctx.layout._pairs(d_wide)
+        d_table = d_wide.new_zeros(q + 1, q + 1, d_wide.shape[1])
+        for run in runs:
+            d_table[:q, :q] += run[:, :q, :q].sum(0)
+            d_table[:q, q] += run[:, :q, q:].sum((0, 2))
+            d_table[q, :q] += run[:, q:, :q].sum((0, 1))
+        return torch.cat([run[:, q:, q:].flatten(0, 2) for run in runs]), d_table, None
+
+
+class PackedArrangement(DenseArrangement):
+    """One graph after the other."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        sizes = [sample.graph.num_nodes for sample in samples]
+        super().__init__(np.array(sizes))
+        self.layout = Packed(sizes)
+
+    def nodes(self, arrays: Sequence[Array], fill: int) -> Tensor:
+        return torch.from_numpy(np.concatenate(arrays))
+
+    def pairs(self, samples: Sequence[Sample]) -> dict[str, Tensor]:
+        encodings = [sample.pair for sample in samples]
+        flat = {name: [e[name].reshape(-1, *e[name].shape[2:]) for e in encodings] for name in encodings[0]}
+        return {name: torch.from_numpy(np.concatenate(arrays)) for name, arrays in flat.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Padded:
+    """Every graph takes N rows; the ones behind its own nodes are padding.
+
+    Args:
+        sizes: (B,) nodes of each graph, virtual ones included.
+        width: N, at least the largest size.
+        num_virtual: q.
+        num_nodes: of all graphs without virtual ones, if it is known on the host.
+    """
+
+    sizes: Tensor
+    width: int
+    num_virtual: int = 0
+    num_nodes: int | None = None
+    has_all_pairs: ClassVar[bool] = True
+    has_only_attended: ClassVar[bool] = False
+
+    @property
+    def num_graphs(self) -> int:
+        return self.sizes.shape[0]
+
+    @property
+    def num_pairs(self) -> int:
+        return self.num_graphs * self.width * self.width
+
+    @property
+    def pair_shape(self) -> tuple[int, ...]:
+        return (self.num_graphs, self.width, self.width)
+
+    @cached_property
+    def real_nodes(self) -> Tensor:
+        return torch.arange(self.width, device=self.sizes.device) < self.sizes.unsqueeze(1)
+
+    @cached_property
+    def real_pairs(self) -> Tensor:
+        return self.real_nodes.unsqueeze(2) & self.real_nodes.unsqueeze(1)
+
+    @property
+    def node_indices(self) -> Indices:
+        graph = torch.arange(self.num_graphs, device=self.sizes.device).view(-1, 1)
+        i = torch.arange(self.width, device=self.sizes.device).view(1, -1)
+        return Indices(graph, i, torch.zeros_like(i))
+
+    @property
+    def pair_indices(self) -> Indices:
+        graph = torch.arange(self.num_graphs, device=self.sizes.device).view(-1, 1, 1)
+        position = torch.arange(self.width, device=self.sizes.device)
+        return Indices(graph, position.view(1, -1, 1), position.view(1, 1, -1))
+
+    @property
+    def pair_nodes(self) -> tuple[Tensor, Tensor]:
+        index = self.pair_indices
+        start = index.graph * self.width
+        return (start + index.i).expand(self.pair_shape), (start + index.j).expand(self.pair_shape)
+
+    def moved(self, move: Callable[[Tensor], Tensor]) -> Self:
+        return replace(self, sizes=move(self.sizes))
+
+    def with_virtual(self, num_virtual: int) -> tuple[Self, Tensor, Tensor]:
+        wide = replace(self, sizes=self.sizes + num_virtual, width=self.width + num_virtual, num_virtual=num_virtual)
+        rows = torch.arange(wide.num_graphs * wide.width, device=self.sizes.device)
+        nodes = rows.view(-1, wide.width)[:, num_virtual:].reshape(-1)
+        pairs = torch.arange(wide.num_pairs, device=self.sizes.device).view(wide.pair_shape)
+        return wide, nodes, pairs[:, num_virtual:, num_virtual:].reshape(-1)
+
+    def dot(self, Q: Tensor, K: Tensor) -> Tensor:
+        return torch.einsum("bihc,bjhc->bijh", Q, K)
+
+    def softmax(self, logits: Tensor, allowed: Tensor | None) -> Tensor:
+        return masked_softmax(logits, allowed, dim=2)
+
+    def sum_keys(self, x: Tensor) -> Tensor:
+        return x.sum(2)
+
+    def aggregate(self, A: Tensor, V: Tensor) -> Tensor:
+        return torch.einsum("bijh,bjhc->bihc", A, V)
+
+    def per_node(self, x: Tensor) -> Tensor:
+        return x.unsqueeze(1)
+
+    def mean_nodes(self, h: Tensor) -> Tensor:
+        own = self.real_nodes[:, self.num_virtual :].unsqueeze(-1)
+        total = torch.where(own, h[:, self.num_virtual :], 0.0).sum(1)
+        return total / (self.sizes - self.num_virtual).unsqueeze(1)
+
+    def virtual_nodes(self, h: Tensor) -> Tensor:
+        return h[:, : self.num_virtual]
+
+    def with_virtual_rows(self, h: Tensor, rows: Tensor) -> Tensor:
+        return torch.cat([rows, h[:, self.num_virtual :]], dim=1)
+
+    def node_rows(self, h: Tensor) -> Tensor:
+        own = (self.real_nodes & (self.node_indices.i >= self.num_virtual)).flatten()
+        return h.flatten(0, 1)[rows_where(own, int(own.sum()) if self.num_nodes is None else self.num_nodes)]
+
+
+class PaddedArrangement(DenseArrangement):
+    """All graphs in boxes of the size of the largest."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        sizes = np.array([sample.graph.num_nodes for sample in samples])
+        self.width = int(sizes.max())
+        super().__init__(np.full_like(sizes, self.width))
+        self.layout = Padded(torch.from_numpy(sizes), self.width, num_nodes=int(sizes.sum()))
+
+    def nodes(self, arrays: Sequence[Array], fill: int) -> Tensor:
+        out = np.full((len(arrays), self.width, *arrays[0].shape[1:]), fill, arrays[0].dtype)
+        for k, array in enumerate(arrays):
+            out[k, : len(array)] = array
+        return torch.from_numpy(out)
+
+    def pairs(self, samples: Sequence[Sample]) -> dict[str, Tensor]:
+        encodings = [sample.pair for sample in samples]
+        found = {}
+        for name, first in encodings[0].items():
+            out = np.zeros((len(encodings), self.width, self.width, *first.shape[2:]), first.dtype)
+            for k, encoding in enumerate(encodings):
+                n = len(encoding[name])
+                out[k, :n, :n] = encoding[name]
+            found[name] = torch.from_numpy(out)
+        return found

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
 from egt.data.encodings.encoding import Sample
-from egt.data.store.workers import end_with_parent
+from egt.data.preparing import end_with_parent
 from egt.errors import ConfigError
 
 IntArray = NDArray[np.int64]

@@ -11,8 +11,7 @@ from typing import Any
 
 from egt.data.columns import FORMATS, Format, RawData, Table, digest_of_files, objects
 from egt.data.formats.tables import column_of_texts, encoding_of, molecules_of, open_text, read_delimited
-from egt.data.molecule_features import RDKIT_ERRORS, reason_of
-from egt.data.molecules import require_rdkit
+from egt.data.molecules import RDKIT_ERRORS, reason_of, require_rdkit
 from egt.errors import DataError
 
 SDF_SUFFIXES = (".sdf", ".sdf.gz")

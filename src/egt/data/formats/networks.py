@@ -24,7 +24,7 @@ from egt.data.columns import (
     text_of,
     with_mask_split,
 )
-from egt.data.graph_rows import merge_edges
+from egt.data.custom_rows import merge_edges
 from egt.errors import DataError
 from egt.graph import Graph
 

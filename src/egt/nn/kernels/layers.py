@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from egt.data.batching.packed import Packed
+from egt.data.batching.layout import Packed
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
 from egt.nn.dropout import Dropout, RandomMasking

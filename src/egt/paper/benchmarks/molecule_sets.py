@@ -24,7 +24,7 @@ from egt.data.benchmark import (
     rows_by_split,
 )
 from egt.data.download import fingerprint
-from egt.data.molecule_features import OGB_SCHEMA, OGB_VOCABULARY, ZINC_ATOMS, ZINC_BONDS, ZINC_SCHEMA
+from egt.data.molecules import OGB_SCHEMA, OGB_VOCABULARY, ZINC_ATOMS, ZINC_BONDS, ZINC_SCHEMA
 from egt.data.source import DataCard, Reading, Source, TargetSchema, rows_of
 from egt.errors import DataError, EgtError
 from egt.graph import Graph, IntArray

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from egt import nn
-from egt.data.encodings.distances import ShortestPaths
-from egt.data.encodings.encoding import Encoding
+from egt.data.encodings.encoding import Encoding, ShortestPaths
 from egt.parts.tasks.task import Objective
 from egt.registry import register
 

@@ -1,17 +1,21 @@
-"""The files of a store, written and read: flat `.npy` arrays, and a JSON index with their checksums.
+"""Prepared graphs on disk: built once by several processes, then memory-mapped by whoever reads them.
 
-`StoreWriter` appends chunks to the arrays; `Store` maps them into memory and gives samples as views.
+A store is a folder named after its content, found again by anyone who asks for the same content: flat `.npy` arrays,
+and a JSON index with their checksums. `prepare` reads every record of a split and writes its chunks as they come.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import errno
 import hashlib
 import json
+import logging
 import os
+import re
+import shutil
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, overload
 
@@ -19,25 +23,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.data.encodings.encoding import Preparation, Sample
-from egt.data.source import Reading
-from egt.data.store.chunks import (
+from egt.data.preparing import (
+    FORMAT_VERSION,
     GRAPH_FIELDS,
     GRAPH_VALUES,
+    PROCESS_LIMITS,
     Array,
     Chunk,
+    Parts,
+    Workers,
     check_width,
     field_names,
     put_together,
     stored_settings,
     with_computed,
+    writing_in,
 )
+from egt.data.source import Progress, Reading, Source
 from egt.errors import DataError
-from egt.files import write_atomically
+from egt.files import lock, sync_folder, user_folder, write_atomically
 
 INDEX = "index.json"
-
-_LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors of the process, and not of a file or folder."""
 
 
 class GrowingArray:
@@ -134,7 +140,7 @@ def map_array(path: Path) -> Array:
     try:
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except OSError as error:
-        if error.errno in _LIMITS:
+        if error.errno in PROCESS_LIMITS:
             raise
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
     except Exception as error:  # numpy reads the header as Python: any error may come of a damaged one
@@ -172,20 +178,6 @@ def describe(path: Path) -> dict[str, Any]:
     """Size and checksum of a file."""
     with open(path, "rb") as file:
         return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
-
-
-@contextmanager
-def writing_in(folder: Path) -> Iterator[None]:
-    """Turn an error of the file system into one that says what to do about it."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _LIMITS:
-            raise
-        raise DataError(
-            f"{folder}: prepared graphs cannot be written there ({error.strerror or error}); "
-            "make it writable, free some space, or set EGT_CACHE_DIR to another folder"
-        ) from error
 
 
 def verify(folder: Path) -> None:
@@ -298,3 +290,162 @@ class Store(Sequence[Sample]):
 
     def __reduce__(self) -> tuple[type[Store], tuple[Path, Preparation]]:
         return Store, (self.path, self.preparation)
+
+
+log = logging.getLogger(__name__)
+
+
+def prepare(
+    source: Source,
+    split: str,
+    preparation: Preparation,
+    *,
+    cache_dir: Path | str | None = None,
+    num_workers: int | None = None,
+    progress: Progress | None = None,
+) -> Store:
+    """Return the prepared graphs of a split: opened if they are on disk, else built and kept there.
+
+    The folder is keyed by the content of the source, the schema and the settings of the stored encodings. It appears
+    at once when complete, so it may be built by several processes at a time and a builder may be killed at any moment;
+    what took it long (tours, superpixels) is then not computed again.
+
+    Stores are in `cache_dir`; default `EGT_CACHE_DIR`, else `~/.cache/egt`. There is one process per processor, or
+    `num_workers`; 0 or 1 start none besides this one. The files are the same, bit for bit.
+    """
+    splits = prepare_splits(
+        source, [split], preparation, cache_dir=cache_dir, num_workers=num_workers, progress=progress
+    )
+    return splits[split]
+
+
+def prepare_splits(
+    source: Source,
+    splits: Sequence[str],
+    preparation: Preparation,
+    *,
+    cache_dir: Path | str | None = None,
+    num_workers: int | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Store]:
+    """Return the prepared graphs of several splits, as `prepare` gives each.
+
+    One set of worker processes serves all of them.
+    """
+    folder = cache_folder(cache_dir)
+    paths = {split: folder / store_name(source, split, preparation) for split in splits}
+    with Workers(source, preparation, num_workers) as workers:
+        for split, path in paths.items():
+            if _missing(path, preparation) is not None:
+                _write(path, source, split, preparation, workers, progress)
+    return {split: Store(path, preparation) for split, path in paths.items()}
+
+
+def _missing(path: Path, preparation: Preparation) -> str | None:
+    """Return what an intact store lacks: None for nothing, "" if there is none, else how it is damaged."""
+    if not path.exists():
+        return ""
+    try:
+        verify_if_changed(path)
+        Store(path, preparation)
+    except DataError as damage:
+        return str(damage)
+    return None
+
+
+def _write(
+    path: Path, source: Source, split: str, preparation: Preparation, workers: Workers, progress: Progress | None
+) -> None:
+    """Write the graphs of a split, unless another process has made the store meanwhile."""
+    with ExitStack() as held:
+        with writing_in(path.parent):
+            held.enter_context(sole_builder(path))
+        missing = _missing(path, preparation)
+        if missing is None:  # made by another process, while this one waited for the lock
+            return
+        if missing:
+            log.warning("%s: these graphs are prepared again", missing)
+        with writing_in(path.parent):
+            if path.exists():
+                discard(path)
+            building = building_folder(path)
+            held.callback(shutil.rmtree, building, ignore_errors=True)
+            writer = held.enter_context(closing(StoreWriter(building, field_names(preparation))))
+        parts = Parts(path.with_name(f".{path.name}.parts"))
+        records = source.records(split)
+        num_done = 0
+        with closing(workers.chunks(records, parts)) as chunks:
+            for chunk in chunks:
+                with writing_in(path.parent):
+                    writer.append(chunk)
+                num_done += chunk.num_records
+                if progress is not None:
+                    progress(f"preparing {split}", num_done, len(records))
+        about = {
+            "format": FORMAT_VERSION,
+            "source": source.card.name,
+            "split": split,
+            "preparation": stored_settings(preparation),
+            "num_records": len(records),
+        }
+        with writing_in(path.parent):
+            writer.finish(about)
+            publish(building, path)
+            shutil.rmtree(parts.folder, ignore_errors=True)
+
+
+def cache_folder(given: Path | str | None) -> Path:
+    """Return the folder of all stores: the given one, else `EGT_CACHE_DIR`, else `~/.cache/egt`."""
+    return Path(given).expanduser() if given else user_folder("EGT_CACHE_DIR", ".cache", "egt")
+
+
+def store_name(source: Source, split: str, preparation: Preparation) -> str:
+    """Return the folder name of a store: readable words, and a hash of everything that decides its content."""
+    content = {
+        "format": FORMAT_VERSION,
+        "source": source.fingerprint(),
+        "split": split,
+        "preparation": stored_settings(preparation),
+    }
+    key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    words = re.sub(r"[^A-Za-z0-9_.]+", "-", f"{source.card.name}-{split}").strip("-.")
+    return f"{words[:80]}-{key[:32]}"
+
+
+@contextmanager
+def sole_builder(path: Path) -> Iterator[None]:
+    """Hold the lock of one store, which only saves double work: stores stay valid where there are no locks."""
+
+    def say_so() -> None:
+        log.info("%s: another process is preparing these graphs, waiting for it", path)
+
+    with lock(path.with_name(f".{path.name}.lock"), on_wait=say_so) as is_alone:
+        if is_alone:
+            for leftover in path.parent.glob(f".{path.name}.*.building"):
+                shutil.rmtree(leftover)
+        yield
+
+
+def building_folder(path: Path) -> Path:
+    """Return a new folder beside the final one, so that moving it there is one step."""
+    folder = path.with_name(f".{path.name}.{uuid.uuid4().hex}.building")
+    folder.mkdir()
+    return folder
+
+
+def publish(built: Path, path: Path) -> None:
+    """Move a finished folder into place at once; if another builder was first, keep theirs."""
+    try:
+        built.rename(path)
+    except OSError:
+        if not path.is_dir():
+            raise
+        shutil.rmtree(built)
+    sync_folder(path.parent)
+
+
+def discard(path: Path) -> None:
+    """Remove a damaged store; it stops being visible at once."""
+    away = path.with_name(f".{path.name}.{uuid.uuid4().hex}.building")
+    path.rename(away)
+    shutil.rmtree(away)
