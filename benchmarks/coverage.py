@@ -27,8 +27,7 @@ import numpy as np
 import egt
 from egt.graph import IntArray
 from egt.inference.evaluation import labeled
-from egt.inference.loading import load
-from egt.inference.predictor import Predictor
+from egt.inference.predictor import Predictor, load
 from egt.inference.uncertainty import Calibration, Floats, Scores, bounds_of, calibrate, holds, sizes
 from egt.parts.tasks.scores import spearman
 from egt.parts.tasks.task import TaskPart

@@ -27,8 +27,7 @@ from egt.config.run_data import open_new
 from egt.data.batching.loader import evaluation_batches, graph_sizes
 from egt.data.encodings.encoding import Sample
 from egt.data.source import ALL
-from egt.export.export import FILES, Run, answers, deviation, export
-from egt.export.portable import portable_preparation, tensor_inputs, tensors_of
+from egt.export.export import FILES, Run, answers, deviation, export, portable_preparation, tensor_inputs, tensors_of
 from egt.graph import Graph
 from egt.inference.artifact import Artifact
 from egt.inference.forward import forward

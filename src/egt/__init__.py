@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from egt.data.columns import column_of_values as column_of_values
     from egt.data.custom import open_custom as open_custom
     from egt.errors import EgtError as EgtError
-    from egt.export.portable import tensor_inputs as tensor_inputs
+    from egt.export.export import tensor_inputs as tensor_inputs
     from egt.graph import Graph as Graph
-    from egt.inference.loading import load as load
     from egt.inference.predictions import Predictions as Predictions
+    from egt.inference.predictor import load as load
     from egt.nn.attention import watch as watch
     from egt.nn.channels import AttentionContext as AttentionContext
     from egt.nn.layer import EGTLayer as EGTLayer
@@ -60,12 +60,12 @@ _HOMES = {
     "column_of_values": "egt.data.columns",
     "fit": "egt.training.run",
     "graph_keys": "egt.nn.randomness",
-    "load": "egt.inference.loading",
+    "load": "egt.inference.predictor",
     "open_custom": "egt.data.custom",
     "preparation": "egt.config.run_data",
     "preset": "egt.paper.presets",
     "presets": "egt.paper",
-    "tensor_inputs": "egt.export.portable",
+    "tensor_inputs": "egt.export.export",
     "train": "egt.api",
     "tune": "egt.tuning.tune",
     "watch": "egt.nn.attention",

@@ -23,8 +23,7 @@ from egt.config.load import parse_settings
 from egt.data.columns import RawData, digest_of_graphs, expanded
 from egt.data.custom import read_raw
 from egt.errors import ArtifactError, ConfigError, DataError, GraphError
-from egt.inference.loading import load
-from egt.inference.predictor import Predictor
+from egt.inference.predictor import Predictor, load
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin

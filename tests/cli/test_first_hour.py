@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from egt.data import custom as survey
-from egt.inference.loading import load
+from egt.inference.predictor import load
 from tests.cli.runs import SMILES, TINY, blocks, egt, molecules, read_csv, write_csv
 
 Capture = pytest.CaptureFixture[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from egt.explain.subject import Drawing, draw
+from egt.explain.explanation import Drawing, draw
 from egt.graph import Graph
 
 

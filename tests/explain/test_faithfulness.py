@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from egt.explain.faithfulness import Faithfulness, most_important
+from egt.explain.importance import Faithfulness, most_important
 
 
 def score(top: float, random: list[float], untrained: float = 0.0) -> Faithfulness:

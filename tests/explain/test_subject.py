@@ -8,7 +8,7 @@ import pyarrow
 from egt.data.benchmark import MoleculeSource, MoleculeTable
 from egt.data.molecules import OGB_SCHEMA
 from egt.data.source import DataCard, TargetSchema, TrainShare
-from egt.explain.subject import read_subject
+from egt.explain.explanation import read_subject
 from tests.explain.synthetic import tree, untrained
 
 

@@ -16,8 +16,19 @@ from egt.data.encodings.encoding import Sample
 from egt.data.schema import CustomSchema, Feature
 from egt.errors import ArtifactError, ConfigError, RunError
 from egt.export import export as exporting
-from egt.export.export import TOLERANCE, answers, deviation, export, portable, without_padding
-from egt.export.portable import describe, portable_preparation, probe, tensor_inputs, tensors_of
+from egt.export.export import (
+    TOLERANCE,
+    answers,
+    describe,
+    deviation,
+    export,
+    portable,
+    portable_preparation,
+    probe,
+    tensor_inputs,
+    tensors_of,
+    without_padding,
+)
 from egt.graph import Graph
 from egt.inference.artifact import Artifact
 from egt.parts.inputs import Distance, EdgeCategories, EdgeValues, GraphValues, NodeCategories, Svd

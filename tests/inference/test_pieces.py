@@ -13,7 +13,7 @@ import torch
 
 from egt.api import Run, configured, train
 from egt.errors import ConfigError, RunStopped
-from egt.inference.loading import load
+from egt.inference.predictor import load
 from egt.training.callbacks import Callback
 from egt.training.plan import known_sizes, plan
 

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from egt.inference import stream
-from egt.inference.loading import load
 from egt.inference.predictions import Predictions
-from egt.inference.predictor import Predictor
+from egt.inference.predictor import Predictor, load
 from tests.cli.runs import SMILES, TINY, egt, molecules, read_csv, write_csv
 
 Capture = pytest.CaptureFixture[str]

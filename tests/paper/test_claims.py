@@ -14,7 +14,7 @@ import pytest
 from egt import files
 from egt.errors import RunStopped
 from egt.files import lease_holder
-from egt.paper.claims import claim_run
+from egt.training.callbacks import claim_run
 
 
 def test_a_claim_keeps_others_out_until_it_is_released(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_a_claim_keeps_others_out_until_it_is_released(tmp_path: Path) -> None:
 
 
 def test_a_claim_of_a_process_that_is_gone_is_taken_over_at_once(tmp_path: Path) -> None:
-    code = "import sys, os; from pathlib import Path; from egt.paper.claims import claim_run\n"
+    code = "import sys, os; from pathlib import Path; from egt.training.callbacks import claim_run\n"
     code += f"with claim_run(Path({str(tmp_path / 'seed0')!r})) as claim: os._exit(0 if claim else 1)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert (tmp_path / "seed0.claim-1").exists()

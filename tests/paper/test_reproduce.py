@@ -14,9 +14,9 @@ import torch
 
 from egt.config.load import read_config
 from egt.errors import ConfigError, RunStopped
-from egt.paper.claims import Claim
 from egt.paper.reproduce import Order, estimate_runs, list_runs, reproduce
 from egt.paper.results import marks, read_records, short_mark
+from egt.training.callbacks import Claim
 from egt.training.record import RunRecord
 from egt.training.state import State
 from tests.caches import fresh_cache

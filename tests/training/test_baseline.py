@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -15,9 +16,9 @@ from egt.training.baseline import describe
 ONE_EPOCH = {"trainer.max_epochs": 1, "model.num_layers": 1, "optimizer.lr": 1e-6}
 
 
-def baseline_of(data: object, target: str | None, out: Path, **more: object) -> dict[str, object]:
+def baseline_of(data: object, target: str | None, out: Path, **more: Any) -> dict[str, Any]:
     run = egt.train(data, target, set=ONE_EPOCH | {"trainer.baseline": True}, out=out, progress=False, **more)
-    found: dict[str, object] = run.artifact.data["baseline"]
+    found: dict[str, Any] = run.artifact.data["baseline"]
     assert found["metrics"].keys() == run.artifact.metrics.keys()
     for split, metrics in run.artifact.metrics.items():
         assert found["metrics"][split]["num_labels"] == metrics["num_labels"]  # the same rows

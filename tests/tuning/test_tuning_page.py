@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from egt.tuning.page import _notes
 from egt.tuning.study import Tried
+from egt.tuning.tune import _notes
 
 
 def test_trials_that_did_not_run_to_their_end_are_explained() -> None:

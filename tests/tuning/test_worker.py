@@ -12,12 +12,11 @@ import pytest
 
 import egt
 from egt.errors import ConfigError, RunError, RunStopped
-from egt.paper.claims import claim_run
+from egt.training.callbacks import claim_run
 from egt.training.state import State
-from egt.tuning import study, worker
-from egt.tuning.study import STUDY, Tried, trial_folder
+from egt.tuning import study
+from egt.tuning.study import STUDY, Tried, Watch, Worker, trial_folder
 from egt.tuning.tune import Tuning
-from egt.tuning.worker import Watch, Worker
 from tests.cli.runs import read_csv
 from tests.tuning.conftest import QUICK
 
@@ -107,7 +106,7 @@ def test_trials_may_fail_but_not_all_of_them(copy: Path, monkeypatch: pytest.Mon
     def fails(*_: object, **__: object) -> None:
         raise RunError("the loss is not finite")
 
-    monkeypatch.setattr(worker, "train", fails)
+    monkeypatch.setattr(study, "train", fails)
     again = go_on(copy, trials=4)
     assert (again.trials[3].state, again.trials[3].error) == ("failed", "the loss is not finite")
     assert again.best.number < 3
@@ -133,7 +132,7 @@ def test_a_search_that_is_stopped_leaves_the_best_so_far(copy: Path, monkeypatch
     def stopped(*_: object, **__: object) -> None:
         raise RunStopped("stopped by SIGTERM")
 
-    monkeypatch.setattr(worker, "train", stopped)
+    monkeypatch.setattr(study, "train", stopped)
     (copy / "run.yaml").unlink()
     with pytest.raises(RunStopped, match=r"`egt tune .*search` continues it"):
         go_on(copy)
@@ -146,6 +145,6 @@ def test_a_default_that_cannot_be_trained_is_an_error(
     def refused(*_: object, **__: object) -> None:
         raise ConfigError("too large")
 
-    monkeypatch.setattr(worker, "train", refused)
+    monkeypatch.setattr(study, "train", refused)
     with pytest.raises(ConfigError, match="too large"):
         egt.tune(table, "y", set=QUICK, out=tmp_path / "s", progress=False)

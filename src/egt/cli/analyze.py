@@ -8,8 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from egt.cli.options import Flag, Numbers, Settings
-from egt.cli.output import Bars, print_json, say
+from egt.cli.output import Bars, Flag, Numbers, Settings, print_json, say
 from egt.errors import ConfigError, counted
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import webbrowser
 from threading import Thread
 
-from egt.cli.options import Settings
-from egt.cli.output import say
+from egt.cli.output import Settings, say
 
 
 def app(artifact: str, *, port: int = 8765, browser: bool = True, settings: Settings = ()) -> None:

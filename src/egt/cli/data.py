@@ -10,8 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from egt.cli.options import Flag, Settings, Words
-from egt.cli.output import Bars, print_json, print_table, say
+from egt.cli.output import Bars, Flag, Settings, Words, print_json, print_table, say
 from egt.config.load import Setting, check_reading_only, column_settings, find_config, open_data
 from egt.config.run_data import open_source, preparation
 from egt.data.benchmark import BENCHMARKS, list_cards, open_benchmark

@@ -6,8 +6,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from egt.cli.options import Flag
-from egt.cli.output import print_json, print_table
+from egt.cli.output import Flag, print_json, print_table
 from egt.config.load import override
 from egt.data.molecules import binary_form, raw_numbers
 from egt.errors import RunError

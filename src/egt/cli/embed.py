@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from egt.cli.output import Bars, print_json, say, with_smiles
+from egt.cli.output import Bars, Flag, Settings, Words, print_json, say, with_smiles
 from egt.cli.predict import check_writable, grouped
 from egt.errors import DataError, counted
 
@@ -20,9 +20,9 @@ def embed(
     level: Literal["graph", "node", "pair"] = "graph",
     layer: int | None = None,
     neighbors: int = 0,
-    smiles: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
-    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
-    json: Annotated[bool, Parameter(negative="")] = False,
+    smiles: Words = (),
+    settings: Settings = (),
+    json: Flag = False,
 ) -> None:
     """Write embeddings for files or SMILES: rows in the order of the input, bad rows in place with the reason.
 
@@ -42,7 +42,7 @@ def embed(
         json: Print one JSON object as the last line.
     """
     from egt.inference.embedding_file import embed_to_file
-    from egt.inference.loading import load_first
+    from egt.inference.predictor import load_first
 
     if bool(inputs) == (split is not None):
         raise DataError("give either inputs (files or SMILES) or --split")

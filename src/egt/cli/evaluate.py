@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
-from egt.cli.output import Bars, metric_rows, print_json, print_table, print_targets, with_smiles
+from egt.cli.output import Bars, Flag, Settings, Words, metric_rows, print_json, print_table, print_targets, with_smiles
 from egt.data.source import SPLITS
 from egt.errors import DataError
 from egt.processes import join_processes, leave_processes
@@ -18,9 +15,9 @@ def evaluate(
     *,
     split: str = "test",
     data: Path | None = None,
-    smiles: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
-    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
-    json: Annotated[bool, Parameter(negative="")] = False,
+    smiles: Words = (),
+    settings: Settings = (),
+    json: Flag = False,
 ) -> None:
     """Evaluate a trained model on a split of its training data, or on other data that has the targets.
 
@@ -33,7 +30,7 @@ def evaluate(
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
         json: Print one JSON object instead.
     """
-    from egt.inference.loading import load
+    from egt.inference.predictor import load
 
     if data is None and split not in SPLITS:
         raise DataError(f"--split {split}: there are train, val and test; other data is given with --data FILE")

@@ -8,8 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from egt.cli.options import Flag, Settings
-from egt.cli.output import print_json, print_table, say
+from egt.cli.output import Flag, Settings, print_json, print_table, say
 from egt.cli.predict import grouped
 from egt.data.source import SPLITS
 

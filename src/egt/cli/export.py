@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from egt.cli.output import print_json, print_table, say
+from egt.cli.output import Flag, print_json, print_table, say
 from egt.errors import ConfigError
 
 
@@ -19,9 +19,9 @@ def export(
         "onnx",
         "torch",
     ),
-    hub: Annotated[bool, Parameter(negative="")] = False,
+    hub: Flag = False,
     license: str = "",
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
 ) -> None:
     """Write a model as ONNX and `torch.export`, compared with the model; or, with --hub, for a model hub.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from egt.cli.output import print_json, say
+from egt.cli.output import Flag, print_json, say
 from egt.errors import ConfigError
 from egt.inference.artifact import save_artifact
 
@@ -25,8 +25,8 @@ def import_official(
     task: Literal["regression", "binary"] = "regression",
     names: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True)] = None,
     new_head: int | None = None,
-    attend_padding: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    attend_padding: Flag = False,
+    json: Flag = False,
 ) -> None:
     """Import a checkpoint of the authors' PyTorch code; it is read without running anything inside it.
 

@@ -7,8 +7,9 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -18,6 +19,15 @@ from egt.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from egt.parts.tasks.task import TaskPart
+
+Flag = Annotated[bool, Parameter(negative="")]
+
+Words = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")]
+
+Numbers = Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative="")]
+
+Settings = Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")]
+
 
 _SIZES = {"interval": "wide", "set": "classes"}
 

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Literal
+from typing import Literal
 
-from cyclopts import Parameter
-
-from egt.cli.output import print_json, print_table, say
+from egt.cli.output import Flag, Settings, Words, print_json, print_table, say
 from egt.errors import counted
 
 
 def plan(
     run: str,
     *,
-    target: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
+    target: Words = (),
     task: Literal["graph", "node", "edge", "link", "pretrain"] | None = None,
-    smiles: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
-    features: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
-    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
-    json: Annotated[bool, Parameter(negative="")] = False,
+    smiles: Words = (),
+    features: Words = (),
+    settings: Settings = (),
+    json: Flag = False,
 ) -> None:
     """Estimate parameters, peak memory and time per epoch; works without the data set, from its card.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from egt.cli.output import Bars, print_json, say, with_smiles
+from egt.cli.output import Bars, Flag, Settings, Words, print_json, say, with_smiles
 from egt.errors import DataError
 from egt.files import begin_draft, exists, replaceable
 
@@ -33,15 +33,15 @@ def predict(
     *inputs: str,
     split: str | None = None,
     output: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    smiles: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
-    keep: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
-    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
+    smiles: Words = (),
+    keep: Words = (),
+    settings: Settings = (),
     interval: float | None = None,
-    calibrated: Annotated[bool, Parameter(negative="")] = False,
+    calibrated: Flag = False,
     dropout_samples: int = 0,
-    unlike: Annotated[bool, Parameter(negative="")] = False,
-    resume: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    unlike: Flag = False,
+    resume: Flag = False,
+    json: Flag = False,
 ) -> None:
     """Predict for files or SMILES: one row for each row of the input, in order, bad rows in place with the reason.
 
@@ -79,8 +79,8 @@ def predict(
     from egt.inference.stream import find_streamed, predict_to_file  # what follows loads the libraries of the model
 
     streamed = find_streamed(inputs, output, resume=resume)
-    from egt.inference.loading import load
     from egt.inference.predictions import join
+    from egt.inference.predictor import load
     from egt.nn.kernels.allocator import keep_freed_memory
     from egt.processes import join_processes, leave_processes
 

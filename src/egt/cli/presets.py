@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import Parameter
-
-from egt.cli.output import print_json, print_table
+from egt.cli.output import Flag, print_json, print_table
 from egt.config.load import write_config
 from egt.errors import ConfigError
 from egt.inference.artifact import pretrained_cards, pretrained_names
 from egt.paper.presets import forms, names, plus_names, preset
 
 
-def presets(
-    action: str = "list", name: str | None = None, *, json: Annotated[bool, Parameter(negative="")] = False
-) -> None:
+def presets(action: str = "list", name: str | None = None, *, json: Flag = False) -> None:
     """List the models of the paper and those that come trained, or show one as the YAML that `egt train` reads.
 
     Args:

@@ -8,11 +8,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from egt.cli.output import Bars, print_json, print_table, say
+from egt.cli.output import Bars, Flag, print_json, print_table, say
 from egt.errors import DataError
 from egt.pages import write_page
-
-Flag = Parameter(negative="")
 
 _SHOWN = ("data", "model", "measure", "ours", "seeds", "paper", "marks")
 """Columns that fit into a terminal; files have all of them."""
@@ -21,10 +19,10 @@ _SHOWN = ("data", "model", "measure", "ours", "seeds", "paper", "marks")
 def report(
     *runs: Path,
     output: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    predictions: Annotated[bool, Flag] = False,
+    predictions: Flag = False,
     readme: Path | None = None,
     keep: Path | None = None,
-    json: Annotated[bool, Flag] = False,
+    json: Flag = False,
 ) -> None:
     """Report finished runs: tables beside the paper's, learning curves, and plots of predictions.
 

@@ -9,29 +9,25 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from egt.cli.output import Bars, print_json, print_table, say
+from egt.cli.output import Bars, Flag, Settings, Words, print_json, print_table, say
 from egt.errors import counted
 
 if TYPE_CHECKING:
     from egt.paper.reproduce import Estimate, Order, RowRun, Summary
 
-Many = Parameter(consume_multiple=True, negative="")
-
-Flag = Parameter(negative="")
-
 
 def reproduce(
     table: str,
     *,
-    rows: Annotated[tuple[str, ...], Many] = (),
+    rows: Words = (),
     seeds: int = 4,
     budget: float | None = None,
     epochs: int | None = None,
-    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
+    settings: Settings = (),
     start: Annotated[str | None, Parameter(name="--from")] = None,
     out: Annotated[Path, Parameter(alias="-o")] = Path("runs", "paper"),
-    dry_run: Annotated[bool, Flag] = False,
-    json: Annotated[bool, Flag] = False,
+    dry_run: Flag = False,
+    json: Flag = False,
 ) -> None:
     """Run the rows of a table of the paper, a few seeds each; what is done is skipped, what was stopped continues.
 

@@ -12,6 +12,9 @@ from cyclopts import Parameter
 
 from egt.cli.output import (
     Bars,
+    Flag,
+    Settings,
+    Words,
     metric_rows,
     print_coverage,
     print_json,
@@ -29,30 +32,26 @@ if TYPE_CHECKING:
     from egt.api import Run
     from egt.data.custom import CustomSchema
 
-Many = Parameter(consume_multiple=True, negative="")
-
-Flag = Parameter(negative="")
-
 
 def train(
     what: str,
     *,
-    target: Annotated[tuple[str, ...], Many] = (),
+    target: Words = (),
     task: Literal["graph", "node", "edge", "link", "pretrain"] | None = None,
-    smiles: Annotated[tuple[str, ...], Many] = (),
-    features: Annotated[tuple[str, ...], Many] = (),
+    smiles: Words = (),
+    features: Words = (),
     epochs: int | None = None,
-    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
+    settings: Settings = (),
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
     start: Annotated[str | None, Parameter(name="--from")] = None,
-    keep_head: Annotated[bool, Flag] = False,
+    keep_head: Flag = False,
     freeze_below: int = 0,
     tune: Literal["all", "edges"] = "all",
     ensemble: int | None = None,
     folds: int | None = None,
-    no_baseline: Annotated[bool, Flag] = False,
-    resume: Annotated[bool, Flag] = False,
-    json: Annotated[bool, Flag] = False,
+    no_baseline: Flag = False,
+    resume: Flag = False,
+    json: Flag = False,
 ) -> None:
     """Train a model, evaluate it and save it as an artifact.
 

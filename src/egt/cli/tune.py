@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from egt.cli.output import Bars, print_json, print_table, say, with_epochs, with_smiles
+from egt.cli.output import Bars, Flag, Settings, Words, print_json, print_table, say, with_epochs, with_smiles
 from egt.cli.train import show_schema
 from egt.errors import counted
 
@@ -17,24 +17,20 @@ if TYPE_CHECKING:
     from egt.tuning.study import Tried
     from egt.tuning.tune import Tuning
 
-Many = Parameter(consume_multiple=True, negative="")
-
-Flag = Parameter(negative="")
-
 
 def tune(
     what: str,
     *,
-    target: Annotated[tuple[str, ...], Many] = (),
+    target: Words = (),
     task: Literal["graph", "node", "edge", "link"] | None = None,
-    smiles: Annotated[tuple[str, ...], Many] = (),
+    smiles: Words = (),
     minutes: float = 20.0,
     trials: int | None = None,
     workers: int = 1,
     epochs: int | None = None,
-    settings: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")] = (),
+    settings: Settings = (),
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
-    json: Annotated[bool, Flag] = False,
+    json: Flag = False,
 ) -> None:
     """Search for settings that are better on validation than the default, and keep the best model.
 

@@ -239,24 +239,26 @@ class TrainShare(_Part):
 
 
 @dataclass(frozen=True)
-class FirstRows(_Part):
-    """A source of which every split ends after `limit` rows."""
+class SomeRows(_Part):
+    """A source of which every split has only the rows from `start` on, before `stop`."""
 
-    limit: int
+    start: int
+    stop: int
 
     @property
     def card(self) -> DataCard:
         """The card of the source, with what is left of its splits."""
         card = self.whole.card
-        return replace(card, split_sizes={name: min(size, self.limit) for name, size in card.split_sizes.items()})
+        sizes = {name: len(range(size)[self.start : self.stop]) for name, size in card.split_sizes.items()}
+        return replace(card, split_sizes=sizes)
 
     def fingerprint(self) -> str:
-        """Return a hash of the source and of the limit."""
-        return hashlib.sha256(repr((self.whole.fingerprint(), "first rows", self.limit)).encode()).hexdigest()
+        """Return a hash of the source and of the rows."""
+        return hashlib.sha256(repr((self.whole.fingerprint(), "rows", self.start, self.stop)).encode()).hexdigest()
 
     def records(self, split: str) -> Sequence[Any]:
-        """Return the first records of a split."""
-        return self.whole.records(split)[: self.limit]
+        """Return these records of a split."""
+        return self.whole.records(split)[self.start : self.stop]
 
 
 class GraphsSource(Source):

@@ -23,7 +23,7 @@ from egt.explain.figures import Choice, can_draw, choose, write_figures
 from egt.files import exists, result_folder
 from egt.inference.artifact import find_artifact
 from egt.inference.attention_capture import Attention
-from egt.inference.loading import load_single
+from egt.inference.predictor import load_single
 from egt.nn.attention import attending
 from egt.pages import page, write_page
 

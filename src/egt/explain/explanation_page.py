@@ -13,9 +13,9 @@ from egt.charts import graph_drawing
 from egt.data.molecules import parse_smiles
 from egt.explain.analysis import Floats, write_columns
 from egt.explain.explanation import Explanation, explain
-from egt.explain.faithfulness import most_important
+from egt.explain.importance import most_important
 from egt.files import result_folder
-from egt.inference.loading import load_single
+from egt.inference.predictor import load_single
 from egt.pages import figure, page, table, write_page
 
 MOST_NODES = 300

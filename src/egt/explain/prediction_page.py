@@ -12,8 +12,8 @@ from egt.charts import curve_chart, matrix_chart, parity_chart, precision_recall
 from egt.config.run import RunConfig
 from egt.data.source import Progress
 from egt.errors import counted
-from egt.inference.loading import load
 from egt.inference.predictions import Prediction
+from egt.inference.predictor import load
 from egt.pages import Sheet, figure
 
 _MOST_TARGETS, _MOST_CLASSES, _WORST = 6, 20, 15

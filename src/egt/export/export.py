@@ -7,39 +7,283 @@ import logging
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from egt.assemble import build_task
 from egt.config.run import RunConfig
-from egt.config.run_data import preparation
-from egt.data.encodings.encoding import Sample
-from egt.errors import ArtifactError, ConfigError, RunError
-from egt.export.portable import (
-    SCHEMA,
-    Portable,
-    TensorInput,
-    describe,
-    portable_preparation,
-    probe,
-    tensor_inputs,
-    tensors_of,
+from egt.config.run_data import feature_schema, preparation, reading_schema
+from egt.data.batching.batch import GraphBatch, collate
+from egt.data.batching.layout import Padded
+from egt.data.encodings.encoding import Array, Preparation, Sample
+from egt.data.molecules import (
+    OGB_ATOM_CODES,
+    OGB_ATOM_FEATURES,
+    OGB_ATOM_METHODS,
+    OGB_BOND_CODES,
+    OGB_BOND_FEATURES,
+    OGB_BOND_METHODS,
+    ZINC_ATOMS,
+    ZINC_BONDS,
 )
+from egt.errors import ArtifactError, ConfigError, RunError
 from egt.files import exists
-from egt.graph import Graph
-from egt.inference.artifact import Artifact
+from egt.graph import UNKNOWN, Graph
+from egt.inference.artifact import Artifact, versions
 from egt.inference.backends import PLAIN, on_backend
 from egt.inference.forward import evaluating, forward, rows_per_graph, split_rows
 from egt.inference.predictor import Predictor
-from egt.parts.tasks.task import TargetScale
+from egt.nn.model import EGT
+from egt.parts.tasks.task import TargetScale, Task
+
+
+def probe(config: RunConfig, num_nodes: int, seed: int) -> Graph:
+    """Return a random graph with the features of a run; about one pair in four is an edge, in one direction or both."""
+    random, features = np.random.default_rng(seed), feature_schema(config.model)
+    pairs = np.argwhere((random.random((num_nodes, num_nodes)) < 0.25) & ~np.eye(num_nodes, dtype=bool)).T
+
+    def categories(sizes: tuple[int, ...], count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+        columns = [random.integers(0, size, count) for size in sizes]
+        return np.stack(columns, axis=1) if columns else np.zeros((count, 0), np.int64)
+
+    num_edges = pairs.shape[1]
+    return Graph(
+        num_nodes=num_nodes,
+        edge_index=pairs,
+        node_categories=categories(features.node_categories, num_nodes),
+        node_values=random.normal(size=(num_nodes, features.num_node_values)),
+        edge_categories=categories(features.edge_categories, num_edges),
+        edge_values=random.normal(size=(num_edges, features.num_edge_values)),
+        graph_values=random.normal(size=features.num_graph_values),
+    )
+
+
+GRAPHS, NODES, EDGES, QUERIES = "graphs", "nodes", "edges", "queries"
+"""The sizes that may be anything."""
+
+_CATEGORIES = "the category of each feature as a number, -1 where it is unknown or there is no node"
+
+
+@dataclass(frozen=True)
+class TensorInput:
+    """One tensor that the model reads.
+
+    Fields:
+        name: what it is called.
+        dtype: "bool", "int64" or "float32".
+        shape: numbers, and names of sizes that may be anything.
+        meaning: what it holds, for whoever has to make it.
+        encodes: what it is an encoding of; None for what a graph itself holds.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[str | int, ...]
+    meaning: str
+    encodes: Literal["node", "pair"] | None = None
+
+
+class Portable(nn.Module):
+    """Tensors in, answers in the unit of the data out.
+
+    Args:
+        model: on the plain backend.
+        task: that decodes what the model gives.
+        inputs: the tensors, in the order of the arguments of `forward`.
+    """
+
+    def __init__(self, model: EGT, task: Task, inputs: Sequence[TensorInput]) -> None:
+        super().__init__()
+        self.model, self.task, self.inputs = model, task, inputs
+
+    def forward(self, *tensors: Tensor) -> Tensor:
+        """Return (B, outputs) of graphs, (B, N, outputs) of nodes with padding, or (R, outputs) of query pairs."""
+        return self.task.decode(self.model(self._batch(tensors)))
+
+    def _batch(self, tensors: Sequence[Tensor]) -> GraphBatch:
+        """Return the batch, with one more row of padding that holds an edge: onnxruntime fails on lists without any."""
+        given = {each.name: _lengthened(tensor, each) for each, tensor in zip(self.inputs, tensors, strict=True)}
+        encoded = {each.name: each.encodes for each in self.inputs}
+        num_graphs, width = given["mask"].shape
+        spare = torch.tensor([[0], [1], [1]]) * (width - 1)
+        edges = torch.cat([given["edges"], spare], dim=1)
+        no_nodes, no_edges = edges.new_zeros((num_graphs, width, 0)), edges.new_zeros((edges.shape[1], 0))
+        return GraphBatch(
+            layout=_WithPadding(given["mask"].sum(1), width),
+            graph_ids=torch.arange(num_graphs),
+            node_categories=given.get("node_categories", no_nodes),
+            node_values=given.get("node_values", no_nodes.float()),
+            edge_categories=given.get("edge_categories", no_edges),
+            edge_values=given.get("edge_values", no_edges.float()),
+            graph_values=given.get("graph_values", torch.zeros(num_graphs, 0)),
+            edge_pairs=_rows(edges, width),
+            queries=_rows(given.get("queries", edges), width),
+            node={name: tensor for name, tensor in given.items() if encoded[name] == "node"},
+            pair={name: tensor for name, tensor in given.items() if encoded[name] == "pair"},
+        )
+
+
+def _lengthened(tensor: Tensor, about: TensorInput) -> Tensor:
+    """Add a row of padding for nodes, and a row for the edge there; places of edges and queries stay unchanged."""
+    if about.name in ("edges", "queries"):
+        return tensor
+    more = [0 if isinstance(size, int) or size == GRAPHS else 1 for size in about.shape]
+    sides = [side for extra in reversed(more) for side in (0, extra)]  # from the last axis to the first
+    fill = UNKNOWN if about.name.endswith("categories") else 0
+    return functional.pad(tensor.to(torch.int64) if about.dtype == "bool" else tensor, sides, value=fill)
+
+
+class _WithPadding(Padded):
+    """The padded layout whose nodes are read with their padding: a shape that does not depend on the content."""
+
+    def node_rows(self, h: Tensor) -> Tensor:
+        """(B, N, d), without the row that `Portable` has added."""
+        return h[:, self.num_virtual : -1]
+
+
+def tensor_inputs(config: RunConfig) -> list[TensorInput]:
+    """Return the tensors that the model of a run reads."""
+    features = feature_schema(config.model)
+    found = [
+        TensorInput("mask", "bool", (GRAPHS, NODES), "whether there is a node; the other rows of a graph are padding"),
+        TensorInput("edges", "int64", (3, EDGES), "graph, source and target of each edge; undirected ones twice"),
+    ]
+    if count := len(features.node_categories):
+        found.append(TensorInput("node_categories", "int64", (GRAPHS, NODES, count), _CATEGORIES))
+    if count := features.num_node_values:
+        found.append(TensorInput("node_values", "float32", (GRAPHS, NODES, count), "continuous features, 0 in padding"))
+    if count := len(features.edge_categories):
+        found.append(TensorInput("edge_categories", "int64", (EDGES, count), _CATEGORIES))
+    if count := features.num_edge_values:
+        found.append(TensorInput("edge_values", "float32", (EDGES, count), "continuous features"))
+    if count := features.num_graph_values:
+        found.append(TensorInput("graph_values", "float32", (GRAPHS, count), "continuous features of the graph"))
+    if config.model.level == "edge":
+        found.append(TensorInput("queries", "int64", (3, QUERIES), "graph, source and target of each pair to predict"))
+    return found + _encoding_inputs(config)
+
+
+def portable_preparation(config: RunConfig) -> Preparation:
+    """Return what is computed for each graph; the padded layout has a row for every pair, whatever the run had."""
+    return preparation(config.model_copy(update={"data": config.data.model_copy(update={"layout": "padded"})}))
+
+
+def tensors_of(samples: Sequence[Sample], inputs: Sequence[TensorInput]) -> tuple[Tensor, ...]:
+    """Return the tensors of some prepared graphs, in the order of the inputs."""
+    batch = collate(samples, "padded")
+    assert isinstance(batch.layout, Padded)
+    found: dict[str, Tensor] = {
+        "mask": batch.layout.real_nodes,
+        "edges": _places(batch.edge_pairs, batch.layout.width),
+        "queries": _places(batch.queries, batch.layout.width),
+        "node_categories": batch.node_categories,
+        "node_values": batch.node_values,
+        "edge_categories": batch.edge_categories,
+        "edge_values": batch.edge_values,
+        "graph_values": batch.graph_values,
+        **batch.node,
+        **batch.pair,
+    }
+    return tuple(found[each.name].to(getattr(torch, each.dtype)) for each in inputs)
+
+
+def _encoding_inputs(config: RunConfig) -> list[TensorInput]:
+    """Return the inputs for encodings; how wide each is shows on a small graph."""
+    sample = portable_preparation(config)(probe(config, 2, seed=0))
+    return [
+        *(_encoding_input("node", (GRAPHS, NODES), name, array) for name, array in sample.node.items()),
+        *(_encoding_input("pair", (GRAPHS, NODES, NODES), name, array) for name, array in sample.pair.items()),
+    ]
+
+
+def _encoding_input(encodes: Literal["node", "pair"], rows: tuple[str, ...], name: str, array: Array) -> TensorInput:
+    """Return the input for an encoding, of which `array` is that of one graph: (N, ...) or (N, N, ...)."""
+    dtype = "float32" if array.dtype.kind == "f" else "int64"
+    shape = (*rows, *array.shape[len(rows) - 1 :])
+    return TensorInput(name, dtype, shape, f"the encoding of this name of each {encodes}", encodes)
+
+
+def _rows(places: Tensor, width: int) -> Tensor:
+    """(R,) flat rows of the edge channel, from (3, R) graph, source and target."""
+    graph, source, target = places.unbind(0)
+    return (graph * width + source) * width + target
+
+
+def _places(rows: Tensor, width: int) -> Tensor:
+    """Return the inverse of `_rows`."""
+    return torch.stack([rows // width**2, rows // width % width, rows % width])
+
+
+SCHEMA, FORMAT = "schema.json", 1
+
+
+def describe(artifact: Artifact, inputs: Sequence[TensorInput], deviations: Mapping[str, float]) -> dict[str, Any]:
+    """Return the content of `schema.json`. deviations: file -> how far it was from the model when it was written."""
+    config = artifact.config
+    return {
+        "format": FORMAT,
+        "name": config.name,
+        "level": config.model.level,
+        "inputs": [{key: value for key, value in asdict(each).items() if key != "encodes"} for each in inputs],
+        "encodings": [
+            {"name": each.name, "level": each.level, "settings": asdict(each)}  # type: ignore[call-overload]
+            for each in portable_preparation(config).encodings
+        ],
+        "features": _features(config),
+        "answers": _answers(config),
+        "deviations": dict(deviations),
+        "metrics": {split: dict(found) for split, found in artifact.metrics.items()},
+        "versions": versions(),
+    }
+
+
+def _answers(config: RunConfig) -> dict[str, Any]:
+    """Return the columns of the output, and what each number is."""
+    task = config.task
+    classes = list(getattr(task, "class_names", ()))
+    return {
+        "kind": task.kind,
+        "targets": list(task.names),
+        "classes": classes,
+        "num_outputs": task.num_outputs,
+        "columns": list(task.columns(np.zeros(task.num_outputs, np.float32))),
+    }
+
+
+def _features(config: RunConfig) -> dict[str, Any]:
+    """Return how raw data becomes categories and values: the vocabularies of molecules, or those of custom data."""
+    schema = reading_schema(config)
+    of_graphs = schema.model_dump(mode="json", include={"graph_features"}) if schema.graph_features else {}
+    if schema.more_smiles:  # the last category of each atom: which of these it belongs to
+        of_graphs["components"] = list(schema.smiles_columns)
+    if schema.format != "molecules":
+        wanted = {"format", "weight", "directed", "node_features", "edge_features"}
+        return schema.model_dump(mode="json", include=wanted) | of_graphs
+    if schema.vocabulary == "zinc":
+        atoms, bonds = list(ZINC_ATOMS), list(ZINC_BONDS)
+        return {"format": "molecules", "vocabulary": "zinc", "atoms": atoms, "bonds": bonds} | of_graphs
+    return of_graphs | {
+        "format": "molecules",
+        "vocabulary": "ogb",
+        "atoms": _of_rdkit(OGB_ATOM_FEATURES, OGB_ATOM_METHODS, OGB_ATOM_CODES),
+        "bonds": _of_rdkit(OGB_BOND_FEATURES, OGB_BOND_METHODS, OGB_BOND_CODES),
+    }
+
+
+def _of_rdkit(names: Iterable[str], methods: Iterable[str], codes: Iterable[Sequence[int | None]]) -> list[Any]:
+    """Return the features: the method of RDKit, and the values behind category 0, 1, ...; any other is the last."""
+    columns = zip(names, methods, codes, strict=True)
+    return [{"name": name, "rdkit": method, "values": list(values)} for name, method, values in columns]
+
 
 Form = Literal["onnx", "torch"]
 

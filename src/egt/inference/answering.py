@@ -151,6 +151,7 @@ class Answering:
     Fields:
         temperatures: (T,) temperatures of probabilities; None leaves them as they are.
         warn: gives warnings for each answer of each graph; None for no warnings.
+        whole: also answer the nodes or edges of a graph that its split does not have.
     """
 
     members: Sequence[Member]
@@ -162,6 +163,7 @@ class Answering:
     calibration: Calibration | None = None
     temperatures: NDArray[np.float64] | None = None
     warn: Callable[[Sequence[Sample]], list[list[str]]] | None = None
+    whole: bool = False
 
     def __call__(self, part: Prepared, watch: Progress | None = None) -> list[Prediction]:
         """Return the prediction for each record, in order."""
@@ -201,7 +203,7 @@ class Answering:
             **self.beside(row, graph),
             **self._fields(answer),
         )
-        chosen = None if self.beside.level is None else self.source.rows_in(self.split, row)
+        chosen = None if self.whole or self.beside.level is None else self.source.rows_in(self.split, row)
         return found if chosen is None else found.only(chosen)
 
     def _fields(self, answer: Answer) -> dict[str, Any]:

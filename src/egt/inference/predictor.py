@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -13,15 +14,25 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 import torch
 
+from egt.config.load import Settings, override, split_trained
 from egt.config.run_data import open_new, open_source, preparation, prepare_split, reading_schema, warn_of_labels
 from egt.data.custom import open_custom, with_columns
 from egt.data.encodings.encoding import Sample
 from egt.data.formats.tables import molecule_blocks
 from egt.data.preparing import Prepared, compute_in_workers, prepare_in_memory
-from egt.data.source import ALL, SPLITS, FirstRows, Progress, Source
+from egt.data.source import ALL, SPLITS, Progress, SomeRows, Source
 from egt.errors import ArtifactError, DataError
+from egt.files import exists
 from egt.inference.answering import Answer, Answering, Beside, Member, answers_of, rows_of
-from egt.inference.artifact import Artifact, EnsembleArtifact
+from egt.inference.artifact import (
+    ENSEMBLE,
+    Artifact,
+    EnsembleArtifact,
+    find_artifact,
+    load_artifact,
+    load_ensemble,
+    member_name,
+)
 from egt.inference.attention_capture import Attention, attentions
 from egt.inference.backends import too_large
 from egt.inference.embedding import Embedding, embeddings
@@ -175,6 +186,13 @@ class Predictor:
             source = open_source(self.config, data)
         return self._predict(source, split, with_truth=True, watch=watch, **options)
 
+    def predict_rows(
+        self, source: Source, split: str, start: int, stop: int, *, interval: float | None = None
+    ) -> Predictions:
+        """Predict whole graphs of open data, from one row of a split to another; splits of training beside labels."""
+        rows = SomeRows(source, start, stop)
+        return self._predict(source, split, rows=rows, interval=interval, with_truth=split != ALL)
+
     def evaluate(self, data: Any = "test", *, of: Any = None, watch: Progress | None = None) -> dict[str, float]:
         """Return the metrics on a split of the data that the model was trained on, or on new data with its targets.
 
@@ -244,7 +262,7 @@ class Predictor:
         split = data if is_split else ALL
         with reading(watch):
             source = open_source(self.config) if is_split else open_new(self.config, data, self.overrides)
-        part = source if limit is None else FirstRows(source, limit)
+        part = source if limit is None else SomeRows(source, 0, limit)
         total, done = len(part.records(split)), 0
         for prepared in prepare_in_memory(part, split, preparation(self.config), progress=watch):
             found = attentions(self.model, self.config, prepared.samples)
@@ -272,9 +290,13 @@ class Predictor:
         interval: float | None = None,
         dropout_samples: int = 0,
         with_truth: bool = False,
+        rows: SomeRows | None = None,
         watch: Progress | None = None,
     ) -> Predictions:
-        """Return the predictions for a split of a source, beside its labels `with_truth`. Arguments as elsewhere."""
+        """Return the predictions for a split of a source, beside its labels `with_truth`. Arguments as elsewhere.
+
+        rows: some rows of the source, whose graphs are answered whole even where the split has a part of them.
+        """
         if dropout_samples:
             self._check_dropout(dropout_samples, interval)
         more = self._more_columns(interval, has_spread=self.is_ensemble or bool(dropout_samples))
@@ -289,9 +311,10 @@ class Predictor:
             None if interval is None else self._calibration(),
             self.temperatures,
             self.novelty,
+            whole=rows is not None,
         )
         predictions: list[Prediction] = []
-        for part in self._parts(source, split, answering, watch):
+        for part in self._parts(rows or source, split, answering, watch):
             predictions += part
         return Predictions(self.config, predictions, more)
 
@@ -444,3 +467,47 @@ def reading(watch: Progress | None) -> Iterator[None]:
 
 def _count(watch: Progress, before: int, total: int) -> Progress:
     return lambda stage, done, _: watch(stage, before + done, total)
+
+
+def load(
+    path: str | Path,
+    *,
+    device: str | None = None,
+    processes: Processes = ALONE,
+    set: Settings = (),
+    calibrated: bool = False,
+) -> Predictor:
+    """Return a trained model, or an ensemble of them, from an artifact or from a run folder that holds one.
+
+    Args:
+        path: of the artifact or the run folder.
+        device: where to compute, e.g. "cpu" or "cuda"; by default as for `Predictor`.
+        processes: that share the work.
+        set: settings to change: `overrides.smiles=NAME` and `overrides.id=NAME` name columns of new data; those of
+            `data` and `trainer` say how it is computed (`data.pair_budget=100000`).
+        calibrated: as for `Predictor`.
+    """
+    place = torch.device(device) if device else device_of(processes)
+    computing, overrides = split_trained(set)
+    folder = find_artifact(path)
+    found = load_ensemble(folder, place) if exists(folder / ENSEMBLE) else load_artifact(folder, place)
+    members = tuple(replace(each, config=override(each.config, computing)) for each in found.members)
+    changed = replace(found, members=members) if isinstance(found, EnsembleArtifact) else members[0]
+    return Predictor(changed, place, processes, overrides, calibrated=calibrated)
+
+
+def load_single(path: str | Path, *, set: Settings = ()) -> Predictor:
+    """Return a trained model for what looks inside it; an ensemble is refused. Arguments as in `load`."""
+    folder = find_artifact(path)
+    if exists(folder / ENSEMBLE):
+        raise ArtifactError(f"{folder}: is an ensemble; name one of its models, as {folder / member_name(0)}")
+    return load(folder, set=set)
+
+
+def load_first(path: str | Path, *, set: Settings = ()) -> Predictor:
+    """Return a trained model, of an ensemble the first one, with a warning. Arguments as in `load`."""
+    folder = find_artifact(path)
+    if exists(folder / ENSEMBLE):
+        folder = folder / member_name(0)
+        log.warning("%s: each model of an ensemble has a space of its own; the first one embeds, %s", path, folder)
+    return load(folder, set=set)

@@ -27,11 +27,11 @@ from egt.errors import ArtifactError, ConfigError, DataError, EgtError, RunStopp
 from egt.files import lease_holder
 from egt.graph import Graph
 from egt.inference.artifact import find_artifact, versions
-from egt.paper.claims import Claim, claim_run
 from egt.paper.presets import preset, starts_from
 from egt.paper.results import RESULT, machine, write_record
 from egt.paper.rules import RULES
 from egt.paper.tables import PaperRow, choose_rows, find_table
+from egt.training.callbacks import Claim, claim_run
 from egt.training.plan import Plan, known_sizes, plan
 from egt.training.record import RunRecord, read_run
 

@@ -203,11 +203,11 @@ def describe(smiles: str) -> NDArray[np.float32]:
         return np.zeros(_BITS + 14, np.float32)
     counts = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=_BITS).GetCountFingerprintAsNumPy(molecule)
     functions: tuple[Callable[[Any], float], ...] = (
-        Descriptors.MolWt,
-        Crippen.MolLogP,
-        Crippen.MolMR,
-        MolSurf.TPSA,
-        MolSurf.LabuteASA,
+        Descriptors.MolWt,  # type: ignore[attr-defined]
+        Crippen.MolLogP,  # type: ignore[attr-defined]
+        Crippen.MolMR,  # type: ignore[attr-defined]
+        MolSurf.TPSA,  # type: ignore[attr-defined]
+        MolSurf.LabuteASA,  # type: ignore[attr-defined]
         rdMolDescriptors.CalcNumHBD,
         rdMolDescriptors.CalcNumHBA,
         rdMolDescriptors.CalcNumRotatableBonds,
@@ -238,7 +238,7 @@ def _propagated_labels(config: RunConfig, stores: Mapping[str, Store], truth: An
 
 def _linear(config: RunConfig, stores: Mapping[str, Store], truth: Answers) -> Iterator[Answers]:
     graphs = {split: [sample.graph for sample in store] for split, store in stores.items()}
-    known = ~np.isnan(truth["train"]).any(1)
+    known: NDArray[np.bool_] = ~np.isnan(truth["train"]).any(axis=1)
     labels = _one_hot(config, truth["train"])
     for _, answers in linear_models(graphs, labels, known):
         yield {split: _valid(config, rows) for split, rows in answers.items()}

@@ -1,4 +1,4 @@
-"""What watches a run: `Callback`, and the two that every run has, metrics.csv and a line in the log."""
+"""What watches a run: `Callback`, what every run has (metrics.csv, a line in the log), and claims on shared runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import csv
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from egt import files
 from egt.config.run import TrainerConfig
-from egt.errors import ConfigError, RunError
+from egt.errors import ConfigError, RunError, RunStopped
 from egt.files import write_atomically
 from egt.training.run_folder import METRICS, StepSums
 
@@ -179,3 +181,32 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+class Claim(Callback):
+    """The lease of a run; as a callback it ends the run once another process has taken over."""
+
+    def __init__(self, lease: files.Lease) -> None:
+        self.lease = lease
+        self._checked = time.monotonic()
+
+    def on_step(self, state: State, step: StepSums) -> None:
+        """Look now and then whether the lease is still held."""
+        if time.monotonic() - self._checked < files.HEARTBEAT_SECONDS:
+            return
+        self._checked = time.monotonic()
+        if not self.lease.is_held():
+            raise RunStopped(f"{self.lease.place}: another process has taken over, because this one was silent")
+
+
+@contextmanager
+def claim_run(folder: Path) -> Iterator[Claim | None]:
+    """Yield the claim on a run while the context lasts; None if another process is at it. Its parent is made."""
+    with ExitStack() as stack:
+        try:
+            lease = stack.enter_context(files.lease(folder))
+        except OSError as error:
+            raise ConfigError(
+                f"{folder.parent} cannot be written ({error.strerror}); choose another folder (--out)"
+            ) from error
+        yield None if lease is None else Claim(lease)

@@ -115,8 +115,7 @@ class Run:
     @cached_property
     def model(self) -> Predictor:
         """The trained model, or the ensemble of models, ready to predict."""
-        from egt.inference.loading import load
-        from egt.inference.predictor import Predictor
+        from egt.inference.predictor import Predictor, load
 
         return load(self.path) if self.members else Predictor(self.artifact)
 

@@ -14,8 +14,7 @@ import pytest
 import egt
 from egt.explain.page.server import Server
 from egt.explain.page.session import Session
-from egt.inference.loading import load
-from egt.inference.predictor import Predictor
+from egt.inference.predictor import Predictor, load
 
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures/v0_1"

@@ -16,7 +16,7 @@ from egt.errors import DataError
 from egt.explain.page import session as module
 from egt.explain.page.session import Recent, Session
 from egt.inference.artifact import EnsembleArtifact
-from egt.inference.loading import load
+from egt.inference.predictor import load
 from egt.training.record import read_run
 from tests.explain.page.conftest import ASPIRIN, FIXTURES
 

@@ -21,7 +21,7 @@ from pydantic import ValidationError, validate_call
 
 from egt.errors import EgtError, RunError
 from egt.explain.page.session import MOST_BYTES, Session
-from egt.inference.loading import load
+from egt.inference.predictor import load
 
 log = logging.getLogger(__name__)
 

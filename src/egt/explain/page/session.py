@@ -26,9 +26,8 @@ from egt.data.schema import CustomSchema
 from egt.data.source import ALL, SPLITS, Reading, Source
 from egt.errors import DataError, EgtError
 from egt.explain.analysis import HopProfile, pair_hops
-from egt.explain.explanation import Explanation, explain_subject
+from egt.explain.explanation import Explanation, Subject, draw, explain_subject
 from egt.explain.explanation_page import MOST_NODES, TITLES
-from egt.explain.subject import Subject, draw
 from egt.inference.artifact import EnsembleArtifact, find_artifact, member_name
 from egt.inference.attention_capture import Attention
 from egt.inference.predictions import Prediction, Predictions
@@ -78,45 +77,16 @@ class Rows:
         readings = self.source.read_all(self.source.records(self.split)[start : start + count])
         return [replace(each, error=hide_folder(self.folder, each.error)) for each in readings]
 
-    @cached_property
-    def _smiles(self) -> Sequence[Any] | None:
-        return self.source.smiles()
-
-    @cached_property
-    def _components(self) -> dict[str, list[str]]:
-        return self.source.components()
-
     def predict(self, model: Predictor, start: int, count: int) -> Predictions:
         """Predict some rows as `Predictor.predict` does, beside the labels of a split."""
         answers: list[Prediction] = []
         more: Sequence[str] = ()
         for first in range(start, start + count, AT_ONCE):
-            readings = self.read(first, min(AT_ONCE, start + count - first))
-            graphs = [each.graph for each in readings if each.graph is not None]
-            computed = model.predict(graphs, interval=interval_of(model)) if graphs else Predictions(model.config, [])
-            more = more or computed.more  # rows that cannot be read have none
-            each_answer = iter(computed)
-            for each in readings:
-                answer = Prediction(each.row, each.id) if each.graph is None else next(each_answer)
-                answers.append(self._describe(model, each, answer))
+            last = min(first + AT_ONCE, start + count)
+            found = model.predict_rows(self.source, self.split, first, last, interval=interval_of(model))
+            answers += (replace(each, error=hide_folder(self.folder, each.error)) for each in found)
+            more = found.more
         return Predictions(model.config, answers, more)
-
-    def _describe(self, model: Predictor, reading: Reading, answer: Prediction) -> Prediction:
-        """Return the answer with the facts about its row."""
-        truth = None
-        if reading.graph is not None and self.split != ALL:
-            truth = getattr(reading.graph, f"{model.config.model.level}_targets")
-        return replace(
-            answer,
-            row=reading.row,
-            id=reading.id,
-            warning=reading.warning,
-            error=answer.error or reading.error,
-            smiles=None if self._smiles is None else str(self._smiles[reading.row]),
-            names=list(self.source.names(reading.row)),
-            kept={name: column[reading.row] for name, column in self._components.items()},
-            truth=None if truth is None else np.atleast_2d(truth),
-        )
 
 
 def interval_of(model: Predictor) -> float | None:
