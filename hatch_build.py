@@ -27,7 +27,7 @@ class KernelBuildHook(BuildHookInterface[BuilderConfig]):
             return
         sys.path.insert(0, str(Path(self.root, "src")))  # the package is not installed yet
         try:
-            kernel = import_module("egt.native.compilation")
+            kernel = import_module("egt.native.library")
         finally:
             sys.path.remove(str(Path(self.root, "src")))
         library = kernel.build(folder=Path(self.scratch.name))

@@ -30,7 +30,7 @@ from egt.api import configured
 from egt.config.run import RunConfig
 from egt.config.run_data import open_source, prepare_split
 from egt.errors import EgtError
-from egt.native import compilation
+from egt.native import library as native
 
 Outcome = str
 DAMAGES: dict[str, Callable[[bytes, random.Random], bytes]] = {
@@ -99,7 +99,7 @@ def _opened(config: RunConfig, cache: Path) -> Any:
 
 def damage_kernel(folder: Path, times: int, draw: random.Random) -> Counter[Outcome]:
     """Damage the library of the kernel and its checksum."""
-    library = compilation.build(folder=folder)
+    library = native.build(folder=folder)
     if library is None or library.parent != folder:
         print("no compiler here, or the kernel is part of the package: nothing to damage")
         return Counter()
@@ -109,13 +109,13 @@ def damage_kernel(folder: Path, times: int, draw: random.Random) -> Counter[Outc
         (scratch / "again.so").write_bytes(pristine)
         return scratch / "again.so"
 
-    compilation._compile = compile_again
+    native._compile = compile_again
     found: Counter[Outcome] = Counter()
     for path in sorted(folder.glob("pair_pass-*")):
         content = path.read_bytes()
         for number in range(times):
             path.write_bytes(list(DAMAGES.values())[number % len(DAMAGES)](content, draw))
-            whole = compilation.build(folder=folder) == library and library.read_bytes() == pristine
+            whole = native.build(folder=folder) == library and library.read_bytes() == pristine
             found["same library" if whole else "OTHER LIBRARY"] += 1
     print(f"kernel, 2 files: {dict(found)}", flush=True)
     return found

@@ -28,7 +28,7 @@ from egt.config.load import override
 from egt.data.batching.layout import Packed, Padded
 from egt.inference.backends import CPU, PLAIN
 from egt.nn.channels import AttentionContext, Channels
-from egt.nn.kernels.allocator import keep_freed_memory
+from egt.nn.kernels.binding import keep_freed_memory
 from egt.paper.presets import preset
 
 WAYS = ("padded", "packed", "fused")

@@ -26,7 +26,7 @@ from egt.data.encodings.encoding import Preparation
 from egt.data.preparing import with_computed
 from egt.graph import Graph
 from egt.inference.backends import execution
-from egt.nn.kernels.allocator import keep_freed_memory
+from egt.nn.kernels.binding import keep_freed_memory
 from egt.nn.randomness import graph_keys
 from egt.paper.presets import preset
 from egt.parts.pairs import Nearest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from egt.native.compilation import cache_folder
+from egt.native.library import cache_folder
 
 KERNELS = cache_folder()
 """Where the suite keeps the kernel: read before any test changes the environment."""

@@ -16,7 +16,7 @@ import pytest
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.plugin.utils import load_plugin_from_script
 
-from egt.native.compilation import compiler, prebuilt
+from egt.native.library import compiler, prebuilt
 
 ROOT = Path(__file__).parents[1]
 LIBRARY = f"egt/native/{prebuilt().name}"

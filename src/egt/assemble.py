@@ -10,14 +10,13 @@ from torch import nn
 
 from egt.config.run import ModelConfig, RunConfig
 from egt.config.run_data import pair_choice
-from egt.nn.dropout import Dropout, RandomMasking
-from egt.nn.edge_values import EdgeValues
-from egt.nn.embed import Embed, chosen, everyone, neighbors
-from egt.nn.layer import DegreeScaling, EdgeOnlyLayer, EGTLayer, head_width
-from egt.nn.model import EGT, directly, initialize_like_keras, recomputed
-from egt.nn.pair_pass import (
+from egt.nn.layer import (
     CentralityGate,
+    DegreeScaling,
+    EdgeOnlyLayer,
     EdgePass,
+    EdgeValues,
+    EGTLayer,
     FeedForward,
     FrozenEdges,
     Logits,
@@ -25,12 +24,13 @@ from egt.nn.pair_pass import (
     PairPass,
     ResidualEdges,
     SigmoidGate,
+    head_width,
 )
-from egt.nn.randomness import Stream
+from egt.nn.model import EGT, directly, initialize_like_keras, recomputed
+from egt.nn.randomness import Dropout, RandomMasking, Stream
 from egt.nn.readout import MLP, PairHead
-from egt.nn.terms import PairTypes
-from egt.parts.layers import LayerPart, LayerPlace
-from egt.parts.readouts import Reads
+from egt.nn.terms import Embed, PairTypes, chosen, everyone, neighbors
+from egt.parts.readouts import LayerPart, LayerPlace, Reads
 from egt.parts.tasks.task import TargetScale, Task
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"elu": nn.ELU, "gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU}

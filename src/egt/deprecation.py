@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 MOVED = {
     "egt.artifact.artifact": "egt.inference.artifact",
-    "egt.baselines.layer": "egt.parts.layers",
+    "egt.baselines.layer": "egt.parts.readouts",
     "egt.batching.batch": "egt.data.batching.batch",
     "egt.batching.layout": "egt.data.batching.layout",
     "egt.batching.loader": "egt.data.batching.loader",
@@ -29,8 +29,12 @@ MOVED = {
     "egt.encodings.store": "egt.data.store",
     "egt.inputs.input": "egt.parts.inputs",
     "egt.model": "egt.nn.model",
-    "egt.nn.feedforward": "egt.nn.pair_pass",
+    "egt.nn.dropout": "egt.nn.randomness",
+    "egt.nn.embed": "egt.nn.terms",
+    "egt.nn.feedforward": "egt.nn.layer",
+    "egt.nn.pair_pass": "egt.nn.layer",
     "egt.nn.pooling": "egt.nn.readout",
+    "egt.parts.layers": "egt.parts.readouts",
     "egt.readouts.readout": "egt.parts.readouts",
     "egt.schedules.schedule": "egt.parts.schedules",
     "egt.sources.benchmarks.benchmark": "egt.data.benchmark",

@@ -21,7 +21,7 @@ from egt.data.molecules import graph_from_smiles, require_rdkit
 from egt.errors import DataError
 from egt.graph import Graph, Level
 from egt.inference.backends import execution, on_backend
-from egt.native import compilation
+from egt.native import library
 from egt.nn.kernels import binding
 from egt.nn.model import EGT
 
@@ -193,8 +193,8 @@ def describe_engine(config: RunConfig) -> dict[str, str]:
     backend, kernel = execution(config).backend, binding.library()
     origin = "none"
     if kernel is not None:
-        path = compilation.build()
-        origin = "prebuilt in the package" if path == compilation.prebuilt() else "compiled in the cache"
+        path = library.build()
+        origin = "prebuilt in the package" if path == library.prebuilt() else "compiled in the cache"
         origin += f", {'AVX2' if kernel.egt_pair_pass_has_avx2() else 'portable'}: {path}"
     return {
         "threads": str(torch.get_num_threads()),

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from egt.cli.main import main
-from egt.native import compilation as module
-from egt.native.compilation import build
+from egt.native import library as module
+from egt.native.library import build
 from egt.nn.kernels import binding
 
 

@@ -18,7 +18,7 @@ from egt.inference.artifact import Artifact
 from egt.inference.attention_capture import Attention, attentions
 from egt.inference.backends import on_backend
 from egt.inference.predictor import Predictor
-from egt.nn.pair_pass import PairPass
+from egt.nn.layer import PairPass
 from egt.paper.presets import preset
 from tests.graphs import KINDS, backend_named, lively, random_graph, tiny_config
 

@@ -10,13 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from egt.data.batching.layout import Indices, Layout
-from egt.nn import pair_pass, terms
+from egt.nn import layer as layers
+from egt.nn import terms
 from egt.nn.channels import AttentionContext
-from egt.nn.dropout import Dropout, RandomMasking
-from egt.nn.edge_values import EdgeValues
-from egt.nn.layer import DegreeScaling
-from egt.nn.pair_pass import CentralityGate, Logits, PairPass, ResidualEdges
-from egt.nn.randomness import Stream, derive, kept
+from egt.nn.layer import CentralityGate, DegreeScaling, EdgeValues, Logits, PairPass, ResidualEdges
+from egt.nn.randomness import Dropout, RandomMasking, Stream, derive, kept
 from egt.nn.readout import VirtualNodeReadout
 from tests.nn import test_layer_against_reference as reference_test
 from tests.nn import test_terms as terms_test
@@ -192,8 +190,8 @@ def edge_values_not_scaled(patch: Patch) -> None:
 
 
 def ends_of_an_edge_exchanged(patch: Patch) -> None:
-    plain = pair_pass.outer_sum
-    patch.setattr(pair_pass, "outer_sum", lambda ends, layout: plain(torch.cat(ends.chunk(2, -1)[::-1], -1), layout))
+    plain = layers.outer_sum
+    patch.setattr(layers, "outer_sum", lambda ends, layout: plain(torch.cat(ends.chunk(2, -1)[::-1], -1), layout))
 
 
 BREAKS: dict[str, tuple[Callable[[Patch], None], Callable[[], None]]] = {

@@ -12,8 +12,7 @@ from torch import Tensor
 from egt.assemble import build_model
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
-from egt.nn.dropout import Dropout
-from egt.nn.randomness import PATHS, Stream, graph_keys
+from egt.nn.randomness import PATHS, Dropout, Stream, graph_keys
 from tests.graphs import tiny_config
 
 GRAPHS = 400

@@ -11,8 +11,7 @@ from egt.assemble import build_model
 from egt.config.load import override
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
-from egt.nn.edge_values import EdgeValueForm, EdgeValues
-from egt.nn.pair_pass import PairPass
+from egt.nn.layer import EdgeValueForm, EdgeValues, PairPass
 from egt.paper.presets import preset
 from tests.graphs import tiny_config
 

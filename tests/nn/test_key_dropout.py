@@ -11,9 +11,8 @@ from torch import Tensor
 from egt.data.batching.batch import LayoutName, collate
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
-from egt.nn.dropout import RandomMasking
-from egt.nn.pair_pass import CentralityGate
-from egt.nn.randomness import graph_keys
+from egt.nn.layer import CentralityGate
+from egt.nn.randomness import RandomMasking, graph_keys
 from tests.graphs import graphs_of_every_kind, samples_of, tiny_config, tiny_model
 
 

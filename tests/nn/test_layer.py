@@ -10,8 +10,7 @@ import torch
 from egt import EGTLayer
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
-from egt.nn.layer import EdgeOnlyLayer
-from egt.nn.pair_pass import ResidualEdges
+from egt.nn.layer import EdgeOnlyLayer, ResidualEdges
 
 
 def test_three_lines_on_dense_tensors() -> None:
@@ -66,7 +65,7 @@ def test_heads_must_divide_the_width() -> None:
 
 def test_the_edge_only_layer_is_the_edge_half_of_a_full_one() -> None:
     full = EGTLayer(16, 4, 4)
-    from egt.nn.pair_pass import EdgePass
+    from egt.nn.layer import EdgePass
 
     half = EdgeOnlyLayer(16, 4, full.norm_h, EdgePass(full.pairs.logits, full.pairs.edges))
     half.qk.load_state_dict({"weight": full.qkv.weight[:32], "bias": full.qkv.bias[:32]})

@@ -11,8 +11,7 @@ import torch
 from egt.assemble import build_model
 from egt.config.run import RunConfig
 from egt.data.batching.batch import LayoutName, collate
-from egt.nn.layer import EdgeOnlyLayer
-from egt.nn.pair_pass import FrozenEdges, ResidualEdges
+from egt.nn.layer import EdgeOnlyLayer, FrozenEdges, ResidualEdges
 from egt.nn.randomness import graph_keys
 from egt.paper.official import build_names
 from egt.paper.presets import preset

@@ -11,9 +11,8 @@ from egt.assemble import build_model
 from egt.config.run import ModelConfig, RunConfig
 from egt.data.batching.batch import collate
 from egt.nn.channels import AttentionContext
-from egt.nn.dropout import Dropout
-from egt.nn.randomness import Stream
-from egt.parts.layers import LayerPart, LayerPlace
+from egt.nn.randomness import Dropout, Stream
+from egt.parts.readouts import LayerPart, LayerPlace
 from egt.registry import register
 from tests.graphs import graphs_of_every_kind, samples_of, tiny_config
 

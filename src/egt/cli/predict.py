@@ -81,7 +81,7 @@ def predict(
     streamed = find_streamed(inputs, output, resume=resume)
     from egt.inference.predictions import join
     from egt.inference.predictor import load
-    from egt.nn.kernels.allocator import keep_freed_memory
+    from egt.nn.kernels.binding import keep_freed_memory
     from egt.processes import join_processes, leave_processes
 
     processes = join_processes()

@@ -20,8 +20,7 @@ from pydantic import (
 from egt.data.schema import CustomSchema
 from egt.graph import Level
 from egt.parts.inputs import NodeInput, PairChoice, PairInput
-from egt.parts.layers import LayerPart
-from egt.parts.readouts import ReadoutPart
+from egt.parts.readouts import LayerPart, ReadoutPart
 from egt.parts.schedules import Plateau, SchedulePart
 from egt.parts.tasks.task import TaskPart
 from egt.registry import Part, Section

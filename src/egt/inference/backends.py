@@ -20,11 +20,10 @@ from egt.config.run import ModelConfig, RunConfig
 from egt.data.batching.batch import LayoutName
 from egt.errors import ConfigError
 from egt.nn.kernels.binding import openmp
-from egt.nn.kernels.fused import available
 from egt.nn.kernels.layers import FusedEdgePass, FusedLayer, FusedPairPass
-from egt.nn.layer import EGTLayer
+from egt.nn.kernels.pair_operator import available
+from egt.nn.layer import EdgePass, EGTLayer, PairPass
 from egt.nn.model import EGT
-from egt.nn.pair_pass import EdgePass, PairPass
 
 
 class Backend(LayerClasses, Protocol):

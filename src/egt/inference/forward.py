@@ -24,9 +24,8 @@ from egt.data.encodings.encoding import Sample
 from egt.data.source import Progress
 from egt.errors import DataError
 from egt.inference.backends import execution
-from egt.nn.dropout import Dropping
 from egt.nn.model import EGT
-from egt.nn.randomness import graph_keys
+from egt.nn.randomness import Dropping, graph_keys
 from egt.processes import ALONE, Processes
 
 Mode = Callable[[EGT], AbstractContextManager[None]]

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from egt.errors import ConfigError
-from egt.nn.layer import EGTLayer
-from egt.nn.pair_pass import PairPass
+from egt.nn.layer import EGTLayer, PairPass
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,26 +46,20 @@ def watch(*layers: nn.Module) -> Iterator[list[LayerAttention]]:
     seen: list[LayerAttention] = []
     with ExitStack() as hooks:
         for number in attending(layers):
-            gate = _pair_pass(layers[number]).gate
-            handle = gate.register_forward_hook(_hook(number, seen))
-            hooks.callback(handle.remove)
+            pairs = layers[number].pairs
+            assert isinstance(pairs, PairPass)
+            if type(pairs).forward is not PairPass.forward:
+                raise ConfigError(
+                    f"{type(pairs).__name__} never forms the attention matrices; watch layers of the backend 'plain' "
+                    "(`egt.inference.backends.on_backend` makes them from the same weights)"
+                )
+            hooks.callback(pairs.gate.register_forward_hook(_hook(number, seen)).remove)
         yield seen
 
 
 def attending(layers: Iterable[nn.Module]) -> list[int]:
     """Return the numbers of the layers that attend."""
     return [number for number, layer in enumerate(layers) if isinstance(layer, EGTLayer)]
-
-
-def _pair_pass(layer: nn.Module) -> PairPass:
-    pairs = layer.pairs
-    assert isinstance(pairs, PairPass)
-    if type(pairs).forward is not PairPass.forward:
-        raise ConfigError(
-            f"{type(pairs).__name__} never forms the attention matrices; watch layers of the backend 'plain' "
-            "(`egt.inference.backends.on_backend` makes them from the same weights)"
-        )
-    return pairs
 
 
 def _hook(number: int, seen: list[LayerAttention]) -> Any:

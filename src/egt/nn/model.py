@@ -12,9 +12,9 @@ from torch.utils.checkpoint import checkpoint
 from egt.data.batching.batch import GraphBatch
 from egt.data.encodings.encoding import Sample
 from egt.nn.channels import Channels
-from egt.nn.embed import Embed
 from egt.nn.layer import EdgeOnlyLayer, EGTLayer
 from egt.nn.readout import MLP, PairHead, Readout, VirtualNodeReadout
+from egt.nn.terms import Embed
 
 RunLayer = Callable[[nn.Module, Channels], tuple[Tensor, Tensor]]
 

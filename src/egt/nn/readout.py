@@ -18,8 +18,7 @@ from egt.data.batching.loader import graph_sizes
 from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError
 from egt.nn.channels import Channels
-from egt.nn.dropout import Dropout
-from egt.nn.randomness import Stream
+from egt.nn.randomness import Dropout, Stream
 from egt.nn.terms import rows_of
 
 

@@ -1,12 +1,13 @@
-"""The learned half of each input: terms that are summed into the node and the edge embedding.
+"""The learned half of each input: terms that are summed into the node and the edge embedding, and their sums.
 
 A term of nodes gives (nodes..., d_h), a term of pairs (pairs..., d_e); `width` is d_h or d_e, F a number of features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
+from operator import add
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,8 @@ from torch.nn import functional
 
 from egt.data.batching.batch import GraphBatch
 from egt.data.encodings.encoding import Array, Sample
+from egt.errors import ConfigError
+from egt.nn.channels import AttentionContext, Channels
 from egt.nn.randomness import Stream, derive, fresh_keys, graph_rows, kept, random_bits
 
 Absent = Literal["zero", "learned"]
@@ -375,3 +378,53 @@ class PairTypes(nn.Module):
         """Return (P, d_e)."""
         table = self.W(self.bits)  # (2^T, d_e): one row for each set of types
         return rows_of(table, batch.pair["pairs"].to(torch.int64))
+
+
+def everyone(batch: GraphBatch) -> Tensor | None:
+    """Let every real node attend every real node. Returns (pairs..., 1) boolean, None when nothing is masked."""
+    if not batch.layout.has_all_pairs:
+        raise ConfigError("the edge-list layout holds only edges; global attention needs packed or padded")
+    real = batch.layout.real_pairs
+    return None if real is None else real.unsqueeze(-1)
+
+
+def neighbors(batch: GraphBatch) -> Tensor | None:
+    """Let node i attend j where the edge i -> j exists, and itself. (pairs..., 1) boolean, None where all pairs do."""
+    if batch.layout.has_only_attended:
+        return None
+    index = batch.layout.pair_indices
+    allowed = (index.i == index.j).expand(batch.layout.pair_shape).flatten()
+    allowed = allowed.index_fill(0, batch.edge_pairs, True).view(*batch.layout.pair_shape, 1)
+    real = batch.layout.real_pairs
+    return allowed if real is None else torch.logical_and(allowed, real.unsqueeze(-1))
+
+
+def chosen(batch: GraphBatch) -> Tensor | None:
+    """Let node i attend j where the pair was chosen. (P, 1) boolean, None where all were."""
+    return None if batch.layout.has_only_attended else (batch.pair["pairs"] != 0).unsqueeze(-1)
+
+
+class Embed(nn.Module):
+    """h0 = sum of node terms, e0 = sum of pair terms; `mask` gives who may attend whom."""
+
+    def __init__(
+        self,
+        node_terms: Sequence[nn.Module],
+        pair_terms: Sequence[nn.Module],
+        mask: Callable[[GraphBatch], Tensor | None] = everyone,
+    ) -> None:
+        super().__init__()
+        self.node_terms = nn.ModuleList(node_terms)
+        self.pair_terms = nn.ModuleList(pair_terms)
+        self.mask = mask
+
+    def forward(self, batch: GraphBatch) -> Channels:
+        """Return the channels entering the first layer."""
+        h = reduce(add, (term(batch) for term in self.node_terms))
+        first, *others = self.pair_terms
+        e = first(batch)
+        for term in others:
+            e = term.added_to(e, batch) if isinstance(term, EdgeTerm) else e + term(batch)
+        degree = batch.node.get("out_degree")
+        context = AttentionContext(batch.layout, self.mask(batch), batch.random_keys, degree)
+        return Channels(h, e, context, batch.queries, batch.edge_pairs)

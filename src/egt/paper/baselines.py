@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from egt.parts.layers import LayerPart, LayerPlace
+from egt.parts.readouts import LayerPart, LayerPlace
 from egt.registry import register
 
 if TYPE_CHECKING:

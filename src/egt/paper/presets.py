@@ -39,9 +39,8 @@ from egt.parts.inputs import (
     edge_features,
     node_features,
 )
-from egt.parts.layers import LayerPart
 from egt.parts.pairs import Edges, Expander
-from egt.parts.readouts import MeanPool, PerEdge, PerNode, ReadoutPart, ScaledSumPool, VirtualNodes
+from egt.parts.readouts import LayerPart, MeanPool, PerEdge, PerNode, ReadoutPart, ScaledSumPool, VirtualNodes
 from egt.parts.schedules import Cosine, Plateau, WarmupCosine
 from egt.parts.tasks.classification import Binary, Multiclass
 from egt.parts.tasks.distance import DistanceObjective

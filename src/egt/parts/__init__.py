@@ -4,8 +4,7 @@ The names here are what a package with parts of its own needs; `egt.registry` sa
 """
 
 from egt.parts.inputs import NodeInput, PairChoice, PairInput
-from egt.parts.layers import LayerPart, LayerPlace
-from egt.parts.readouts import ReadoutPart
+from egt.parts.readouts import LayerPart, LayerPlace, ReadoutPart
 from egt.parts.schedules import SchedulePart
 from egt.parts.tasks.task import Objective, Row, TaskPart, number
 from egt.registry import Part, PartError, Registry, Section, register

@@ -412,9 +412,6 @@ class RandomWalks:
 
 Matrix = NDArray[np.float64]
 
-Decomposition = tuple[Matrix, Matrix, Matrix]
-"""u: (N, K), singular values: (K,) from large to small, v: (N, K)."""
-
 DENSE_LIMIT = 1500
 """Above this many nodes only the leading vectors are computed, from the sparse matrix."""
 
@@ -462,15 +459,16 @@ class SvdEncoding:
         dense = [k for k in by_size if not self._is_large(ordered[k])]
         entries = [_weights(ordered[k], self.weighted) for k in dense]
         found = dict(zip(dense, encode_undirected([ordered[k] for k in dense], entries, self.rank), strict=True))
-        rows = [self._alone(graph) if (one := found.get(k)) is None else one for k, graph in enumerate(ordered)]
+        rows = []
+        for k, graph in enumerate(ordered):
+            row = found.get(k)  # none of a graph that is directed or large
+            if row is None:
+                row = self._of_large(graph) if self._is_large(graph) else self._of_directed(graph)
+            rows.append(row)
         return [each if graph.ranks is None else each[graph.ranks] for graph, each in zip(graphs, rows, strict=True)]
 
     def _is_large(self, graph: Graph) -> bool:
         return graph.num_nodes > DENSE_LIMIT and 4 * self.rank < graph.num_nodes
-
-    def _alone(self, graph: Graph) -> NDArray[np.float32]:
-        """Return the encoding of a graph that is directed or large."""
-        return self._of_large(graph) if self._is_large(graph) else self._of_directed(graph)
 
     def _of_directed(self, graph: Graph) -> NDArray[np.float32]:
         A = graph.adjacency(weighted=self.weighted, self_loops=True)
@@ -479,23 +477,23 @@ class SvdEncoding:
         return encode_triplets(_node_quantities(A), u, s[: self.rank], v, self.rank)
 
     def _of_large(self, graph: Graph) -> NDArray[np.float32]:
-        _ = scipy.sparse.linalg  # loads it: a library that is loaded later would not be limited
+        solvers = scipy.sparse.linalg  # loaded here: a library that is loaded later would not be limited
+        settings = _arpack_settings(graph.num_nodes, self.rank)
         with threadpool_limits(1, user_api="blas"):  # digits must not depend on the number of threads
-            return self._by_arpack(graph)
-
-    def _by_arpack(self, graph: Graph) -> NDArray[np.float32]:
-        A = _sparse_adjacency(graph, self.weighted)
-        weights = _node_quantities(A)
-        try:
-            if (A != A.T).nnz == 0:
-                values, vectors = _sparse_eigen(A, self.rank)
-                return encode_eigenvectors(weights, values, vectors, self.rank)
-            u, s, v = _sparse_triplets(A, self.rank)
-        except RuntimeError as error:  # ArpackNoConvergence
-            raise GraphError(
-                f"graph {graph.id!r}: SVD of {graph.num_nodes} nodes: {error}; try a lower rank"
-            ) from error
-        return encode_triplets(weights, u, s, v, self.rank)
+            A = _sparse_adjacency(graph, self.weighted)
+            weights = _node_quantities(A)
+            try:
+                if (A != A.T).nnz == 0:
+                    values, vectors = solvers.eigsh(A, which="LM", **settings)
+                    return encode_eigenvectors(weights, values, np.ascontiguousarray(vectors), self.rank)
+                u, s, vt = solvers.svds(A, solver="arpack", **settings)
+            except RuntimeError as error:  # ArpackNoConvergence
+                raise GraphError(
+                    f"graph {graph.id!r}: SVD of {graph.num_nodes} nodes: {error}; try a lower rank"
+                ) from error
+            order = np.argsort(-s, kind="stable")
+            u, v = np.ascontiguousarray(u[:, order]), np.ascontiguousarray(vt[order].T)
+            return encode_triplets(weights, u, s[order], v, self.rank)
 
 
 def _node_quantities(A: Any) -> Matrix:
@@ -505,21 +503,10 @@ def _node_quantities(A: Any) -> Matrix:
     return np.stack([ones, out_degree, in_degree, A @ out_degree, A.T @ in_degree])
 
 
-def _sparse_eigen(A: Any, rank: int) -> tuple[Matrix, Matrix]:
-    values, vectors = scipy.sparse.linalg.eigsh(A, k=rank, which="LM", **_arpack_settings(A, rank))
-    return values, np.ascontiguousarray(vectors)
-
-
-def _sparse_triplets(A: Any, rank: int) -> Decomposition:
-    u, s, vt = scipy.sparse.linalg.svds(A, k=rank, solver="arpack", **_arpack_settings(A, rank))
-    order = np.argsort(-s, kind="stable")
-    return np.ascontiguousarray(u[:, order]), s[order], np.ascontiguousarray(vt[order].T)
-
-
-def _arpack_settings(A: Any, rank: int) -> dict[str, Any]:
+def _arpack_settings(num_nodes: int, rank: int) -> dict[str, Any]:
     """Return a fixed start vector, for the same digits every time, and a basis wide enough for close eigenvalues."""
-    num_nodes = A.shape[0]
-    return {"v0": np.random.default_rng(0).standard_normal(num_nodes), "ncv": min(num_nodes - 1, max(64, 4 * rank))}
+    start = np.random.default_rng(0).standard_normal(num_nodes)
+    return {"k": rank, "v0": start, "ncv": min(num_nodes - 1, max(64, 4 * rank))}
 
 
 def _sparse_adjacency(graph: Graph, weighted: bool) -> Any:

@@ -23,7 +23,7 @@ from egt.data.encodings.encoding import Sample
 from egt.errors import RunError, RunStopped
 from egt.inference.backends import execution, recompute_hint
 from egt.inference.evaluation import evaluate
-from egt.nn.kernels.allocator import keep_freed_memory
+from egt.nn.kernels.binding import keep_freed_memory
 from egt.nn.model import EGT
 from egt.nn.randomness import graph_keys
 from egt.parts.tasks.task import TargetScale, Task

@@ -40,7 +40,7 @@ from egt.inference.backends import (
     recompute_hint,
 )
 from egt.inference.forward import evaluation_budget, graphs_at_once
-from egt.nn.kernels.allocator import keep_freed_memory
+from egt.nn.kernels.binding import keep_freed_memory
 from egt.nn.model import EGT
 from egt.nn.randomness import graph_keys
 from egt.processes import device_of, num_devices, share_of_batch
@@ -55,7 +55,7 @@ class LiveBytes(TorchDispatchMode):
     """Counts what operations inside of a `with` block allocate and free, whatever their code and layout.
 
     The outputs of the fused kernel are counted apart (`pool_peak`, others `heap_peak`, together `peak`): they come from
-    a pool (`egt.nn.kernels.allocator`), and what is free there is of no use to others. `known` tensors do not count.
+    a pool (`egt.nn.kernels.binding`), and what is free there is of no use to others. `known` tensors do not count.
     """
 
     @classmethod

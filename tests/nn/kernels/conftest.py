@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from egt.native.compilation import compiler
-from egt.nn.kernels.fused import PairWeights, RandomStream, RandomStreams, available, pair_pass
+from egt.native.library import compiler
+from egt.nn.kernels.pair_operator import PairWeights, RandomStream, RandomStreams, available, pair_pass
 
 MASK32 = 0xFFFFFFFF
 ACTIVATIONS = {"elu": F.elu, "gelu": F.gelu, "relu": F.relu, "silu": F.silu}

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 import pytest
 from torch import Tensor
 
-from egt.nn.kernels import allocator
-from egt.nn.kernels.allocator import Pool
+from egt.nn.kernels import binding
+from egt.nn.kernels.binding import Pool
 
 PROGRAM = """
 import resource, sys
 import torch
-from egt.nn.kernels.allocator import keep_freed_memory
+from egt.nn.kernels.binding import keep_freed_memory
 
 torch.set_num_threads(1)
 if sys.argv[1] == "keep" and not keep_freed_memory():
@@ -71,9 +71,9 @@ def test_only_big_tensors_come_from_the_pool(monkeypatch: pytest.MonkeyPatch) ->
         def empty(self, shape: Sequence[int]) -> Tensor:
             raise AssertionError(shape)
 
-    monkeypatch.setattr(allocator, "_pool", Refusing())
-    assert allocator.empty((10, 10)).shape == (10, 10)
+    monkeypatch.setattr(binding, "_pool", Refusing())
+    assert binding.empty((10, 10)).shape == (10, 10)
     with pytest.raises(AssertionError):
-        allocator.empty((1000, 1000))
-    monkeypatch.setattr(allocator, "_pool", None)
-    assert allocator.empty((1000, 1000)).shape == (1000, 1000)
+        binding.empty((1000, 1000))
+    monkeypatch.setattr(binding, "_pool", None)
+    assert binding.empty((1000, 1000)).shape == (1000, 1000)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from egt.native import library
-from egt.native.compilation import SOURCES
+from egt.native.library import SOURCES
 from egt.nn.kernels import binding
 
 

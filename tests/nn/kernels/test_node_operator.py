@@ -12,8 +12,6 @@ from torch.nn import functional as F
 
 from egt.data.batching.layout import Packed
 from egt.nn.channels import AttentionContext
-from egt.nn.dropout import Dropout
-from egt.nn.kernels.fused import available
 from egt.nn.kernels.node_operator import (
     node_factors,
     node_update,
@@ -21,7 +19,8 @@ from egt.nn.kernels.node_operator import (
     norm_linear,
     norm_linear_backward,
 )
-from egt.nn.randomness import Stream, graph_keys, salts
+from egt.nn.kernels.pair_operator import available
+from egt.nn.randomness import Dropout, Stream, graph_keys, salts
 
 ROWS = [1, 7, 8, 16, 65, 66, 67, 140, 300]
 WIDTHS = [(5, 7), (8, 16), (48, 96), (130, 100)]

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from egt.nn.kernels import binding
-from egt.nn.kernels.fused import PairWeights, RandomStream, RandomStreams, pair_pass
-from egt.nn.kernels.operator import Numbers, Switches, run
+from egt.nn.kernels.pair_operator import Numbers, PairWeights, RandomStream, RandomStreams, Switches, pair_pass, run
 
 
 class Pass(nn.Module):

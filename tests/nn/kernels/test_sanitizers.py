@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from egt.native.compilation import compiler
+from egt.native.library import compiler
 
 FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g -O1"
 

@@ -1,4 +1,4 @@
-// The factors of dropout of the node channel, drawn from the same numbers as egt.nn.dropout.
+// The factors of dropout of the node channel, drawn from the same numbers as egt.nn.randomness.
 #pragma once
 
 #include "nodes.h"

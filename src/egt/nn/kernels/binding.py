@@ -1,16 +1,21 @@
-"""The compiled kernel seen from Python: the structs of its headers (`csrc/*_pass.h`), and the loaded library."""
+"""The compiled kernel seen from Python: the structs of its headers (`csrc/*_pass.h`), the library, and its memory."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+import math
+import mmap
+import weakref
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from egt.native import library as native
-from egt.native.library import check_structs, declare
 
 ACTIVATIONS = ("elu", "gelu", "relu", "silu")
 """In the order of their numbers (EgtActivation)."""
@@ -29,137 +34,70 @@ PARAMETER_NAMES = (
 )
 
 
-class PairParameters(ctypes.Structure):
-    """Pointers to the parameters of the pass, or to their gradients (EgtPairParameters)."""
+def _struct(
+    name: str,
+    integers: str = "",
+    numbers: str = "",
+    pointers: str = "",
+    *others: tuple[str, type[ctypes.Structure]],
+) -> type[ctypes.Structure]:
+    """Return the mirror of the struct `Egt<name>`, whose fields are whole numbers, real ones, addresses, and others."""
+    kinds = {ctypes.c_int64: integers, ctypes.c_double: numbers, ctypes.c_void_p: pointers}
+    fields = [(field, kind) for kind, names in kinds.items() for field in names.split()]
+    return type(name, (ctypes.Structure,), {"_fields_": (*fields, *others)})
 
-    _fields_ = tuple((name, ctypes.c_void_p) for name in PARAMETER_NAMES)
 
+# csrc/pair_pass.h and csrc/node_pass.h say what each field means.
 
-_INTEGERS = (
-    *("num_graphs", "num_nodes", "num_pairs", "node_width", "edge_width", "num_heads", "hidden_width"),
-    *("activation", "attends", "centrality", "num_virtual_nodes", "query_rows"),
-    *("edge_values", "outer_sum", "masks_gates"),
-    *("mask_threshold", "dropout_threshold", "edge_dropout_threshold", "ffn_dropout_threshold"),
-    *("key_dropout_threshold", "edge_path_threshold", "ffn_path_threshold"),
-    *("num_threads", "portable"),
-)
+PairParameters = _struct("PairParameters", pointers=" ".join(PARAMETER_NAMES))
 
-_NUMBERS = (
-    *("norm_eps", "ffn_norm_eps", "clip_low", "clip_high", "scale"),
-    *("dropout_scale", "edge_dropout_scale", "ffn_dropout_scale"),
-    *("key_dropout_scale", "edge_path_scale", "ffn_path_scale"),
-)
-
-_POINTERS = (
-    *("sizes", "row_start", "target", "qkv", "e", "allowed"),
-    *("mask_keys", "dropout_keys", "edge_dropout_keys", "ffn_dropout_keys"),
-    *("key_dropout_keys", "edge_path_keys", "ffn_path_keys"),
+PairPass = _struct(
+    "PairPass",
+    "num_graphs num_nodes num_pairs node_width edge_width num_heads hidden_width "
+    "activation attends centrality num_virtual_nodes query_rows edge_values outer_sum masks_gates "
+    "mask_threshold dropout_threshold edge_dropout_threshold ffn_dropout_threshold "
+    "key_dropout_threshold edge_path_threshold ffn_path_threshold num_threads portable",
+    "norm_eps ffn_norm_eps clip_low clip_high scale "
+    "dropout_scale edge_dropout_scale ffn_dropout_scale key_dropout_scale edge_path_scale ffn_path_scale",
+    "sizes row_start target qkv e allowed "
+    "mask_keys dropout_keys edge_dropout_keys ffn_dropout_keys key_dropout_keys edge_path_keys ffn_path_keys "
     "run_parallel",
+    ("parameters", PairParameters),
 )
 
-
-class PairPass(ctypes.Structure):
-    """One call of the pass (EgtPairPass); csrc/pair_pass.h says what each field means."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in _INTEGERS),
-        *((name, ctypes.c_double) for name in _NUMBERS),
-        *((name, ctypes.c_void_p) for name in _POINTERS),
-        ("parameters", PairParameters),
-    )
-
-
-class NormLinear(ctypes.Structure):
-    """One map of a norm (EgtNormLinear); csrc/node_pass.h says what each field means."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("num_rows", "width", "out_width", "num_threads", "portable")),
-        ("eps", ctypes.c_double),
-        *((name, ctypes.c_void_p) for name in ("run_parallel", "x", "norm_weight", "norm_bias", "weight", "bias", "y")),
-    )
-
-
-class NormLinearGradients(ctypes.Structure):
-    """Its gradients (EgtNormLinearGradients)."""
-
-    _fields_ = tuple(
-        (name, ctypes.c_void_p) for name in ("d_y", "d_x", "d_norm_weight", "d_norm_bias", "d_weight", "d_bias")
-    )
-
-
-_UPDATE_INTEGERS = ("num_rows", "width", "out_width", "hidden_width", "num_threads", "portable", "activation")
-
-_UPDATE_POINTERS = (
-    *("run_parallel", "h", "out", "O_weight", "O_bias", "norm_weight", "norm_bias"),
-    *("W1_weight", "W1_bias", "W2_weight", "W2_bias", "D1", "D2", "h_new", "h1", "hidden"),
+NormLinear = _struct(
+    "NormLinear",
+    "num_rows width out_width num_threads portable",
+    "eps",
+    "run_parallel x norm_weight norm_bias weight bias y",
 )
 
+NormLinearGradients = _struct("NormLinearGradients", pointers="d_y d_x d_norm_weight d_norm_bias d_weight d_bias")
 
-class NodeUpdate(ctypes.Structure):
-    """One update of the nodes (EgtNodeUpdate)."""
+NodeUpdate = _struct(
+    "NodeUpdate",
+    "num_rows width out_width hidden_width num_threads portable activation",
+    "eps",
+    "run_parallel h out O_weight O_bias norm_weight norm_bias W1_weight W1_bias W2_weight W2_bias "
+    "D1 D2 h_new h1 hidden",
+)
 
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in _UPDATE_INTEGERS),
-        ("eps", ctypes.c_double),
-        *((name, ctypes.c_void_p) for name in _UPDATE_POINTERS),
-    )
+NodeUpdateGradients = _struct(
+    "NodeUpdateGradients",
+    pointers="d_h_new d_h d_out d_O_weight d_O_bias d_norm_weight d_norm_bias "
+    "d_W1_weight d_W1_bias d_W2_weight d_W2_bias",
+)
 
-
-class NodeUpdateGradients(ctypes.Structure):
-    """Its gradients (EgtNodeUpdateGradients)."""
-
-    _fields_ = tuple(
-        (f"d_{name}", ctypes.c_void_p)
-        for name in (
-            *("h_new", "h", "out", "O_weight", "O_bias", "norm_weight", "norm_bias"),
-            *("W1_weight", "W1_bias", "W2_weight", "W2_bias"),
-        )
-    )
-
-
-_FACTOR_INTEGERS = ("num_graphs", "num_rows", "width", "threshold", "salt0", "salt1", "num_threads", "portable")
-
-
-class NodeFactors(ctypes.Structure):
-    """The factors of one dropout of the nodes (EgtNodeFactors)."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in _FACTOR_INTEGERS),
-        ("factor", ctypes.c_double),
-        *((name, ctypes.c_void_p) for name in ("run_parallel", "sizes", "keys", "factors")),
-    )
-
+NodeFactors = _struct(
+    "NodeFactors",
+    "num_graphs num_rows width threshold salt0 salt1 num_threads portable",
+    "factor",
+    "run_parallel sizes keys factors",
+)
 
 STRUCTS: tuple[type[ctypes.Structure], ...] = (
     *(PairParameters, PairPass, NormLinear, NormLinearGradients, NodeUpdate, NodeUpdateGradients, NodeFactors),
 )
-
-
-def pointer(tensor: Tensor | None) -> int | None:
-    """Return the address of a tensor's data; None for no tensor."""
-    return None if tensor is None else tensor.data_ptr()
-
-
-def declared(library: ctypes.CDLL) -> ctypes.CDLL:
-    """Declare the functions of the kernel in a library, and return it.
-
-    Raises:
-        RuntimeError: its structs are not the ones of this file; a call would read wrong memory.
-    """
-    check_structs(library, *STRUCTS)
-    address = ctypes.c_void_p
-    pair_pass, norm_linear, node_update = (ctypes.POINTER(struct) for struct in (PairPass, NormLinear, NodeUpdate))
-    functions = {
-        "egt_pair_pass_forward": (pair_pass, address, address),
-        "egt_pair_pass_backward": (pair_pass, *[address] * 4, ctypes.POINTER(PairParameters)),
-        "egt_norm_linear": (norm_linear,),
-        "egt_norm_linear_backward": (norm_linear, ctypes.POINTER(NormLinearGradients)),
-        "egt_node_update": (node_update,),
-        "egt_node_update_backward": (node_update, ctypes.POINTER(NodeUpdateGradients)),
-        "egt_node_factors": (ctypes.POINTER(NodeFactors),),
-    }
-    declare(library, functions)
-    return library
 
 
 def checked(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
@@ -180,9 +118,28 @@ def loaded() -> ctypes.CDLL:
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """Return the kernel, compiled if need be; None where it cannot be."""
+    """Return the kernel, compiled if need be; None where it cannot be.
+
+    Raises:
+        RuntimeError: its structs are not the ones of this file; a call would read wrong memory.
+    """
     found = native.library()
-    return None if found is None else declared(found)
+    if found is None:
+        return None
+    native.check_structs(found, *STRUCTS)
+    address = ctypes.c_void_p
+    pair_pass, norm_linear, node_update = (ctypes.POINTER(struct) for struct in (PairPass, NormLinear, NodeUpdate))
+    functions = {
+        "egt_pair_pass_forward": (pair_pass, address, address),
+        "egt_pair_pass_backward": (pair_pass, *[address] * 4, ctypes.POINTER(PairParameters)),
+        "egt_norm_linear": (norm_linear,),
+        "egt_norm_linear_backward": (norm_linear, ctypes.POINTER(NormLinearGradients)),
+        "egt_node_update": (node_update,),
+        "egt_node_update_backward": (node_update, ctypes.POINTER(NodeUpdateGradients)),
+        "egt_node_factors": (ctypes.POINTER(NodeFactors),),
+    }
+    native.declare(found, functions)
+    return found
 
 
 @functools.cache
@@ -206,3 +163,70 @@ def run_parallel() -> int | None:
     """
     runtime = openmp()
     return None if runtime is None else ctypes.cast(runtime.GOMP_parallel, ctypes.c_void_p).value
+
+
+# Options of glibc's mallopt (malloc.h).
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+
+_POOLED_BYTES = 1 << 20
+"""Smaller buffers come from the heap as any other tensor."""
+
+_ROOM = 1.25
+"""Blocks are this much larger than their first buffer: the next batch may be, and pages never touched cost nothing."""
+
+
+class Pool:
+    """Blocks of memory that one big buffer after the other uses, apart from the heap.
+
+    In a heap that is kept, small tensors settle in the holes that big ones leave, the next big ones no longer fit, and
+    batches of changing size take up to twice the memory in use. Here there are never more blocks than buffers were
+    alive at once: a buffer that fits into no free block replaces the largest of them.
+    """
+
+    def __init__(self) -> None:
+        self._free: list[mmap.mmap] = []
+
+    def empty(self, shape: Sequence[int]) -> Tensor:
+        """Return an uninitialized float32 tensor; its block is free again when nothing refers to it any more."""
+        count = math.prod(shape)
+        fitting = [block for block in self._free if len(block) >= 4 * count]
+        if fitting:
+            block = min(fitting, key=len)
+            self._free.remove(block)
+        else:
+            if self._free:
+                self._free.remove(max(self._free, key=len))
+            block = mmap.mmap(-1, round(_ROOM * 4 * count), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            with contextlib.suppress(OSError):  # advice: a system without huge pages goes on with small ones
+                block.madvise(mmap.MADV_HUGEPAGE)
+        array = np.frombuffer(block, np.float32, count)
+        weakref.finalize(array, self._free.append, block).atexit = False
+        return torch.from_numpy(array).view(*shape)
+
+
+_pool: Pool | None = None
+
+
+def keep_freed_memory() -> bool:
+    """Make this process keep memory that tensors free, for the tensors after them.
+
+    glibc gives every buffer above 32 MB (and at first above 128 kB) its own mapping and unmaps it when it is freed,
+    so each operation on a large edge channel pays for zeroed pages again: up to 2.6 times the time of a training step.
+    The price: memory once used stays with the process until it ends. Call it before the first large tensor.
+
+    Returns:
+        False where the C library is not glibc; nothing is changed then.
+    """
+    global _pool
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallopt"):
+        return False
+    _pool = _pool or Pool()
+    return bool(libc.mallopt(_M_MMAP_MAX, 0) and libc.mallopt(_M_TRIM_THRESHOLD, -1))
+
+
+def empty(shape: Sequence[int]) -> Tensor:
+    """Return an uninitialized float32 CPU tensor, from the pool if freed memory is kept and the tensor is big."""
+    if _pool is None or 4 * math.prod(shape) < _POOLED_BYTES:
+        return torch.empty(*shape)
+    return _pool.empty(shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -10,18 +11,24 @@ from torch import Tensor, nn
 from egt.data.batching.layout import Packed
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
-from egt.nn.dropout import Dropout, RandomMasking
-from egt.nn.kernels.fused import NEVER, NOT_RANDOM, PairWeights, RandomStream, RandomStreams, pair_pass
 from egt.nn.kernels.node_operator import node_factors, node_update, norm_linear
-from egt.nn.layer import EGTLayer
-from egt.nn.pair_pass import CentralityGate, EdgePass, FrozenEdges, Logits, NoGate, PairPass, ResidualEdges, SigmoidGate
-from egt.nn.randomness import PATHS, Stream, derive, salts
+from egt.nn.kernels.pair_operator import NEVER, NOT_RANDOM, PairWeights, RandomStream, RandomStreams, pair_pass
+from egt.nn.layer import (
+    CentralityGate,
+    EdgePass,
+    EGTLayer,
+    FrozenEdges,
+    Logits,
+    NoGate,
+    PairPass,
+    ResidualEdges,
+    SigmoidGate,
+)
+from egt.nn.randomness import PATHS, Dropout, RandomMasking, Stream, derive, salts
 
 if TYPE_CHECKING:
     from egt.data.batching.edge_list import EdgeList
-    from egt.nn.edge_values import EdgeValues
-
-_NO_CLIP = (float("-inf"), float("inf"))
+    from egt.nn.layer import EdgeValues
 
 _ACTIVATIONS: dict[type[nn.Module], str] = {nn.ELU: "elu", nn.GELU: "gelu", nn.ReLU: "relu", nn.SiLU: "silu"}
 
@@ -29,19 +36,10 @@ _ACTIVATIONS: dict[type[nn.Module], str] = {nn.ELU: "elu", nn.GELU: "gelu", nn.R
 class FusedPairPass(PairPass):
     """`PairPass` as one operator of the CPU kernel."""
 
-    def __init__(
-        self,
-        logits: Logits,
-        masking: RandomMasking,
-        gate: NoGate | SigmoidGate,
-        dropout: Dropout,
-        edges: ResidualEdges | FrozenEdges,
-        edge_values: EdgeValues | None = None,
-    ) -> None:
-        super().__init__(logits, masking, gate, dropout, edges, edge_values)
-        self.centrality = isinstance(gate, CentralityGate)
-        self.updates_edges = isinstance(edges, ResidualEdges)
-        self.activation = activation_name(edges.ffn.activation) if isinstance(edges, ResidualEdges) else "elu"
+    def __init__(self, *parts: Any, **named: Any) -> None:
+        super().__init__(*parts, **named)
+        self.updates_edges = isinstance(self.edges, ResidualEdges)
+        self.activation = activation_name(self.edges.ffn.activation) if isinstance(self.edges, ResidualEdges) else "elu"
 
     def forward(
         self, qkv: Tensor, e: Tensor, context: AttentionContext, ends: Tensor | None = None
@@ -53,25 +51,18 @@ class FusedPairPass(PairPass):
             e,
             known(context).size_tensor,
             _weights(self.logits, self.edges, self.gate),
-            scale=self.logits.scale,
-            clip=self.logits.clip or _NO_CLIP,
-            listed=_listed(context),
+            **_settings(self, context, ends),
             allowed=None if context.allowed is None else context.allowed.squeeze(-1),
-            centrality=self.centrality,
+            centrality=isinstance(self.gate, CentralityGate),
             num_virtual_nodes=context.layout.num_virtual,
             query_rows=context.layout.num_virtual if only_virtual else 0,
-            outer_sum=ends is not None,
             edge_values="none" if self.edge_values is None else self.edge_values.form,
-            activation=self.activation,
-            norm_eps=_eps(self.logits.norm_e),
-            ffn_norm_eps=_ffn_eps(self.edges),
             masks_gates=self.masking.gates,
             random=_edge_streams(self.edges, context)._replace(
                 mask=_stream(self.masking, self.masking.probability, Stream.ATTENTION_MASK, context),
                 key_dropout=_stream(self.masking, self.masking.key_probability, Stream.KEY_DROPOUT, context),
                 dropout=_stream(self.dropout, self.dropout.probability, self.dropout.stream, context),
             ),
-            overwrite=_may_overwrite(context),
         )
         assert out is not None
         values, gathered = out.tensor_split([qkv.shape[-2:].numel()], -1)
@@ -104,16 +95,9 @@ class FusedEdgePass(EdgePass):
             e,
             known(context).size_tensor,
             _weights(self.logits, self.edges, None),
-            scale=self.logits.scale,
-            clip=self.logits.clip or _NO_CLIP,
-            listed=_listed(context),
+            **_settings(self, context, ends),
             edges_only=True,
-            outer_sum=ends is not None,
-            activation=self.activation,
-            norm_eps=_eps(self.logits.norm_e),
-            ffn_norm_eps=_ffn_eps(self.edges),
             random=_edge_streams(self.edges, context),
-            overwrite=_may_overwrite(context),
         )
         assert updated is not None
         return updated
@@ -149,8 +133,19 @@ def _with_ends(qkv: Tensor, ends: Tensor | None) -> Tensor:
     return qkv if ends is None else torch.cat([qkv, ends], -1)
 
 
-def _may_overwrite(context: AttentionContext) -> bool:
-    return context.owns_edges and torch.is_inference_mode_enabled() and not torch.compiler.is_compiling()
+def _settings(pairs: FusedPairPass | FusedEdgePass, context: AttentionContext, ends: Tensor | None) -> dict[str, Any]:
+    """Return the settings that passes with and without attention share."""
+    logits, edges = pairs.logits, pairs.edges
+    return {
+        "scale": logits.scale,
+        "clip": logits.clip or (-math.inf, math.inf),
+        "listed": _listed(context),
+        "outer_sum": ends is not None,
+        "activation": pairs.activation,
+        "norm_eps": _eps(logits.norm_e),
+        "ffn_norm_eps": 0.0 if isinstance(edges, FrozenEdges) else _eps(edges.ffn.norm),
+        "overwrite": context.owns_edges and torch.is_inference_mode_enabled() and not torch.compiler.is_compiling(),
+    }
 
 
 def _stream(
@@ -176,10 +171,6 @@ def _edge_streams(edges: ResidualEdges | FrozenEdges, context: AttentionContext)
 
 def _eps(norm: nn.Module) -> float:
     return norm.eps if isinstance(norm, nn.LayerNorm) else 0.0
-
-
-def _ffn_eps(edges: ResidualEdges | FrozenEdges) -> float:
-    return 0.0 if isinstance(edges, FrozenEdges) else _eps(edges.ffn.norm)
 
 
 def _weights(logits: Logits, edges: ResidualEdges | FrozenEdges, gate: NoGate | SigmoidGate | None) -> PairWeights:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from egt.nn.kernels import binding
-from egt.nn.kernels.operator import empty_like, operator, shapes
+from egt.nn.kernels.pair_operator import empty_like, operator, shapes
 from egt.nn.randomness import threshold
 
 
@@ -58,20 +58,7 @@ def _pointers(names: Sequence[str], tensors: Sequence[Tensor]) -> dict[str, int]
 def norm_linear(
     x: Tensor, norm_weight: Tensor, norm_bias: Tensor, weight: Tensor, bias: Tensor, eps: float, portable: bool = False
 ) -> Tensor:
-    """Compute W LN(x) + b.
-
-    Args:
-        x: (M, d).
-        norm_weight: (d).
-        norm_bias: (d).
-        weight: (d_out, d).
-        bias: (d_out).
-        eps: of the norm.
-        portable: do not use the AVX2 path.
-
-    Returns:
-        (M, d_out).
-    """
+    """Compute W LN(x) + b, (M, o); `_SHAPES` has the shapes of the others. `portable` avoids the AVX2 path."""
     inputs = (x, norm_weight, norm_bias, weight, bias)
     y = x.new_empty(x.shape[0], weight.shape[0])
     call, _kept = _linear_call(inputs, eps, portable)
@@ -80,7 +67,7 @@ def norm_linear(
     return y
 
 
-def _linear_call(inputs: Sequence[Tensor], eps: float, portable: bool) -> tuple[binding.NormLinear, list[Tensor]]:
+def _linear_call(inputs: Sequence[Tensor], eps: float, portable: bool) -> tuple[ctypes.Structure, list[Tensor]]:
     """Make the struct of a call, and return the tensors it points to."""
     (num_rows, d), d_out = inputs[0].shape, inputs[3].shape[0]
     checked = _checked(_LINEAR_INPUTS, inputs, {"M": num_rows, "d": d, "o": d_out})
@@ -119,7 +106,7 @@ def _(d_y: Any, *inputs: Any) -> list[Tensor]:
     return empty_like(*inputs[:5])
 
 
-def _keep_linear(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _save_linear(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     *tensors, ctx.eps, ctx.portable = inputs
     ctx.save_for_backward(*tensors)
 
@@ -128,7 +115,7 @@ def _linear_backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
     return (*norm_linear_backward(d_y, *ctx.saved_tensors, ctx.eps, ctx.portable), None, None)
 
 
-torch.library.register_autograd("egt::norm_linear", _linear_backward, setup_context=_keep_linear)
+torch.library.register_autograd("egt::norm_linear", _linear_backward, setup_context=_save_linear)
 
 
 @operator("node_update")
@@ -150,29 +137,14 @@ def node_update(
     keep: bool,
     portable: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the residual update of the nodes and their feed-forward block.
+    """Compute the residual update of the nodes and their feed-forward block; `_SHAPES` has the shapes.
 
-    Args:
-        h: (M, d) node channel.
-        out: (M, o) what the heads gathered, o = d; of a pair its o = H logits.
-        D1: (M, d) factors of the dropout of O's output, 0 or 1 / (1 - p); None: no dropout.
-        D2: (M, d) the same for W2's output.
-        O_weight: (d, o).
-        O_bias: (d).
-        norm_weight: (d).
-        norm_bias: (d).
-        W1_weight: (m, d).
-        W1_bias: (m).
-        W2_weight: (d, m).
-        W2_bias: (d).
-        eps: of the norm.
-        activation: one of `binding.ACTIVATIONS`.
-        keep: return h1 and the hidden rows as well; without them a backward pass computes them again, some rows at a
-            time, which is faster where there are more rows than the cache holds.
-        portable: do not use the AVX2 path.
+    `out` is what the heads gathered, o = d; of a pair its o = H logits. D1 and D2 hold 0 or 1 / (1 - p), None: no
+    dropout. `activation` is one of `binding.ACTIVATIONS`.
 
     Returns:
-        h_new (M, d), h1 (M, d), hidden rows (M, m); the last two have no rows unless kept.
+        h_new (M, d), h1 (M, d), hidden rows (M, m); the last two have no rows without `keep`: a backward pass computes
+        them again, some rows at a time, which is faster where there are more rows than the cache holds.
     """
     weights = (O_weight, O_bias, norm_weight, norm_bias, W1_weight, W1_bias, W2_weight, W2_bias)
     call, _kept = _update_call({"h": h, "out": out, "D1": D1, "D2": D2}, weights, eps, activation, portable)
@@ -186,7 +158,7 @@ def node_update(
 
 def _update_call(
     rows: dict[str, Tensor | None], weights: Sequence[Tensor], eps: float, activation: str, portable: bool
-) -> tuple[binding.NodeUpdate, dict[str, Tensor]]:
+) -> tuple[ctypes.Structure, dict[str, Tensor]]:
     """Make the struct of a call, and return the tensors it points to."""
     given = {name: tensor for name, tensor in rows.items() if tensor is not None}
     (num_rows, o), d, m = given["out"].shape, weights[0].shape[0], weights[4].shape[0]
@@ -237,7 +209,7 @@ def _(d_h_new: Any, out: Tensor, D1: Any, D2: Any, h1: Tensor, hidden: Any, weig
     return empty_like(h1, out, *weights)
 
 
-def _keep_update(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+def _save_update(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
     _, out, D1, D2, *weights, ctx.eps, ctx.activation, _, ctx.portable = inputs
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(out, D1, D2, *output[1:], *weights)
@@ -250,7 +222,7 @@ def _update_backward(ctx: Any, d_h_new: Tensor, *_: None) -> tuple[Tensor | None
     return (d_h, d_out, None, None, *d_weights, None, None, None, None)
 
 
-torch.library.register_autograd("egt::node_update", _update_backward, setup_context=_keep_update)
+torch.library.register_autograd("egt::node_update", _update_backward, setup_context=_save_update)
 
 
 @operator("node_factors")
@@ -263,19 +235,9 @@ def node_factors(
     probability: float,
     portable: bool = False,
 ) -> Tensor:
-    """Draw the factors of a dropout of node channels, 0 or 1 / (1 - p): those of `egt.nn.dropout.Dropout`.
+    """Draw the factors of a dropout of node channels, 0 or 1 / (1 - p): those of `egt.nn.randomness.Dropout`.
 
-    Args:
-        sizes: (B,) int64, nodes of each graph.
-        keys: (B, 2) int64 keys of the graphs.
-        num_rows: M, all nodes.
-        width: d, channels.
-        salts: `egt.nn.randomness.salts` of the layer and stream.
-        probability: p, below 1.
-        portable: do not use the AVX2 path.
-
-    Returns:
-        (M, d).
+    sizes: (B,) int64, nodes of each graph; keys: (B, 2) int64; salts: those of the layer and stream. Returns (M, d).
     """
     num_graphs = sizes.shape[0]
     sizes = binding.checked("sizes", sizes, (num_graphs,), torch.int64)

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import pytest
 
-from egt.native import compilation as module
-from egt.native.compilation import FLAGS, SOURCES, build, cache_folder, compiler, prebuilt
+from egt.native import library as module
+from egt.native.library import FLAGS, SOURCES, build, cache_folder, compiler, prebuilt
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def start_builder(folder: Path) -> subprocess.Popen[str]:
     """A process that is ready to build when it reads a line, and then prints the library's path."""
     code = f"""
 from pathlib import Path
-from egt.native.compilation import build
+from egt.native.library import build
 print("ready", flush=True)
 input()
 print(build(folder=Path({str(folder)!r})))
