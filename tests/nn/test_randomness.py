@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
 from egt.data.batching.layout import Packed, Padded
+from egt.native.library import compiler
 from egt.nn.randomness import MASK32, Stream, derive, graph_keys, kept, mix, random_bits, threshold
 from tests import reference
 
@@ -74,3 +78,22 @@ def test_seed_step_graph_layer_stream_head_and_pair_all_matter() -> None:
 
 def test_no_stream_reaches_into_the_next_layer() -> None:
     assert all(0 < stream < 16 for stream in Stream)
+
+
+COMPILED = """
+import torch
+from egt.data.batching.layout import Padded
+from egt.nn.randomness import random_bits
+
+keys, layout = torch.tensor([[1, 2], [3, 4000000000]]), Padded([2, 3])
+compiled = torch.compile(lambda keys: random_bits(keys, layout.pair_indices, 64))
+assert compiled(keys).equal(random_bits(keys, layout.pair_indices, 64))
+"""
+
+
+@pytest.mark.slow
+def test_compiled_code_draws_the_same_numbers() -> None:
+    """In a process of its own, which ends where the compiled code takes a product for an index."""
+    if compiler() is None:
+        pytest.skip("no C++ compiler")
+    subprocess.run([sys.executable, "-c", COMPILED], check=True)

@@ -127,10 +127,18 @@ def random_bits(keys: Tensor, rows: Indices, width: int) -> Tensor:
     The result is int32, half of it negative: an unsigned number is a signed one of the same bits.
     """
     k0, k1 = keys.to(rows.graph.device, torch.int32)[rows.graph].unbind(-1)
-    i, j = (at.to(torch.int32) * _signed(factor) for at, factor in ((rows.i, _I), (rows.j, _J)))
+    i, j = _count(rows.i, _I), _count(rows.j, _J)
     row = _mixed(_mixed(k0 ^ i) ^ j) ^ k1
-    t = torch.arange(width, dtype=torch.int32, device=row.device) * _signed(_T)
-    return _mixed(row.unsqueeze(-1) ^ t)
+    return _mixed(row.unsqueeze(-1) ^ _count(torch.arange(width, dtype=torch.int32, device=row.device), _T))
+
+
+def _count(numbers: Tensor, factor: int) -> Tensor:
+    """Multiply numbers from 0 to 2^31 - 1 by an odd one, modulo 2^32.
+
+    The mask changes none of them. Without it inductor takes the product with a range of numbers for an index, whose
+    overflow is undefined in the C++ that it writes: the process crashed.
+    """
+    return numbers.to(torch.int32).bitwise_and(MASK32 >> 1) * _signed(factor)
 
 
 def threshold(probability: float) -> int:
