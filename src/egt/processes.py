@@ -28,7 +28,6 @@ from egt.errors import EgtError, RunError
 if TYPE_CHECKING:
     import torch
 
-    from egt.config.run import RunConfig, TrainerConfig
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -203,40 +202,6 @@ def _first_machine() -> str:
     """Return the first machine of a Slurm job: "node[07-09,12]" is node07."""
     names = os.environ.get("SLURM_STEP_NODELIST", os.environ.get("SLURM_NODELIST", "127.0.0.1"))
     return re.sub(r"\[([^,\-\]]*)[^\]]*\]", r"\1", names).split(",")[0]
-
-
-def device_of(processes: Processes = ALONE, accelerator: str = "auto") -> torch.device:
-    """Where a process computes: each process of a machine on its own GPU (in turn, if there are fewer), or on the CPU.
-
-    A launcher may show each process one GPU only; then that is its own. accelerator "cpu" leaves the GPUs alone.
-    """
-    import torch
-
-    found = None if accelerator == "cpu" else torch.accelerator.current_accelerator(check_available=True)
-    if found is None:
-        return torch.device("cpu")
-    return torch.device(found.type, processes.local_rank % torch.accelerator.device_count())
-
-
-def num_devices(settings: TrainerConfig) -> int:
-    """Return how many processes train on this machine."""
-    import torch
-
-    if settings.devices != "auto":
-        return settings.devices
-    return torch.cuda.device_count() if has_cuda(settings) else 1
-
-
-def has_cuda(settings: TrainerConfig) -> bool:
-    """Return whether a run computes on NVIDIA GPUs."""
-    import torch
-
-    return torch.cuda.is_available() and settings.accelerator in ("auto", "gpu", "cuda")
-
-
-def share_of_batch(config: RunConfig) -> int:
-    """Return the most graphs of a batch that one process computes."""
-    return -(-config.data.batch_size // (num_devices(config.trainer) * config.trainer.num_nodes))
 
 
 _GRACE_SECONDS = 20.0

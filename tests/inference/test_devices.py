@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from egt.config.load import override
+from egt.inference.backends import device_of, num_devices, share_of_batch
 from egt.inference.predictor import Predictor
 from egt.paper.presets import preset
-from egt.processes import Processes, device_of, num_devices, share_of_batch
+from egt.processes import Processes
 from tests.inference.test_predictor import make
 
 

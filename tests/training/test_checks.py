@@ -16,8 +16,8 @@ import torch
 from egt.config.run import RunConfig, TrainerConfig
 from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError
+from egt.inference.backends import num_devices
 from egt.parts.tasks.task import TargetScale
-from egt.processes import num_devices
 from egt.training.checks import (
     check_columns,
     check_devices,

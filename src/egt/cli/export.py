@@ -46,10 +46,10 @@ def export(
         write_repository(found, out, license)
         print_json({"output": str(out)}) if json else say(f"artifact and model card: {out}")
         return
-    from egt.export.export import FILES
-    from egt.export.export import export as write
+    from egt.export import export as exporters
 
-    deviations = {FILES[form]: far for form, far in write(load_artifact(folder), out, forms).deviations.items()}
+    written = exporters.export(load_artifact(folder), out, forms)
+    deviations = {exporters.FILES[form]: far for form, far in written.deviations.items()}
     if json:
         print_json({"output": str(out), "deviations": deviations})
         return

@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from egt.cli.output import Bars, Flag, Settings, Words, print_json, say, with_smiles
 from egt.errors import DataError
 from egt.files import begin_draft, exists, replaceable
+from egt.processes import join_processes, leave_processes
 
 if TYPE_CHECKING:
     from egt.data.source import Progress
@@ -82,7 +83,6 @@ def predict(
     from egt.inference.predictions import join
     from egt.inference.predictor import load
     from egt.nn.kernels.binding import keep_freed_memory
-    from egt.processes import join_processes, leave_processes
 
     processes = join_processes()
     keep_freed_memory()  # as training does; this process does nothing else

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from egt.cli.output import Bars, Flag, Settings, Words, print_json, print_table, say
+from egt.cli.train import show_log
 from egt.errors import counted
+from egt.processes import is_first
 
 if TYPE_CHECKING:
     from egt.paper.reproduce import Estimate, Order, RowRun, Summary
@@ -46,10 +48,8 @@ def reproduce(
         dry_run: Only show what would run, with parameters, memory and time.
         json: Print one JSON object as the last line.
     """
-    from egt.cli.train import show_log
     from egt.paper.reproduce import Order, estimate_runs
     from egt.paper.reproduce import reproduce as run_all
-    from egt.processes import is_first
 
     order = Order(table, out, rows, seeds, budget, epochs, settings, start)
     if dry_run:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -82,8 +83,6 @@ def _tell(trial: Tried) -> None:
 
 
 def _report(found: Tuning, json: bool) -> None:
-    from dataclasses import asdict
-
     from egt.tuning.study import describe_trial, trial_rows
 
     if json:

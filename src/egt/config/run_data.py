@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from egt.config.run import ModelConfig, RunConfig
 from egt.data import custom
-from egt.data.encodings.encoding import ChosenPairs, Encoding, OutDegree, Preparation, Sample, listed, merged
+from egt.data.encodings.encoding import ChosenPairs, OutDegree, Preparation, Sample, listed, merged
 from egt.data.schema import CustomSchema, card_schema
 from egt.data.source import Progress, Source, TrainShare
 from egt.data.store import Store, prepare
@@ -143,7 +143,8 @@ def preparation(config: RunConfig) -> Preparation:
         *config.task.auxiliary,
     ]
     read = (encoding for reader in readers for encoding in reader.encodings())
-    encodings = merged((*read, *_layer_encodings(config.model)))
+    of_layers = () if config.model.node_scaling == "none" else (OutDegree(),)
+    encodings = merged((*read, *of_layers))
     if config.data.layout == "edge_list":  # nothing of size N^2
         encodings = (*pair_choice(config.model), *listed(encodings))
     return Preparation(feature_schema(config.model), encodings)
@@ -151,13 +152,4 @@ def preparation(config: RunConfig) -> Preparation:
 
 def pair_choice(model: ModelConfig) -> tuple[ChosenPairs, ...]:
     """Return the encoding that chooses the pairs, where the model does not take the edges."""
-    if not model.pairs:
-        return ()
-    return (ChosenPairs(model.pairs),)
-
-
-def _layer_encodings(model: ModelConfig) -> tuple[Encoding, ...]:
-    """Return what the layers themselves read of a graph."""
-    if model.node_scaling == "none":
-        return ()
-    return (OutDegree(),)
+    return (ChosenPairs(model.pairs),) if model.pairs else ()

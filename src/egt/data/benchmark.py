@@ -373,12 +373,11 @@ def read_csv(path: Path, text_columns: Sequence[str] = ("smiles",)) -> Any:
     Raises:
         DataError: if the file is not a CSV table.
     """
-    import pyarrow
-    from pyarrow import csv
+    import pyarrow.csv
 
-    options = csv.ConvertOptions(column_types={name: pyarrow.string() for name in text_columns})
+    options = pyarrow.csv.ConvertOptions(column_types={name: pyarrow.string() for name in text_columns})
     try:
-        return csv.read_csv(path, convert_options=options)
+        return pyarrow.csv.read_csv(path, convert_options=options)
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise DataError(f"{path}: not a CSV table ({error})") from error
 

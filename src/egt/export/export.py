@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -427,8 +428,6 @@ def _traced(module: Portable, inputs: Sequence[TensorInput], config: RunConfig) 
 
 def _require(*names: str) -> Any:
     """Return the first of these modules; all have to be there."""
-    from importlib import import_module
-
     try:
         first, *_ = [import_module(name) for name in names]
     except ImportError as error:

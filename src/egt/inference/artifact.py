@@ -400,13 +400,12 @@ def load_weights(model: EGT, weights: Mapping[str, torch.Tensor], where: str) ->
 def _check_shapes_in_file(config: RunConfig, file: Path) -> None:
     """Compare the weights in a file with the model of a run before memory is taken for either."""
     import torch
-    from torch.overrides import TorchFunctionMode
 
     from egt.assemble import build_model
 
     makers = {torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn}
 
-    class WithoutMemory(TorchFunctionMode):
+    class WithoutMemory(torch.overrides.TorchFunctionMode):
         """Makes parameters on the meta device, uninitialized; on all tensors there, torch would load its compiler."""
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

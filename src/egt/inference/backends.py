@@ -16,7 +16,7 @@ from torch import nn
 
 from egt import processors
 from egt.assemble import LayerClasses, PlainLayers, build_layers
-from egt.config.run import ModelConfig, RunConfig
+from egt.config.run import ModelConfig, RunConfig, TrainerConfig
 from egt.data.batching.batch import LayoutName
 from egt.errors import ConfigError
 from egt.nn.kernels.binding import openmp
@@ -24,6 +24,7 @@ from egt.nn.kernels.layers import FusedEdgePass, FusedLayer, FusedPairPass
 from egt.nn.kernels.pair_operator import available
 from egt.nn.layer import EdgePass, EGTLayer, PairPass
 from egt.nn.model import EGT
+from egt.processes import ALONE, Processes
 
 
 class Backend(LayerClasses, Protocol):
@@ -183,6 +184,34 @@ def _backend(config: RunConfig, device: torch.device, dtype: torch.dtype, layout
 def _notice(message: str) -> None:
     """Log a message once in a process: a run asks several times how it is computed."""
     log.warning(message)
+
+
+def device_of(processes: Processes = ALONE, accelerator: str = "auto") -> torch.device:
+    """Where a process computes: each process of a machine on its own GPU (in turn, if there are fewer), or on the CPU.
+
+    A launcher may show each process one GPU only; then that is its own. accelerator "cpu" leaves the GPUs alone.
+    """
+    found = None if accelerator == "cpu" else torch.accelerator.current_accelerator(check_available=True)
+    if found is None:
+        return torch.device("cpu")
+    return torch.device(found.type, processes.local_rank % torch.accelerator.device_count())
+
+
+def num_devices(settings: TrainerConfig) -> int:
+    """Return how many processes train on this machine."""
+    if settings.devices != "auto":
+        return settings.devices
+    return torch.cuda.device_count() if has_cuda(settings) else 1
+
+
+def has_cuda(settings: TrainerConfig) -> bool:
+    """Return whether a run computes on NVIDIA GPUs."""
+    return torch.cuda.is_available() and settings.accelerator in ("auto", "gpu", "cuda")
+
+
+def share_of_batch(config: RunConfig) -> int:
+    """Return the most graphs of a batch that one process computes."""
+    return -(-config.data.batch_size // (num_devices(config.trainer) * config.trainer.num_nodes))
 
 
 _USABLE_SHARE = 0.9

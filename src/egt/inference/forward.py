@@ -16,14 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from egt import processors
 from egt.config.run import RunConfig
 from egt.data.batching.batch import GraphBatch, LayoutName
 from egt.data.batching.loader import IntArray, evaluation_batches, graph_sizes, step_loader
 from egt.data.encodings.encoding import Sample
 from egt.data.source import Progress
 from egt.errors import DataError
-from egt.inference.backends import execution
+from egt.inference.backends import execution, stop_spinning
 from egt.nn.model import EGT
 from egt.nn.randomness import Dropping, graph_keys
 from egt.processes import ALONE, Processes
@@ -73,10 +72,7 @@ def forward(
         The numbers of the graphs of a batch, the batch on the host, and (rows, outputs) as and where the model gave
         them. Every sample occurs once, in one of the processes.
     """
-    if processors.SPINS:
-        from egt.inference.backends import stop_spinning  # here: not where egt was imported before torch
-
-        stop_spinning()
+    stop_spinning()
     sizes = graph_sizes(samples)
     if not len(sizes):
         return

@@ -163,13 +163,17 @@ class Predictions(Sequence[Prediction]):
 
     def to_parquet(self, path: Path | str) -> None:
         """Write the table as a Parquet file; what a row does not have is null."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+        import pyarrow.parquet
+
+        def column(cells: list[Any]) -> Any:  # of numbers or of texts; an empty text among numbers is a missing one
+            texts = all(isinstance(cell, str | None) for cell in cells)
+            numbers = [None if cell == "" else cell for cell in cells]
+            return pyarrow.array(cells, pyarrow.string()) if texts else pyarrow.array(numbers)
 
         rows = self.table()
-        columns = {name: _arrow([row.get(name) for row in rows]) for name in self.columns}
+        columns = {name: column([row.get(name) for row in rows]) for name in self.columns}
         with _writing(path) as draft:
-            pq.write_table(pa.table(columns), draft)
+            pyarrow.parquet.write_table(pyarrow.table(columns), draft)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the table as a pandas data frame."""
@@ -232,14 +236,6 @@ def _writing(path: Path | str) -> Iterator[Path]:
             yield draft
     except OSError as error:
         raise RunError(f"{path}: cannot be written ({error.strerror}); choose another file (-o)") from error
-
-
-def _arrow(cells: list[Any]) -> Any:
-    """Return a column of numbers or of texts; an empty text among numbers is a missing one."""
-    import pyarrow as pa
-
-    texts = all(isinstance(cell, str | None) for cell in cells)
-    return pa.array(cells, pa.string()) if texts else pa.array([None if cell == "" else cell for cell in cells])
 
 
 def join(parts: Sequence[Predictions]) -> Predictions:

@@ -34,14 +34,14 @@ from egt.inference.artifact import (
     member_name,
 )
 from egt.inference.attention_capture import Attention, attentions
-from egt.inference.backends import too_large
+from egt.inference.backends import device_of, too_large
 from egt.inference.embedding import Embedding, embeddings
 from egt.inference.evaluation import Evaluation, evaluate, evaluate_answers, labeled
 from egt.inference.forward import check_dropout
 from egt.inference.neighbors import Novelty, novelty_of
 from egt.inference.predictions import Prediction, Predictions
 from egt.inference.uncertainty import Calibration, bounds_of, doubts
-from egt.processes import ALONE, Processes, device_of
+from egt.processes import ALONE, Processes
 from egt.processors import num_processors
 
 log = logging.getLogger(__name__)

@@ -238,7 +238,7 @@ def _propagated_labels(config: RunConfig, stores: Mapping[str, Store], truth: An
 
 def _linear(config: RunConfig, stores: Mapping[str, Store], truth: Answers) -> Iterator[Answers]:
     graphs = {split: [sample.graph for sample in store] for split, store in stores.items()}
-    known: NDArray[np.bool_] = ~np.isnan(truth["train"]).any(axis=1)
+    known = np.asarray(~np.isnan(truth["train"]).any(1))
     labels = _one_hot(config, truth["train"])
     for _, answers in linear_models(graphs, labels, known):
         yield {split: _valid(config, rows) for split, rows in answers.items()}

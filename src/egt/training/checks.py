@@ -17,8 +17,9 @@ from egt.config.load import parse_config
 from egt.config.run import RunConfig, TrainerConfig, settings_that_affect
 from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError, DataError, counted
+from egt.inference.backends import has_cuda
 from egt.parts.tasks.task import TargetScale, fixed_columns
-from egt.processes import find_launch, has_cuda
+from egt.processes import find_launch
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import Tensor, nn
 
-from egt import processors
 from egt.assemble import build_task
 from egt.config.run import RunConfig
 from egt.config.run_data import in_pieces
@@ -21,13 +20,13 @@ from egt.data.batching.batch import GraphBatch, collate
 from egt.data.batching.loader import Sampling, graph_sizes, in_epoch, step_loader
 from egt.data.encodings.encoding import Sample
 from egt.errors import RunError, RunStopped
-from egt.inference.backends import execution, recompute_hint
+from egt.inference.backends import device_of, execution, recompute_hint, stop_spinning
 from egt.inference.evaluation import evaluate
 from egt.nn.kernels.binding import keep_freed_memory
 from egt.nn.model import EGT
 from egt.nn.randomness import graph_keys
 from egt.parts.tasks.task import TargetScale, Task
-from egt.processes import Interruption, device_of, is_first
+from egt.processes import Interruption, is_first
 from egt.training.callbacks import Callback, LogLine, MetricsFile, RunBar, trackers
 from egt.training.run_folder import Kept, StepSums, checkpoints_of, hold_folder
 from egt.training.state import Engine, State, starting_model, whole
@@ -165,10 +164,7 @@ def loop(job: Job, kept: Kept | None) -> Kept:
         RunError: a signal has stopped it, or it has diverged. Its last checkpoint is kept.
     """
     keep_freed_memory()
-    if processors.SPINS:
-        from egt.inference.backends import stop_spinning  # here: not where egt was imported before torch
-
-        stop_spinning()
+    stop_spinning()
     with Interruption() as interruption:
         with _explain_lack_of_memory(job.config):
             work = Work(job, Engine(job.config.trainer), interruption, kept)

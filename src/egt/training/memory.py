@@ -35,15 +35,17 @@ from egt.inference.backends import (
     Backend,
     Execution,
     available_memory,
+    device_of,
     execution,
+    num_devices,
     prediction_bytes,
     recompute_hint,
+    share_of_batch,
 )
 from egt.inference.forward import evaluation_budget, graphs_at_once
 from egt.nn.kernels.binding import keep_freed_memory
 from egt.nn.model import EGT
 from egt.nn.randomness import graph_keys
-from egt.processes import device_of, num_devices, share_of_batch
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,7 @@ from egt.data.encodings.encoding import Sample
 from egt.data.source import DataCard, Source
 from egt.data.store import Store, cache_folder, store_name
 from egt.errors import DataError
-from egt.inference.backends import Execution, available_memory
-from egt.processes import share_of_batch
+from egt.inference.backends import Execution, available_memory, share_of_batch
 from egt.training.memory import Memory, edges_per_node, measure_seconds
 
 _PROCESS_BYTES = 600_000_000

@@ -22,10 +22,10 @@ from egt.data.encodings.encoding import Sample
 from egt.data.source import SPLITS, Progress, Source
 from egt.data.store import Store
 from egt.errors import ArtifactError, ConfigError
-from egt.inference.backends import execution
-from egt.inference.evaluation import evaluate
+from egt.inference.backends import execution, num_devices
+from egt.inference.evaluation import Seen, evaluate, labeled_graphs
 from egt.parts.tasks.task import TargetScale
-from egt.processes import find_launch, is_first, num_devices, run_together
+from egt.processes import find_launch, is_first, run_together
 from egt.training.callbacks import Callback
 from egt.training.checks import (
     Rows,
@@ -309,7 +309,6 @@ def _selected(
 def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Sequence[Rows]) -> Run:
     """Evaluate the trained model and save it; in the other processes of a run, an untrained one stands for it."""
     from egt.inference.artifact import Artifact, save_artifact  # here: training itself needs no inference
-    from egt.inference.evaluation import Seen, labeled_graphs
     from egt.inference.uncertainty import calibrate, measure_coverage
 
     config = run.config

@@ -22,11 +22,11 @@ from egt.config.run import OptimizerConfig, RunConfig, TrainerConfig
 from egt.data.batching.batch import GraphBatch
 from egt.data.encodings.encoding import Sample
 from egt.errors import ArtifactError
-from egt.inference.backends import DTYPES, execution
+from egt.inference.backends import DTYPES, device_of, execution
 from egt.nn.layer import EdgeOnlyLayer, EGTLayer
 from egt.nn.model import EGT
 from egt.parts.schedules import Schedule
-from egt.processes import ALONE, device_of, find_launch, join_processes, leave_processes
+from egt.processes import ALONE, find_launch, join_processes, leave_processes
 from egt.training.run_folder import Best, Kept, RunProgress, StepSums, checkpoints_of, tensors_of, write_tensors
 
 if TYPE_CHECKING:
@@ -69,15 +69,13 @@ class Engine:
         """Return a function of a batch -> losses whose gradients are averaged over all processes."""
         if self.sharded or self.processes.count == 1:
             return losses
-        from torch.nn.parallel import DistributedDataParallel
-
         places = None if self.device.type == "cpu" else [self.device]
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "`broadcast_buffers`", FutureWarning)  # older versions have no other name
             # Buffers are the same everywhere and never change. Layers of another kind may have parameters, or leave
             # others without use, that no gradient reaches.
             own = [layer for part in losses.modules() if isinstance(part, EGT) for layer in part.layers]
-            self._replicas = DistributedDataParallel(
+            self._replicas = nn.parallel.DistributedDataParallel(
                 losses,
                 device_ids=places,
                 broadcast_buffers=False,

@@ -21,6 +21,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from egt.api import configured
 from egt.charts import line_chart
 from egt.config.load import Setting, Settings, parse_settings, read_config
@@ -32,6 +34,7 @@ from egt.errors import ConfigError, RunError, RunStopped
 from egt.files import exists, write_atomically
 from egt.graph import Level
 from egt.inference.artifact import CARD, put_folder
+from egt.inference.predictor import Predictor, load
 from egt.pages import Sheet, figure, page, write_page
 from egt.training.record import RunRecord, read_run
 from egt.training.run_folder import ARTIFACT, CONFIG, METRICS, hold_folder, run_folder, try_folder
@@ -55,7 +58,6 @@ from egt.tuning.study import (
 if TYPE_CHECKING:
     from optuna.study import Study
 
-    from egt.inference.predictor import Predictor
 
 _STATES = {
     "pruned": "pruned: ended because it was worse than the median at the same epoch",
@@ -135,8 +137,6 @@ def more_workers(folder: Path, count: int, minutes: float, trials: int | None) -
     if not count:
         yield
         return
-    import torch
-
     threads = torch.get_num_threads()
     share = max(1, threads // (count + 1))
     # -P: else Python would import whatever lies in the current folder under the name of a library.
@@ -190,8 +190,6 @@ class Tuning:
     @cached_property
     def model(self) -> Predictor:
         """The model of the best trial."""
-        from egt.inference.predictor import load
-
         return load(self.path)
 
 

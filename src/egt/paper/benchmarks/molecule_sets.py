@@ -276,11 +276,10 @@ def _load_graphs(path: Path) -> tuple[dict[str, Any], dict[str, IntArray]]:
 
 
 def _read_parquet(path: Path) -> Any:
-    import pyarrow  # a quarter of a second, and these cards are read whenever a preset is
-    from pyarrow import parquet
+    import pyarrow.parquet  # a quarter of a second, and these cards are read whenever a preset is
 
     try:
-        return parquet.read_table(path)
+        return pyarrow.parquet.read_table(path)
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise DataError(f"{path}: not a Parquet table ({error})") from error
 
@@ -302,11 +301,10 @@ def _load_ogb(mapping: Path, *split_files: Path) -> MoleculeTable:
 
 def _read_rows(path: Path, num_rows: int) -> IntArray:
     """Return the row numbers in a split file: one a line, without a header."""
-    import pyarrow
-    from pyarrow import csv
+    import pyarrow.csv
 
     try:
-        table = csv.read_csv(path, read_options=csv.ReadOptions(column_names=["row"]))
+        table = pyarrow.csv.read_csv(path, read_options=pyarrow.csv.ReadOptions(column_names=["row"]))
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise DataError(f"{path}: not a file of row numbers, one a line ({error})") from error
     rows = numbers(table, ["row"], path)[:, 0]

@@ -102,11 +102,10 @@ def load_cifar10_jpeg(path: Path) -> Images:
 
     The files are sorted by class, so the first 500 training images of each class are for validation.
     """
-    import pyarrow
-    from pyarrow import parquet
+    import pyarrow.parquet
 
     try:
-        table = parquet.read_table(path, columns=["split", "label", "num", "jpg"])
+        table = pyarrow.parquet.read_table(path, columns=["split", "label", "num", "jpg"])
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise DataError(f"{path}: expected a Parquet table with split, label, num and jpg ({error})") from error
     jpegs = table.column("jpg").combine_chunks()
