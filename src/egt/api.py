@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from egt.training.finetune import Tuned
 
 __all__ = ["Request", "Run", "configured", "train"]
-
 log = logging.getLogger(__name__)
 
 

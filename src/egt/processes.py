@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
 _CONTINUED: tuple[signal.Signals, ...] = (signal.SIGCONT,) if hasattr(signal, "SIGCONT") else ()
 """What a process that was paused (Ctrl-Z, SIGSTOP, `scontrol suspend`) goes on with; not on every system."""
 
@@ -105,7 +104,6 @@ def exit_on_signal(where: str) -> Iterator[None]:
 
 
 T = TypeVar("T")
-
 _INTERACTIVE = ("bash", "interactive")
 """Names of Slurm jobs that are a shell: what is typed there was not started by srun."""
 

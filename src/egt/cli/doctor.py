@@ -15,7 +15,6 @@ from egt.paper.presets import preset
 from egt.processors import cpu_quota, num_processors, num_visible
 
 _NEEDED = ("torch", "numpy", "scipy", "pyarrow", "pydantic")
-
 _EXTRAS = {
     "mol": ("rdkit",),
     "graph": ("networkx", "torch_geometric", "h5py"),
@@ -28,7 +27,6 @@ _EXTRAS = {
 }
 
 _DISTRIBUTIONS = {"torch_geometric": "torch-geometric", "skimage": "scikit-image", "sklearn": "scikit-learn"}
-
 _SMALL = ["model.num_layers=2", "model.node_width=32", "model.edge_width=8", "model.num_heads=4"]
 
 

@@ -21,16 +21,10 @@ if TYPE_CHECKING:
     from egt.parts.tasks.task import TaskPart
 
 Flag = Annotated[bool, Parameter(negative="")]
-
 Words = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")]
-
 Numbers = Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative="")]
-
 Settings = Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")]
-
-
 _SIZES = {"interval": "wide", "set": "classes"}
-
 _OF_ONE_CLASS = ("average_precision", "f1")
 """Metrics that are about one of two classes."""
 

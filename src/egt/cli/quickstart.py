@@ -36,16 +36,12 @@ from egt.training.memory import measure_seconds
 from egt.training.run import Run, train
 
 FOLDER = Path("runs", "quickstart")
-
 TRAINING_SECONDS = 180.0
-
 _EPOCHS = (8, 20)
-
 _ANALYZED = 20
 """Test graphs whose attention is looked at."""
 
 _GRAPHS = "{train: 500, val: 60, test: 100}"
-
 _SETTINGS = (
     "name=quickstart",
     f"data.options={{split_sizes: {_GRAPHS}}}",

@@ -47,13 +47,9 @@ from egt.parts.tasks.pretrain import Pretrain
 from egt.parts.tasks.task import TaskPart
 
 log = logging.getLogger(__name__)
-
 _LARGE_GRAPH, _HUGE_GRAPH = 500, 1_500
-
 _STEPS = 6_000
-
 _EPOCHS = (10, 200)
-
 _LISTED_PAIRS = 50_000_000
 """How many pairs a training for links of a huge graph goes through: some minutes on one core."""
 
@@ -235,7 +231,6 @@ MOST_PAIRS = 1_000_000
 """Nodes and directed edges of a graph that is still computed whole."""
 
 _ROOTS = (64, 256)
-
 _PIECE_STEPS = 8
 """Steps of an epoch that are worth smaller pieces."""
 

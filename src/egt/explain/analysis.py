@@ -19,17 +19,11 @@ from egt.graph import IntArray
 from egt.inference.attention_capture import Attention
 
 Columns = Mapping[str, Sequence[Any]]
-
 Floats = NDArray[np.float64]
-
 UNREACHABLE = LARGEST_MAX_HOPS + 1
-
 TO_VIRTUAL, FROM_VIRTUAL = UNREACHABLE + 1, UNREACHABLE + 2
-
 _CODES = FROM_VIRTUAL + 1
-
 _NAMES = {UNREACHABLE: "unreachable", TO_VIRTUAL: "to virtual", FROM_VIRTUAL: "from virtual"}
-
 KINDS = ("self", "edge", "other")
 """A node with itself, an edge, and any other pair of nodes; virtual nodes count nowhere."""
 
@@ -261,8 +255,6 @@ class Analysis:
 
     Fields:
         layers: (L) numbers of the layers with attention, from 0.
-        shown: The graphs to draw, by their row.
-        graphs: The number of graphs in the statistics.
         unread: The number of rows that could not be read.
     """
 

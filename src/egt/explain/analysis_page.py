@@ -28,7 +28,6 @@ from egt.nn.attention import attending
 from egt.pages import page, write_page
 
 log = logging.getLogger(__name__)
-
 ANALYSIS = Path("analysis", "analysis.html")
 """The page that `egt analyze` writes into a run folder."""
 

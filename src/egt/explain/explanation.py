@@ -43,7 +43,6 @@ class Subject:
 
     Fields:
         smiles: The molecule; None for other graphs.
-        names: The names of the nodes.
         pairs: (2, R) the edges or query pairs that an edge model predicts.
     """
 
@@ -202,7 +201,6 @@ class Explanation:
         importance: Method -> the importance of nodes and pairs.
         of_edges: Method -> (E,) the importance of the edges.
         scores: Method -> its faithfulness about nodes and about edges.
-        of_class: Whether the prediction is a class.
     """
 
     subject: Subject

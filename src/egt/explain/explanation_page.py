@@ -25,7 +25,6 @@ _RAISES, _LOWERS = (0.84, 0.36, 0.11), (0.20, 0.40, 0.68)
 """Colors of parts that raise or lower the prediction."""
 
 PAGE = "explanation.html"
-
 TITLES = {
     "gradients": "Integrated gradients: orange raises the prediction, blue lowers it.",
     "rollout": "Attention rollout: the more orange, the more of the prediction comes from there.",

@@ -39,7 +39,6 @@ class Choice:
 
     Fields:
         middle: Position of the middle layer among those with attention.
-        deep: Position of the deeper one.
         head: The example head of the middle layer, from 0; None takes the most selective one.
         crop: The number of nodes to draw; None for `MOST_NODES`.
     """

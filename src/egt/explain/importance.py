@@ -28,9 +28,7 @@ from egt.nn.model import EGT
 from egt.parts.tasks.task import Task
 
 Factors = NDArray[np.float32]
-
 Floats = NDArray[np.float64]
-
 PAIRS_AT_ONCE = 200_000
 """The pairs of all copies that are computed together."""
 
@@ -71,10 +69,8 @@ class Question:
     """One number of a prediction (of a class: its log-odds), as a function of the embeddings of one graph.
 
     Fields:
-        model: In evaluation mode.
         layout: The layout of the copies of the graph.
         row: 0 for a graph, else the number of the node, edge or query pair.
-        column: The number of the target or class.
     """
 
     model: EGT
@@ -282,10 +278,7 @@ class Faithfulness:
     """How the prediction moves without some parts of the input.
 
     Fields:
-        parts: "nodes" or "edges".
         word: The same as users of the data say it.
-        size: The number of masked parts.
-        of: The number of all parts.
         top: The distance that the prediction moves without the most important parts.
         random: (draws) the distances without as many parts drawn at random from all others.
         untrained: The largest distance that models with random weights move under these masks.

@@ -79,7 +79,6 @@ class TensorInput:
     """One tensor that the model reads.
 
     Fields:
-        name: what it is called.
         dtype: "bool", "int64" or "float32".
         shape: numbers, and names of sizes that may be anything.
         meaning: what it holds, for whoever has to make it.
@@ -287,14 +286,11 @@ def _of_rdkit(names: Iterable[str], methods: Iterable[str], codes: Iterable[Sequ
 
 
 Form = Literal["onnx", "torch"]
-
 FILES: dict[Form, str] = {"onnx": "model.onnx", "torch": "model.pt2"}
-
 TOLERANCE = 1e-4
 """How far an answer may be from the model's: in standard deviations of the targets, where the run knows them."""
 
 _PROBE_SIZES = (1, 7, 2, 23, 12, 4, 31, 3)
-
 Run = Callable[[tuple[Tensor, ...]], NDArray[np.float32]]
 
 

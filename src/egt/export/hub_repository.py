@@ -23,7 +23,6 @@ from egt.inference.artifact import (
 )
 
 README = "README.md"
-
 _USE = """```python
 import egt
 

@@ -28,7 +28,6 @@ from egt.parts.tasks.task import TargetScale, Task
 from egt.processes import Processes
 
 FloatRows = NDArray[np.float32]
-
 Answer = tuple[FloatRows, IntArray | None, FloatRows | None] | str
 """Values, pairs and (of several runs) deviations of a graph, or the reason why there are none."""
 

@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     from egt.nn.model import EGT
 
 FORMAT = 1
-
 WEIGHTS, CONFIG, CARD = "weights.safetensors", "config.yaml", "card.json"
-
 CALIBRATION = "calibration.json"
 """Only where the model was calibrated."""
 
@@ -53,13 +51,9 @@ HUB = "hf://"
 """How the address of an artifact on a hub begins."""
 
 FOLDER = Path(__file__).resolve().parent / "pretrained"
-
 _ADDRESS = re.compile(r"hf://(?P<repository>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
-
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-
 log = logging.getLogger(__name__)
-
 Kind = Literal["seeds", "folds"]
 
 
@@ -105,8 +99,6 @@ class Artifact:
     """A trained (or imported) model with everything needed to use it.
 
     Fields:
-        config: the resolved configuration of the run.
-        model: the model, in evaluation mode.
         metrics: split -> metric -> value, as measured when it was made.
         data: facts about the training data (data card, target statistics); empty when unknown.
         notes: free text, e.g. where imported weights come from.

@@ -25,7 +25,6 @@ from egt.nn.channels import Channels
 from egt.nn.model import EGT
 
 FloatArray = NDArray[np.float32]
-
 BYTES_AT_ONCE = 64 * 2**20
 """How much is captured at once; a graph that needs more is captured alone."""
 
@@ -37,7 +36,6 @@ class Attention:
     n = q + N nodes; P pairs: all n^2, row after row, or on the edge-list layout those that exist.
 
     Fields:
-        graph: the graph.
         layers: (L) numbers of the layers that attend, from 0.
         num_virtual: q; node k of the graph stands at q + k.
         pair_index: (2, P) positions of i, who looks, ascending, and j, who is looked at.

@@ -101,9 +101,7 @@ def _input_bytes(model: ModelConfig) -> float:
 
 
 PLAIN = Plain()
-
 CPU = CpuKernel()
-
 BACKENDS: tuple[Backend, ...] = (CPU, PLAIN)
 """The first one that supports a run computes it."""
 
@@ -132,7 +130,6 @@ def on_backend(model: EGT, config: RunConfig, backend: Backend) -> EGT:
 
 
 log = logging.getLogger(__name__)
-
 DTYPES = {"32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "16": torch.float16}
 """Of the work inside the layers, by `trainer.precision`."""
 

@@ -25,7 +25,6 @@ from egt.nn.channels import Channels
 from egt.nn.model import EGT
 
 FloatRows = NDArray[np.float32]
-
 Rows = tuple[FloatRows, IntArray]
 """The embeddings of one graph, (rows, width), and the nodes that each row belongs to, (0, 1 or 2, rows)."""
 
@@ -37,7 +36,6 @@ class Embedding:
     """The embeddings of one graph; N nodes, P pairs.
 
     Fields:
-        id: the name of the graph.
         nodes: (N, d_h) node channel after the layer.
         pairs: (P, d_e) edge channel after the layer.
         pair_index: (2, P) the nodes i and j of each pair: all N^2 pairs, or the edges on the edge-list layout.

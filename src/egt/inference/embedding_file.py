@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from egt.inference.predictor import Predictor
 
 SUFFIXES = (".parquet", ".npy")
-
 _PLACES: dict[EmbeddingLevel, tuple[str, ...]] = {"graph": (), "node": ("node",), "pair": ("source", "target")}
 
 

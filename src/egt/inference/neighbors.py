@@ -24,9 +24,7 @@ MOST_ROWS = 20_000
 """Nodes or pairs that are kept of a split, drawn at random where it has more; graphs all are."""
 
 _ROWS_AT_ONCE = 256
-
 _GRAPHS_AT_ONCE = 256
-
 log = logging.getLogger(__name__)
 
 
@@ -165,8 +163,6 @@ class Novelty:
     """Warnings of graphs, nodes or edges (whatever the model answers) that are unlike the training data.
 
     Fields:
-        model: whose embeddings decide.
-        config: of its run.
         known: those of the training split, of what has a label there.
         limit: the distance to the nearest of them that `ALMOST_ALL` of the validation split keeps.
     """

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import pandas
 
 log = logging.getLogger(__name__)
-
 Row = dict[str, Any]
 
 
@@ -33,13 +32,11 @@ class Prediction:
 
     Fields:
         row: the position in the input, from 0.
-        id: the name of the graph.
         values: (rows, outputs) values in the targets' unit, or probabilities; one row for a graph target, one per
             node, or one per edge or query pair. None for a row that could not be read.
         pairs: (2, rows) the nodes of each edge or query pair; None for graph and node targets.
         warning: what the answer should be read with, such as a category that training never saw.
         row_warnings: the same for each row of the values, "" where there is nothing to say; empty for none at all.
-        error: why there is no answer.
         smiles: the molecule, several joined by dots; None for other graphs.
         truth: (rows, T) the labels of a split, NaN where one is missing; None where none are asked for.
         names: what the data calls the nodes; empty where they are numbered.

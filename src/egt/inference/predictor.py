@@ -45,7 +45,6 @@ from egt.processes import ALONE, Processes
 from egt.processors import num_processors
 
 log = logging.getLogger(__name__)
-
 ROWS_AT_ONCE = 20_000
 """Rows of a streamed file that are in memory together."""
 

@@ -31,7 +31,6 @@ DELIMITERS = {"": ",", ".csv": ",", ".tsv": "\t"}
 """Suffixes of outputs that grow, with what stands between two cells."""
 
 _BLOCK = 1 << 20
-
 _AGAIN = "predict without --resume to begin again, or choose another file (-o)"
 
 

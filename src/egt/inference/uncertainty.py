@@ -165,7 +165,6 @@ _COLDEST, _WARMEST = 0.1, 10.0
 """Temperatures; labels without a single error would ask for 0."""
 
 _LEAST = 1e-30
-
 _GOLDEN = (np.sqrt(5) - 1) / 2
 
 

@@ -162,9 +162,7 @@ _cluster = partial(
 )
 
 _PIXEL_DISTANCES = (DistanceObjective(max_hops=3, weight=5e-4),)
-
 _mnist = partial(_medium, MNIST, _classes(MNIST, auxiliary=_PIXEL_DISTANCES), MeanPool(), 4, hops=1)
-
 _cifar10 = partial(_medium, CIFAR10, _classes(CIFAR10, auxiliary=_PIXEL_DISTANCES), MeanPool(), 4, hops=1)
 
 # DISCREPANCY: the released configs stop after 100 epochs, the paper says 200.
@@ -172,17 +170,11 @@ _cifar10 = partial(_medium, CIFAR10, _classes(CIFAR10, auxiliary=_PIXEL_DISTANCE
 # (117,434 instead of our 113,202 for tsp-100k, 525,434 instead of 521,202 for tsp-500k). Its initialization takes
 # the width of Q|K|V, ours that of Q|K.
 _tsp = partial(_medium, TSP, _classes(TSP, metric="f1"), PerEdge(), batch=8, patience=5)
-
 _ZINC_TASK = Regression(names=ZINC.target.names, loss="mae", auxiliary=(DistanceObjective(max_hops=3, weight=5e-2),))
-
 _zinc = partial(_medium, ZINC, _ZINC_TASK, MeanPool(), hops=1, epochs=600, patience=20)
-
 _GAP = Regression(names=PCQM4MV2.target.names, loss="mae")
-
 _HIV = Binary(names=MOLHIV.target.names, metric="roc_auc")
-
 _ASSAYS = Binary(names=MOLPCBA.target.names, metric="average_precision")
-
 _PCQM_SIZES = {"small": (6, 512, 2e-4), "medium": (18, 640, 1e-4), "large": (24, 768, 1e-4), "larger": (30, 768, 8e-5)}
 """Layers, node width and learning rate."""
 
@@ -283,11 +275,8 @@ _CENTRALITY = change(model={"gate": "centrality"})
 """Centrality scalers beside the gates, as in the large-scale models of the paper."""
 
 _UNMASKED = change(model={"masking": RandomMaskingConfig()})
-
 _DECAY = change(optimizer={"weight_decay": 1e-5, "decays": "matrices"})
-
 _AVERAGE = change(trainer={"ema_decay": 0.999})
-
 _EDGE_FLOW = change(model={"edges": OuterSumEdgesConfig(), "edge_values": "sliced", "edge_ffn_multiplier": 1.0})
 """Nodes receive what their pairs hold, pairs receive both nodes; half of the edge feed-forward block pays for it."""
 
@@ -306,7 +295,6 @@ ZINC_STEPS: Mapping[str, tuple[str, Change]] = {
 """What leads from the paper's ZINC model to `-plus`, which is the last one: in words, and as a change."""
 
 _ZINC_PLUS = [step for _, step in ZINC_STEPS.values()]
-
 _COMMON = [_CENTRALITY, _UNMASKED, _DECAY]
 
 
@@ -324,7 +312,6 @@ def _images(dropout: float, keys: float, feed_forward: float, epochs: int) -> li
 
 
 _TSP_PLUS = [_train_with_cosine(40), _use_edges(), _use_walks(8), *_COMMON]
-
 PLUS: Mapping[str, Sequence[Change]] = {
     "zinc-100k": _ZINC_PLUS,
     "zinc-500k": [*_ZINC_PLUS, _train_with_cosine(300), _drop_attention(0.2, keys=0.1)],

@@ -24,9 +24,7 @@ from egt.paper.results import RunGroup, config_of, results_sheet, runs_sheet, sh
 from egt.training.record import RunRecord, curves
 
 _PAGE = "report.html"
-
 _BEGIN, _END = "<!-- results: made by `egt report", "<!-- /results -->"
-
 _LEAD = (
     "Means over seeds with the sample standard deviation. A mark says how a run differs from the paper's (budget, "
     "settings, data), or from other runs of its name."
@@ -38,13 +36,10 @@ class EnsembleRecord:
     """What an ensemble of `count` models has left for a report.
 
     Fields:
-        name: The name of its runs.
         kind: How its models differ: "seeds" or "folds".
-        count: The number of models.
         metrics: split -> metric -> value, of the averaged answers; None where it could not be computed.
         member_metrics: split -> metric -> mean and std over the models, each alone.
         coverage: How often its intervals or sets held test labels; empty if it was not calibrated.
-        folder: The folder of its artifact.
     """
 
     name: str

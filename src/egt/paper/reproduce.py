@@ -39,7 +39,6 @@ MIN_EPOCHS = 10
 """A run that sees its training graphs less often than this gets fewer graphs instead."""
 
 _ROW = "row.json"
-
 _PATIENCE_SECONDS = 10.0
 
 
@@ -88,13 +87,10 @@ class Order:
     """What is to be reproduced.
 
     Fields:
-        table: The table of the paper.
         out: The folder of the runs; several machines may share it.
         rows: Names, patterns (`zinc-*`) or parts of names (`gcn`); empty for all except the baselines.
-        seeds: Seeds of each row.
         minutes: Minutes of training for each run; None for the whole recipe.
         epochs: Epochs of each run; None for the whole recipe.
-        settings: More settings for all rows, as path=value.
         start: The model that rows of transfer start from; None trains it first.
     """
 
@@ -281,12 +277,6 @@ def reproduce(
     """Do all runs of an order that are neither done nor claimed.
 
     A run that fails does not keep the others from being done; a run that is stopped ends all.
-
-    Args:
-        order: What is to be reproduced.
-        announce: Receives each run that begins.
-        watch: Receives the progress of the preparation of graphs.
-        progress: Show a bar while training.
     """
     summary = Summary()
     for run in list_runs(order):

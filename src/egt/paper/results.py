@@ -26,7 +26,6 @@ from egt.training.record import RunRecord, read_run
 from egt.training.run_folder import ARTIFACT, CHECKPOINTS, CONFIG, MEMBERS
 
 RESULT = "result.json"
-
 SettingPath = tuple[str, ...]
 """The section and the name of a setting."""
 

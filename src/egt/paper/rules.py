@@ -17,9 +17,7 @@ from egt.errors import ConfigError, DataError
 from egt.graph import Graph
 
 Rows = NDArray[np.float64]
-
 _SIZE, _RADIUS = 2048, 2
-
 _SURE = 1e-6
 
 

@@ -111,9 +111,7 @@ class Table:
 
 
 _OURS = " (ours)"
-
 _OTHER_RECIPE = "The paper's figure is of another implementation and recipe (that of the public benchmark)."
-
 _NOTES = {
     'The "100K" model of the paper\'s widths has 139,882 parameters.': "pattern-100k",
     "Widths 48/48 as in the paper's appendix; the released configuration has 64/8 (cifar10-100k-released).": (
@@ -152,13 +150,9 @@ _NOTES = {
 """What has to be known about printed numbers, and of which presets."""
 
 _WEIGHTED = Measure("weighted_accuracy", "% weighted accuracy", factor=100)
-
 _ACCURACY = Measure("accuracy", "% accuracy", factor=100)
-
 _MAE = Measure("mae", "MAE", higher_is_better=False)
-
 _PCQM_MAE = Measure("mae", "validation MAE", split="val", higher_is_better=False, decimals=4)
-
 _MEASURES = {
     "PATTERN": _WEIGHTED,
     "CLUSTER": _WEIGHTED,
@@ -264,9 +258,7 @@ _MEDIUM = (
 )  # fmt: skip
 
 _LARGE = ("pcqm4m-small", "pcqm4m-medium", "pcqm4mv2-small", "pcqm4mv2-medium", "pcqm4mv2-large")
-
 _TRANSFER = ("molpcba-larger", "molhiv-larger")
-
 _STEPS = (
     "no gates",
     "+ gated aggregation",

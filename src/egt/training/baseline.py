@@ -28,7 +28,6 @@ from egt.inference.evaluation import Evaluation, evaluate_answers
 from egt.processors import num_processors
 
 Rows = NDArray[np.float64]
-
 Answers = Mapping[str, Rows]
 """split -> (rows, outputs) decoded answers, in the order of its graphs."""
 
@@ -49,9 +48,7 @@ class Baseline:
     """What was measured.
 
     Fields:
-        name: What predicted.
         metrics: split -> metric -> value, as those of a model.
-        seconds: How long fitting and predicting took.
     """
 
     name: str

@@ -22,11 +22,8 @@ from egt.parts.tasks.task import TargetScale, fixed_columns
 from egt.processes import find_launch
 
 log = logging.getLogger(__name__)
-
 Rows = NDArray[np.float64]
-
 _SMALLEST_LABEL = 1e-34
-
 _FLOAT32_STEPS = 1e-5
 """A spread below this share of the mean is less than a hundred steps of a float32."""
 

@@ -42,7 +42,6 @@ from egt.training.run import Run, hold_run, train
 from egt.training.run_folder import CONFIG, MEMBERS, check_not_foreign, try_folder, write_run_config
 
 log = logging.getLogger(__name__)
-
 HeldOut = tuple[Floats, Floats]
 """(rows, outputs) decoded answers and (rows, T) labels of rows that a model was not trained on."""
 

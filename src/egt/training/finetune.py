@@ -26,9 +26,7 @@ from egt.nn.layer import EGTLayer
 from egt.nn.model import EGT
 
 log = logging.getLogger(__name__)
-
 Tuned = Literal["all", "edges"]
-
 Key = tuple[str | int, ...]
 
 
@@ -138,7 +136,6 @@ def _names_in(model: EGT, *modules: nn.Module) -> frozenset[str]:
 
 
 _FEATURES = ("node_categories", "node_values", "constant", "edge_categories", "edge_values")
-
 _OF_GRAPHS = ("graph_values",)
 """Features that every table has of its own, molecules or not."""
 

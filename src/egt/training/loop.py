@@ -81,7 +81,6 @@ class Work:
 
     Attributes:
         training, validation: what the model computes: the graphs of the job, or pieces of them.
-        state: model, optimizer, progress.
         losses: `Losses`, with gradients over all processes.
         callbacks: receive each step and epoch; in the first process only.
     """

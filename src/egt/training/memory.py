@@ -48,7 +48,6 @@ from egt.nn.model import EGT
 from egt.nn.randomness import graph_keys
 
 log = logging.getLogger(__name__)
-
 _SURELY_ENOUGH = 16
 """A run that needs less than 1/16 of the free memory by a crude upper bound is not measured."""
 
@@ -123,7 +122,6 @@ class Footprint:
         fixed: bytes that do not depend on the batch: parameters, gradients, moments, average.
         per_pair: bytes that each pair of a batch adds, over all layers; 0 where only edges are computed.
         per_node: bytes that each node of a batch adds with its edges, over all layers.
-        layout: of the batches.
         num_virtual: virtual nodes that join each graph, with pairs of their own.
     """
 
@@ -154,8 +152,6 @@ class Memory:
     """The memory that a run needs beside what is free, for one process. Nothing is allocated to find that out.
 
     Attributes:
-        how: it is trained.
-        free: bytes that each process may use.
         fixed: bytes that do not depend on the batch.
 
     Raises:
@@ -289,13 +285,6 @@ def measure_footprint(
     """Measure the footprint of a step, or of a pass without gradients, on small graphs. Takes about a second.
 
     `torch.compile` is too slow to be tried: its code is taken to need what the plain one does.
-
-    Args:
-        config: the run.
-        how: the way it is computed.
-        degree: edges per node of its graphs.
-        fixed: bytes that do not depend on the batch.
-        training: with gradients.
     """
     short, long, factor = _depths(config)
     virtual = config.model.readout.added_nodes()

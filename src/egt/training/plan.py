@@ -26,14 +26,11 @@ _PROCESS_BYTES = 600_000_000
 """What Python and torch take before any model."""
 
 _MEASURED_PAIRS = 60_000
-
 _SAMPLED = 300
-
 _CONCENTRATION = 8.0
 """Of the Beta distribution that stands for unknown sizes: like molecules and block models."""
 
 _ADAM_BYTES_PER_SECOND = 2e9
-
 _BATCHES_DRAWN = 100
 
 
@@ -67,7 +64,6 @@ class Sizes:
 
     Fields:
         train: numbers of nodes that are like those of the training graphs.
-        degree: edges per node.
         counts: split -> number of graphs.
         origin: where this is from.
         evaluated: The largest numbers of nodes of graphs that are only evaluated, where graphs are cut into pieces.

@@ -24,19 +24,15 @@ class RunRecord:
     Fields:
         name: The row of a table that it belongs to, else the name of the run.
         preset: The preset that it follows; "" for other runs.
-        seed: Its seed.
-        config: Its settings, as JSON.
         metrics: split -> metric -> value, None where it could not be computed.
         parameters: How many were learned; 0 for a rule.
         history: A row for each epoch, as in metrics.csv.
         seconds: Time of its training steps without pauses and validation.
         epoch: The epoch, from 0, whose weights were selected.
-        split_sizes: Graphs of each split.
         data_notes: The notes of the card of the data that was used.
         departures: How that data differs from the published files (`DataCard.departures`).
         versions: Versions of the packages that decide a result.
         machine: Where it ran; empty where that was not recorded.
-        date: The day when it ended.
         coverage: How often its intervals or sets held test labels, from the card of its artifact.
         folder: Where it was read from; "" if unknown.
     """

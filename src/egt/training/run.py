@@ -74,7 +74,6 @@ class Run:
     """What training leaves.
 
     Fields:
-        config: everything that decided the result.
         folder: has `checkpoints/`, `metrics.csv` and, of a whole run, `config.yaml` and `artifact/`.
         weights: The selected weights by parameter name: the best on validation, or the last.
         epoch: The epoch, from 0, after which they were taken.

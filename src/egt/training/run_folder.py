@@ -31,7 +31,6 @@ from egt.errors import ArtifactError, ConfigError, EgtError, RunError
 from egt.files import check_no_file, drafts_of, exists, lock, write_atomically
 
 CONFIG, METRICS, CHECKPOINTS, ARTIFACT = "config.yaml", "metrics.csv", "checkpoints", "artifact"
-
 MEMBERS = "members.json"
 """Only in the folder of an ensemble: how many runs it has, and how they differ."""
 
@@ -42,7 +41,6 @@ _PATIENCE_SECONDS = 30.0
 """How long a run waits for one that was killed a moment ago to be gone."""
 
 _LONGEST_NAME = 200
-
 _TRIAL_BYTES = 1 << 20
 """A disk without this little room is full."""
 
@@ -199,12 +197,9 @@ class RunProgress:
 
     Fields:
         epoch: the epoch that is being trained, from 0.
-        position: steps of it that are done.
         step: optimizer steps of the whole run that are done.
         sums: of the running epoch, as in `StepSums`.
         seconds: of the steps of the running epoch, as measured; without pauses, over all sittings.
-        best: the best validation so far.
-        history: a row for each finished epoch.
     """
 
     epoch: int = 0
@@ -237,12 +232,10 @@ class RunProgress:
 
 
 FORMAT = "egt-checkpoint-1"
-
 _NEEDED = ("config", "data", "scale", "progress", "schedule", "precision", "trained")
 """What the state of a run holds; `State.checkpoint_content` gives it."""
 
 _GENERATIONS = 2
-
 Kept = tuple[dict[str, Any], dict[str, Tensor]]
 """The state of a run as JSON, and its tensors by name."""
 

@@ -41,7 +41,6 @@ class Engine:
     Gradients are the mean over all processes, so a loss is multiplied by their number to be summed over them.
 
     Attributes:
-        processes: the initialized process group.
         sharded: whether each process holds only its part of the weights.
         scaler: of losses in float16; does nothing otherwise.
     """

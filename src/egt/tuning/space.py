@@ -18,12 +18,10 @@ if TYPE_CHECKING:
     from optuna.trial import Trial
 
 Value = float | str
-
 _SIZES = (2_000, 50_000)
 """Labels of small and of medium data; there is more room for large models, and less need of dropout, with more."""
 
 _DROPOUT_STEP = 0.1
-
 _READOUTS = ("virtual_nodes", "mean", "scaled_sum", "attention")
 
 
@@ -32,13 +30,9 @@ class Knob:
     """One thing that is varied.
 
     Fields:
-        name: in tables and in the study.
         default: its value in the run that is tuned.
         near: values beside the default, the more promising ones first.
         settings: value -> settings of the run, path -> value.
-        low, high: the range of a number.
-        step: of whole numbers.
-        log: whether the range is logarithmic.
         choices: the values of a knob without a range.
     """
 

@@ -33,13 +33,9 @@ if TYPE_CHECKING:
     from egt.training.state import State
 
 STUDY, TRIALS = "study.db", "trials"
-
 Outcome = Literal["done", "pruned", "failed", "open"]
-
 _NAME = "egt"
-
 _SEARCH = "search"
-
 _UNPRUNED_TRIALS = 3
 """As many trials run to their end before any is compared with the median of the others."""
 
@@ -210,7 +206,6 @@ def trial_rows(trials: Sequence[Tried], best: int) -> tuple[list[str], list[list
 
 
 Tell = Callable[[Tried], None]
-
 _MOST_FAILURES = 5
 """As many trials in a row may fail: then it is not their settings."""
 

@@ -164,11 +164,7 @@ class Tuning:
     """What `egt.tune` leaves.
 
     Fields:
-        folder: of the search.
-        config: the best run.
         settings: in which it differs from the default, path -> value; `egt.train(..., set=settings)` trains it again.
-        trials: that have begun, in their order.
-        best: the best of them on validation.
     """
 
     folder: Path

@@ -24,13 +24,9 @@ from egt.explain.page.session import MOST_BYTES, Session
 from egt.inference.predictor import load
 
 log = logging.getLogger(__name__)
-
 ADDRESS = "127.0.0.1"
-
 _STATIC = Path(__file__).parent / "static"
-
 _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
@@ -47,7 +43,6 @@ _SECONDS = 30
 """The time a browser has to send a request."""
 
 _LONGEST_PATH = 2_000
-
 _LONGEST_NUMBER = 20
 """The most digits of a length."""
 

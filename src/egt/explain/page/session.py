@@ -36,7 +36,6 @@ from egt.nn.attention import attending
 from egt.training.record import RunRecord, curves, read_run
 
 Json = dict[str, Any]
-
 AT_ONCE = 64
 """The most graphs that are predicted together. Forked processes prepare more of them, which threads forbid."""
 
@@ -53,11 +52,8 @@ PAGE_ROWS = 100
 """The number of rows of a split that are shown together."""
 
 _BINARY = (".gz", ".parquet", ".zip", ".xlsx", ".npz", ".pt")
-
 Thing = TypeVar("Thing")
-
 Number = Annotated[int, Field(ge=0)]
-
 Split = Literal["train", "val", "test"]
 
 

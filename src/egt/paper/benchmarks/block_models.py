@@ -49,15 +49,10 @@ PATTERN_SEED = 1713
 10,000 graphs); the share of pattern nodes depends on the patterns drawn."""
 
 CLUSTER_SEED = 0
-
 _COMMUNITY_SIZE = (5, 35)  # from 5 to 34 nodes
-
 _NUM_PATTERNS = 100
-
 _NUM_SIGNALS = 3
-
 _PATTERN_NODES = range(44, 189)
-
 _CLUSTER_NODES = range(41, 191)
 
 

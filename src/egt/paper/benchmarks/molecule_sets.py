@@ -65,7 +65,6 @@ ZINC_FULL = replace(
 )
 
 _OGB = "Hu et al.: Open Graph Benchmark: Datasets for Machine Learning on Graphs. NeurIPS 2020, arXiv:2005.00687"
-
 MOLHIV = DataCard(
     name="molhiv",
     title="MolHIV: molecules that inhibit the replication of HIV",
@@ -142,12 +141,8 @@ PCQM4M = replace(
 )
 
 _LISTS = ("atom_type", "src", "dst", "bond_type")
-
 _SPLIT_FILES = {"train": "train", "val": "valid", "test": "test"}
-
 _NOT_TARGETS = ("smiles", "mol_id")
-
-
 _SPLIT_NAMES = {
     "train": "train",
     "valid": "val",

@@ -22,9 +22,7 @@ from egt.graph import FeatureSchema, FloatArray, Graph, IntArray
 from egt.paper.benchmarks.selection import exponentials, partition_rows
 
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-
 _DIGITS = tuple(str(digit) for digit in range(10))
-
 MNIST = DataCard(
     name="mnist",
     title="MNIST superpixels: digits as graphs",
@@ -63,8 +61,6 @@ CIFAR10 = DataCard(
 )
 
 _NUM_NEIGHBORS = 8
-
-
 _NUM_VALIDATION = 5_000
 
 

@@ -39,7 +39,6 @@ TSP = DataCard(
 )
 
 TSP_SEED = 0
-
 SOLVER = (
     "tours by LKH (elkai) on Euclidean distances, one run; LKH is free for academic and non-commercial use only. "
     "Scores are not comparable with published ones: the public script solves with distances rounded to integers "
@@ -47,11 +46,8 @@ SOLVER = (
 )
 
 NUM_NEIGHBORS = 25
-
 _CITIES = (50, 500)
-
 _FEWEST = 5
-
 _SCALE = 1e6  # LKH rounds distances to integers
 
 
