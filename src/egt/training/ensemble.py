@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -45,6 +45,9 @@ log = logging.getLogger(__name__)
 HeldOut = tuple[Floats, Floats]
 """(rows, outputs) decoded answers and (rows, T) labels of rows that a model was not trained on."""
 
+_LEAST: Mapping[Kind, int] = {"seeds": 2, "folds": 3}
+"""As many members make sense."""
+
 
 @dataclass(frozen=True)
 class Members:
@@ -54,27 +57,18 @@ class Members:
     count: int
 
     def __post_init__(self) -> None:
-        if self.count < _KINDS[self.kind].least:
-            raise ConfigError(f"{self}: at least {_KINDS[self.kind].least} runs are needed")
+        if self.count < _LEAST[self.kind]:
+            raise ConfigError(f"{self}: at least {_LEAST[self.kind]} runs are needed")
 
     def __str__(self) -> str:
-        return f"{_KINDS[self.kind].option} {self.count}"
+        return f"{'--ensemble' if self.kind == 'seeds' else '--folds'} {self.count}"
 
     def config(self, config: RunConfig, number: int) -> RunConfig:
         """Return the configuration of a member."""
         first = number == 0 or self.kind == "folds"  # members of other seeds share their rows, and so the baseline
         trainer = config.trainer.model_copy(update={"baseline": config.trainer.baseline and first})
         config = config.model_copy(update={"seed": config.seed + number, "trainer": trainer})
-        return _KINDS[self.kind].vary(config, self, number)
-
-
-@dataclass(frozen=True)
-class _KindOfMembers:
-    """A way in which members differ: the option that asks for it, the least number of them, what differs."""
-
-    option: str
-    least: int
-    vary: Callable[[RunConfig, Members, int], RunConfig] = lambda config, members, number: config
+        return config if self.kind == "seeds" else _leave_out_fold(config, self, number)
 
 
 def _leave_out_fold(config: RunConfig, members: Members, number: int) -> RunConfig:
@@ -87,12 +81,6 @@ def _leave_out_fold(config: RunConfig, members: Members, number: int) -> RunConf
     split = schema.split.model_copy(update={"fold": Fold(number=number, of=members.count)})
     data = config.data.model_copy(update={"custom": schema.model_copy(update={"split": split})})
     return config.model_copy(update={"data": data})
-
-
-_KINDS: Mapping[Kind, _KindOfMembers] = {
-    "seeds": _KindOfMembers("--ensemble", 2),
-    "folds": _KindOfMembers("--folds", 3, _leave_out_fold),
-}
 
 
 def choose_members(folder: Path, ensemble: int | None, folds: int | None, *, resume: bool) -> Members | None:
@@ -141,7 +129,7 @@ def train_members(
         num_rows = sum(source.card.split_sizes.values())
         # Nodes or edges of one graph are counted where it is divided.
         if members.kind == "folds" and num_rows < members.count and not source.is_divided_within:
-            fewer = ", or ask for fewer folds" if members.count > _KINDS["folds"].least else ""
+            fewer = ", or ask for fewer folds" if members.count > _LEAST["folds"] else ""
             raise ConfigError(
                 f"{members}: {config.data.source} has {counted(num_rows, 'row')}, and each of the {members.count} "
                 f"folds needs one; give more rows{fewer}"
