@@ -15,12 +15,14 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-
-from cyclopts import App, CycloptsError
+from typing import TYPE_CHECKING
 
 from egt import __version__
 from egt.errors import EgtError, RunError
 from egt.processors import prepare_threads
+
+if TYPE_CHECKING:
+    from cyclopts import App
 
 _OBJECTS = 100_000
 """The number of new objects after which garbage is collected: modules and predictions are many, and none is garbage."""
@@ -125,6 +127,8 @@ def limit_reached(error: Exception) -> str | None:
 
 def run(words: Sequence[str]) -> None:
     """Run the command that the words name. Words that make no command are an `EgtError`."""
+    from cyclopts import CycloptsError  # here, so that a signal while it loads ends the command in words
+
     try:
         app()(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
@@ -133,6 +137,8 @@ def run(words: Sequence[str]) -> None:
 
 def app() -> App:
     """Build the commands."""
+    from cyclopts import App
+
     egt = App(
         name="egt",
         help="Edge-augmented Graph Transformer: learn on nodes, edges and whole graphs with global self-attention.",

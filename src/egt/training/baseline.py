@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -55,15 +55,13 @@ class Baseline:
     metrics: Mapping[str, Mapping[str, float]]
     seconds: float
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what the card of an artifact keeps."""
-        return asdict(self)
-
 
 def measure_baseline(
     config: RunConfig, source: Source, stores: Mapping[str, Store], labels: Sequence[Rows]
-) -> Baseline:
+) -> Baseline | None:
     """Return the best of the baselines that the data allows, as validation says; the first split without one.
+
+    None for a task of a plug-in that does not say what an uninformed model answers.
 
     Args:
         config: The run.
@@ -83,7 +81,8 @@ def measure_baseline(
         }
         if best is None or _is_better(config, found[held_out[0]].metrics[metric], best[1][held_out[0]].metrics[metric]):
             best = name, found
-    assert best is not None
+    if best is None:
+        return None
     name, found = best
     return Baseline(name, {split: each.metrics for split, each in found.items()}, time.monotonic() - began)
 

@@ -334,7 +334,8 @@ def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Seq
     if config.trainer.baseline and metrics and config.task.answers:
         from egt.training.baseline import measure_baseline
 
-        data["baseline"] = measure_baseline(config, source, stores, labels).to_json()
+        baseline = measure_baseline(config, source, stores, labels)
+        data |= {} if baseline is None else {"baseline": asdict(baseline)}
     calibration = None
     if "val" in seen:
         calibration = calibrate(
