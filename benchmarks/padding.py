@@ -8,11 +8,12 @@ ZINC-12K is read from EGT_DATA_DIR; PATTERN is generated.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
 
-from egt.data.batching.loader import IntArray, Sampling, padded_share, permutation
+from egt.data.batching.loader import IntArray, Sampling, permutation
 from egt.data.benchmark import open_benchmark
 
 
@@ -20,6 +21,18 @@ def graph_sizes(name: str, count: int) -> IntArray:
     source = open_benchmark(name)
     readings = (source.read(record) for record in source.records("train")[:count])
     return np.array([reading.graph.num_nodes for reading in readings if reading.graph is not None])
+
+
+def padded_share(groups: Iterable[IntArray]) -> float:
+    """Return the share of pair cells that is padding when each group is padded to its largest graph.
+
+    groups: the sizes of the graphs of each group.
+    """
+    real = cells = 0
+    for sizes in groups:
+        real += int((sizes**2).sum())
+        cells += len(sizes) * int(sizes.max()) ** 2
+    return 1 - real / cells
 
 
 def share(sizes: IntArray, batch: int, mode: Literal["exact", "buckets"]) -> float:

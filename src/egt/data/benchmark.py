@@ -33,7 +33,6 @@ from egt.graph import Graph, IntArray, TargetArray
 from egt.registry import Registry
 
 Options = Mapping[str, Any]
-
 _log = logging.getLogger(__name__)
 
 

@@ -24,7 +24,6 @@ from egt.graph import IntArray
 from egt.registry import Registry
 
 Column = NDArray[Any]
-
 Columns = Mapping[str, Column]
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -118,10 +117,7 @@ FORMATS: Registry[type[Format]] = Registry("file format", "egt.data.formats")
 def read_each(items: Iterable[Any], read: Callable[[Any], RawGraph], name: Callable[[int], str]) -> dict[str, Any]:
     """Return the fields `graphs`, `num_rows` and `problems` of `RawData`; a graph that cannot be read is a problem.
 
-    Args:
-        items: one per row.
-        read: gives the graph of an item, or raises a `DataError`.
-        name: begins the message about the row of a number.
+    `read` gives the graph of an item or raises a `DataError`; `name` begins the message about the row of a number.
     """
     graphs: list[RawGraph | None] = []
     problems: dict[int, str] = {}
@@ -182,19 +178,14 @@ def text_of(value: Any) -> str:
 
 
 def is_exact(number: int) -> bool:
-    """Return whether a float64 holds a whole number as it is. One that it does not hold is taken for a name.
-
-    Raises:
-        OverflowError: for a number beyond all float64.
-    """
+    """Return whether a float64 holds a whole number as it is; an `OverflowError` where it is beyond all of them."""
     return int(float(number)) == number
 
 
 def column_of_values(values: Sequence[Any], where: str) -> Column:
-    """Return a column of Python values (from JSON, NetworkX): numbers, texts, or lists of numbers of one length.
+    """Return a column of Python values: numbers, texts, or lists of numbers of one length.
 
-    Raises:
-        DataError: for values that fit into no column, with `where` in front.
+    Values that fit into no column are a `DataError` with `where` in front.
     """
     is_vectors = any(isinstance(value, list | tuple) for value in values)
     allowed = (bool, int, float, str, np.number, np.bool_, type(None))

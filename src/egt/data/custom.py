@@ -241,7 +241,7 @@ def _check_fits(raw: RawData, schema: CustomSchema) -> None:
 
 
 def learn(raw: RawData, schema: CustomSchema, division: Division) -> CustomSchema:
-    """Return the schema with what the training split teaches, and nothing else: vocabularies, and means and deviations.
+    """Return the schema with what the training split teaches, and nothing else: vocabularies, means and deviations.
 
     When a graph is divided within (node masks), the whole graph is the training input, so its features are learned
     from all its nodes. For links, held-out edges are left out.

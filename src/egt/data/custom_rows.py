@@ -39,7 +39,6 @@ from egt.errors import DataError, EgtError, counted
 from egt.graph import UNKNOWN, Graph, IntArray
 
 _ATOM = re.compile(r"\[(?!\d*H[+\]])[^\]]*\]|Br|Cl|[BCNOPSFI*bcnops]")
-
 _RING = re.compile(r"%\d\d|\d")
 
 
@@ -87,16 +86,14 @@ class MoleculeRows(CustomSource):
         any_foreign = bool(self._foreign([text for column in columns for text in column]))
         found: list[Built] = []
         for record, row in zip(records, rows, strict=True):
-            if isinstance(row, EgtError):
-                found.append(row)
-                continue
-            graph, warning = row
             try:
+                if isinstance(row, EgtError):
+                    raise row
+                graph, warning = row
                 whole = graph if record.parts is None else with_part_targets(graph, record.parts, self.schema)
-            except DataError as error:
+                found.append((whole, joined(warning, self._foreign(record.smiles) if any_foreign else "")))
+            except EgtError as error:
                 found.append(error)
-                continue
-            found.append((whole, joined(warning, self._foreign(record.smiles) if any_foreign else "")))
         return found
 
     def _join(self, parts: Sequence[Built]) -> Built:
@@ -278,11 +275,10 @@ class GraphRows(CustomSource):
             return []
         levels = {"node": self.schema.node_features, "edge": self.schema.edge_features}
         used = {level: {each.name for each in some if each.kind != "ignored"} for level, some in levels.items()}
-        labels = None if self.schema.graph_features else self._targets  # under other conditions a label may differ
         return repeats(
             graph_keys(self._raw.graphs, used),
             self._ids,
-            labels,
+            None if self.schema.graph_features else self._targets,  # under other conditions a label may differ
             self._division.rows,
             classes=bool(self.schema.classes),
             what="graph",
@@ -300,12 +296,7 @@ def build_graph(
 ) -> tuple[Graph, list[str]]:
     """Return the graph of a raw one, and warnings about what had to be filled in.
 
-    Args:
-        raw_graph: the graph as its file gives it.
-        schema: the meaning of its columns.
-        id: the name of the graph.
-        graph_targets: (T,) targets of the whole graph.
-        scored: (N,) or (E',) the nodes or listed edges whose targets are kept; the others get NaN. None: all.
+    Only the nodes or listed edges that are `scored`, (N,) or (E',), keep their targets; None: all.
 
     Raises:
         DataError, GraphError: if the graph does not fit the schema or breaks a rule of `Graph`.
@@ -363,11 +354,8 @@ class MergedEdges:
 def merge_edges(edges: IntArray, weight: NDArray[np.float64] | None, num_nodes: int, *, directed: bool) -> MergedEdges:
     """Merge parallel edges (weights are summed, the first one's features kept) and add missing opposite directions.
 
-    Args:
-        edges: (2, E') listed edges. An undirected edge may be listed once or in both directions.
-        weight: (E',) weights, or None.
-        num_nodes: N.
-        directed: whether an edge i -> j says nothing about j -> i.
+    The (2, E') edges may list an undirected one once or in both directions. If they are `directed`, an edge i -> j says
+    nothing about j -> i.
     """
     keys = edges[0] * num_nodes + edges[1]
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
@@ -387,8 +375,7 @@ def merge_edges(edges: IntArray, weight: NDArray[np.float64] | None, num_nodes: 
 
 
 def _weights(raw_graph: RawGraph, schema: CustomSchema, warnings: list[str]) -> NDArray[np.float64] | None:
-    unweighted = schema.format == "graphs" and schema.weight not in raw_graph.edge_columns
-    if not schema.weight or unweighted:
+    if not schema.weight or (schema.format == "graphs" and schema.weight not in raw_graph.edge_columns):
         return None
     num_edges = raw_graph.edges.shape[1]
     column = raw_graph.edge_columns.get(schema.weight, np.full(num_edges, np.nan))

@@ -33,7 +33,6 @@ from egt.errors import DataError, EgtError
 from egt.graph import Graph
 
 VERSION = 3
-
 MAX_GRAPHS_MEASURED = 1000
 
 _NOT_IN_GRAPHS: Any = {"elements": True, "notes": True, "split": {"fold"}}
@@ -197,11 +196,7 @@ class CustomSource(Source):
         return readings
 
     def warnings(self) -> list[str]:
-        """Return what to look at before training.
-
-        Splits without rows; labels that are not understood; molecules or graphs in several splits, or with different
-        labels.
-        """
+        """Empty splits, labels that are not understood, and rows in several splits or with different labels."""
         return [*self._empty_splits(), *self.unknown_labels(), *self._repeats()]
 
     def _empty_splits(self) -> list[str]:
@@ -234,11 +229,6 @@ class CustomSource(Source):
         return [name for name in self.schema.targets if name not in there]
 
     def columns(self, patterns: Sequence[str]) -> dict[str, list[str]]:
-        """Return columns of the table as texts, "" where a value is missing, by names or patterns (`*`).
-
-        Raises:
-            DataError: a name or pattern fits no column.
-        """
         columns = {name: column for name, column in self._raw.table.items() if column.ndim == 1}
         found: dict[str, None] = {}
         for pattern in patterns:

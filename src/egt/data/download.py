@@ -24,7 +24,6 @@ from egt.errors import DataError
 from egt.files import user_folder
 
 _WHOLE_FILE_LIMIT = 64 * 2**20
-
 _SAMPLE = 2**20
 
 
@@ -70,9 +69,7 @@ def fingerprint(files: Sequence[Path], *settings: object) -> str:
 
 
 _log = logging.getLogger(__name__)
-
 _BLOCK = 1 << 16
-
 _NETWORK_ERRORS = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
 
 _ARCHIVE_ERRORS = (
@@ -94,15 +91,8 @@ def download(
     """Fetch a file unless it is already there.
 
     The bytes go to `<path>.part`, which a later call continues, and are renamed to `path` when complete and verified.
-
-    Args:
-        url: address of the file.
-        path: where the file shall be.
-        checksum: "sha256:..." or "md5:..."; empty if none is known.
-        progress: receives the bytes so far.
-        attempts: before giving up, with twice the `pause` (in seconds) before each further one.
-        timeout: seconds without a byte after which an attempt has failed.
-        pause: seconds before the second attempt.
+    The checksum is "sha256:..." or "md5:...", empty if none is known. An attempt fails after `timeout` seconds without
+    a byte, and each further one comes after twice the `pause` (in seconds).
 
     Raises:
         DataError: without a network, or if the file is not what the checksum says; it names the file to place by hand.

@@ -34,17 +34,11 @@ from egt.errors import DataError
 from egt.graph import IntArray, Level
 
 ID_NAMES = ("id", "idx", "index", "name", "mol_id", "molecule_id", "compound_id", "graph_id")
-
 TARGET_NAMES = ("y", "label", "labels", "target", "targets", "class")
-
 SPLIT_NAMES = ("split", "set", "subset", "fold", "partition")
-
 WEIGHT_NAMES = ("weight", "edge_weight")
-
 MAX_SMILES_TRIED = 50
-
 MAX_NUMBERS_AS_CATEGORIES = 20
-
 MAX_VOCABULARY = 1000
 
 MIN_YES_OR_NO = 10
@@ -332,7 +326,6 @@ def _find_inputs(columns: Columns, given: str | Sequence[str], where: str) -> tu
 
 
 def _matching(columns: Iterable[str], pattern: str) -> list[str]:
-    """Return the columns of a name or pattern (`NR-*`)."""
     return [name for name in columns if name == pattern or fnmatchcase(name, pattern)]
 
 
@@ -451,13 +444,10 @@ def _guess_targets(
 def _candidates(columns: Columns, level: Level) -> tuple[str, ...]:
     if level != "graph":
         return tuple(name for name in columns if name.lower() in TARGET_NAMES)
-    roles = (*ID_NAMES, *SPLIT_NAMES)
     return tuple(
         name
         for name, column in columns.items()
-        if name.lower() not in roles
-        and not _is_name_like(column)
-        and not (column.dtype == object and holds_lists(column))
+        if name.lower() not in (*ID_NAMES, *SPLIT_NAMES) and not _is_name_like(column) and not _is_list_text(column)
     )
 
 
@@ -598,8 +588,7 @@ def _is_few_whole(present: Column, distinct: int) -> bool:
 
 def choose_features(columns: Columns, weight: str, given: Mapping[str, str], where: str) -> tuple[Feature, ...]:
     """Return the features of a level: guesses, replaced by what the user says about a column."""
-    unknown = sorted(set(given) - set(columns))
-    if unknown:
+    if unknown := sorted(set(given) - set(columns)):
         raise DataError(f"{where}: there is no column {unknown[0]!r}; the columns are {', '.join(columns) or 'none'}")
     features = []
     for name, column in columns.items():

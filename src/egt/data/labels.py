@@ -78,11 +78,7 @@ def find_parts(
 ) -> tuple[Level, dict[str, Column], str]:
     """Return the level of targets that are lists, their values as columns of it, and how the level was found.
 
-    Args:
-        raw: the table.
-        smiles: its columns with molecules.
-        columns: the targets.
-        level: "node" for atoms or "edge" for bonds; None to find out.
+    `level` is "node" for atoms or "edge" for bonds, None to find out; `smiles` are the columns with molecules.
 
     Raises:
         DataError: there are no lists, they tell neither, or the atoms have lost their order.
@@ -131,10 +127,7 @@ def _size(raw: RawData, smiles: Sequence[str], row: int) -> dict[Level, int] | N
     graphs = [each[0] for each in found if not isinstance(each, EgtError)]
     if len(graphs) < len(texts):
         return None
-    return {
-        "node": sum(graph.num_nodes for graph in graphs),
-        "edge": sum(graph.num_edges for graph in graphs) // 2,
-    }
+    return {"node": sum(graph.num_nodes for graph in graphs), "edge": sum(graph.num_edges for graph in graphs) // 2}
 
 
 class PartTargets:
@@ -169,10 +162,7 @@ class PartTargets:
 def with_part_targets(graph: Graph, given: Sequence[Values | None], schema: CustomSchema) -> Graph:
     """Return a molecule with the targets of its atoms or bonds; bonds are query pairs, from begin to end only.
 
-    Args:
-        graph: without targets.
-        given: (n,) values of each target, or None; empty where there are no targets.
-        schema: which targets they are.
+    `given` are (n,) values of each target, or None; nothing where there are no targets.
 
     Raises:
         DataError: there are more or fewer values than atoms or bonds.
@@ -220,10 +210,7 @@ _SEVERAL = np.array([False, False, False, True, False, True, True, True])
 def label_copies(columns: Columns, targets: Sequence[str], given: Collection[str]) -> dict[str, str]:
     """Return column -> the target that it is one-to-one with, wherever there is a label.
 
-    Args:
-        columns: of one level, the targets among them.
-        targets: with classes.
-        given: columns that the user has decided about; they are left out.
+    The columns are of one level, the targets among them; those that the user has decided about (`given`) are left out.
     """
     free = [name for name in columns if name not in targets and name not in given]
     found: dict[str, str] = {}
@@ -271,9 +258,7 @@ def _canonical(smiles: Sequence[str]) -> list[str]:
 def graph_keys(graphs: Sequence[RawGraph | None], features: Mapping[str, Collection[str]]) -> list[str]:
     """Return a hash of each graph as it is written, nodes in order; "" where there is none, or there are too many.
 
-    Args:
-        graphs: of all rows.
-        features: the columns of the "node"s and "edge"s that the model is given.
+    `features` are the columns of the "node"s and "edge"s that the model is given.
     """
     if len(graphs) > MOST_GRAPHS:
         return [""] * len(graphs)
@@ -303,14 +288,9 @@ def repeats(
 ) -> list[str]:
     """Return warnings about rows that occur more than once; none where all is well.
 
-    Args:
-        keys: the same for the same row; "" for a row that is not compared.
-        names: of the rows, for messages.
-        targets: (R, T) labels of all rows, NaN where one is missing.
-        codes: (R,) the split of each row; None where rows are not divided.
-        classes: whether labels are classes, which differ, or numbers, which may scatter.
-        what: a row is, in words.
-        advice: on rows in several splits.
+    Equal rows have equal keys, and "" is not compared. `targets` are (R, T) labels, NaN where one is missing: classes,
+    which differ, or numbers, which may scatter. `codes` are (R,) the splits, None where rows are not divided. Messages
+    have the `names` of rows, `what` a row is, and `advice` on rows in several splits.
     """
     number_of: dict[str, int] = {}
     numbers = np.array([number_of.setdefault(key, len(number_of)) for key in keys])

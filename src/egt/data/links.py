@@ -22,7 +22,6 @@ from egt.errors import DataError
 from egt.graph import Graph, IntArray
 
 FOLDS = 10
-
 HIDDEN_SHARE = 0.2
 
 
@@ -37,17 +36,11 @@ def link_graph(
     directed: bool,
     seed: int = 0,
 ) -> Graph:
-    """Return a training, validation or test graph for predicting the links of one graph.
+    """Return the training, validation or test graph of a number for predicting the links of one graph.
 
-    Args:
-        graph: the full graph.
-        split: its name.
-        number: of the graph; `count_links` counts those of a split.
-        fractions: shares of the edges in train, val and test, or a fold.
-        folds: into how many training graphs the training edges are divided.
-        negatives: sampled non-edges per hidden edge (fewer if the graph does not have as many).
-        directed: whether i -> j and j -> i are two links.
-        seed: of the division and the samples.
+    `count_links` counts those of a split. The training edges are divided into `folds` training graphs, and there are
+    `negatives` sampled non-edges per hidden edge (fewer if the graph does not have as many). In a `directed` graph
+    i -> j and j -> i are two links.
     """
     if folds < 2:
         raise DataError(f"folds is {folds}; at least 2 are needed, so that a training graph keeps some edges")

@@ -5,8 +5,18 @@ Atoms keep the order they have in the SMILES string (explicit hydrogens are remo
 tags refer to the order of the neighbors, and the basis of equal singular values to the order of the atoms. A graph that
 is read `canonical` has R and S in place of tags, and RDKit's canonical ranks of its atoms for such bases.
 
-Many molecules are read at once from RDKit's binary form, by `native/csrc/molecules.cpp`, which describes it: one call
-of RDKit gives all about a molecule in this form; asking atom by atom takes five times as long.
+Many molecules are read at once from RDKit's binary form, by `native/csrc/molecules.cpp`: one call of RDKit gives all
+about a molecule in this form; asking atom by atom takes five times as long. Numbers of several bytes are from low to
+high, and the form is
+
+    20 bytes     mark, 0, and the three parts of the version of the form
+    4 + 4 + 1    number of atoms, number of bonds, flags
+    1 + atoms    tag; each atom: atomic number, flags, 4 bytes that tell which fields it has, these fields
+    1 + bonds    tag; each bond: begin, end, flags, which tell what it has of type, direction and stereo
+    1 + 4 + rings    tag, number of rings; each ring: number of atoms, atoms
+
+Versions 16.2 to 16.4 are read, of molecules of up to 254 atoms, whose numbers take one byte. RDKit raises the version
+with every change; the source of 16.2 and what 16.4 writes agree in all that is used here.
 """
 
 from __future__ import annotations
@@ -101,9 +111,7 @@ ZINC_ATOMS = (
 """The 28 atom types of ZINC: element, hydrogens written in the SMILES bracket, sign of the charge."""
 
 ZINC_BONDS = ("NONE", "SINGLE", "DOUBLE", "TRIPLE")
-
 ZINC_SCHEMA = FeatureSchema(node_categories=(len(ZINC_ATOMS),), edge_categories=(len(ZINC_BONDS),))
-
 _ZINC_ATOM_ID = {symbol: number for number, symbol in enumerate(ZINC_ATOMS)}
 
 
@@ -162,7 +170,6 @@ OGB_BOND_METHODS = ("GetBondType", "GetStereo", "GetIsConjugated")
 """The methods of RDKit's atoms and bonds that give these values."""
 
 _ogb_atom_ids, _ogb_bond_ids = _Codes(*OGB_ATOM_CODES), _Codes(*OGB_BOND_CODES)
-
 
 CHIRALITY = list(OGB_ATOM_FEATURES).index("chirality")
 """Its column in the features of atoms."""
@@ -300,50 +307,39 @@ def _both_directions(bonds: IntArray) -> IntArray:
 
 
 def zinc_features(molecule: Any) -> MoleculeFeatures:
-    """ZINC's types of atoms and bonds of an RDKit molecule; `UNKNOWN` for others, with a warning."""
-    atoms, unknown = _zinc_atoms(molecule)
-    edge_index, bonds = _zinc_bonds(molecule)
-    strange = [f"atom type {', '.join(unknown)}"] if unknown else []
-    strange += ["a type of bond"] if (bonds == UNKNOWN).any() else []
-    warning = f"not in the ZINC vocabulary: {' and '.join(strange)}" if strange else ""
-    return MoleculeFeatures(_frozen(atoms), edge_index, bonds, warning)
+    """ZINC's types of atoms and bonds of an RDKit molecule; `UNKNOWN` for others, with a warning.
 
-
-def _zinc_atoms(rdkit: Any) -> tuple[IntArray, list[str]]:
-    """(N, 1) atom types, and the names of those that ZINC does not have.
-
-    A type names the hydrogens that a kekulized SMILES writes: those of a charged or chiral atom, which is in brackets.
+    An atom's type names the hydrogens that a kekulized SMILES writes: those of a charged or chiral atom, which is in
+    brackets.
     """
+    from rdkit.Chem import Kekulize  # RDKit is optional
+
     names = []
-    for atom in rdkit.GetAtoms():
+    for atom in molecule.GetAtoms():
         name, charge = atom.GetSymbol(), atom.GetFormalCharge()
         if (charge or atom.GetChiralTag()) and (hydrogens := atom.GetTotalNumHs()):
             name += f" H{hydrogens}"
         names.append(f"{name} {'+' if charge > 0 else '-'}" if charge else name)
-    ids = np.array([_ZINC_ATOM_ID.get(name, UNKNOWN) for name in names], dtype=np.int64)
-    return ids.reshape(-1, 1), sorted({name for name in names if name not in _ZINC_ATOM_ID})
-
-
-def _zinc_bonds(rdkit: Any) -> tuple[IntArray, IntArray]:
-    """(2, 2 * bonds) edges and (2 * bonds, 1) types of the kekulized molecule; `UNKNOWN` for a bond of another kind."""
-    from rdkit.Chem import Kekulize  # RDKit is optional
-
-    Kekulize(rdkit, clearAromaticFlags=True)
-    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondType()) for bond in rdkit.GetBonds()]
+    atoms = np.array([_ZINC_ATOM_ID.get(name, UNKNOWN) for name in names], np.int64).reshape(-1, 1)
+    Kekulize(molecule, clearAromaticFlags=True)
+    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondType()) for bond in molecule.GetBonds()]
     table = np.array(bonds, np.int64).reshape(-1, 3)
     types = np.where((table[:, 2:] > 0) & (table[:, 2:] < len(ZINC_BONDS)), table[:, 2:], UNKNOWN)  # 0 is "no bond"
-    return _frozen(_both_directions(table)), _frozen(types.repeat(2, axis=0))
+    unknown = sorted({name for name in names if name not in _ZINC_ATOM_ID})
+    strange = [f"atom type {', '.join(unknown)}"] if unknown else []
+    strange += ["a type of bond"] if (types == UNKNOWN).any() else []
+    warning = f"not in the ZINC vocabulary: {' and '.join(strange)}" if strange else ""
+    edge_index, of_edges = _frozen(_both_directions(table)), _frozen(types.repeat(2, axis=0))
+    return MoleculeFeatures(_frozen(atoms), edge_index, of_edges, warning)
 
 
 MoleculeVocabulary = Literal["ogb", "zinc"]
-
 _BRACKET = re.compile(r"\[\d*(\*|[A-Z][a-z]?|se|as|te|[bcnops])?[^\]\n]*\]")
 
 _NO_ELEMENT = re.compile(r"\[\d*#(119|1[2-9]\d|[2-9]\d\d|\d{4,})")
 """An atomic number beyond the last element; RDKit keeps the lowest eight bits and takes [#300] for ruthenium."""
 
 _ONE_LETTER = frozenset("BCNOPSFI*bcnops")
-
 _TWO_LETTERS = ("Br", "Cl")
 
 _PARSED_AT_ONCE = 16
@@ -410,19 +406,13 @@ def graphs_from_smiles(
     features = iter(ogb_features(good) if vocabulary == "ogb" else good)
     results: list[tuple[Graph, str] | EgtError] = []
     for (each, common, warning), name, targets in zip(read, ids, graph_targets, strict=True):
-        if isinstance(each, EgtError):
-            results.append(each)
-            continue
-        found = next(features)
-        if isinstance(found, EgtError):
-            results.append(found)
-            continue
+        found = each if isinstance(each, EgtError) else next(features)
         try:
-            graph = _graph(found, common, targets, name)
+            if isinstance(found, EgtError):
+                raise found
+            results.append((_graph(found, common, targets, name), "; ".join(filter(None, (warning, found.warning)))))
         except EgtError as error:
             results.append(error)
-            continue
-        results.append((graph, "; ".join(filter(None, (warning, found.warning)))))
     return results
 
 
@@ -467,11 +457,7 @@ def _graph(features: MoleculeFeatures, common: Canonical | None, graph_targets: 
 
 
 def require_rdkit() -> Any:
-    """Return the `rdkit.Chem` module.
-
-    Raises:
-        DataError: if RDKit is not installed.
-    """
+    """Return the `rdkit.Chem` module, or raise a `DataError` where RDKit is not installed."""
     try:
         from rdkit import Chem
     except ImportError as error:
@@ -512,13 +498,11 @@ def _parse_strict(smiles: str, Chem: Any, *, flat: bool) -> Any:
     """
     try:
         molecule = Chem.MolFromSmiles(smiles, sanitize=not flat)
-        if not flat:
+        if not flat or molecule is None:
             return molecule
-        if molecule is None or Chem.SanitizeMol(molecule, catchErrors=True) != Chem.SANITIZE_NONE:
-            return None
+        return molecule if Chem.SanitizeMol(molecule, catchErrors=True) == Chem.SANITIZE_NONE else None
     except RDKIT_ERRORS:
         return None
-    return molecule
 
 
 def parse_or_none(smiles: str) -> Any:

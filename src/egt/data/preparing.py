@@ -27,7 +27,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -62,7 +62,6 @@ OPTIONAL: Final = ("edge_weight", "graph_targets", "node_targets", "edge_targets
 
 PROCESS_LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors of the process, and not of a file or folder."""
-
 
 _NO_VALUES = np.zeros(0, np.float32)
 
@@ -114,11 +113,6 @@ def take_apart(sample: Sample) -> dict[str, Array]:
     for name, array in sample.listed.items():
         fields[f"listed.{name}"] = array
     return {name: array for name, array in fields.items() if array is not None}
-
-
-def presence(arrays: Mapping[str, Array]) -> int:
-    """Return the `present` byte of a sample that was taken apart."""
-    return sum(1 << bit for bit, name in enumerate(OPTIONAL) if name in arrays)
 
 
 def put_together(num_nodes: int, present: int, rows: dict[str, Any], stored: Sequence[Encoding]) -> Sample:
@@ -200,11 +194,12 @@ def make_chunk(source: Source, preparation: Preparation, records: Sequence[Any])
     stored = Preparation(preparation.schema, [encoding for encoding in preparation.encodings if encoding.stored])
     prepared = prepare_records(source, stored, records)
     samples = [take_apart(sample) for sample in prepared.samples]
+    present = [sum(1 << bit for bit, name in enumerate(OPTIONAL) if name in sample) for sample in samples]
     return Chunk(
         num_records=len(records),
         num_nodes=np.array([sample.graph.num_nodes for sample in prepared.samples], np.int64),
         rows=np.array(prepared.rows, np.int64),
-        present=np.array([presence(sample) for sample in samples], np.uint8),
+        present=np.array(present, np.uint8),
         lengths=np.array(
             [[len(sample[name]) if name in sample else 0 for name in fields] for sample in samples], np.int64
         ).reshape(len(samples), len(fields)),
@@ -220,6 +215,11 @@ def join_rows(name: str, samples: Sequence[Mapping[str, Array]]) -> Array:
     for array in with_rows[1:]:
         check_width(name, with_rows[0].shape[1:], array.shape[1:])
     return np.concatenate(with_rows) if with_rows else arrays[0]
+
+
+def plain_problems(problems: Sequence[Reading]) -> list[dict[str, Any]]:
+    """Return readings without their graphs as JSON values."""
+    return [{"row": each.row, "id": each.id, "warning": each.warning, "error": each.error} for each in problems]
 
 
 def check_width(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> None:
@@ -268,7 +268,6 @@ def writing_in(folder: Path) -> Iterator[None]:
 
 
 Result = TypeVar("Result")
-
 Part = tuple[int, list[Any]]
 """The number of a chunk and its records."""
 
@@ -320,7 +319,7 @@ class Workers:
         kept: where chunks are found that an earlier, interrupted build has made; None writes no file.
         """
         num_workers = min(self.num_workers, _num_parts(records, CHUNK_RECORDS))
-        parts = parts_of(records, CHUNK_RECORDS)
+        parts = ((k, _part(records, k, CHUNK_RECORDS)) for k in range(_num_parts(records, CHUNK_RECORDS)))
         return self._here(parts, kept) if num_workers <= 1 else self._in_workers(parts, num_workers, _work, kept)
 
     def computed(self, num_parts: int) -> Generator[Any]:
@@ -388,7 +387,12 @@ def prepare_in_memory(
             num_done += sum(chunk.num_records for chunk in group)
             if progress is not None:
                 progress("preparing", num_done, len(records))
-            yield _together(group, preparation)
+            yield Prepared(
+                samples=[sample for chunk in group for sample in samples_of(chunk, preparation)],
+                rows=[row for chunk in group for row in chunk.rows.tolist()],
+                problems=[problem for chunk in group for problem in chunk.problems],
+                num_records=sum(chunk.num_records for chunk in group),
+            )
 
 
 def compute_in_workers(
@@ -417,22 +421,6 @@ def compute_in_workers(
         closing(workers.computed(_num_parts(records, at_once))) as results,
     ):
         yield from results
-
-
-def _together(chunks: Sequence[Chunk], preparation: Preparation) -> Prepared:
-    """Return the graphs of some chunks with all their encodings."""
-    return Prepared(
-        samples=[sample for chunk in chunks for sample in samples_of(chunk, preparation)],
-        rows=[row for chunk in chunks for row in chunk.rows.tolist()],
-        problems=[problem for chunk in chunks for problem in chunk.problems],
-        num_records=sum(chunk.num_records for chunk in chunks),
-    )
-
-
-def parts_of(records: Sequence[Any], size: int) -> Iterator[Part]:
-    """Yield the records in parts of this size, numbered."""
-    for number in range(_num_parts(records, size)):
-        yield number, _part(records, number, size)
 
 
 def _part(records: Sequence[Any], number: int, size: int) -> list[Any]:
@@ -487,12 +475,13 @@ def end_with_parent() -> None:
     """Let a worker end when its parent was killed: it would wait forever for more work, and keep its locks."""
     parent = multiprocessing.parent_process()
     assert parent is not None
-    threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
+    sentinel = parent.sentinel
 
+    def end() -> None:
+        wait([sentinel])
+        os._exit(1)
 
-def _end_after(sentinel: int) -> None:
-    wait([sentinel])
-    os._exit(1)
+    threading.Thread(target=end, daemon=True).start()
 
 
 def _blas_libraries() -> Any:
@@ -502,6 +491,7 @@ def _blas_libraries() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
+_ARRAYS = ("num_nodes", "rows", "present", "lengths")
 _WORTH_KEEPING = 1.0
 """Seconds; chunks that are made faster are not worth a file."""
 
@@ -527,15 +517,11 @@ class Parts:
 
 
 def _write(file: Path, chunk: Chunk) -> None:
-    problems = [{key: value for key, value in asdict(p).items() if key != "graph"} for p in chunk.problems]
-    text = json.dumps({"num_records": chunk.num_records, "problems": problems}).encode()
+    about = {"num_records": chunk.num_records, "problems": plain_problems(chunk.problems)}
     file.parent.mkdir(exist_ok=True)
     arrays: dict[str, Any] = {
-        "about": np.frombuffer(text, np.uint8),
-        "num_nodes": chunk.num_nodes,
-        "rows": chunk.rows,
-        "present": chunk.present,
-        "lengths": chunk.lengths,
+        "about": np.frombuffer(json.dumps(about).encode(), np.uint8),
+        **{name: getattr(chunk, name) for name in _ARRAYS},
         **{f"data.{name}": array for name, array in chunk.data.items()},
     }
     with write_atomically(file) as draft:
@@ -549,10 +535,7 @@ def _read(file: Path) -> Chunk | None:
         about = json.loads(arrays["about"].tobytes())
         return Chunk(
             num_records=about["num_records"],
-            num_nodes=arrays["num_nodes"],
-            rows=arrays["rows"],
-            present=arrays["present"],
-            lengths=arrays["lengths"],
+            **{name: arrays[name] for name in _ARRAYS},
             data={name.removeprefix("data."): array for name, array in arrays.items() if name.startswith("data.")},
             problems=[Reading(**problem) for problem in about["problems"]],
         )

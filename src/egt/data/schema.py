@@ -24,20 +24,15 @@ from egt.graph import FeatureSchema, IntArray, Level
 from egt.registry import Section
 
 FeatureKind = Literal["categorical", "continuous", "ignored"]
-
 SplitKind = Literal["auto", "column", "random", "scaffold", "stratified"]
-
 MOLECULE_SCHEMAS: dict[MoleculeVocabulary, FeatureSchema] = {"ogb": OGB_SCHEMA, "zinc": ZINC_SCHEMA}
-
 _Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Feature(Section):
-    """One feature column.
+    """One feature column: categorical (an id per known value), continuous (standardized numbers) or ignored.
 
     Fields:
-        name: the column.
-        kind: categorical (an id per known value), continuous (standardized numbers) or ignored.
         width: numbers per row of a continuous column; more than 1 for vectors.
         vocabulary: the value behind id 0, 1, ... of a categorical column, seen in training.
         mean, std: of a continuous column in training, `width` numbers each; empty: not standardized.
@@ -52,12 +47,7 @@ class Feature(Section):
 
 
 class Fold(Section):
-    """One of several ways to divide data: a different part of equal size is the test, and the part before it val.
-
-    Fields:
-        number: of the part that is the test, counted from 0.
-        of: so many parts.
-    """
+    """One of several ways to divide data: part `number` of as many equal ones is the test, the part before it val."""
 
     number: NonNegativeInt
     of: Annotated[int, Field(ge=3)]
@@ -283,7 +273,6 @@ Codes = NDArray[np.int8]
 """train (0), val (1), test (2) or none of them (-1)."""
 
 Fractions = tuple[float, float, float]
-
 Shares = Fractions | Fold
 
 SPLIT_WORDS = {
@@ -456,11 +445,7 @@ def _scaffolds(smiles: Sequence[str | None]) -> list[str | None]:
 
 
 def column_split(column: Column, where: str) -> Codes:
-    """(n,) codes of a split column; an empty cell is in no split.
-
-    Raises:
-        DataError: for a word that is no split.
-    """
+    """(n,) codes of a split column; an empty cell is in no split, and a word that is no split is a `DataError`."""
     codes = np.full(len(column), -1, dtype=np.int8)
     for row, value in enumerate(column):
         if value is None or value != value:

@@ -192,19 +192,15 @@ class _Part(Source):
 
     @property
     def is_generated(self) -> bool:
-        """Whether graphs are made when they are read."""
         return self.whole.is_generated
 
     def read(self, record: Any) -> Reading:
-        """Return the graph of one record."""
         return self.whole.read(record)
 
     def read_all(self, records: Sequence[Any]) -> list[Reading]:
-        """Return the graphs of some records."""
         return self.whole.read_all(records)
 
     def smiles(self) -> Sequence[Any] | None:
-        """Return the SMILES of all rows of the whole source, by whose numbers readings go."""
         return self.whole.smiles()
 
 
@@ -216,7 +212,6 @@ class TrainShare(_Part):
 
     @cached_property
     def card(self) -> DataCard:
-        """The card of the source, with what is left of its training split."""
         card = self.whole.card
         notes = f"Only a share of {self.share:g} of the training graphs. {card.notes}".strip()
         return replace(card, split_sizes={**card.split_sizes, "train": len(self._chosen)}, notes=notes)
@@ -229,11 +224,9 @@ class TrainShare(_Part):
         return sorted(order[: max(1, round(self.share * count))].tolist())
 
     def fingerprint(self) -> str:
-        """Return a hash of the source and of the share."""
         return hashlib.sha256(repr((self.whole.fingerprint(), "train share", self.share)).encode()).hexdigest()
 
     def records(self, split: str) -> Sequence[Any]:
-        """Return the records of a split."""
         records = self.whole.records(split)
         return [records[number] for number in self._chosen] if split == "train" else records
 
@@ -247,17 +240,14 @@ class SomeRows(_Part):
 
     @property
     def card(self) -> DataCard:
-        """The card of the source, with what is left of its splits."""
         card = self.whole.card
         sizes = {name: len(range(size)[self.start : self.stop]) for name, size in card.split_sizes.items()}
         return replace(card, split_sizes=sizes)
 
     def fingerprint(self) -> str:
-        """Return a hash of the source and of the rows."""
         return hashlib.sha256(repr((self.whole.fingerprint(), "rows", self.start, self.stop)).encode()).hexdigest()
 
     def records(self, split: str) -> Sequence[Any]:
-        """Return these records of a split."""
         return self.whole.records(split)[self.start : self.stop]
 
 
@@ -295,11 +285,9 @@ class GraphsSource(Source):
 
     @property
     def card(self) -> DataCard:
-        """The description of the graphs."""
         return self._card
 
     def fingerprint(self) -> str:
-        """Return a hash of all arrays of all graphs."""
         total = hashlib.sha256(repr((self.card.schema, self.card.target)).encode())
         for split, part in self._splits.items():
             total.update(f"{split} {len(part)}".encode())
@@ -313,12 +301,10 @@ class GraphsSource(Source):
         return total.hexdigest()
 
     def records(self, split: str) -> Sequence[tuple[int, Graph]]:
-        """Return the graphs of a split, numbered."""
         check_split(split, self._splits, self.card.name)
         return list(enumerate(self._splits[split]))
 
     def read(self, record: tuple[int, Graph]) -> Reading:
-        """Return the graph of a record."""
         row, graph = record
         return Reading(row, graph.id or str(row), graph=graph)
 

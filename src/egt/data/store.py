@@ -6,7 +6,6 @@ and a JSON index with their checksums. `prepare` reads every record of a split a
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import logging
@@ -34,6 +33,7 @@ from egt.data.preparing import (
     Workers,
     check_width,
     field_names,
+    plain_problems,
     put_together,
     stored_settings,
     with_computed,
@@ -44,6 +44,7 @@ from egt.errors import DataError
 from egt.files import lock, sync_folder, user_folder, write_atomically
 
 INDEX = "index.json"
+log = logging.getLogger(__name__)
 
 
 class GrowingArray:
@@ -98,9 +99,8 @@ class StoreWriter:
         """Write the graphs of a chunk behind those that are there."""
         offsets = self._end + np.cumsum(chunk.lengths, axis=0)
         self._end = offsets[-1:] if len(offsets) else self._end
-        self._arrays["num_nodes"].append(chunk.num_nodes)
-        self._arrays["rows"].append(chunk.rows)
-        self._arrays["present"].append(chunk.present)
+        for name in ("num_nodes", "rows", "present"):
+            self._arrays[name].append(getattr(chunk, name))
         self._arrays["offsets"].append(offsets)
         for name, rows in chunk.data.items():
             if name in self._arrays and len(rows):
@@ -119,11 +119,7 @@ class StoreWriter:
                 self._create(name, rows)
         for array in self._arrays.values():
             array.finish()
-        problems = [
-            {f.name: getattr(problem, f.name) for f in dataclasses.fields(problem) if f.name != "graph"}
-            for problem in self._problems
-        ]
-        write_index(self.folder, {**about, "problems": problems})
+        write_index(self.folder, {**about, "problems": plain_problems(self._problems)})
 
     def close(self) -> None:
         """Close all files, finished or not."""
@@ -285,14 +281,11 @@ class Store(Sequence[Sample]):
         return with_computed(sample, self.preparation)
 
     def verify(self) -> None:
-        """See `verify`."""
+        """Read every file again; see the function `verify`."""
         verify(self.path)
 
     def __reduce__(self) -> tuple[type[Store], tuple[Path, Preparation]]:
         return Store, (self.path, self.preparation)
-
-
-log = logging.getLogger(__name__)
 
 
 def prepare(
@@ -367,7 +360,7 @@ def _write(
             log.warning("%s: these graphs are prepared again", missing)
         with writing_in(path.parent):
             if path.exists():
-                discard(path)
+                shutil.rmtree(path.rename(_beside(path)))  # it stops being visible at once
             building = building_folder(path)
             held.callback(shutil.rmtree, building, ignore_errors=True)
             writer = held.enter_context(closing(StoreWriter(building, field_names(preparation))))
@@ -428,9 +421,13 @@ def sole_builder(path: Path) -> Iterator[None]:
 
 def building_folder(path: Path) -> Path:
     """Return a new folder beside the final one, so that moving it there is one step."""
-    folder = path.with_name(f".{path.name}.{uuid.uuid4().hex}.building")
+    folder = _beside(path)
     folder.mkdir()
     return folder
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.building")
 
 
 def publish(built: Path, path: Path) -> None:
@@ -442,10 +439,3 @@ def publish(built: Path, path: Path) -> None:
             raise
         shutil.rmtree(built)
     sync_folder(path.parent)
-
-
-def discard(path: Path) -> None:
-    """Remove a damaged store; it stops being visible at once."""
-    away = path.with_name(f".{path.name}.{uuid.uuid4().hex}.building")
-    path.rename(away)
-    shutil.rmtree(away)

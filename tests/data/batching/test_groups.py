@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.padding import padded_share
 from egt.data.batching.batch import LayoutName
-from egt.data.batching.loader import MAX_PADDED_SHARE, IntArray, check_budget, padded_share, split
+from egt.data.batching.loader import MAX_PADDED_SHARE, IntArray, check_budget, split
 from egt.errors import ConfigError
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=60).map(lambda sizes: np.array(sizes, np.int64))

@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from egt.data.batching.loader import Epoch, Sampling, evaluation_batches, padded_share, permutation
+from benchmarks.padding import padded_share
+from egt.data.batching.loader import Epoch, Sampling, evaluation_batches, permutation
 from egt.errors import ConfigError
 from egt.paper.benchmarks.block_models import PATTERN_SEED, pattern_graph
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from egt.data.columns import RawData
-from egt.data.formats.tables_folder import is_folder, read_folder
+from egt.data.formats.tables_folder import TablesFolder, read_folder
 from egt.errors import DataError
 
 TWO = {
@@ -18,7 +18,7 @@ TWO = {
 def read(tmp_path: Path, **tables: str) -> RawData:
     for name, text in tables.items():
         (tmp_path / f"{name}.csv").write_text(text)
-    assert is_folder(tmp_path)
+    assert TablesFolder.fits(tmp_path)
     return read_folder(tmp_path)
 
 

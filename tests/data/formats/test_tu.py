@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from egt.data.columns import RawData
-from egt.data.formats.tu import is_tu, read_tu
+from egt.data.formats.tu import TU, read_tu
 from egt.errors import DataError
 
 FILES = {
@@ -22,7 +22,7 @@ FILES = {
 def read(tmp_path: Path, **files: str) -> RawData:
     for name, text in files.items():
         (tmp_path / f"DS_{name}.txt").write_text(text)
-    assert is_tu(tmp_path)
+    assert TU.fits(tmp_path)
     return read_tu(tmp_path)
 
 

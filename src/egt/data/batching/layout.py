@@ -157,7 +157,6 @@ class DenseArrangement:
         self.start = np.cumsum(stride * stride) - stride * stride
 
     def rows(self, pairs: Sequence[Array]) -> Array:
-        """See `Arrangement`."""
         i, j, graph = numbered(pairs)
         rows: Array = self.start[graph] + i * self.stride[graph] + j
         return rows

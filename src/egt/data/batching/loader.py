@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
 
@@ -30,13 +30,9 @@ MAX_PADDED_SHARE = 0.1
 def split(sizes: IntArray, layout: LayoutName, pair_budget: int | None = None) -> list[IntArray]:
     """Return groups of graphs, each sorted by size: as few as the layout and the pair budget allow.
 
-    Args:
-        sizes: (B,) number of nodes of each graph.
-        layout: "padded" takes graphs of like size together; the others have no padding and need no groups.
-        pair_budget: the most pair cells, padding included, that a group may have; means nothing to "edge_list".
-
-    Returns:
-        Positions in `sizes`; each occurs in exactly one group.
+    The padded layout takes graphs of like size together; the others have no padding and need no groups. The budget is
+    the most pair cells, padding included, that a group may have; it means nothing to "edge_list". Of the (B,) sizes,
+    each position occurs in exactly one group.
     """
     order = np.argsort(sizes, kind="stable")
     sorted_sizes = sizes[order]
@@ -93,18 +89,6 @@ def check_budget(sizes: IntArray, layout: LayoutName, pair_budget: int | None) -
         )
 
 
-def padded_share(groups: Iterable[IntArray]) -> float:
-    """Return the share of pair cells that is padding when each group is padded to its largest graph.
-
-    groups: the sizes of the graphs of each group.
-    """
-    real = cells = 0
-    for sizes in groups:
-        real += int((sizes**2).sum())
-        cells += len(sizes) * int(sizes.max()) ** 2
-    return 1 - real / cells
-
-
 _WINDOW = 64
 """Buckets are sorted inside windows of this many batches: near-equal sizes, yet other companions in every epoch."""
 
@@ -144,9 +128,7 @@ class Sampling:
 
     def epoch(self, epoch: int, start: int = 0) -> Epoch:
         """Return the steps of an epoch from position `start` on."""
-        batches = self._batches(epoch)
-        steps = _cut(batches, self.accumulate)[start:]
-        return Epoch(self, steps)
+        return Epoch(self, _cut(self._batches(epoch), self.accumulate)[start:])
 
     def _batches(self, epoch: int) -> list[IntArray]:
         """Return all batches of an epoch, over all processes."""

@@ -23,9 +23,7 @@ from egt.graph import Graph, IntArray
 ALL = -1
 """The limit of a hop that takes every neighbor."""
 
-
 RootLevel = Literal["node", "edge"]
-"""What the roots of a piece are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +48,8 @@ class Pieces(Sequence[Sample]):
 
     Args:
         whole: the graphs, prepared for the edge-list layout.
-        level: of the targets.
         roots: how many nodes, edges or query pairs a piece is asked about.
         neighbors: for each hop, how many neighbors of a node come along; None for all.
-        seed: of all that is drawn.
         every: ask about every row, and not only about those that have labels (if there are any).
 
     Attributes:
@@ -131,12 +127,7 @@ class Pieces(Sequence[Sample]):
 
 
 class _Whole:
-    """One whole graph, and where its pairs are.
-
-    Args:
-        sample: the graph with its encodings.
-        level: of the targets.
-    """
+    """One whole graph with its encodings, and where its pairs are."""
 
     def __init__(self, sample: Sample, level: RootLevel) -> None:
         self.sample, self.level = sample, level

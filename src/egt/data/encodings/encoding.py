@@ -70,16 +70,13 @@ class Listed:
 
     @property
     def name(self) -> str:
-        """See `Encoding`."""
         return self.encoding.name
 
     @property
     def stored(self) -> bool:
-        """See `Encoding`."""
         return self.encoding.stored
 
     def __call__(self, graph: Graph) -> Array:
-        """Return the encoding (P, ...)."""
         return self.encoding.at(graph, graph.listed_pairs)
 
 
@@ -135,10 +132,8 @@ class Sample:
     def with_encoding(self, encoding: Encoding) -> Sample:
         """Return the sample with one more encoding."""
         if isinstance(encoding, Listed):
-            array = encoding.encoding.at(self.graph, self.listed_pairs)
-        else:
-            array = encoding(self.graph)
-        return self.with_array(encoding, array)
+            return self.with_array(encoding, encoding.encoding.at(self.graph, self.listed_pairs))
+        return self.with_array(encoding, encoding(self.graph))
 
     def with_array(self, encoding: Encoding, array: Array) -> Sample:
         """Return the sample with one more encoding, which was computed elsewhere."""
@@ -223,7 +218,6 @@ class OutDegree:
     stored: ClassVar[bool] = False
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
-        """Return the degrees, (N, 1)."""
         return np.bincount(graph.edge_index[0], minlength=graph.num_nodes).astype(np.float32)[:, None]
 
 
@@ -303,7 +297,6 @@ class ShortestPaths:
         return self.each([graph])[0]
 
     def each(self, graphs: Sequence[Graph]) -> list[NDArray[np.uint8]]:
-        """See `ManyAtOnce`."""
         if self.max_hops == 1:
             return [_adjacent(graph) for graph in graphs]
         return hop_distances(graphs, self.max_hops)

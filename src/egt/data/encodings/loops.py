@@ -19,9 +19,7 @@ from egt.graph import Graph, IntArray
 from egt.native.library import Graphs, Neighbors, address, library
 
 Vector = NDArray[np.float64]
-
 Matrix = NDArray[np.float64]
-
 Encodings = list[NDArray[np.float32] | None]
 
 _ENTRIES_AT_ONCE = 1_000_000

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from egt.graph import Graph, IntArray
 
 Vector = NDArray[np.float64]
-
 Matrix = NDArray[np.float64]
 
 NEGLIGIBLE = 1e-6
@@ -21,7 +20,6 @@ TIE = 1e-10
 
 
 def signs_of_pairs(weights: Matrix, u: Matrix, v: Matrix) -> Vector:
-    """See `egt.data.encodings.loops`."""
     return np.array([_sign(weights, u[:, k], v[:, k]) for k in range(u.shape[1])])
 
 
@@ -37,7 +35,6 @@ def _sign(weights: Matrix, u: Vector, v: Vector) -> float:
 
 
 def encode_triplets(weights: Matrix, u: Matrix, s: Vector, v: Matrix, rank: int) -> NDArray[np.float32]:
-    """See `egt.data.encodings.loops`."""
     num_nodes = len(u)
     encoding = np.zeros((num_nodes, 2 * rank), np.float32)
     for k in np.flatnonzero(s > num_nodes * np.finfo(np.float64).eps * s[:1]):
@@ -47,7 +44,6 @@ def encode_triplets(weights: Matrix, u: Matrix, s: Vector, v: Matrix, rank: int)
 
 
 def encode_eigenvectors(weights: Matrix, values: Vector, vectors: Matrix, rank: int) -> NDArray[np.float32]:
-    """See `egt.data.encodings.loops`."""
     if vectors.ndim > 2:
         return np.stack([encode_eigenvectors(*one, rank) for one in zip(weights, values, vectors, strict=True)])
     order = np.argsort(-np.abs(values + TIE * np.abs(values).max()), kind="stable")[:rank]
@@ -93,7 +89,6 @@ def _uniform(state: int) -> float:
 
 
 def draw_neighborhood(start: IntArray, keys: IntArray, roots: IntArray, limits: IntArray, seed: int) -> IntArray:
-    """See `egt.data.encodings.loops`."""
     found = dict.fromkeys(roots.tolist())
     state, border = seed, [*found]
     for limit in limits.tolist():
@@ -113,7 +108,6 @@ def draw_neighborhood(start: IntArray, keys: IntArray, roots: IntArray, limits: 
 
 
 def inner_pairs(start: IntArray, keys: IntArray, nodes: IntArray) -> IntArray:
-    """See `egt.data.encodings.loops`."""
     inside = np.zeros(len(start) - 1, bool)
     inside[nodes] = True
     first, counts = start[nodes], start[nodes + 1] - start[nodes]
@@ -139,7 +133,6 @@ def _sorted_neighbors(i: IntArray, j: IntArray, num_nodes: int) -> Neighbors:
 
 
 def pair_distances(graph: Graph, pairs: IntArray, max_hops: int) -> NDArray[np.uint8]:
-    """See `egt.data.encodings.loops`."""
     (start, nodes), _ = both_neighbors(graph)
     distances = np.zeros(pairs.shape[1], np.uint8)
     for i in np.unique(pairs[0]):
@@ -156,7 +149,6 @@ def pair_distances(graph: Graph, pairs: IntArray, max_hops: int) -> NDArray[np.u
 
 
 def pair_walks(graph: Graph, pairs: IntArray) -> NDArray[np.float64]:
-    """See `egt.data.encodings.loops`."""
     next_nodes, previous = (
         [nodes[first:last].tolist() for first, last in pairwise(start)] for start, nodes in both_neighbors(graph)
     )
@@ -209,7 +201,6 @@ def dense_walk_powers(graph: Graph, weights: Vector, num_steps: int) -> NDArray[
 
 
 def walk_powers_at(graph: Graph, weights: Vector, num_steps: int, pairs: IntArray) -> NDArray[np.float32]:
-    """See `egt.data.encodings.loops`."""
     i, j, probabilities = _transitions(graph, weights)
     values = np.zeros((pairs.shape[1], num_steps), np.float32)
     for first in np.unique(pairs[0]):

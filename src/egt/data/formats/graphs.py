@@ -94,7 +94,6 @@ def _graphs(data: Any) -> tuple[list[Graph], list[str] | None]:
 
 
 def _width(name: str, arrays: Sequence[Column]) -> int:
-    """Return how many numbers each graph has."""
     widths = {len(array) for array in arrays}
     if len(widths) > 1:
         raise DataError(f"graphs: {name} have {sorted(widths)} numbers; each graph needs as many")

@@ -15,7 +15,6 @@ from egt.data.molecules import RDKIT_ERRORS, reason_of, require_rdkit
 from egt.errors import DataError
 
 SDF_SUFFIXES = (".sdf", ".sdf.gz")
-
 LIST_SUFFIXES = (".smi", ".smi.gz", ".smiles", ".txt", ".txt.gz")
 
 

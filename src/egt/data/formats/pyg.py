@@ -157,9 +157,7 @@ def _array(tensor: Any) -> Column:
     plain = plain if str(plain.layout) == "torch.strided" else plain.to_dense()
     if plain.is_complex():
         raise DataError("complex numbers; give their real and imaginary parts as two columns")
-    return np.asarray(
-        plain.float() if str(plain.dtype) == "torch.bfloat16" else plain
-    )  # NumPy does not know the latter
+    return np.asarray(plain.float() if str(plain.dtype) == "torch.bfloat16" else plain)  # which NumPy does not know
 
 
 def _rows(array: Column) -> Column:

@@ -45,18 +45,14 @@ TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 """Of tables that can be read part by part."""
 
 TABLE_SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
-
 DELIMITERS = ",;\t|"
 
 MISSING_TEXTS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
 """The cells of a text file that mean "no value"; `Na` is sodium and does not."""
 
 _BOOLEANS = {"true": 1.0, "false": 0.0}
-
 _CODE = re.compile(r"[+-]?(0\d+|\d{16,})")
-
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
-
 _BLOCK = 2**20
 
 csv.field_size_limit(2**31 - 1)
@@ -263,9 +259,7 @@ def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Col
     Codes stay texts, though they look like numbers: whole numbers with leading zeros (0042), and those with so many
     digits that no float64 holds them exactly.
 
-    Args:
-        cells: one text per row.
-        decimal_comma: whether 1,5 is a number where a column has no other spelling of numbers.
+    With `decimal_comma`, 1,5 is a number where a column has no other spelling of numbers.
     """
     first = next((cell for raw in cells if (cell := raw.strip()) not in MISSING_TEXTS), "")
     if first and not _is_value(first):
@@ -362,17 +356,14 @@ def _arrow_column(array: Any, where: str, ragged: bool) -> Column | None:
             logger.warning("%s holds %s, which cannot be used; the column is left out", where, kind)
             return None
     if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
-        column = np.empty(len(array), dtype=object)
-        column[:] = array.to_pylist()
-        return column
+        return objects(array.to_pylist())
     if is_a.is_list(kind) or is_a.is_large_list(kind) or is_a.is_fixed_size_list(kind):
         try:
             return column_of_values(array.to_pylist(), where)
         except DataError as error:
             if ragged and not is_a.is_nested(kind.value_type) and not is_a.is_binary(kind.value_type):
-                return objects(
-                    [None if value is None else json.dumps(value, default=str) for value in array.to_pylist()]
-                )
+                values = array.to_pylist()
+                return objects([None if value is None else json.dumps(value, default=str) for value in values])
             logger.warning("%s; the column is left out", error)
             return None
     logger.warning("%s holds %s, which cannot be used; the column is left out", where, kind)
@@ -388,12 +379,7 @@ def _has_long_numbers(array: Any) -> bool:
 
 
 def plain_numbers(cells: Sequence[str], missing: Collection[str]) -> Column | None:
-    """Return a column of plain numbers, converted at once; None where cells have to be looked at one by one.
-
-    Args:
-        cells: one text per row.
-        missing: the texts that mean "no value".
-    """
+    """Return a column of plain numbers, converted at once; None where cells have to be looked at one by one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -52,16 +52,11 @@ class TablesFolder(Format):
 
     @staticmethod
     def fits(data: Any) -> bool:
-        return isinstance(data, Path) and data.is_dir() and is_folder(data)
+        return isinstance(data, Path) and data.is_dir() and all(_find(data, name) for name in ("nodes", "edges"))
 
     @staticmethod
     def read(data: Any) -> RawData:
         return read_folder(data)
-
-
-def is_folder(path: Path) -> bool:
-    """Return whether a folder has a nodes and an edges table."""
-    return _find(path, "nodes") is not None and _find(path, "edges") is not None
 
 
 def read_folder(path: Path) -> RawData:

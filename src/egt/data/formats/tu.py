@@ -39,22 +39,17 @@ FILES = (
 
 @FORMATS.register("tu")
 class TU(Format):
-    """A folder of the TU text format."""
+    """A folder with exactly one adjacency file."""
 
     what = "a folder with TU text files"
 
     @staticmethod
     def fits(data: Any) -> bool:
-        return isinstance(data, Path) and data.is_dir() and is_tu(data)
+        return isinstance(data, Path) and data.is_dir() and len(_adjacencies(data)) == 1
 
     @staticmethod
     def read(data: Any) -> RawData:
         return read_tu(data)
-
-
-def is_tu(path: Path) -> bool:
-    """Return whether a folder holds exactly one adjacency file of the TU format."""
-    return len(_adjacencies(path)) == 1
 
 
 def read_tu(path: Path) -> RawData:
