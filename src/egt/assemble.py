@@ -71,7 +71,10 @@ def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
     The backend computes the layers; `egt.inference.backends.execution` knows the best one.
     """
     model = config.model
-    auxiliary = {objective.kind: _pair_head(model, objective.num_outputs) for objective in config.task.auxiliary}
+    auxiliary = {}
+    for objective in config.task.auxiliary:
+        widths = [model.edge_width, *_hidden(model, (0.5, 0.25)), objective.num_outputs]
+        auxiliary[objective.kind] = PairHead(model.norm(model.edge_width), MLP(widths, nn.ELU))
     readout = model.readout.module(model)
     hidden = [max(width, model.head_min_width) for width in _hidden(model, model.head_ratios)]
     head = MLP([model.readout.width(model), *hidden, config.task.num_outputs], _ACTIVATIONS[model.activation])
@@ -111,10 +114,10 @@ def build_layers(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> list[n
     if model.layer is not None:
         return [_custom_layer(model.layer, model, place) for place in places]
     if model.readout.reads(model) == "pairs":
-        return [
-            *(_layer(model, backend, place) for place in places[:-1]),
-            _edge_only_layer(model, backend, places[-1].index),
-        ]
+        layers: list[nn.Module] = [_layer(model, backend, place) for place in places[:-1]]
+        pairs = backend.edges(_logits(model), _residual_edges(model, places[-1].index))
+        norm_h = model.norm(model.node_width)
+        return [*layers, EdgeOnlyLayer(model.node_width, model.num_heads, norm_h, pairs, _outer(model))]
     return [_layer(model, backend, place) for place in places]
 
 
@@ -131,11 +134,6 @@ def _custom_layer(part: LayerPart, model: ModelConfig, place: LayerPlace) -> nn.
 def build_task(config: RunConfig, scale: TargetScale | None = None) -> Task:
     """Return the task of a run; `scale` is that of the training targets where the task standardizes them."""
     return Task(config.task, config.model.level, scale)
-
-
-def _pair_head(model: ModelConfig, num_outputs: int) -> PairHead:
-    widths = [model.edge_width, *_hidden(model, (0.5, 0.25)), num_outputs]
-    return PairHead(model.norm(model.edge_width), MLP(widths, nn.ELU))
 
 
 def _hidden(model: ModelConfig, ratios: Sequence[float]) -> list[int]:
@@ -168,11 +166,6 @@ def _layer(model: ModelConfig, backend: LayerClasses, place: LayerPlace) -> EGTL
         scaling=None if model.node_scaling == "none" else DegreeScaling(d_h),
         outer=None if frozen else _outer(model),
     )
-
-
-def _edge_only_layer(model: ModelConfig, backend: LayerClasses, k: int) -> EdgeOnlyLayer:
-    pairs = backend.edges(_logits(model), _residual_edges(model, k))
-    return EdgeOnlyLayer(model.node_width, model.num_heads, model.norm(model.node_width), pairs, _outer(model))
 
 
 def _logits(model: ModelConfig) -> Logits:

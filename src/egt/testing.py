@@ -40,6 +40,9 @@ __all__ = [
 ]
 
 
+__path__: list[str] = []  # a folder in 0.1: `egt.deprecation` finds `egt.testing.properties`
+
+
 class CheckFailed(AssertionError):
     """A property that every EGT has does not hold."""
 

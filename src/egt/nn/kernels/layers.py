@@ -16,6 +16,7 @@ from egt.nn.kernels.pair_operator import NEVER, NOT_RANDOM, PairWeights, RandomS
 from egt.nn.layer import (
     CentralityGate,
     EdgePass,
+    EdgeValues,
     EGTLayer,
     FrozenEdges,
     Logits,
@@ -28,7 +29,6 @@ from egt.nn.randomness import PATHS, Dropout, RandomMasking, Stream, derive, sal
 
 if TYPE_CHECKING:
     from egt.data.batching.edge_list import EdgeList
-    from egt.nn.layer import EdgeValues
 
 _ACTIVATIONS: dict[type[nn.Module], str] = {nn.ELU: "elu", nn.GELU: "gelu", nn.ReLU: "relu", nn.SiLU: "silu"}
 
