@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -31,10 +32,10 @@ NAMES = [name for name, _ in Descriptors._descList]
 
 def describe(smiles: str) -> NDArray[np.float32]:
     """(217,) the descriptors of a molecule."""
-    molecule = Chem.MolFromSmiles(smiles)
+    molecule: Any = Chem.MolFromSmiles(smiles)
     if molecule is None:
         return np.full(len(NAMES), np.nan, np.float32)
-    found = Descriptors.CalcMolDescriptors(molecule, missingVal=np.nan, silent=True)
+    found = Descriptors.CalcMolDescriptors(molecule, missingVal=np.nan, silent=True)  # type: ignore[no-untyped-call]
     with np.errstate(over="ignore"):
         return np.array(list(found.values()), np.float64).astype(np.float32)
 
@@ -42,7 +43,7 @@ def describe(smiles: str) -> NDArray[np.float32]:
 def write_part(work: tuple[Path, Sequence[str]]) -> None:
     """Describe some molecules and write them, complete or not at all."""
     path, smiles = work
-    RDLogger.DisableLog("rdApp.*")
+    RDLogger.DisableLog("rdApp.*")  # type: ignore[attr-defined]
     with write_atomically(path) as draft, draft.open("wb") as file:
         np.save(file, np.stack([describe(text) for text in smiles]))
 

@@ -1,8 +1,7 @@
 """The tables of the paper: what its authors measured, in which column, and which of our presets measures the same.
 
 Numbers are those printed (Hussain, Zaki, Subramanian: Global Self-Attention as a Replacement for Graph Convolution,
-KDD 2022), in `printed.csv`. Where a printed number is known to be doubtful, a note says why; it is shown wherever the
-number is.
+KDD 2022), in `printed.csv`. Where a printed number is known to be doubtful, `notes.csv` says why, wherever it is shown.
 """
 
 from __future__ import annotations
@@ -112,41 +111,8 @@ class Table:
 
 _OURS = " (ours)"
 _OTHER_RECIPE = "The paper's figure is of another implementation and recipe (that of the public benchmark)."
-_NOTES = {
-    'The "100K" model of the paper\'s widths has 139,882 parameters.': "pattern-100k",
-    "Widths 48/48 as in the paper's appendix; the released configuration has 64/8 (cifar10-100k-released).": (
-        "cifar10-100k"
-    ),
-    "Labels of generated TSP graphs are optimal Euclidean tours; the public script rounds distances, and its tours "
-    "share only about 0.9 (F1) of their edges with these: scores on generated graphs are not comparable.": (
-        "tsp-100k tsp-500k tsp-500k-constrained tsp-500k-simple tsp-500k-nope"
-    ),
-    "The authors' last layer keeps 4,232 parameters that no edge prediction reads; ours does not.": "tsp-100k tsp-500k",
-    "B32: the authors' README gives 0.0883 (47.4M) and 0.0857 (89.3M) on PCQM4Mv2, the paper 0.0881 and 0.0869; the "
-    "0.0857 is of a model tuned further (edge channels only) by a recipe that was not released.": (
-        "pcqm4mv2-medium pcqm4mv2-large"
-    ),
-    "On test-dev, whose labels are not public, the paper has 0.0872.": "pcqm4mv2-large",
-    "Starts from the weights of pcqm4mv2-larger, as in the paper; without them it is another experiment.": (
-        "molpcba-larger molhiv-larger"
-    ),
-    "The paper's test figure, 80.60 ± 0.65, is the validation figure of the authors' README; the test figure there is "
-    "80.51 ± 0.30.": "molhiv-larger",
-    "B31: the paper prints 99.218 for MNIST without positional encodings, above its best model (98.173) and in red; "
-    "it is out of line with every other model and most likely a misprint: not a target.": "mnist-100k-nope",
-    "Without positional encodings the authors' configuration has no distance objective either, and 16 hops.": (
-        "mnist-100k-nope cifar10-100k-nope zinc-500k-nope"
-    ),
-    "The authors released no configuration of this variant for PCQM4Mv2.": "pcqm4mv2-small-constrained",
-    "Not in the paper's table.": (
-        "pattern-500k-ungated cluster-500k-ungated mnist-100k-ungated cifar10-100k-ungated tsp-500k-ungated "
-        "zinc-500k-ungated pcqm4mv2-small-ungated zinc-100k-constrained zinc-100k-simple zinc-100k-nope "
-        "zinc-100k-ungated"
-    ),
-    "The paper's widths of EGT-Simple on ZINC (80/8), meant for 500K, give 216,993 parameters here.": (
-        "zinc-100k-simple"
-    ),
-}
+with Path(__file__).with_name("notes.csv").open(encoding="utf-8", newline="") as _file:
+    _NOTES = {row["note"]: row["presets"] for row in csv.DictReader(_file)}
 """What has to be known about printed numbers, and of which presets."""
 
 _WEIGHTED = Measure("weighted_accuracy", "% weighted accuracy", factor=100)
