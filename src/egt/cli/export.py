@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from egt.cli.output import Flag, print_json, print_table, say
 from egt.errors import ConfigError
+from egt.inference.artifact import ENSEMBLE, find_artifact, load_artifact, load_ensemble
 
 
 def export(
@@ -34,8 +35,6 @@ def export(
         license: With --hub: the license of the model, as the hub spells it, e.g. mit.
         json: Print one JSON object as the last line.
     """
-    from egt.inference.artifact import ENSEMBLE, find_artifact, load_artifact, load_ensemble
-
     if license and not hub:
         raise ConfigError("--license is for the model card of --hub")
     folder = find_artifact(artifact)

@@ -14,13 +14,13 @@ from cyclopts import Parameter
 from egt.cli.output import Bars, Flag, Settings, Words, print_json, say, with_smiles
 from egt.errors import DataError
 from egt.files import begin_draft, exists, replaceable
+from egt.inference.predictions import Predictions, join, save_submission
+from egt.inference.stream import Written, find_streamed, predict_to_file
 from egt.processes import join_processes, leave_processes
 
 if TYPE_CHECKING:
     from egt.data.source import Progress
-    from egt.inference.predictions import Predictions
     from egt.inference.predictor import Options
-    from egt.inference.stream import Written
 
 _FILE = re.compile(r"\.\w*[^\W\dBCNOPSFIbcnopslr]\w*$")
 """The end of a file name (.csv) and of no SMILES: it has a letter that no atom has outside of brackets."""
@@ -77,11 +77,8 @@ def predict(
         raise DataError(f"{output}: predictions are written to {known}; choose such a name (-o)")
     if output is not None:
         check_writable(output, inputs)
-    from egt.inference.stream import find_streamed, predict_to_file  # what follows loads the libraries of the model
-
     streamed = find_streamed(inputs, output, resume=resume)
-    from egt.inference.predictions import join
-    from egt.inference.predictor import load
+    from egt.inference.predictor import load  # this loads the libraries of the model
     from egt.nn.kernels.binding import keep_freed_memory
 
     processes = join_processes()
@@ -157,8 +154,6 @@ def check_writable(output: Path, inputs: Sequence[str]) -> None:
 
 def _write(found: Predictions, output: Path | None, json: bool) -> None:
     if output is not None and output.suffix == ".npz":
-        from egt.inference.predictions import save_submission
-
         save_submission(found, output)
     elif output is not None and output.suffix == ".parquet":
         found.to_parquet(output)

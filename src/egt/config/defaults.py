@@ -20,6 +20,7 @@ Nodes of one graph with many features, nodes of huge graphs and pre-training hav
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import numpy as np
 
@@ -151,19 +152,16 @@ def _readout(level: Level) -> ReadoutPart:
 
 def custom_task(target: TargetSchema) -> TaskPart:
     """Loss and metric that fit the target."""
+    part: Any = TaskPart.registry.get(target.kind)  # by its kind: a run loads its own task only
+    task: TaskPart
     match target.kind:
         case "regression":
-            from egt.parts.tasks.regression import Regression  # here, as the others: a run loads its own task only
-
-            return Regression(names=target.names, loss="mae", standardize=True)
+            task = part(names=target.names, loss="mae", standardize=True)
         case "binary":
-            from egt.parts.tasks.classification import Binary
-
-            return Binary(names=target.names).named(target.names, target.class_names)
+            task = part(names=target.names).named(target.names, target.class_names)
         case "multiclass":
-            from egt.parts.tasks.classification import Multiclass
-
-            return Multiclass(names=target.names, num_classes=target.num_classes, class_names=target.class_names)
+            task = part(names=target.names, num_classes=target.num_classes, class_names=target.class_names)
+    return task
 
 
 _MANY_VALUES = 100

@@ -120,15 +120,14 @@ def can_draw() -> bool:
 
 def write_figures(analysis: Analysis, choice: Choice, folder: Path) -> list[Path]:
     """Write graph-ROW (the paper's Figure 3) for each graph that is shown, hops and heads; return the files."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
+    import matplotlib.figure
 
     sizes = {f"graph-{row}": (11.5, 1.9) for row in analysis.shown}
     sizes |= {"hops": (7, 2.4), "heads": (8.4, 1.2 + 0.17 * len(analysis.layers))}
     files = []
-    with rc_context(_STYLE):
+    with matplotlib.rc_context(_STYLE):
         for name, size in sizes.items():
-            figure = Figure(figsize=size, layout="constrained")
+            figure = matplotlib.figure.Figure(figsize=size, layout="constrained")
             if name == "hops":
                 left, right = figure.subplots(1, 2, sharey=True)
                 _draw_hops(left, analysis, analysis.hops.product, "softmax x gates")
