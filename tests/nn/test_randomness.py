@@ -85,7 +85,7 @@ import torch
 from egt.data.batching.layout import Padded
 from egt.nn.randomness import random_bits
 
-keys, layout = torch.tensor([[1, 2], [3, 4000000000]]), Padded([2, 3])
+keys, layout = torch.tensor([[1, 2], [3, 4000000000]]), Padded(torch.tensor([2, 3]), 3)
 compiled = torch.compile(lambda keys: random_bits(keys, layout.pair_indices, 64))
 assert compiled(keys).equal(random_bits(keys, layout.pair_indices, 64))
 """
