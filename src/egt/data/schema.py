@@ -33,6 +33,7 @@ class Feature(Section):
     """One feature column: categorical (an id per known value), continuous (standardized numbers) or ignored.
 
     Fields:
+        name: the column.
         width: numbers per row of a continuous column; more than 1 for vectors.
         vocabulary: the value behind id 0, 1, ... of a categorical column, seen in training.
         mean, std: of a continuous column in training, `width` numbers each; empty: not standardized.
@@ -47,7 +48,7 @@ class Feature(Section):
 
 
 class Fold(Section):
-    """One of several ways to divide data: part `number` of as many equal ones is the test, the part before it val."""
+    """One of several ways to divide data: part `number` of `of` equal ones is the test, the part before it val."""
 
     number: NonNegativeInt
     of: Annotated[int, Field(ge=3)]
