@@ -130,6 +130,12 @@ def test_a_model_is_described_and_its_data_opened_without_torch() -> None:
     assert "torch" not in loaded
 
 
+def test_a_prediction_loads_neither_a_compiler_nor_the_other_extras() -> None:
+    loaded = loaded_by("import egt; egt.load('zinc-100k').predict('CCO')")
+    assert "torch" in loaded
+    assert not {"sympy", "sklearn", "pandas", "pyarrow", "matplotlib"} & loaded
+
+
 def test_training_needs_no_framework() -> None:
     frameworks = {"lightning", "pytorch_lightning", "accelerate", "torchmetrics", "tensorboard"}
     assert not frameworks & loaded_by("import egt.training.run")
