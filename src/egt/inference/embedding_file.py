@@ -89,7 +89,7 @@ def embed_to_file(
                 beside = Beside(source)
                 for prepared in prepare_in_memory(source, split or ALL, preparation(model.config), progress=watch):
                     part = _embedded(model, prepared, beside, level, layer)
-                    append(_columns(part, level, width, known, neighbors))
+                    append(*_columns(part, level, width, known, neighbors))
                     written.rows += len(part)
                     written.errors += sum(1 for row in part if row.error)
                     written.warnings += sum(1 for row in part if row.warning)
@@ -142,8 +142,8 @@ def _embedded(model: Predictor, part: Prepared, beside: Beside, level: Embedding
 
 def _columns(
     part: Sequence[_Row], level: EmbeddingLevel, width: int, known: KnownRows | None, neighbors: int
-) -> dict[str, pa.Array]:
-    """Return the columns of the file for some rows of the input."""
+) -> tuple[FloatRows, dict[str, pa.Array]]:
+    """Return the embeddings for some rows of the input, NaN where there are none, and the columns of a Parquet file."""
     counts = [1 if row.found is None else len(row.found[0]) for row in part]
     present = np.repeat([row.found is not None for row in part], counts)
     places = [row.found[1] if row.found is not None else np.full((len(_PLACES[level]), 1), -1) for row in part]
@@ -158,13 +158,13 @@ def _columns(
         columns["smiles"] = repeated(row.smiles for row in part)
     for name, numbers in zip(_PLACES[level], np.concatenate(places, axis=1), strict=True):
         columns[name] = pa.array(numbers, pa.int64(), mask=~present)
-    flat = pa.array(np.ascontiguousarray(rows, dtype=np.float32).ravel())
-    columns["embedding"] = pa.FixedSizeListArray.from_arrays(flat, width, mask=pa.array(~present))
+    vectors = [row if there else None for row, there in zip(rows, present, strict=True)]
+    columns["embedding"] = pa.array(vectors, pa.list_(pa.float32()))
     if known is not None:
         columns |= _neighbor_columns(known, level, rows, present, neighbors)
     columns["warning"] = repeated(row.warning for row in part)
     columns["error"] = repeated(row.error for row in part)
-    return columns
+    return rows, columns
 
 
 def _neighbor_columns(
@@ -185,10 +185,10 @@ def _neighbor_columns(
 
 
 @contextmanager
-def _writing(path: Path, suffix: str, width: int) -> Iterator[Callable[[dict[str, pa.Array]], None]]:
-    """Yield what adds the columns of some rows to a file: a row group of Parquet, or rows of NPY (embeddings alone).
+def _writing(path: Path, suffix: str, width: int) -> Iterator[Callable[[FloatRows, dict[str, pa.Array]], None]]:
+    """Yield what adds some rows to a file: their columns as a row group of Parquet, or to NPY the embeddings alone.
 
-    An NPY file has NaN where there is no embedding; its header, which has room to grow, is written again at the end.
+    The header of an NPY file, which has room to grow, is written again at the end.
     """
     num_rows = 0
 
@@ -202,11 +202,9 @@ def _writing(path: Path, suffix: str, width: int) -> Iterator[Callable[[dict[str
             write_header(file)
         parquet: pq.ParquetWriter | None = None
 
-        def append(columns: dict[str, pa.Array]) -> None:
+        def append(rows: FloatRows, columns: dict[str, pa.Array]) -> None:
             nonlocal num_rows, parquet
             if suffix == ".npy":
-                embedding = columns["embedding"]
-                rows = embedding.values.to_numpy(zero_copy_only=False).reshape(len(embedding), width)
                 file.write(np.ascontiguousarray(rows, dtype="<f4").tobytes())
                 num_rows += len(rows)
                 return
