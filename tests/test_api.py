@@ -96,7 +96,7 @@ def test_a_pandas_table_comes_back(table: Path) -> None:
     run = egt.train(table, set=QUICK, progress=False)
     assert run.path == Path("runs/sizes/artifact")
     frame = run.predict(["CCO", "nonsense"]).to_pandas()
-    assert list(frame.columns) == ["id", "smiles", "length", "warning", "error"]
+    assert list(frame.columns) == ["id", "smiles", "length", "familiarity", "warning", "error"]
     assert frame["smiles"].tolist() == ["CCO", "nonsense"]
     assert pandas.isna(frame["length"]).tolist() == [False, True]
 

@@ -48,7 +48,7 @@ def test_regression_of_molecules(tmp_path: Path, capsys: Capture) -> None:
     new = write_csv(tmp_path / "new.csv", [{"smiles": s} for s in ("CCCO", "not a molecule", "", "CCF")])
     assert egt(capsys, "predict", artifact, new, "-o", "out.csv").code == 0
     rows = read_csv(tmp_path / "out.csv")
-    assert list(rows[0]) == ["id", "smiles", "length", "warning", "error"]
+    assert list(rows[0]) == ["id", "smiles", "length", "familiarity", "warning", "error"]
     assert [row["smiles"] for row in rows] == ["CCCO", "not a molecule", "", "CCF"]
     assert [bool(row["error"]) for row in rows] == [False, True, True, False]
     assert [bool(row["length"]) for row in rows] == [True, False, False, True]

@@ -64,7 +64,7 @@ def predict(
         dropout_samples: Write the mean and the deviation (NAME_std) of this many answers, e.g. 20, with the dropout of
             training, drawn again for each; 0 answers once, without dropout.
         unlike: Warn of graphs, nodes or edges that are unlike the training data, which must be in its place: they are
-            farther from it than almost all of validation.
+            farther from it than almost all of validation. Molecules are warned of without it (column `familiarity`).
         resume: Continue after the rows that are there already (OUTPUT.partial), which must come from the same model,
             input and options; a small file beside it, OUTPUT.resume, says so. It stays there, so that the same command
             can be given again, however often it is stopped.

@@ -20,6 +20,7 @@ from egt.errors import DataError, counted
 from egt.graph import Graph, IntArray, Level
 from egt.inference.artifact import Artifact
 from egt.inference.backends import execution, on_backend, too_large
+from egt.inference.familiarity import Judgment, TrainingMolecules
 from egt.inference.forward import draw, dropping, forward, part_of, rows_per_graph, split_rows
 from egt.inference.predictions import Prediction
 from egt.inference.uncertainty import Calibration, Spread, bounds_of
@@ -149,6 +150,7 @@ class Answering:
 
     Fields:
         temperatures: (T,) temperatures of probabilities; None leaves them as they are.
+        molecules: tell how familiar each graph is; None where it is not known.
         warn: gives warnings for each answer of each graph; None for no warnings.
         whole: also answer the nodes or edges of a graph that its split does not have.
     """
@@ -161,6 +163,7 @@ class Answering:
     interval: float | None = None
     calibration: Calibration | None = None
     temperatures: NDArray[np.float64] | None = None
+    molecules: TrainingMolecules | None = None
     warn: Callable[[Sequence[Sample]], list[list[str]]] | None = None
     whole: bool = False
 
@@ -170,11 +173,21 @@ class Answering:
         answers = dict(zip(part.rows, found, strict=True))
         graphs = {row: sample.graph for row, sample in zip(part.rows, part.samples, strict=True)}
         problems = {problem.row: problem for problem in part.problems}
-        unlike = self._warnings(part, answers)
+        unlike, judged = self._warnings(part, answers), self._judged(graphs)
         return [
-            self._prediction(row, answers.get(row), graphs.get(row), problems.get(row), unlike.get(row, []))
+            self._prediction(
+                row, answers.get(row), graphs.get(row), problems.get(row), unlike.get(row, []), judged.get(row)
+            )
             for row in rows_of(part)
         ]
+
+    def _judged(self, graphs: Mapping[int, Graph]) -> dict[int, Judgment]:
+        """Return row -> how familiar its molecule is, if that is known."""
+        if self.molecules is None:
+            return {}
+        smiles = self.beside.smiles
+        texts = [] if smiles is None else [str(smiles[row]) for row in graphs]
+        return dict(zip(graphs, self.molecules.judge([*graphs.values()], texts), strict=True))
 
     def _warnings(self, part: Prepared, answers: Mapping[int, Answer]) -> dict[int, list[str]]:
         """Return row -> warnings of its answers, of what could be computed."""
@@ -185,7 +198,13 @@ class Answering:
         return dict(zip(computed, self.warn([*computed.values()]), strict=True))
 
     def _prediction(
-        self, row: int, answer: Answer | None, graph: Graph | None, problem: Reading | None, unlike: list[str]
+        self,
+        row: int,
+        answer: Answer | None,
+        graph: Graph | None,
+        problem: Reading | None,
+        unlike: list[str],
+        judged: Judgment | None,
     ) -> Prediction:
         """Return the prediction for a record, of which the answer and the graph, or the problem, may be missing."""
         is_whole = self.members[0].task.level == "graph"
@@ -193,12 +212,14 @@ class Answering:
             assert problem is not None  # `rows_of` has checked it
             answer = problem.error
         name = (graph.id or str(row)) if graph is not None else problem.id if problem is not None else ""
-        warnings = ("" if problem is None else problem.warning, *(unlike if is_whole else []))
+        warnings = ["" if problem is None else problem.warning, "" if judged is None else judged.warning]
+        warnings += unlike if is_whole else []
         found = Prediction(
             row,
             name,
             warning="; ".join(filter(None, warnings)),
             row_warnings=[] if is_whole else unlike,
+            familiarity=None if judged is None else judged.familiarity,
             **self.beside(row, graph),
             **self._fields(answer),
         )

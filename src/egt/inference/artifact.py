@@ -17,6 +17,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,6 +30,7 @@ from egt.config.load import read_config, write_config
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, RunError
 from egt.files import exists
+from egt.inference.familiarity import TrainingMolecules
 from egt.inference.uncertainty import Calibration
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ FORMAT = 1
 WEIGHTS, CONFIG, CARD = "weights.safetensors", "config.yaml", "card.json"
 CALIBRATION = "calibration.json"
 """Only where the model was calibrated."""
+
+MOLECULES = "molecules.safetensors"
+"""Only where the model was trained on molecules."""
 
 ENSEMBLE = "ensemble.json"
 """Stands for the card in the artifact of an ensemble."""
@@ -103,6 +108,7 @@ class Artifact:
         data: facts about the training data (data card, target statistics); empty when unknown.
         notes: free text, e.g. where imported weights come from.
         calibration: of intervals, sets and probabilities; None where there was no validation.
+        molecules: what is kept of the training molecules; None for other graphs.
         checksum: of the card, which has those of the other files; "" where the artifact was not read from a folder.
     """
 
@@ -112,6 +118,7 @@ class Artifact:
     data: Mapping[str, Any] = field(default_factory=dict)
     notes: str = ""
     calibration: Calibration | None = None
+    molecules: TrainingMolecules | None = None
     checksum: str = ""
 
     @property
@@ -136,6 +143,11 @@ class EnsembleArtifact:
     data: Mapping[str, Any] = field(default_factory=dict)
     calibration: Calibration | None = None
     checksum: str = ""
+
+    @cached_property
+    def molecules(self) -> TrainingMolecules | None:
+        """What is kept of the molecules that any of the members was trained on."""
+        return TrainingMolecules.joined([member.molecules for member in self.members])
 
 
 _Metrics = dict[str, dict[str, float | None]]
@@ -188,7 +200,9 @@ class _About(BaseModel):
 
 class _Card(_About):
     notes: str
-    sha256: dict[Literal["weights.safetensors", "config.yaml", "calibration.json", "card.json"], str]
+    sha256: dict[
+        Literal["weights.safetensors", "config.yaml", "calibration.json", "molecules.safetensors", "card.json"], str
+    ]
 
 
 class _EnsembleCard(_About):
@@ -277,8 +291,9 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
     model = build_model(config, backend=execution(config, device, training=False).backend)
     load_weights(model, weights, str(path / WEIGHTS))
     calibration = _read_calibration(path, card, config)
+    molecules = TrainingMolecules.load(path / MOLECULES) if MOLECULES in card["sha256"] else None
     metrics, checksum = with_nans(card["metrics"]), content_sha256(card)
-    return Artifact(config, model.eval(), metrics, card["data"], card["notes"], calibration, checksum)
+    return Artifact(config, model.eval(), metrics, card["data"], card["notes"], calibration, molecules, checksum)
 
 
 def load_ensemble(path: Path, device: torch.device | str = "cpu") -> EnsembleArtifact:
@@ -359,7 +374,7 @@ def find_artifact(path: str | Path) -> Path:
     if not isinstance(path, str | os.PathLike):
         raise ArtifactError(f"a model of type {type(path).__name__} is given; give the folder that `egt train` wrote")
     if str(path).startswith(HUB):
-        files = (WEIGHTS, CONFIG, CARD, CALIBRATION)
+        files = (WEIGHTS, CONFIG, CARD, CALIBRATION, MOLECULES)
         return fetch(str(path), (*files, ENSEMBLE, *(f"{MEMBER}*/{name}" for name in files)))
     given = Path(path)
     for place in (given, given / "artifact"):
@@ -464,7 +479,12 @@ def _write_files(artifact: Artifact, folder: Path) -> None:
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in artifact.model.state_dict().items()}
     safetensors.torch.save_file(weights, folder / WEIGHTS)
     (folder / CONFIG).write_text(write_config(artifact.config), encoding="utf-8")
-    shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # safetensors writes for this user only
+    names = [WEIGHTS, CONFIG]
+    if artifact.molecules is not None:
+        artifact.molecules.save(folder / MOLECULES)
+        names.append(MOLECULES)
+    for name in names:
+        shutil.copymode(folder / CONFIG, folder / name)  # safetensors writes for this user only
     about = {
         "format": FORMAT,
         "name": artifact.config.name,
@@ -473,7 +493,7 @@ def _write_files(artifact: Artifact, folder: Path) -> None:
         "notes": artifact.notes,
         "versions": versions(),
     }
-    _write_card(folder / CARD, about, [WEIGHTS, CONFIG], artifact, artifact.config.task.names)
+    _write_card(folder / CARD, about, names, artifact, artifact.config.task.names)
     for file in folder.iterdir():
         with open(file, "rb+") as stream:
             os.fsync(stream.fileno())

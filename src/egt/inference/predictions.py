@@ -17,7 +17,7 @@ from egt.config.run import RunConfig
 from egt.errors import ConfigError, DataError, RunError, counted
 from egt.files import write_atomically
 from egt.graph import IntArray
-from egt.parts.tasks.task import PLACES, REMARKS
+from egt.parts.tasks.task import FAMILIARITY, PLACES, REMARKS
 
 if TYPE_CHECKING:
     import pandas
@@ -46,6 +46,7 @@ class Prediction:
         bounds: (rows, T, 2) the lowest and highest number, or (rows, T, C) whether a class is in the set, where an
             interval was asked for.
         nodes: (rows,) the nodes that the rows are about, where they are some nodes of a graph; None for all of them.
+        familiarity: how similar the nearest training molecule is, from 0 to 1; None where that is not known.
     """
 
     row: int
@@ -62,6 +63,7 @@ class Prediction:
     std: NDArray[np.float32] | None = None
     bounds: NDArray[Any] | None = None
     nodes: IntArray | None = None
+    familiarity: float | None = None
 
     def only(self, chosen: NDArray[np.bool_]) -> Prediction:
         """Return the answer for some nodes or edges of a graph. chosen: (rows,) which of them."""
@@ -209,6 +211,8 @@ class Predictions(Sequence[Prediction]):
             head: Row = {**kept, identity: answer.id, "warning": answer.warning, "error": answer.error}
             if molecule and answer.smiles is not None:
                 head[molecule] = answer.smiles
+            if answer.familiarity is not None:
+                head[FAMILIARITY] = answer.familiarity
             if answer.values is None:
                 yield empty | head
                 continue

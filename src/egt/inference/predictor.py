@@ -21,6 +21,7 @@ from egt.data.encodings.encoding import Sample
 from egt.data.formats.tables import molecule_blocks
 from egt.data.preparing import Prepared, compute_in_workers, prepare_in_memory
 from egt.data.source import ALL, SPLITS, Progress, SomeRows, Source
+from egt.deprecation import warn_renamed
 from egt.errors import ArtifactError, DataError
 from egt.files import exists
 from egt.inference.answering import Answer, Answering, Beside, Member, answers_of, rows_of
@@ -41,6 +42,7 @@ from egt.inference.forward import check_dropout
 from egt.inference.neighbors import Novelty, novelty_of
 from egt.inference.predictions import Prediction, Predictions
 from egt.inference.uncertainty import Calibration, bounds_of, doubts
+from egt.parts.tasks.task import FAMILIARITY
 from egt.processes import ALONE, Processes
 from egt.processors import num_processors
 
@@ -216,10 +218,15 @@ class Predictor:
     def warn_if_unlike(self, of: Any = None, *, watch: Progress | None = None) -> None:
         """Warn, from now on, of rows that are unlike the training data, which must be in its place: see `Novelty`.
 
+        A model of molecules does so without being asked: it keeps fingerprints of those that it was trained on.
+
         Args:
             of: the data that the model was trained on, where that was objects in memory.
             watch: receives the progress of the work.
         """
+        if self.artifact.molecules is not None:
+            warn_renamed("--unlike (warn_if_unlike) of molecules", "what every prediction says: the column familiarity")
+            return
         self._check_split("train")
         self.novelty = novelty_of(self.model, self.config, of, watch)
 
@@ -309,6 +316,7 @@ class Predictor:
             interval,
             None if interval is None else self._calibration(),
             self.temperatures,
+            self.artifact.molecules,
             self.novelty,
             whole=rows is not None,
         )
@@ -385,7 +393,7 @@ class Predictor:
         check_dropout(self.model, self.config.name, samples)
 
     def _more_columns(self, interval: float | None, *, has_spread: bool) -> list[str]:
-        """Return the names of the columns of deviations and of intervals or sets."""
+        """Return the names of the columns of deviations, of intervals or sets, and of how familiar molecules are."""
         part, zeros = self.task.part, np.zeros((1, self.task.part.num_outputs), np.float32)
         columns = [*part.spread_columns(zeros[0], zeros[0])] if has_spread else []
         if interval is not None:
@@ -395,7 +403,7 @@ class Predictor:
                 f"{self.config.name}: {both[0]!r} is a target, and also the column of a deviation or interval; "
                 "predict without them"
             )
-        return columns
+        return columns if self.artifact.molecules is None else [*columns, FAMILIARITY]
 
     def _warn_of_doubts(self, interval: float | None) -> None:
         """Say once, and not for each part of a file, what intervals or sets cannot promise."""

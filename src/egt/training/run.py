@@ -16,7 +16,7 @@ from torch import Tensor
 
 from egt.assemble import build_model, build_task
 from egt.config.run import RunConfig
-from egt.config.run_data import keep_schema, open_labeled, prepare_split
+from egt.config.run_data import keep_schema, open_labeled, prepare_split, reading_schema
 from egt.data.batching.loader import graph_sizes
 from egt.data.encodings.encoding import Sample
 from egt.data.source import SPLITS, Progress, Source
@@ -308,6 +308,7 @@ def _selected(
 def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Sequence[Rows]) -> Run:
     """Evaluate the trained model and save it; in the other processes of a run, an untrained one stands for it."""
     from egt.inference.artifact import Artifact, save_artifact  # here: training itself needs no inference
+    from egt.inference.familiarity import TrainingMolecules
     from egt.inference.uncertainty import calibrate, measure_coverage
 
     config = run.config
@@ -346,6 +347,11 @@ def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Seq
         )
     if calibration is not None and "test" in seen:
         data["coverage"] = measure_coverage(config.task, calibration, *seen["test"].arrays())
-    artifact = Artifact(config, model, metrics, data, calibration=calibration)
+    molecules = None
+    if config.task.answers and reading_schema(config).format == "molecules":
+        smiles, training = source.smiles(), stores["train"]
+        texts = [] if smiles is None else [str(smiles[row]) for row in training.rows.tolist()]
+        molecules = TrainingMolecules.of(training, texts)
+    artifact = Artifact(config, model, metrics, data, calibration=calibration, molecules=molecules)
     save_artifact(artifact, run.path)
     return replace(run, artifact=artifact)

@@ -45,7 +45,7 @@ def test_intervals_are_those_of_predict_also_behind_rows_without_any(
     found = rows.predict(model, 0, 2)
     [reading] = rows.read(1, 1)
     [expected] = model.predict([reading.graph], interval=0.9)
-    assert found.columns[-4:-2] == ["solubility_low", "solubility_high"]
+    assert found.columns[-5:-3] == ["solubility_low", "solubility_high"]
     np.testing.assert_array_equal(found[1].bounds, expected.bounds)
 
 

@@ -33,6 +33,7 @@ from egt.inference.attention_capture import Attention
 from egt.inference.predictions import Prediction, Predictions
 from egt.inference.predictor import Predictor
 from egt.nn.attention import attending
+from egt.parts.tasks.task import FAMILIARITY, REMARKS
 from egt.training.record import RunRecord, curves, read_run
 
 Json = dict[str, Any]
@@ -108,7 +109,7 @@ def table(found: Predictions, start: int) -> Json:
             of.append(start + number)
     text = io.StringIO()
     found.to_csv(text)
-    own = Predictions(found.config, [], found.more).columns[1:-2]  # without name, warning and error
+    own = {*Predictions(found.config, [], found.more).columns[1:]} - {FAMILIARITY, *REMARKS}  # without the name
     answers = [name for name in columns if name in own or name.removesuffix("_true") in found.config.task.names]
     return {"columns": columns, "answers": answers, "rows": rows, "of": of, "csv": text.getvalue()}
 

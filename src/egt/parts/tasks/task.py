@@ -121,6 +121,9 @@ Row = dict[str, Any]
 PLACES: Mapping[Level, tuple[str, ...]] = {"graph": (), "node": ("node",), "edge": ("source", "target")}
 """Columns of a table of predictions that say which node or edge a row is about."""
 
+FAMILIARITY = "familiarity"
+"""The column that says how familiar a molecule is."""
+
 REMARKS = ("warning", "error")
 """Columns behind the answers."""
 
@@ -128,7 +131,7 @@ REMARKS = ("warning", "error")
 def fixed_columns(level: Level) -> list[str]:
     """Return the columns that a table of predictions may have whatever is predicted."""
     places = PLACES[level]
-    return ["graph" if places else "id", *places, *(f"{place}_name" for place in places), *REMARKS]
+    return ["graph" if places else "id", *places, *(f"{place}_name" for place in places), FAMILIARITY, *REMARKS]
 
 
 class TaskPart(Part):
