@@ -133,7 +133,7 @@ def test_repeated_molecules_are_told_before_training(place: Path, capsys: Captur
     data = write_csv(place / "data.csv", [*rows, {"smiles": "OCC", "y": 90, "split": "test"}])
     done = egt(capsys, "data", "info", data, "--json")
     assert any("1 molecule in several splits (CCO: train and test)" in text for text in done.json["warnings"])
-    assert any("differ by more than the standard deviation" in text for text in done.json["warnings"])
+    assert any("differ by more than the spread" in text for text in done.json["warnings"])
 
 
 def test_python_takes_frames_molecules_and_gaps(place: Path, capsys: Capture) -> None:

@@ -65,13 +65,15 @@ def metric_rows(
 
     `positive` is the class that some of them are about, or "" (`TaskPart.positive_class`).
     """
-    basis = f"{counted(metrics['num_labels'], 'label')} of {counted(metrics['num_graphs'], 'graph')}"
+    of_graphs = f"of {counted(metrics['num_graphs'], 'graph')}"
+    bases = {"bounds_kept": counted(metrics.get("num_bounds", 0), "bound")}
     return [
         (
             shown_name(name, positive),
             shown(value, 5),
             *(() if baseline is None else (shown(baseline.get(name, math.nan), 5),)),
-            basis + (", which do not define it" * math.isnan(value)),
+            f"{bases.get(name, counted(metrics['num_labels'], 'label'))} {of_graphs}"
+            + (", which do not define it" * math.isnan(value)),
         )
         for name, value in metrics.items()
         if not name.startswith("num_")
@@ -92,7 +94,7 @@ def print_targets(title: str, by_target: Mapping[str, Mapping[str, float]], posi
     """Print a table with a row for each target and a column for each metric; nothing where there is only one target."""
     if not by_target:
         return
-    names = [name for name in next(iter(by_target.values())) if name != "num_labels"]
+    names = [name for name in next(iter(by_target.values())) if not name.startswith("num_")]
     rows = [
         (target, *(shown(scores[name], 4) for name in names), f"{scores['num_labels']:.0f}")
         for target, scores in by_target.items()

@@ -28,7 +28,7 @@ from egt.config.run import DataConfig, ModelConfig, OptimizerConfig, PiecesConfi
 from egt.data.custom_source import CustomSource
 from egt.data.propagation import neighbors_help
 from egt.data.schema import CustomSchema
-from egt.data.source import DataCard, TargetSchema
+from egt.data.source import NUMBERS, DataCard, TargetSchema
 from egt.graph import FeatureSchema, Level
 from egt.parts.inputs import (
     Constant,
@@ -78,7 +78,7 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
     validated = card.split_sizes.get("val", 0) > 0
     largest = card.num_nodes[2]
     huge = largest > _HUGE_GRAPH
-    classes = bool(schema.targets) and schema.kind != "regression"  # without a target the run pre-trains
+    classes = bool(schema.targets) and schema.kind not in NUMBERS  # without a target the run pre-trains
     epochs = _STEPS // max(-(-num_train // batch_size), 1)
     if huge and schema.level == "link":
         epochs = min(epochs, round(_LISTED_PAIRS / (num_train * (card.num_nodes[1] + card.mean_edges))))
@@ -155,7 +155,7 @@ def custom_task(target: TargetSchema) -> TaskPart:
     part: Any = TaskPart.registry.get(target.kind)  # by its kind: a run loads its own task only
     task: TaskPart
     match target.kind:
-        case "regression":
+        case "regression" | "censored":
             task = part(names=target.names, loss="mae", standardize=True)
         case "binary":
             task = part(names=target.names).named(target.names, target.class_names)
@@ -172,7 +172,7 @@ def is_one_graph(schema: CustomSchema, card: DataCard) -> bool:
     """Whether the data is classes of nodes with many features, in one training graph, such as a citation network."""
     return (
         schema.level == "node"
-        and schema.kind != "regression"
+        and schema.kind not in NUMBERS
         and card.split_sizes.get("train") == 1
         and schema.features().num_node_values >= _MANY_VALUES
     )

@@ -40,6 +40,8 @@ _LIST = re.compile(
 
 _LISTS_TRIED = 10
 
+_BOUND = re.compile(r"(>=|<=|>>|<<|[><≥≤~≈=])\s*(\S+)")
+
 
 @dataclass(frozen=True, eq=False)
 class RawGraph:
@@ -265,9 +267,42 @@ def encode_target(column: Column, classes: Sequence[str]) -> tuple[NDArray[np.fl
     return encoded, strange
 
 
+def encode_bounds(column: Column) -> tuple[NDArray[np.float64], list[str]]:
+    """(n, 2) the lowest and the highest number that each label can be, and the values that say neither.
+
+    A measured number is both; `>5` has no highest one and `<5` no lowest one, which are NaN, as both of a missing label
+    are. `~5` is taken for 5.
+    """
+    plain, strange = encode_target(column, ())
+    bounds = np.stack([plain, plain], axis=1)
+    rest = []
+    for row in np.flatnonzero(np.isnan(plain) & ~missing_in(column)) if strange else ():
+        bounds[row] = bound_of(column[row]) or (np.nan, np.nan)
+        if np.isnan(bounds[row]).all():
+            rest.append(text_of(column[row]))
+    return bounds, rest
+
+
+def bound_of(value: Any) -> tuple[float, float] | None:
+    """Return the lowest and the highest number that a text such as `>5`, `<= 0.1` or `~3` allows, NaN for none.
+
+    None for everything else, plain numbers too.
+    """
+    found = _BOUND.fullmatch(value.strip()) if isinstance(value, str) else None
+    try:
+        number = float(found[2]) if found else np.nan
+    except ValueError:
+        return None
+    if found is None or not abs(number) <= LARGEST:
+        return None
+    return np.nan if found[1][0] in "<≤" else number, np.nan if found[1][0] in ">≥" else number
+
+
 def strange_label(name: str, value: str, classes: Sequence[str]) -> str:
     """Return the warning about a label that is neither a number nor a known class."""
     allowed = f"one of {', '.join(classes[:10])}" if classes else "a finite number"
+    if not classes and bound_of(value):
+        allowed = "a number (the model is not one of bounds, as --set overrides.kind=censored makes one)"
     return f"label {name!r} is {value!r}, not {allowed}: treated as missing"
 
 

@@ -22,7 +22,6 @@ from egt.data.columns import (
     RawGraph,
     as_numbers,
     columns_at,
-    encode_target,
     missing_in,
     strange_label,
     text_of,
@@ -33,7 +32,7 @@ from egt.data.infer import find_smiles_of
 from egt.data.labels import PartTargets, graph_keys, lists_of, molecule_keys, repeats, with_part_targets
 from egt.data.links import count_links, hide_links, link_graph, query_edges
 from egt.data.molecules import elements_of, graphs_from_smiles, parse_smiles, without_name
-from egt.data.schema import CustomSchema, Division, Feature
+from egt.data.schema import CustomSchema, Division, Feature, target_matrix
 from egt.data.source import ALL, SPLITS
 from egt.errors import DataError, EgtError, counted
 from egt.graph import UNKNOWN, Graph, IntArray
@@ -47,7 +46,7 @@ class MoleculeRecord(CustomRecord):
     """A row of a table before it is read.
 
     Fields:
-        parts: (n,) targets of the atoms or bonds, one array per target; None where whole molecules are
+        parts: (n, columns) labels of the atoms or bonds, one array per target; None where whole molecules are
             predicted.
     """
 
@@ -167,7 +166,7 @@ class MoleculeRows(CustomSource):
         return repeats(
             keys,
             keys,
-            None if self.schema.graph_features else self._targets,  # under other conditions a label may differ
+            self._label_bounds(),
             None if self._division is None else self._division.rows,
             classes=bool(self.schema.classes),
             what="molecule",
@@ -278,7 +277,7 @@ class GraphRows(CustomSource):
         return repeats(
             graph_keys(self._raw.graphs, used),
             self._ids,
-            None if self.schema.graph_features else self._targets,  # under other conditions a label may differ
+            self._label_bounds(),
             self._division.rows,
             classes=bool(self.schema.classes),
             what="graph",
@@ -431,19 +430,16 @@ def _category_ids(column: Column, feature: Feature, warnings: list[str]) -> IntA
 def _targets(
     columns: Columns, schema: CustomSchema, scored: NDArray[np.bool_] | None, warnings: list[str]
 ) -> NDArray[np.float64] | None:
-    """(n, T) targets, or None when no target column is there (new data to predict)."""
-    if not any(name in columns for name in schema.targets):
+    """(n, columns) targets, or None when no target column is there (new data to predict)."""
+    there = [name for name in schema.targets if name in columns]
+    if not there:
         return None
-    num_rows = len(next(columns[name] for name in schema.targets if name in columns))
-    targets = np.full((num_rows, len(schema.targets)), np.nan)
-    for position, name in enumerate(schema.targets):
-        if name not in columns:
-            continue
+    for name in there:
         if columns[name].ndim != 1:
             raise DataError(f"the target {name!r} holds vectors; it must hold one label per row")
-        targets[:, position], strange = encode_target(columns[name], schema.classes)
-        if strange:
+        if strange := schema.encode(columns[name])[1]:
             warnings.append(strange_label(name, strange[0], schema.classes))
+    targets = target_matrix(columns, schema, len(columns[there[0]]))
     if scored is not None:
         targets[~scored] = np.nan
     return targets

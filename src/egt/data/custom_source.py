@@ -20,7 +20,6 @@ from egt.data.columns import (
     Column,
     RawData,
     as_numbers,
-    encode_target,
     missing_in,
     strange_label,
     text_of,
@@ -111,6 +110,12 @@ class CustomSource(Source):
     @abstractmethod
     def _repeats(self) -> list[str]:
         """Return warnings about rows that are there more than once."""
+
+    def _label_bounds(self) -> NDArray[np.float64] | None:
+        """(R, T, 2) the lowest and highest number of each label of the graphs; None where they cannot be compared."""
+        if self._targets is None or self.schema.graph_features:  # under other conditions a label may differ
+            return None
+        return self._targets.reshape(len(self._targets), len(self.schema.targets), -1)[:, :, [0, -1]]
 
     def _common(self, row: int) -> dict[str, Any]:
         """Return the fields that every record has."""
@@ -217,7 +222,7 @@ class CustomSource(Source):
         known = f"one of {', '.join(map(repr, classes[:10]))}" if classes else "a finite number"
         found = []
         for name, column in self._label_columns().items():
-            if count := Counter(encode_target(column, classes)[1]):
+            if count := Counter(self.schema.encode(column)[1]):
                 values = ", ".join(f"{value!r} ({times})" for value, times in count.most_common(_SHOWN))
                 more = f", ... {len(count)} in all" if len(count) > _SHOWN else ""
                 labels = f"{count.total()} labels of {name!r}"
@@ -256,15 +261,16 @@ def _ids(raw: RawData, name: str, *, is_new: bool) -> list[str]:
 
 
 def _graph_targets(raw: RawData, schema: CustomSchema) -> tuple[NDArray[np.float64] | None, dict[int, str]]:
-    """(R, T) targets of the graphs, None if the data has none, and warnings about labels that are not understood."""
+    """(R, columns) targets of the graphs, None if there are none, and warnings of labels that are not understood."""
     if schema.level != "graph" or not any(name in raw.table for name in schema.targets):
         return None, {}
     targets = target_matrix(raw.table, schema, raw.num_rows)
     warnings: dict[int, str] = {}
-    for position, name in enumerate(schema.targets):
-        column = raw.table.get(name)
-        if column is not None and encode_target(column, schema.classes)[1]:
-            for row in np.flatnonzero(np.isnan(targets[:, position]) & ~missing_in(column)).tolist():
+    for name in [name for name in schema.targets if name in raw.table]:
+        column = raw.table[name]
+        labels, strange = schema.encode(column)
+        if strange:
+            for row in np.flatnonzero(np.isnan(labels).all(1) & ~missing_in(column)).tolist():
                 warnings[row] = strange_label(name, text_of(column[row]), schema.classes)
     return targets, warnings
 

@@ -6,6 +6,7 @@ What is learned from the training rows (vocabularies, means, deviations) is adde
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -20,6 +21,7 @@ from egt.data.columns import (
     Columns,
     RawData,
     as_numbers,
+    bound_of,
     columns_at,
     holds_lists,
     missing_in,
@@ -29,14 +31,16 @@ from egt.data.columns import (
 from egt.data.labels import find_parts, label_copies
 from egt.data.molecules import MoleculeVocabulary, graph_from_smiles
 from egt.data.schema import CustomSchema, Feature, FeatureKind, SplitPlan, is_split_column
-from egt.data.source import TargetKind
-from egt.errors import DataError
+from egt.data.source import NUMBERS, TargetKind
+from egt.errors import DataError, counted
 from egt.graph import IntArray, Level
 
 ID_NAMES = ("id", "idx", "index", "name", "mol_id", "molecule_id", "compound_id", "graph_id")
 TARGET_NAMES = ("y", "label", "labels", "target", "targets", "class")
 SPLIT_NAMES = ("split", "set", "subset", "fold", "partition")
 WEIGHT_NAMES = ("weight", "edge_weight")
+POSITIVE_NAMES = ("active", "yes", "true", "positive", "pos", "+")
+NEGATIVE_NAMES = ("inactive", "no", "false", "negative", "neg", "-", "0", "-1")
 MAX_SMILES_TRIED = 50
 MAX_NUMBERS_AS_CATEGORIES = 20
 MAX_VOCABULARY = 1000
@@ -96,7 +100,10 @@ def infer(
         level, targets = _find_targets(raw, roles, target, level)
     level = level if labeled and level is not None else "graph"
     if targets:
-        kind, classes = guess_target({name: roles.free[level][name] for name in targets}, given.get("kind"), raw.where)
+        labels = {name: roles.free[level][name] for name in targets}
+        kind, classes = guess_target(labels, given.get("kind"), raw.where)
+        if kind == "censored":
+            notes |= {f"bounds.{name}": text for name, column in labels.items() if (text := describe_bounds(column))}
     if "positive" in given:
         classes = _with_positive(classes, kind, text_of(given["positive"]), raw.where)
     directed, direction = _find_direction(raw, given.get("directed"))
@@ -135,7 +142,7 @@ def infer(
         vocabulary=given.get("vocabulary", "ogb"),
         canonical=raw.is_molecules,
         directed=directed,
-        split=_find_plan(plan, roles, level, raw),
+        split=_find_plan(plan, roles, level, raw, divides_classes=bool(classes) and level == "graph"),
         notes=notes,
         **features,
     )
@@ -515,8 +522,8 @@ def guess_direction(edge_lists: Iterable[tuple[int, IntArray]]) -> tuple[bool, s
     return True, f"guessed: {paired:,} of {total:,} edges are listed in both directions, the others in one"
 
 
-def _find_plan(plan: SplitPlan, roles: _Roles, level: Level, raw: RawData) -> SplitPlan:
-    """Return the plan with its column found and checked, and `auto` decided."""
+def _find_plan(plan: SplitPlan, roles: _Roles, level: Level, raw: RawData, *, divides_classes: bool) -> SplitPlan:
+    """Return the plan with its column found and checked, and `auto` decided: graphs of classes are divided evenly."""
     places = [level, "graph"] if level in ("node", "edge") else ["graph"]
     if plan.column and plan.kind not in ("auto", "column"):
         raise DataError(
@@ -525,7 +532,8 @@ def _find_plan(plan: SplitPlan, roles: _Roles, level: Level, raw: RawData) -> Sp
         )
     if plan.kind == "auto" and not plan.column:
         column = next((roles.splits[place] for place in places if roles.splits[place]), "")
-        return plan.model_copy(update={"kind": "column" if column else "random", "column": column})
+        kind = "column" if column else "even" if divides_classes else "random"
+        return plan.model_copy(update={"kind": kind, "column": column})
     names = [name for place in places for name in roles.columns[place]]
     if plan.column and plan.column not in names:
         raise DataError(f"{raw.where}: there is no split column {plan.column!r}; the columns are {', '.join(names)}")
@@ -610,7 +618,8 @@ def guess_target(columns: Columns, given: TargetKind | None, where: str) -> tupl
     """Return the kind of the targets and their classes.
 
     Two values: binary. Texts, or whole numbers with 3 to 20 values that appear twice on average: multiclass. Other
-    numbers: regression. Several columns: multi-label if all of them hold the same two values, else regression.
+    numbers: regression, or censored where some of them are bounds (`>5`). Several columns: multi-label if all of them
+    hold the same two values, else regression.
     """
     for name, column in columns.items():
         if column.ndim != 1:
@@ -619,8 +628,8 @@ def guess_target(columns: Columns, given: TargetKind | None, where: str) -> tupl
     distinct = sorted_texts({text_of(value) for part in values.values() for value in part})
     if not distinct:
         raise DataError(f"{where}: target {', '.join(columns)} has no value at all")
-    kind = given or _target_kind(list(values.values()), distinct)
-    if kind == "regression":
+    kind = given or ("censored" if _has_bounds(values) else _target_kind(list(values.values()), distinct))
+    if kind in NUMBERS:
         if given is None:
             _check_numbers(values, where)
         return kind, ()
@@ -631,10 +640,27 @@ def guess_target(columns: Columns, given: TargetKind | None, where: str) -> tupl
             f"{where}: target {', '.join(columns)} is {distinct[0]!r} in every row; classes are two or more"
         )
     if kind == "binary":
-        distinct = _two_classes(distinct, where)
+        distinct = _positive_last(_two_classes(distinct, where), values)
     elif given is None and any(part.dtype == object for part in values.values()):
         _check_classes(*next(iter(values.items())), len(distinct), where)
     return kind, tuple(distinct)
+
+
+def _has_bounds(values: Columns) -> bool:
+    """Return whether all texts are bounds, beside numbers in the same column. values: what is there of each target."""
+    texts = {name: as_numbers(present)[1] for name, present in values.items()}
+    beside = all(len(texts[name]) < len(present) for name, present in values.items() if len(present))
+    return any(texts.values()) and beside and all(bound_of(text) for each in texts.values() for text in each)
+
+
+def describe_bounds(column: Column) -> str:
+    """Return how many labels of a target are bounds, and in which direction; "" where all are numbers."""
+    present = column[~missing_in(column)]
+    found = [bound for bound in map(bound_of, present) if bound is not None]
+    above, below = (sum(bool(np.isnan(bound[end])) for bound in found) for end in (1, 0))
+    sides = {"above a number (>)": above, "below one (<)": below, "about one (~)": len(found) - above - below}
+    counts = ", ".join(f"{count} {side}" for side, count in sides.items() if count)
+    return f"{len(found)} of {counted(len(present), 'label')}: {counts}" if found else ""
 
 
 def _target_kind(values: list[Column], distinct: list[str]) -> TargetKind:
@@ -659,6 +685,18 @@ def _two_classes(distinct: list[str], where: str) -> list[str]:
     return distinct
 
 
+def _positive_last(classes: list[str], values: Columns) -> list[str]:
+    """Return two classes with the positive one last: the one that is called so or is not called negative, or the rarer.
+
+    values: what is there of each target.
+    """
+    called = [name for name in classes if name.lower() in POSITIVE_NAMES]
+    called = called or [name for name in classes if name.lower() not in NEGATIVE_NAMES]
+    count = Counter(text_of(value) for part in values.values() for value in part)
+    positive = called[0] if len(called) == 1 else min(reversed(classes), key=lambda name: count[name])
+    return sorted(classes, key=lambda name: name == positive)
+
+
 def _with_positive(classes: tuple[str, ...], kind: TargetKind, positive: str, where: str) -> tuple[str, ...]:
     """Return two classes with the one last that scores such as F1 are about."""
     if kind != "binary" or positive not in classes:
@@ -680,10 +718,10 @@ def _check_numbers(values: Columns, where: str) -> None:
                 "else; several targets are all numbers, or have the same two classes: train a model for each "
                 f"(--target {name}), or write classes as 0 and 1"
             )
-        if strange:
+        if others := _no_bounds(strange):
             raise DataError(
-                f"{where}: target {name!r} holds {strange[0]!r}, which is not a number; choose targets of one kind, "
-                "or say --set overrides.kind=regression to treat such labels as missing"
+                f"{where}: target {name!r} holds {others[0]!r}, which is not a number; choose targets of one kind, "
+                f"or say --set overrides.kind={_kind_of_rest(strange)} to treat such labels as missing"
             )
     binary = [
         name
@@ -698,13 +736,24 @@ def _check_numbers(values: Columns, where: str) -> None:
         )
 
 
+def _no_bounds(texts: Sequence[str]) -> list[str]:
+    return [text for text in texts if bound_of(text) is None]
+
+
+def _kind_of_rest(texts: Sequence[str]) -> TargetKind:
+    """Return the kind of a target of numbers, and of bounds if some of these texts are bounds."""
+    return "censored" if any(map(bound_of, texts)) else "regression"
+
+
 def _check_classes(name: str, present: Column, num_classes: int, where: str) -> None:
     """Refuse numbers with some texts among them, and texts that look like names."""
     strange = as_numbers(present)[1]
     if strange and len(strange) < len(present) / 2:
+        others = _no_bounds(strange) or strange
         raise DataError(
-            f"{where}: target {name!r} holds numbers, but also {strange[0]!r}; say --set overrides.kind="
-            "regression to treat such labels as missing, or overrides.kind=multiclass if its values are names"
+            f"{where}: target {name!r} holds numbers, but also {others[0]!r}; say --set overrides.kind="
+            f"{_kind_of_rest(strange)} to treat such labels as missing, or overrides.kind=multiclass if its values are "
+            "names"
         )
     if num_classes > MAX_VOCABULARY or 2 * num_classes > len(present) > 3:
         raise DataError(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.columns import Column, Columns, RawData, RawGraph, encode_target, missing_in, strange_label, text_of
+from egt.data.columns import Column, Columns, RawData, RawGraph, missing_in, strange_label, text_of
 from egt.data.formats.tables import column_of_texts
 from egt.data.molecules import graphs_from_smiles, parse_or_none, require_rdkit
 from egt.data.schema import Codes, CustomSchema
@@ -143,16 +143,16 @@ class PartTargets:
         self._columns = [self._column(raw, name, schema) for name in schema.targets if there]
 
     def __getitem__(self, row: int) -> tuple[Values | None, ...]:
-        """Return (n,) values of each target, None where the row has no list; nothing where the table has no target."""
+        """Return (n, columns) labels of each target, None where the row has no list; nothing without any target."""
         return tuple(column[row] for column in self._columns)
 
     def _column(self, raw: RawData, name: str, schema: CustomSchema) -> Sequence[Values | None]:
         if name not in raw.table:
             return [None] * raw.num_rows
         lists = lists_of(raw.table[name])
-        encoded, strange = encode_target(lists.values, schema.classes)
+        encoded, strange = schema.encode(lists.values)
         if strange:
-            for place in np.flatnonzero(np.isnan(encoded) & ~missing_in(lists.values)).tolist():
+            for place in np.flatnonzero(np.isnan(encoded).all(1) & ~missing_in(lists.values)).tolist():
                 row = int(np.searchsorted(lists.starts, place, side="right")) - 1
                 self.warnings[row] = strange_label(name, text_of(lists.values[place]), schema.classes)
         parts = np.split(encoded, lists.starts[1:-1])
@@ -162,7 +162,7 @@ class PartTargets:
 def with_part_targets(graph: Graph, given: Sequence[Values | None], schema: CustomSchema) -> Graph:
     """Return a molecule with the targets of its atoms or bonds; bonds are query pairs, from begin to end only.
 
-    `given` are (n,) values of each target, or None; nothing where there are no targets.
+    `given` are (n, columns) labels of each target, or None; nothing where there are no targets.
 
     Raises:
         DataError: there are more or fewer values than atoms or bonds.
@@ -174,8 +174,9 @@ def with_part_targets(graph: Graph, given: Sequence[Values | None], schema: Cust
                 f"target {name!r} holds {len(values)} values, the molecule has {count} {part}s; give one value per "
                 f"{part}, in the order of the SMILES (hydrogens in brackets of their own are no atoms here)"
             )
-    columns = [np.full(count, np.nan) if values is None else values for values in given]
-    targets = np.stack(columns, axis=1) if columns else None
+    none = np.full((count, schema.encode(np.zeros(0))[0].shape[1]), np.nan)
+    columns = [none if values is None else values for values in given]
+    targets = np.concatenate(columns, axis=1) if columns else None
     fields: dict[str, Any] = {f"{schema.level}_targets": targets}
     if schema.level == "edge":
         fields["query_index"] = np.ascontiguousarray(graph.edge_index[:, ::2])
@@ -279,7 +280,7 @@ def _digest(graph: RawGraph, features: Mapping[str, Collection[str]]) -> str:
 def repeats(
     keys: Sequence[str],
     names: Sequence[str],
-    targets: NDArray[np.float64] | None,
+    labels: NDArray[np.float64] | None,
     codes: Codes | None,
     *,
     classes: bool,
@@ -288,9 +289,10 @@ def repeats(
 ) -> list[str]:
     """Return warnings about rows that occur more than once; none where all is well.
 
-    Equal rows have equal keys, and "" is not compared. `targets` are (R, T) labels, NaN where one is missing: classes,
-    which differ, or numbers, which may scatter. `codes` are (R,) the splits, None where rows are not divided. Messages
-    have the `names` of rows, `what` a row is, and `advice` on rows in several splits.
+    Equal rows have equal keys, and "" is not compared. `labels` are (R, T, 2) the lowest and the highest number that
+    each can be, NaN where nothing bounds it: classes, which differ, or numbers, which may scatter. `codes` are (R,) the
+    splits, None where rows are not divided. Messages have the `names` of rows, `what` a row is, and `advice` on rows in
+    several splits.
     """
     number_of: dict[str, int] = {}
     numbers = np.array([number_of.setdefault(key, len(number_of)) for key in keys])
@@ -308,13 +310,29 @@ def repeats(
             where = " and ".join(name for code, name in enumerate(SPLITS) if splits[shared[0]] & _BITS[code])
             several = f"{counted(len(shared), what)} in several splits ({first}: {where})"
             found.append(f"{several}, which flatters the scores; {advice}")
-    if targets is not None:
-        columns = [column[~np.isnan(column)] for column in targets.T]
-        spread = np.array([0.0 if classes or not len(column) else column.std() for column in columns])
-        low = np.minimum.reduceat(np.where(np.isnan(targets[rows]), np.inf, targets[rows]), starts)
-        high = np.maximum.reduceat(np.where(np.isnan(targets[rows]), -np.inf, targets[rows]), starts)
-        torn = np.flatnonzero((high - low > spread).any(axis=1))  # -inf where a key has no label
+    if labels is not None:
+        spread = np.array([0.0 if classes else _spread(column) for column in labels[:, :, 0].T])
+        lows, highs = labels[rows, :, 0], labels[rows, :, 1]
+        low = np.maximum.reduceat(np.where(np.isnan(lows), -np.inf, lows), starts)
+        high = np.minimum.reduceat(np.where(np.isnan(highs), np.inf, highs), starts)
+        torn = np.argwhere(low - high > spread)  # the labels of a key have no number in common
         if len(torn):
-            how = "different labels" if classes else "labels that differ by more than the standard deviation of all"
-            found.append(f"{counted(len(torn), what)} more than once with {how} (e.g. {names[rows[starts[torn[0]]]]})")
+            how = "different labels" if classes else "labels that differ by more than the spread of most labels"
+            first, target = torn[0]
+            between = "" if classes else f": {high[first, target]:g} and {low[first, target]:g}"
+            count = counted(len({*torn[:, 0].tolist()}), what)
+            found.append(f"{count} more than once with {how} (e.g. {names[rows[starts[first]]]}{between})")
     return found
+
+
+_NORMAL = 1.349
+"""The distance between the quartiles of a normal distribution, in standard deviations."""
+
+
+def _spread(labels: NDArray[np.float64]) -> float:
+    """Return the deviation of labels as their quartiles tell it, which a few outliers leave alone. labels: (R,)."""
+    known = labels[~np.isnan(labels)]
+    if not len(known):
+        return 0.0
+    low, high = np.quantile(known, (0.25, 0.75))
+    return float(high - low) / _NORMAL or float(known.std())

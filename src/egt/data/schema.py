@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
-from egt.data.columns import Column, Columns, RawData, RawGraph, encode_target, text_of
+from egt.data.columns import Column, Columns, RawData, RawGraph, encode_bounds, encode_target, text_of
 from egt.data.molecules import OGB_SCHEMA, RDKIT_ERRORS, ZINC_SCHEMA, MoleculeVocabulary, parse_or_none, require_rdkit
-from egt.data.source import DataCard, TargetKind, TargetSchema
+from egt.data.source import NUMBERS, DataCard, TargetKind, TargetSchema
 from egt.errors import DataError
 from egt.graph import FeatureSchema, IntArray, Level
 from egt.registry import Section
 
 FeatureKind = Literal["categorical", "continuous", "ignored"]
-SplitKind = Literal["auto", "column", "random", "scaffold", "stratified"]
+SplitKind = Literal["auto", "column", "random", "even", "scaffold", "stratified"]
 MOLECULE_SCHEMAS: dict[MoleculeVocabulary, FeatureSchema] = {"ogb": OGB_SCHEMA, "zinc": ZINC_SCHEMA}
 _Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -64,7 +64,8 @@ class SplitPlan(Section):
     """How rows (or the nodes or edges of one graph) are divided into train, val and test.
 
     Fields:
-        kind: `auto` takes a split column if there is one, else a random split; a schema holds what it came to.
+        kind: `auto` takes a split column if there is one, else `even` for classes of graphs (each class is in all
+            splits as evenly as whole rows allow), else `random`; a schema holds what it came to.
         column: the one that names the split of each row; given alone it decides the kind.
         fractions: shares of train, val and test.
         seed: of the division.
@@ -167,6 +168,16 @@ class CustomSchema(Section):
             class_names=self.classes,
         )
 
+    def encode(self, column: Column) -> tuple[NDArray[np.float64], list[str]]:
+        """(n, 1) the labels of a target as numbers or class ids, or (n, 2) as bounds (`columns.encode_bounds`).
+
+        NaN where there is none. Also the values that are neither number nor class.
+        """
+        if self.kind == "censored":
+            return encode_bounds(column)
+        labels, strange = encode_target(column, self.classes)
+        return labels[:, None], strange
+
     def is_directed(self, said: bool | None) -> bool:
         """Return whether a graph is read as directed, given what it says about itself."""
         return bool(said) if self.directed is None else self.directed
@@ -188,6 +199,7 @@ class CustomSchema(Section):
         ]
         if self.targets or self.level == "link":
             table.append(("kind", kind + classes, "overrides.kind"))
+        table += [("bounds", text, "overrides.kind") for name, text in self.notes.items() if name.startswith("bounds.")]
         if self.kind == "binary" and len(self.classes) == 2 and self.targets:
             meaning = f"{self.classes[1]}: f1 and average_precision are about it"
             table.append(("positive class", meaning, "overrides.positive"))
@@ -324,12 +336,10 @@ def divide(raw: RawData, schema: CustomSchema) -> Division:
 
 
 def target_matrix(columns: Columns, schema: CustomSchema, num_rows: int) -> NDArray[np.float64]:
-    """(n, T) targets as numbers and class ids; NaN where a label is missing or the column is not there."""
-    matrix = np.full((num_rows, len(schema.targets)), np.nan)
-    for position, name in enumerate(schema.targets):
-        if name in columns:
-            matrix[:, position] = encode_target(columns[name], schema.classes)[0]
-    return matrix
+    """(n, columns) what `encode` makes of each target, one after another; NaN where its column is not there."""
+    nowhere = np.full(num_rows, np.nan)
+    labels = [np.zeros((num_rows, 0)), *(schema.encode(columns.get(name, nowhere))[0] for name in schema.targets)]
+    return np.concatenate(labels, axis=1)
 
 
 def _rows(raw: RawData, schema: CustomSchema) -> Codes:
@@ -346,6 +356,10 @@ def _rows(raw: RawData, schema: CustomSchema) -> Codes:
             if schema.level != "graph":
                 raise DataError(f"{raw.where}: whole graphs cannot be stratified by {schema.level}s; choose random")
             return _stratified(target_matrix(raw.table, schema, raw.num_rows), schema, raw.where)
+        case "even":
+            if schema.level != "graph" or not schema.classes:
+                raise DataError(f"{raw.where}: only classes of whole graphs are divided evenly; choose random")
+            return even_split(_groups(target_matrix(raw.table, schema, raw.num_rows)), plan.shares, plan.seed)
         case _:
             return random_split(raw.num_rows, plan.shares, plan.seed)
 
@@ -373,10 +387,10 @@ def _parts(graph: RawGraph, schema: CustomSchema, where: str) -> Codes:
 
 
 def _stratified(targets: NDArray[np.float64], schema: CustomSchema, where: str) -> Codes:
-    if targets.shape[1] != 1:
-        raise DataError(f"{where}: a stratified split needs one target, there are {targets.shape[1]}; choose random")
-    continuous = schema.kind == "regression"
-    return stratified_split(targets[:, 0], schema.split.shares, schema.split.seed, continuous=continuous)
+    if len(schema.targets) != 1:
+        raise DataError(f"{where}: a stratified split needs one target, there are {len(schema.targets)}; choose random")
+    labels = np.where(np.isnan(targets[:, 0]), targets[:, -1], targets[:, 0])  # a bound counts as its number
+    return stratified_split(labels, schema.split.shares, schema.split.seed, continuous=schema.kind in NUMBERS)
 
 
 def random_split(count: int, shares: Shares, seed: int) -> Codes:
@@ -400,6 +414,41 @@ def stratified_split(labels: NDArray[np.float64], shares: Shares, seed: int, *, 
         members = np.flatnonzero(np.isnan(groups) if np.isnan(group) else groups == group)
         codes[members] = _cut(generator.permutation(len(members)), shares)
     return codes
+
+
+def _groups(targets: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n,) what rows are divided evenly by: the class or, of several labels, which is the rarest that is 1.
+
+    NaN where there is none. targets: (n, T).
+    """
+    if targets.shape[1] == 1:
+        return targets[:, 0]
+    positive = targets == 1
+    rarity = np.where(positive, positive.sum(0), np.inf)
+    return np.where(positive.any(1), rarity.argmin(1), np.nan)
+
+
+def even_split(groups: NDArray[np.float64], shares: Shares, seed: int) -> Codes:
+    """(n,) codes with the members of each group, NaN being one, in all splits at the same share, as are all rows.
+
+    The rows are put in the order of their groups, at random within each, and every so many are held out.
+    """
+    count = len(groups)
+    shuffled = np.random.default_rng(seed).permutation(count)
+    order = shuffled[np.argsort(groups[shuffled], kind="stable")]
+    if isinstance(shares, Fold):
+        return _fold_codes([order[number :: shares.of] for number in range(shares.of)], shares)
+    codes = np.zeros(count, dtype=np.int8)
+    held_out = order[_every(shares[1] + shares[2], count)]
+    codes[held_out] = 1
+    codes[held_out[_every(shares[2] / max(shares[1] + shares[2], 1e-9), len(held_out))]] = 2
+    return codes
+
+
+def _every(share: float, count: int) -> NDArray[np.int64]:
+    """Return the numbers below `count` that are a share of them, at equal distances."""
+    steps = np.floor(np.arange(count + 1) * share + 1e-9)
+    return np.flatnonzero(np.diff(steps))
 
 
 def scaffold_split(smiles: Sequence[str | None], shares: Shares) -> Codes:

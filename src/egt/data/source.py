@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +18,10 @@ from egt.graph import FeatureSchema, Graph, IntArray, Level
 if TYPE_CHECKING:
     from egt.data.schema import CustomSchema, SplitPlan
 
-TargetKind = Literal["regression", "binary", "multiclass"]
+TargetKind = Literal["regression", "censored", "binary", "multiclass"]
+
+NUMBERS: Collection[TargetKind] = ("regression", "censored")
+"""Kinds of targets that are numbers; of censored ones, some labels are bounds such as `>5`."""
 
 Progress = Callable[[str, int, int | None], None]
 """Receives the progress of some work: the stage in words, how much is done, and of how much (None: unknown)."""

@@ -25,7 +25,7 @@ class Answers:
 
     Fields:
         names: (rows) the name of the graph of each row, with its node or edge.
-        truth: (rows, T) targets, NaN where missing.
+        truth: (rows, T) targets, NaN where missing or only a bound.
         predicted: (rows, outputs) values or probabilities.
     """
 
@@ -61,7 +61,7 @@ def read_answers(folder: Path, split: str = "test", watch: Progress | None = Non
     for answer in model.predict_split(split, watch=watch):
         if answer.values is not None and answer.truth is not None:
             predicted.append(answer.values.astype(np.float64))
-            truth.append(answer.truth.astype(np.float64))
+            truth.append(task.measured(answer.truth.astype(np.float64)))
             names += _row_names(answer, model.config.model.level)
     return Answers(model.config, names, np.concatenate(truth), np.concatenate(predicted))
 

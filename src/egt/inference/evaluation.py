@@ -86,16 +86,16 @@ def evaluate_answers(task: Task, values: Floats, truth: Floats, *, num_graphs: i
     Args:
         task: that scores.
         values: (rows, outputs) decoded.
-        truth: (rows, T) labels, NaN where one is missing.
+        truth: (rows, label_width) labels, NaN where one is missing.
         num_graphs: that the rows belong to.
     """
     outputs, targets = torch.from_numpy(task.encode(values)), torch.from_numpy(truth)
     scores = task.scores()
     scores.update(outputs, targets)
     if task.scale is not None:
-        mean, std = task.scale.tensors()
+        mean, std = task.part.label_scale(task.scale).tensors()
         targets = (targets - mean) / std
-    loss = task.part.loss_sum(outputs, targets.float()).item() / max(int((~targets.isnan()).sum()), 1)
+    loss = task.part.loss_sum(outputs, targets.float()).item() / max(int(task.part.count_labels(targets)), 1)
     return _evaluation(task, scores, loss, num_graphs, [])
 
 
@@ -107,7 +107,7 @@ def _evaluation(task: Task, scores: Any, loss: float, num_graphs: int, diverged:
 
 
 def labeled(found: Predictions) -> tuple[Floats, Floats]:
-    """(rows, outputs) values and (rows, T) labels of the rows that were read, of predictions beside their labels."""
+    """(rows, outputs) values and (rows, label_width) labels, of predictions for rows that were read."""
     pairs = [(each.values, each.truth) for each in found if each.values is not None and each.truth is not None]
     if not pairs:
         raise DataError("there is no graph with a label to evaluate on")
@@ -123,15 +123,20 @@ class Seen:
         self._parts: list[tuple[Floats, Floats]] = []
 
     def __call__(self, prediction: Tensor, target: Tensor) -> None:
-        """Keep what has labels of a batch. prediction: (rows, outputs) as the model gave it, target: (rows, T)."""
+        """Keep what has labels of a batch.
+
+        prediction: (rows, outputs) as the model gave it, target: (rows, label_width).
+        """
         target = target.detach().cpu()
         known = ~target.isnan().all(1)
         decoded = self.task.decode(prediction.detach().cpu()[known]).double().numpy()
         self._parts.append((decoded, target[known].double().numpy()))
 
     def arrays(self) -> tuple[Floats, Floats]:
-        """(rows, outputs) decoded answers and (rows, T) labels."""
-        answers, labels = zip(*self._parts, strict=True)
+        """(rows, outputs) decoded answers and (rows, label_width) labels."""
+        part = self.task.part
+        nothing = np.zeros((0, part.num_outputs)), np.zeros((0, part.label_width))
+        answers, labels = zip(nothing, *self._parts, strict=True)
         return np.concatenate(answers), np.concatenate(labels)
 
 

@@ -365,9 +365,10 @@ def calibrate(part: TaskPart, values: Floats, truth: Floats, **about: Any) -> Ca
     Args:
         part: the task.
         values: (rows, outputs) decoded answers.
-        truth: (rows, T) labels, NaN where one is missing.
+        truth: (rows, label_width) labels, NaN where one is missing; bounds do not count.
         about: fields of `Calibration`.
     """
+    truth = part.measured(truth)
     if np.isnan(truth).all() or not np.isfinite(values).all():
         return None
     classes = part.class_probabilities(values)
@@ -394,6 +395,7 @@ def measure_coverage(part: TaskPart, calibration: Calibration, values: Floats, t
 
 def describe_bounds(part: TaskPart, bounds: Bounds, truth: Floats, calibration: Calibration) -> dict[str, Any]:
     """Return what `measure_coverage` does, of intervals or sets that are there."""
+    truth = part.measured(truth)
     held, size = holds(bounds, truth), sizes(bounds)
     targets = {}
     for name, inside, large, labels in zip(part.names, held.T, size.T, truth.T, strict=True):

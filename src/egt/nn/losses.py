@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 
@@ -43,6 +44,12 @@ def absolute(y_hat: Tensor, y: Tensor) -> Tensor:
 def squared(y_hat: Tensor, y: Tensor) -> Tensor:
     """(y_hat - y)^2."""
     return (y_hat - y).square()
+
+
+def distance_from(y_hat: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """max(low - y_hat, 0) + max(y_hat - high, 0), with NaN for no bound. All are (rows, T)."""
+    below, above = low.nan_to_num(nan=-math.inf) - y_hat, y_hat - high.nan_to_num(nan=math.inf)
+    return functional.relu(below) + functional.relu(above)
 
 
 def gaussian(prediction: Tensor, target: Tensor) -> Tensor:

@@ -67,7 +67,7 @@ def measure_baseline(
         config: The run.
         source: Its data.
         stores: split -> its graphs.
-        labels: Those of training, each (rows, T).
+        labels: Those of training, each (rows, label_width).
     """
     began = time.monotonic()
     held_out = [split for split in ("val", "test") if split in stores]
@@ -103,6 +103,7 @@ def _candidates(
         yield name, {split: np.repeat(answer, len(rows), 0) for split, rows in truth.items()}
     if kind is None:
         return
+    truth = {split: config.task.numbers(rows) for split, rows in truth.items()}  # of bounds, too
     if level == "graph" and kind != "multiclass" and _has_forest(source):
         yield "random forest", _forest(kind, source, stores, truth)
     elif level == "node":
@@ -117,14 +118,14 @@ def _candidates(
 def _kind(config: RunConfig) -> str | None:
     """Return how answers are made of numbers: values, probabilities of yes, or those of classes; None if otherwise."""
     task = config.task
-    if task.kind in ("regression", "binary") and task.num_outputs == len(task.names):
-        return str(task.kind)
+    if task.kind in ("regression", "censored", "binary") and task.num_outputs == len(task.names):
+        return "binary" if task.kind == "binary" else "regression"
     return "multiclass" if task.kind == "multiclass" else None
 
 
 def _labels(config: RunConfig, store: Sequence[Sample]) -> Rows:
-    """(rows, T) the labels of a split, NaN where one is missing, graph after graph."""
-    level, width = config.model.level, len(config.task.names)
+    """(rows, label_width) the labels of a split, NaN where one is missing, graph after graph."""
+    level, width = config.model.level, config.task.label_width
     rows = [np.zeros((0, width))]
     for sample in store:
         graph = sample.graph
@@ -222,7 +223,7 @@ def _propagated_labels(config: RunConfig, stores: Mapping[str, Store], truth: An
     default = _one_hot(config, truth["train"][~np.isnan(truth["train"]).any(1)]).mean(0)
     found = []
     for sample in stores["train"]:
-        targets = _labels(config, [sample])
+        targets = config.task.numbers(_labels(config, [sample]))
         known = ~np.isnan(targets).any(1)
         start = np.zeros((len(targets), len(default) + 1))
         start[known] = np.concatenate([_one_hot(config, targets[known]), np.ones((known.sum(), 1))], 1)

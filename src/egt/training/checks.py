@@ -16,6 +16,7 @@ from egt.assemble import build_task
 from egt.config.load import parse_config
 from egt.config.run import RunConfig, TrainerConfig, settings_that_affect
 from egt.data.encodings.encoding import Sample
+from egt.data.source import DataCard
 from egt.errors import ConfigError, DataError, counted
 from egt.inference.backends import has_cuda
 from egt.parts.tasks.task import TargetScale, fixed_columns
@@ -23,6 +24,9 @@ from egt.processes import find_launch
 
 log = logging.getLogger(__name__)
 Rows = NDArray[np.float64]
+FEWEST, FEW = 3, 20
+"""Rows without which nothing can be learned, and so few that a part of them tells little."""
+
 _SMALLEST_LABEL = 1e-34
 _FLOAT32_STEPS = 1e-5
 """A spread below this share of the mean is less than a hundred steps of a float32."""
@@ -69,6 +73,26 @@ def check_launch(devices: int | str, num_nodes: int) -> None:
         raise ConfigError(
             f"{started.count} processes were started, but trainer.devices x trainer.num_nodes is "
             f"{int(devices) * num_nodes}: --set trainer.devices={max(1, started.count // num_nodes)}"
+        )
+
+
+def check_rows(config: RunConfig, card: DataCard, *, is_divided_within: bool) -> None:
+    """Refuse custom data with fewer graphs than splits; advise those who have few to use them all for testing."""
+    schema, rows = config.data.custom, sum(card.split_sizes.values())
+    if schema is None or not config.task.answers or is_divided_within or schema.level == "link":
+        return
+    where = config.data.source
+    if rows < FEWEST:
+        raise DataError(
+            f"{where}: {counted(rows, 'row')}, and a model needs at least {FEWEST}, to learn from, to choose its epoch "
+            "and to be tested; give more rows (some dozens say something about new ones)"
+        )
+    if rows <= FEW and schema.split.kind != "column" and schema.split.fold is None:
+        log.warning(
+            "%s: of %d rows only %d are for testing, which says little; --folds 5 tests every row once",
+            where,
+            rows,
+            card.split_sizes.get("test", 0),
         )
 
 
@@ -132,7 +156,7 @@ def _paths(config: Mapping[str, Any], above: tuple[str, ...] = ()) -> dict[tuple
 
 
 def read_labels(config: RunConfig, samples: Sequence[Sample]) -> list[Rows]:
-    """Return the labels of each graph, (rows, T) each, NaN where missing; the graphs are read once for all checks."""
+    """Return the labels of each graph, (rows, label_width) each, NaN where missing; graphs are read once for all."""
     name = f"{config.model.level}_targets"
     missing, labels = "", []
     for sample in samples:
@@ -155,7 +179,7 @@ def fit_scale(config: RunConfig, labels: Sequence[Rows]) -> TargetScale | None:
     """Return mean and std of the training labels, where the task standardizes them."""
     scale = config.task.scale(iter(labels))
     if scale is not None:
-        check_spread(config.task.names, labels, scale)
+        check_spread(config.task.names, map(config.task.numbers, labels), scale)
     return scale
 
 
@@ -214,7 +238,7 @@ def check_columns(config: RunConfig, *, spread: bool = False) -> None:
     for name in config.task.names:
         part = config.task.model_copy(update={"names": (name,)})
         zeros = np.zeros(part.num_outputs, np.float32)
-        columns = {*part.columns(zeros), *part.true_columns(np.full(1, np.nan))}
+        columns = {*part.columns(zeros), *part.true_columns(np.full(part.label_width, np.nan))}
         columns |= {*part.spread_columns(zeros, zeros)} if spread else set()
         if both := sorted(columns & taken):
             raise DataError(
@@ -297,6 +321,6 @@ def _is_computable(config: RunConfig, samples: Sequence[Sample]) -> bool:
 
 
 def _targets(config: RunConfig, sample: Sample) -> Rows:
-    """(rows, T) the targets of a graph at the level of the run, NaN where missing; no rows when it has none."""
-    values = getattr(sample.graph, f"{config.model.level}_targets")
-    return np.empty((0, len(config.task.names))) if values is None else values.reshape(-1, len(config.task.names))
+    """(rows, label_width) the targets of a graph at the level of the run, NaN where missing; none when it has none."""
+    values, width = getattr(sample.graph, f"{config.model.level}_targets"), config.task.label_width
+    return np.empty((0, width)) if values is None else values.reshape(-1, width)

@@ -388,7 +388,7 @@ def synthetic_graph(
     )
     if not targets:
         return graph
-    level, width = config.model.level, len(config.task.names)
+    level, width = config.model.level, config.task.label_width
     rows = {"graph": (width,), "node": (size, width), "edge": (graph.num_edges, width)}[level]
     return replace(graph, **{f"{level}_targets": np.resize([0.0, 1.0], rows)})  # type: ignore[arg-type]
 

@@ -1,4 +1,9 @@
+"""Rows are divided as asked: at random, by class, by scaffold, by a column, in folds."""
+
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -7,7 +12,17 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from egt.data.columns import column_of_values
-from egt.data.schema import Codes, Fold, column_split, is_split_column, random_split, scaffold_split, stratified_split
+from egt.data.custom import open_custom
+from egt.data.schema import (
+    Codes,
+    Fold,
+    column_split,
+    even_split,
+    is_split_column,
+    random_split,
+    scaffold_split,
+    stratified_split,
+)
 from egt.errors import DataError
 
 FRACTIONS = (0.8, 0.1, 0.1)
@@ -40,6 +55,48 @@ def test_stratified_numbers_are_grouped_by_decile() -> None:
     for low in range(0, 1000, 100):
         inside = codes[(values >= low) & (values < low + 100)]
         np.testing.assert_allclose(np.bincount(inside, minlength=3), [80, 10, 10], atol=2)
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=9), st.integers(0, 3))
+def test_even_splits_divide_each_class_and_all_rows(sizes: list[int], seed: int) -> None:
+    groups = np.random.default_rng(1).permutation(np.repeat([*range(len(sizes) - 1), np.nan], sizes))
+    codes = even_split(groups, FRACTIONS, seed)
+    for members in (*(groups == group for group in range(len(sizes))), np.isnan(groups), groups == groups):
+        found = np.bincount(codes[members], minlength=3)
+        np.testing.assert_allclose(found, np.array(FRACTIONS) * members.sum(), atol=2)
+        assert abs(found[0] - FRACTIONS[0] * members.sum()) <= 1
+    np.testing.assert_array_equal(codes, even_split(groups, FRACTIONS, seed))
+
+
+def test_rare_classes_are_in_every_split() -> None:
+    groups = np.repeat([0.0, 1.0], [285, 15])
+    for seed in range(20):
+        assert set(even_split(groups, FRACTIONS, seed)[285:].tolist()) == {0, 1, 2}
+    many = even_split(np.repeat(np.arange(20.0), 5), FRACTIONS, 0)
+    assert np.bincount(many).tolist() == [80, 10, 10], "classes of five rows leave none of the splits empty"
+    codes = [even_split(groups, Fold(number=number, of=5), 0) for number in range(5)]
+    assert [int((code[285:] == 2).sum()) for code in codes] == [3] * 5
+
+
+def test_classes_are_divided_evenly_unless_the_user_says_otherwise(tmp_path: Path) -> None:
+    pytest.importorskip("rdkit")
+    rows = [
+        f"{'C' * (n % 30 + 1)}{'O' * (n // 30 + 1)},{int(n % 20 == 0)},{int(n % 25 == 7)},{n / 7}" for n in range(300)
+    ]
+    (tmp_path / "m.csv").write_text("smiles,active,rare,number\n" + "\n".join(rows) + "\n")
+
+    def kind(*targets: str, **options: Any) -> str:
+        return open_custom(tmp_path / "m.csv", target=targets, **options).schema.split.kind
+
+    assert [kind("active"), kind("active", "rare"), kind("number")] == ["even", "even", "random"]
+    assert kind("active", split="random") == "random"
+    source = open_custom(tmp_path / "m.csv", target=["active", "rare"])
+    for split in ("train", "val", "test"):
+        graphs = [source.read(record).graph for record in source.records(split)]
+        labels = np.array([graph.graph_targets for graph in graphs if graph is not None])
+        assert labels.any(axis=0).all(), "each label has a positive row in each split"
+    with pytest.raises(DataError, match="choose random"):
+        open_custom(tmp_path / "m.csv", target="number", split="even")
 
 
 def test_scaffolds_stay_together_and_the_largest_go_to_train() -> None:

@@ -270,7 +270,12 @@ def test_the_user_may_say_otherwise() -> None:
     [
         ([[0, 1, None, 1]], "binary", ("0", "1")),
         ([[1, -1]], "binary", ("-1", "1")),
-        ([["no", "yes", "no"]], "binary", ("no", "yes")),
+        ([["no", "yes", "yes"]], "binary", ("no", "yes")),
+        ([["Active", "Inactive", "Active"]], "binary", ("Inactive", "Active")),
+        ([["toxic", "no", "toxic"]], "binary", ("no", "toxic")),
+        ([["a", "b", "b", "a", "b"]], "binary", ("b", "a")),
+        ([["1", "2", "2"]], "binary", ("2", "1")),
+        ([["a", "b", "b"], ["a", "a", None]], "binary", ("a", "b")),
         ([["b", "a", "c", "a", "b", "c"]], "multiclass", ("a", "b", "c")),
         ([[10, 2, 3, 2, 3, 10]], "multiclass", ("2", "3", "10")),
         ([[1, 2, 3]], "regression", ()),
@@ -292,11 +297,12 @@ def test_target_kinds(columns: list[list[Any]], kind: str, classes: tuple[str, .
     [
         ([[None, None]], "no value at all"),
         ([["on", "on"]], "all labels are 'on'"),
-        ([["1", "2", "3", "<5"]], "holds numbers, but also '<5'"),
+        ([["1", "2", "3", "low"]], "holds numbers, but also 'low'; say --set overrides.kind=regression"),
+        ([["1", "2", "3", "<5", "low"]], "holds numbers, but also 'low'; say --set overrides.kind=censored"),
         ([["a", "b", "c", "d", "e"]], "looks like names"),
         ([["a", "b", "c"], ["a", "b", "c"]], "'t0' holds classes, such as 'a'.* train a model for each .--target t0"),
         ([["no", "yes"], ["low", "high"]], "'t0' holds classes, such as 'no'.* or write classes as 0 and 1"),
-        ([["1", "<5"], ["2", "3"]], "'<5', which is not a number; choose targets of one kind, or say --set overrides"),
+        ([["1", "x"], ["2", "3"]], "'x', which is not a number; choose targets of one kind, or say --set overrides"),
         ([[[1, 2]]], "vectors"),
     ],
 )

@@ -22,12 +22,12 @@ def test_evaluation_counts_labels_of_unknown_classes(
     other = molecules(tmp_path / "other.csv", y=["active", "Inactive", "maybe", "inactive", "Inactive"] * 4)
     done = egt(capsys, "evaluate", "run", "--data", other, "--json")
     assert done.json["metrics"]["num_labels"] == 8
-    expected = "12 labels of 'y' are not one of 'active', 'inactive', and count as missing: 'Inactive' (8), 'maybe' (4)"
+    expected = "12 labels of 'y' are not one of 'inactive', 'active', and count as missing: 'Inactive' (8), 'maybe' (4)"
     assert expected in caplog.text
     caplog.clear()
     molecules(data, y=["active", "inactive", *["maybe"] * 2, *["active", "inactive"] * 8])  # a run.yaml on changed data
     assert egt(capsys, "train", "run/config.yaml", "--out", "again").code == 0
-    assert "2 labels of 'y' are not one of 'active', 'inactive', and count as missing: 'maybe' (2)" in caplog.text
+    assert "2 labels of 'y' are not one of 'inactive', 'active', and count as missing: 'maybe' (2)" in caplog.text
 
 
 def test_training_counts_labels_of_all_splits(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt import nn
-from egt.parts.tasks.scores import ErrorScores, MeanScores
+from egt.parts.tasks.scores import BoundScores, ErrorScores, MeanScores
 from egt.parts.tasks.task import Row, TargetScale, TaskPart, mean_of_known, number
 from egt.registry import register
 
@@ -19,14 +19,9 @@ if TYPE_CHECKING:
     from egt.parts.tasks.scores import Scores
 
 
-@register
-class Regression(TaskPart):
-    """Numbers; the `loss` is the mean absolute or squared error.
+class _Errors(TaskPart):
+    """Numbers, with an error for each label as the loss."""
 
-    `standardize` trains on (y - mean) / std of the training targets and answers in their unit.
-    """
-
-    kind: Literal["regression"] = "regression"
     loss: Literal["mae", "mse"] = "mae"
     standardize: bool = False
 
@@ -45,12 +40,86 @@ class Regression(TaskPart):
         """Return the mean of each target."""
         return mean_of_known(targets)
 
+
+@register
+class Regression(_Errors):
+    """Numbers; the `loss` is the mean absolute or squared error.
+
+    `standardize` trains on (y - mean) / std of the training targets and answers in their unit.
+    """
+
+    kind: Literal["regression"] = "regression"
+
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
         error = nn.losses.absolute if self.loss == "mae" else nn.losses.squared
         return nn.losses.sum_known(error, prediction.float(), target)
 
     def scores(self) -> Scores:
         return ErrorScores()
+
+
+@register
+class Censored(_Errors):
+    """Numbers, of which some labels are bounds, as `>5` and `<= 0.1` in assays.
+
+    The error of a prediction is its distance from the numbers that a label allows: none on the right side of a bound.
+    A target has two columns of labels (`egt.data.columns.encode_bounds`): the lowest number and the highest, NaN where
+    there is none. A measured number is both. Metrics and intervals are those of measured numbers; `bounds_kept` is the
+    share of the bounds that predictions keep. Settings are those of regression.
+    """
+
+    kind: Literal["censored"] = "censored"
+
+    @property
+    def label_width(self) -> int:
+        return 2 * len(self.names)
+
+    def label_scale(self, scale: TargetScale) -> TargetScale:
+        mean, std = np.repeat(scale.mean, 2), np.repeat(scale.std, 2)
+        return TargetScale(tuple(mean.tolist()), tuple(std.tolist()))
+
+    def numbers(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(rows, T) the labels, of which bounds are taken for numbers. targets: (rows, 2 T) or (2 T,)."""
+        low, high = _ends(targets)
+        return np.where(np.isnan(low), high, low)
+
+    def measured(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+        low, high = _ends(targets)
+        return np.where(low == high, low, np.nan)
+
+    def count_labels(self, target: Tensor) -> Tensor:
+        known: Tensor = ~target.isnan()
+        return (known[:, ::2] | known[:, 1::2]).sum()
+
+    def scale(self, targets: Iterable[NDArray[np.float64]]) -> TargetScale | None:
+        return super().scale(map(self.numbers, targets))
+
+    def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return the mean of each target, bounds taken for numbers."""
+        return super().uninformed(map(self.numbers, targets))
+
+    def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
+        distance = nn.losses.distance_from(prediction.float(), target[:, ::2], target[:, 1::2])
+        return (distance if self.loss == "mae" else distance.square()).sum()
+
+    def scores(self) -> Scores:
+        return BoundScores()
+
+    def true_columns(self, target: NDArray[Any]) -> Row:
+        """Return the labels as texts, a bound with its sign. target: (2 T,)."""
+        return {f"{name}_true": _text(*ends) for name, ends in zip(self.names, target.reshape(-1, 2), strict=True)}
+
+
+def _ends(targets: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the lowest and the highest numbers, each (rows, T). targets: (rows, 2 T) or (2 T,)."""
+    pairs = np.atleast_2d(targets)
+    return pairs[:, ::2], pairs[:, 1::2]
+
+
+def _text(low: np.float64, high: np.float64) -> str:
+    if np.isnan(low):
+        return "" if np.isnan(high) else f"<{high:.15g}"
+    return f">{low:.15g}" if np.isnan(high) else f"{low:.15g}"
 
 
 @register

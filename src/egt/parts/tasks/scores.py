@@ -111,6 +111,42 @@ class ErrorScores(_KeptScores):
         }
 
 
+class BoundScores(ErrorScores):
+    """The same on labels that are measured, and `bounds_kept`, the share of the others that answers keep.
+
+    `num_labels` and `num_bounds` say on how many each stands. Targets have two columns each: see `Censored`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bounds: list[Array] = []  # (rows, T) of each batch: 1 where a bound is kept, 0 where not, NaN elsewhere
+
+    def update(self, prediction: Tensor, target: Tensor) -> None:
+        """See `Scores.update`; target: (rows, 2 T)."""
+        ends = target.cpu().double()
+        low, high = ends[:, ::2], ends[:, 1::2]
+        answer = prediction.detach().cpu().double()
+        kept = ~((answer < low) | (answer > high))
+        measured, missing = low == high, low.isnan() & high.isnan()
+        super().update(answer, low.masked_fill(~measured, NAN))
+        self.bounds.append(kept.double().masked_fill(measured | missing, NAN).numpy())
+
+    def absorb(self, other: Self) -> None:
+        super().absorb(other)
+        self.bounds += other.bounds
+
+    def compute(self) -> dict[str, float]:
+        return {**super().compute(), **self._kept(np.concatenate(self.bounds) if self.bounds else np.zeros(0))}
+
+    def by_target(self) -> list[dict[str, float]]:
+        each = super().by_target()
+        kept: Iterable[Array] = np.concatenate(self.bounds).T if self.bounds else []
+        return [{**scores, **self._kept(column)} for scores, column in zip(each, kept, strict=True)]
+
+    def _kept(self, bounds: Array) -> dict[str, float]:
+        return {"bounds_kept": _mean(bounds.reshape(-1)), "num_bounds": float((~np.isnan(bounds)).sum())}
+
+
 class MeanScores(ErrorScores):
     """The same of answers that have a deviation for each target behind the numbers."""
 

@@ -153,6 +153,11 @@ class TaskPart(Part):
         return len(self.names)
 
     @property
+    def label_width(self) -> int:
+        """Columns of the targets: numbers or class ids have one each, labels that may be bounds two."""
+        return len(self.names)
+
+    @property
     def deciding_metric(self) -> str:
         """The name of the metric to show and to compare by, one of those in `Scores.compute`."""
         raise NotImplementedError(f"{type(self).__name__} does not name its metric (property `deciding_metric`)")
@@ -195,16 +200,31 @@ class TaskPart(Part):
         """
         return None
 
+    def numbers(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(rows, T) one number or class id for each label, NaN where it is missing. targets: (rows, label_width)."""
+        return targets
+
+    def measured(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(rows, T) the same, NaN also where a label is only a bound. targets: (rows, label_width)."""
+        return targets
+
+    def count_labels(self, target: Tensor) -> Tensor:
+        """() int64: the labels that are not missing. target: (rows, label_width)."""
+        return (~target.isnan()).sum()
+
     def posed(self, batch: GraphBatch) -> GraphBatch:
         """Return a batch as the model sees it, with its targets, in training and evaluation; unchanged by default."""
         return batch
 
     def targets(self, batch: GraphBatch, level: Level) -> Tensor:
-        """(rows, T) the targets of a batch that is `posed`, row-aligned with the prediction; NaN where missing."""
+        """(rows, label_width) the targets of a `posed` batch, row-aligned with the prediction; NaN where missing."""
         return targets(batch, level)
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Sum the loss over the labels. prediction: (rows, outputs); target: (rows, T), scaled, NaN if missing."""
+        """Sum the loss over the labels that are not missing (NaN).
+
+        prediction: (rows, outputs); target: (rows, label_width), scaled.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no loss (method `loss_sum`)")
 
     def scores(self) -> Scores:
@@ -221,6 +241,10 @@ class TaskPart(Part):
 
     def output_scale(self, scale: TargetScale) -> TargetScale:
         """Return the scale of each output, from that of the targets; by default each target has one output."""
+        return scale
+
+    def label_scale(self, scale: TargetScale) -> TargetScale:
+        """Return the scale of each column of the targets, from that of the targets."""
         return scale
 
     def centers_and_units(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -242,7 +266,7 @@ class TaskPart(Part):
         return {name: number(value) for name, value in zip(self.names, values, strict=True)}
 
     def true_columns(self, target: NDArray[Any]) -> Row:
-        """Return the labels beside an answer, in the terms of `columns`. target: (T,), NaN where one is missing."""
+        """Return the labels beside an answer, in the terms of `columns`. target: (label_width,), NaN where missing."""
         return {
             f"{name}_true": "" if np.isnan(value) else self.label(value)
             for name, value in zip(self.names, target, strict=True)
@@ -304,18 +328,18 @@ class Task:
         return self.loss_sum(prediction, batch), self.count_labels(batch)
 
     def targets(self, batch: GraphBatch) -> Tensor:
-        """(rows, T) the targets of a batch (`TaskPart.targets`)."""
+        """(rows, label_width) the targets of a batch (`TaskPart.targets`)."""
         return self.part.targets(batch, self.level)
 
     def count_labels(self, batch: GraphBatch) -> Tensor:
         """() int64: the targets that are not missing."""
-        return (~self.targets(batch).isnan()).sum()
+        return self.part.count_labels(self.targets(batch))
 
     def loss_sum(self, prediction: Tensor, batch: GraphBatch) -> Tensor:
         """Return the loss summed over the labels of a batch. prediction: (rows, outputs)."""
         target = self.targets(batch)
         if self.scale is not None:
-            mean, std = self.scale.tensors(target.device)
+            mean, std = self.part.label_scale(self.scale).tensors(target.device)
             target = (target - mean) / std
         return self.part.loss_sum(prediction, target)
 
