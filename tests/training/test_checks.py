@@ -6,16 +6,23 @@ No label at all is an error, a metric without a value a warning.
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
 
+import egt
 from egt.config.run import RunConfig, TrainerConfig
 from egt.data.encodings.encoding import Sample
+from egt.data.schema import CustomSchema, Fold, SplitPlan
+from egt.data.source import DataCard, TargetSchema
 from egt.errors import ConfigError, DataError
+from egt.graph import FeatureSchema
 from egt.inference.backends import num_devices
 from egt.parts.tasks.task import TargetScale
 from egt.training.checks import (
@@ -24,6 +31,7 @@ from egt.training.checks import (
     check_labels,
     check_launch,
     check_learned,
+    check_rows,
     check_spread,
     check_threads,
     read_labels,
@@ -227,3 +235,31 @@ def test_deviations_are_columns_of_ensembles_only() -> None:
     check_columns(config)
     with pytest.raises(DataError, match="target 'a_std'"):
         check_columns(config, spread=True)
+
+
+@pytest.mark.parametrize(("rows", "refused"), [(1, True), (2, True), (3, False)])
+def test_one_or_two_rows_teach_nothing(tmp_path: Path, rows: int, refused: bool) -> None:
+    graphs = [nx.path_graph(n + 2) for n in range(rows)]
+    for n, graph in enumerate(graphs):
+        graph.graph["y"] = n + 0.5
+    settings = {"trainer.max_epochs": 1, "model.num_layers": 1, "trainer.baseline": False, "split.fractions": [1, 0, 0]}
+    with pytest.raises(DataError, match=rf"{rows} row.*at least 3") if refused else nullcontext():
+        egt.train(graphs, "y", set=settings, out=tmp_path / "run", progress=False)
+
+
+def test_few_rows_are_better_tested_in_folds(caplog: pytest.LogCaptureFixture) -> None:
+    schema = CustomSchema(format="molecules", level="graph", kind="regression", targets=("a", "b"))
+    config = tiny_config(data={"custom": schema.model_dump(mode="json")})
+    card = card_of({"train": 16, "val": 2, "test": 2})
+    check_rows(config, card, is_divided_within=False)
+    assert "--folds 5" in caplog.text
+    caplog.clear()
+    check_rows(config, card_of({"train": 17, "val": 2, "test": 2}), is_divided_within=False)
+    fold = schema.model_copy(update={"split": SplitPlan(kind="random", fold=Fold(number=0, of=5))})
+    check_rows(tiny_config(data={"custom": fold.model_dump(mode="json")}), card, is_divided_within=False)
+    assert not caplog.text
+
+
+def card_of(sizes: dict[str, int]) -> DataCard:
+    target = TargetSchema("graph", "regression", ("a", "b"))
+    return DataCard("custom", "custom", FeatureSchema(), target, sizes, num_nodes=(1, 2.0, 3), mean_edges=2.0)

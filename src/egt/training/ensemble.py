@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,6 @@ from egt.inference.evaluation import evaluate_answers, labeled_graphs
 from egt.inference.predictor import Predictor
 from egt.inference.uncertainty import (
     Calibration,
-    Floats,
     bounds_of,
     calibrate,
     describe_bounds,
@@ -38,13 +38,11 @@ from egt.parts.tasks.task import TaskPart
 from egt.processes import is_first
 from egt.training.callbacks import Callback
 from egt.training.checks import check_columns
+from egt.training.held_out import HeldOut
 from egt.training.run import Run, hold_run, train
 from egt.training.run_folder import CONFIG, MEMBERS, check_not_foreign, try_folder, write_run_config
 
 log = logging.getLogger(__name__)
-HeldOut = tuple[Floats, Floats]
-"""(rows, outputs) decoded answers and (rows, T) labels of rows that a model was not trained on."""
-
 _LEAST: Mapping[Kind, int] = {"seeds": 2, "folds": 3}
 """As many members make sense."""
 
@@ -171,7 +169,7 @@ def _join(members: Members, done: Sequence[Run], sources: Sequence[Source]) -> E
     plain = EnsembleArtifact(members.kind, models, data=data)
     about: dict[str, Any] = {"transductive": sources[0].is_divided_within}
     if members.kind == "seeds":
-        return _calibrate(plain, sources[0], about)
+        return _calibrate(plain, sources[0], about, [each.held_out for each in done])
     data |= _mean_baseline(models)
     held_out = [
         _predict_held_out(Predictor(model), source, "test") for model, source in zip(models, sources, strict=True)
@@ -195,8 +193,13 @@ def _mean_baseline(models: Sequence[Artifact]) -> dict[str, Any]:
     return {"baseline": {"name": names, "metrics": metrics, "seconds": sum(each["seconds"] for each in found)}}
 
 
-def _calibrate(plain: EnsembleArtifact, source: Source, about: Mapping[str, Any]) -> EnsembleArtifact:
-    """Return an ensemble of seeds with the metrics and the calibration of its averaged answers."""
+def _calibrate(
+    plain: EnsembleArtifact, source: Source, about: Mapping[str, Any], held_out: Sequence[HeldOut | None]
+) -> EnsembleArtifact:
+    """Return an ensemble of seeds with the metrics and the calibration of its averaged answers.
+
+    held_out: what each member has for calibration (`Run.held_out`), the same rows in the same order.
+    """
     model = Predictor(plain)
     part, known = model.task.part, plain.members[0].metrics
     seen = {split: _predict_held_out(model, source, split) for split in ("val", "test") if split in known}
@@ -206,6 +209,9 @@ def _calibrate(plain: EnsembleArtifact, source: Source, about: Mapping[str, Any]
     }
     calibration = None
     if "val" in seen:
+        apart = [each for each in held_out if each is not None]
+        if len(apart) == len(held_out):
+            seen["val"] = np.mean([answers for answers, _ in apart], axis=0), apart[0][1]
         calibration = calibrate(part, *seen["val"], **about, num_graphs=labeled_graphs(model.config, known["val"]))
     data = dict(plain.data)
     if calibration is not None and "test" in seen:
@@ -250,7 +256,7 @@ def summarize(metrics: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str,
     """Return the mean and the sample deviation of each metric of each split over runs."""
     return {
         split: {
-            name: {"mean": fmean(values), "std": stdev(values)}
+            name: {"mean": fmean(values), "std": float(np.std(values, ddof=1))}
             for name in metrics[0][split]
             if not name.startswith("num_")
             for values in [[each[split][name] for each in metrics]]
@@ -260,8 +266,10 @@ def summarize(metrics: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str,
 
 
 def _mean_metrics(folds: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of each metric over folds, and on how many labels and graphs they stand together."""
-    return {
-        name: (sum if name in ("num_labels", "num_graphs") else fmean)([fold[name] for fold in folds])
-        for name in folds[0]
-    }
+    """Return the mean of each metric over the folds that define it, and on how many labels and graphs they stand."""
+    found = {}
+    for name in folds[0]:
+        values = [fold[name] for fold in folds if not math.isnan(fold[name])]
+        is_count = name in ("num_labels", "num_bounds", "num_graphs")
+        found[name] = sum(values) if is_count else fmean(values) if values else math.nan
+    return found

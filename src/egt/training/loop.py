@@ -21,13 +21,14 @@ from egt.data.batching.loader import Sampling, graph_sizes, in_epoch, step_loade
 from egt.data.encodings.encoding import Sample
 from egt.errors import RunError, RunStopped
 from egt.inference.backends import device_of, execution, recompute_hint, stop_spinning
-from egt.inference.evaluation import evaluate
+from egt.inference.evaluation import Seen, evaluate
 from egt.nn.kernels.binding import keep_freed_memory
 from egt.nn.model import EGT
 from egt.nn.randomness import graph_keys
 from egt.parts.tasks.task import TargetScale, Task
 from egt.processes import Interruption, is_first
 from egt.training.callbacks import Callback, LogLine, MetricsFile, RunBar, trackers
+from egt.training.held_out import CrossFit
 from egt.training.run_folder import Kept, StepSums, checkpoints_of, hold_folder
 from egt.training.state import Engine, State, starting_model, whole
 
@@ -103,6 +104,8 @@ class Work:
         self.task = build_task(job.config, TargetScale.from_json(job.facts["scale"]))
         model = starting_model(job.config, engine, job.training, job.start, kept)
         self.state = State(job.config, model, engine, job.facts, job.folder, self.sampling.num_steps)
+        if self.validation and job.config.trainer.select == "best" and job.config.task.answers:
+            self.state.held_out = CrossFit(job.config, self.task)
         if kept is not None:
             self.state.restore(kept)
         self.losses = engine.spread(Losses(model, self.task))
@@ -319,7 +322,8 @@ def validate(work: Work) -> dict[str, float]:
     """Compute loss and metrics on the validation split, with averaged weights if there are any; {} without one."""
     if not work.validation:
         return {}
-    average, engine = work.state.average, work.engine
+    average, engine, held_out = work.state.average, work.engine, work.state.held_out
+    seen = Seen(work.task)
     if average is not None:
         average.swap()
     with engine.precision(), _explain_lack_of_memory(work.config):
@@ -329,6 +333,7 @@ def validate(work: Work) -> dict[str, float]:
             work.config,
             work.validation,
             processes=engine.processes,
+            see=None if held_out is None else seen,
             layout=work.sampling.layout,
             num_workers=work.config.data.num_workers,
             in_step=engine.sharded,
@@ -340,4 +345,6 @@ def validate(work: Work) -> dict[str, float]:
         work.stop()  # the whole validation is computed again
     if not math.isfinite(found.loss):
         work.fail("the validation loss", "validation", found.diverged)
+    if held_out is not None:
+        held_out.observe(seen, engine.processes)
     return {"loss": found.loss, **{name: value for name, value in found.metrics.items() if name != "num_graphs"}}

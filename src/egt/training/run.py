@@ -33,6 +33,7 @@ from egt.training.checks import (
     check_labels,
     check_learned,
     check_machine,
+    check_rows,
     check_same_run,
     check_splits,
     check_threads,
@@ -40,6 +41,7 @@ from egt.training.checks import (
     fit_task,
     read_labels,
 )
+from egt.training.held_out import HeldOut, kept_answers
 from egt.training.loop import Job, loop, loop_in_child
 from egt.training.memory import Memory
 from egt.training.run_folder import (
@@ -79,6 +81,8 @@ class Run:
         epoch: The epoch, from 0, after which they were taken.
         history: a row for each epoch, as in metrics.csv.
         scale: mean and std of the training targets where they were standardized.
+        held_out: answers and labels of the validation rows, by weights that other rows have chosen (`CrossFit`); None
+            where no epoch was chosen.
         artifact: The trained model with its metrics. Of several processes only the first has metrics and writes it.
         problems: split -> number of rows that could not be read.
         members: The runs of an ensemble; `artifact`, `epoch` and `history` are then those of the first one, with the
@@ -91,6 +95,7 @@ class Run:
     epoch: int
     history: Sequence[Mapping[str, float]]
     scale: TargetScale | None = None
+    held_out: HeldOut | None = None
     artifact: Artifact = None  # type: ignore[assignment]  # until the model is evaluated
     problems: Mapping[str, int] = field(default_factory=dict)
     members: Sequence[Run] = ()
@@ -152,6 +157,7 @@ def train(
     with hold_run(folder, resume):
         if source is None:
             source = open_labeled(config)
+        check_rows(config, source.card, is_divided_within=source.is_divided_within)
         config = keep_schema(name_targets(config, source), source)
         kept = _newest_checkpoint(folder)
         start = None
@@ -302,7 +308,8 @@ def _selected(
     epoch, weights = len(progress.history) - 1, tensors_of(tensors, "model") | tensors_of(tensors, "average")
     if config.trainer.select == "best" and progress.best is not None:
         epoch, weights = progress.best.epoch, read_tensors(checkpoints.folder / progress.best.file)[1]
-    return Run(config, folder, weights, epoch, progress.history, TargetScale.from_json(state["scale"]))
+    scale = TargetScale.from_json(state["scale"])
+    return Run(config, folder, weights, epoch, progress.history, scale, kept_answers(tensors))
 
 
 def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Sequence[Rows]) -> Run:
@@ -341,7 +348,7 @@ def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Seq
     if "val" in seen:
         calibration = calibrate(
             config.task,
-            *seen["val"].arrays(),
+            *(run.held_out or seen["val"].arrays()),
             transductive=source.is_divided_within,
             num_graphs=labeled_graphs(config, metrics["val"]),
         )

@@ -31,6 +31,7 @@ from egt.training.run_folder import Best, Kept, RunProgress, StepSums, checkpoin
 
 if TYPE_CHECKING:
     from egt.training.finetune import Start
+    from egt.training.held_out import CrossFit
 
 Losses = Callable[[GraphBatch], tuple[Tensor, Tensor]]
 
@@ -241,7 +242,11 @@ class WeightAverage:
 
 
 class State:
-    """Everything of a run that outlives a step; `facts` are what a checkpoint has to agree with, as JSON."""
+    """Everything of a run that outlives a step; `facts` are what a checkpoint has to agree with, as JSON.
+
+    Attributes:
+        held_out: the answers for validation rows that calibrate, where an epoch is chosen on these; else None.
+    """
 
     def __init__(
         self,
@@ -256,6 +261,7 @@ class State:
         self.steps_per_epoch = steps_per_epoch
         self.checkpoints = checkpoints_of(folder)
         self.progress = RunProgress()
+        self.held_out: CrossFit | None = None
         self.schedule: Schedule = config.schedule.of_length(self.num_steps).build(config.optimizer.lr)
         self.optimizer = AdamW(
             self.trained, config.optimizer, undecayed(model) if config.optimizer.decays == "matrices" else ()
@@ -346,6 +352,8 @@ class State:
             tensors |= {f"optimizer.{key}.{name}": value for key, value in state.items()}
         if self.average is not None:
             tensors |= {f"average.{name}": tensor for name, tensor in self.average.values.items()}
+        if self.held_out is not None:
+            tensors |= self.held_out.tensors()
         progress = self.progress.as_json()
         content = {
             **self.facts,
@@ -354,6 +362,7 @@ class State:
             "best": progress["best"],
             "precision": self.engine.scaler.state_dict(),
             "trained": list(self.trained),
+            "held_out": None if self.held_out is None else self.held_out.rows,
         }
         return content, {name: whole(tensor) for name, tensor in tensors.items()}
 
@@ -376,6 +385,8 @@ class State:
             values = tensors_of(tensors, "average")
             self.average.values = {name: part_like(values[name], own) for name, own in self.average.values.items()}
         self.progress = RunProgress.from_json(state["progress"])
+        if self.held_out is not None:
+            self.held_out.restore(state.get("held_out") or (), tensors)
         if self.progress.best is not None:
             self.checkpoints.keep_weights(self.progress.best.file)
         self.schedule.restore(state["schedule"])
