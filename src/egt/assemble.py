@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import signature
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from egt.config.run import ModelConfig, RunConfig
 from egt.config.run_data import pair_choice
@@ -99,6 +101,31 @@ def build_model(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> EGT:
     if model.initialization == "keras":
         initialize_like_keras(egt)
     return egt
+
+
+class Unallocated(TorchFunctionMode):
+    """New tensors have a shape and no content.
+
+    With `torch.device("meta")`, or with random numbers there, torch would load its compiler or sympy.
+    """
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if function in (torch.empty, torch.zeros, torch.ones, torch.randn, torch.rand):
+            return torch.empty(*args, **{**kwargs, "device": "meta"})
+        if function is torch.full:
+            return torch.full(*args, **{**kwargs, "device": "meta"})
+        if function in (Tensor.normal_, Tensor.uniform_) or getattr(function, "__module__", "") == "torch.nn.init":
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return function(*args, **kwargs)
+
+
+def weight_shapes(config: RunConfig) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the weights of a run's model, by their names, before memory is taken for any."""
+    with Unallocated():
+        return {name: tuple(tensor.shape) for name, tensor in build_model(config).state_dict().items()}
 
 
 def build_layers(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> list[nn.Module]:

@@ -125,18 +125,15 @@ class Processes:
         """Return the values of all processes, in order of rank, the same in each."""
         if self.count == 1:
             return [value]
-        from torch import distributed
-
         values: list[Any] = [None] * self.count
-        distributed.all_gather_object(values, value)
+        _torch().distributed.all_gather_object(values, value)
         return values
 
     def total(self, *values: float) -> list[float]:
         """Return the sums of plain numbers over all processes, the same in each."""
         if self.count == 1:
             return list(values)
-        import torch
-
+        torch = _torch()
         sums = torch.tensor(values, dtype=torch.float64)
         torch.distributed.all_reduce(sums)
         totals: list[float] = sums.tolist()
@@ -176,8 +173,7 @@ def join_processes(device: torch.device | None = None) -> Processes:
     processes = find_launch() or ALONE
     if processes.count == 1:
         return processes
-    from torch import distributed
-
+    distributed = _torch().distributed
     os.environ.setdefault("MASTER_ADDR", _first_machine())
     os.environ.setdefault("MASTER_PORT", str(15_000 + int(os.environ.get("SLURM_JOB_ID", "0")[-4:])))
     backend = "cpu:gloo"
@@ -191,9 +187,14 @@ def join_processes(device: torch.device | None = None) -> Processes:
 def leave_processes() -> None:
     """Leave the process group, if there is one. After an error the others may never answer: then just end."""
     if (find_launch() or ALONE).count > 1:
-        from torch import distributed
+        _torch().distributed.destroy_process_group()
 
-        distributed.destroy_process_group()
+
+def _torch() -> Any:
+    """Return torch with its distributed package: a process alone, as of most commands, does not wait for them here."""
+    import torch.distributed
+
+    return torch
 
 
 def _first_machine() -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from egt.assemble import build_model
+from egt.assemble import build_model, weight_shapes
 from egt.config.run import RunConfig
 from egt.data.batching.batch import LayoutName, collate
 from egt.nn.layer import EdgeOnlyLayer, FrozenEdges, ResidualEdges
 from egt.nn.randomness import graph_keys
-from egt.paper.official import build_names
 from egt.paper.presets import preset
 from egt.parts.inputs import Reachability
 from tests.graphs import (
@@ -58,7 +58,7 @@ COUNTS = {
 
 
 def count(config: RunConfig) -> int:
-    return sum(shape.numel() for _, shape in build_names(config))
+    return sum(map(math.prod, weight_shapes(config).values()))
 
 
 @pytest.mark.parametrize("name", COUNTS)

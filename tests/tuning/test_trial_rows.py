@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egt.tuning.study import Tried, describe_trial, text, trial_rows
+from egt.tuning.study import Tried, text, trial_rows
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ def test_a_trial_without_a_score_has_an_empty_cell() -> None:
     columns, rows = trial_rows(trials, best=0)
     assert columns == ["trial", "width", "lr", "validation", "epochs", "how it ended"]
     assert rows == [["0", "1024", "0.001", "0.5", "2", "done, default, best"], ["1", "512", "", "", "0", "open"]]
-    assert describe_trial(trials[0]) == "width 1024, lr 0.001"
+    assert trials[0].words == "width 1024, lr 0.001"

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 from egt.cli.output import Flag, print_json, print_table
 from egt.config.load import override
-from egt.data.molecules import binary_form, raw_numbers
+from egt.data.molecules import binary_form, raw_numbers, require_rdkit
 from egt.errors import RunError
 from egt.native.library import library
 from egt.paper.presets import preset
@@ -78,9 +78,7 @@ def _molecule_reader() -> str:
     """Say whether the compiled reader knows the binary form of this RDKit; else molecules are read atom by atom."""
     if find_spec("rdkit") is None:
         return "RDKit is not installed"
-    from rdkit import Chem
-
-    if raw_numbers([binary_form(Chem.MolFromSmiles("CCO"))]).readable[0]:
+    if raw_numbers([binary_form(require_rdkit().MolFromSmiles("CCO"))]).readable[0]:
         return "fast reader"
     if library() is None:
         return "slow reader: there is no compiled library here"

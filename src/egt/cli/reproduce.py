@@ -48,16 +48,15 @@ def reproduce(
         dry_run: Only show what would run, with parameters, memory and time.
         json: Print one JSON object as the last line.
     """
-    from egt.paper.reproduce import Order, estimate_runs
-    from egt.paper.reproduce import reproduce as run_all
+    from egt.paper import reproduce as paper
 
-    order = Order(table, out, rows, seeds, budget, epochs, settings, start)
+    order = paper.Order(table, out, rows, seeds, budget, epochs, settings, start)
     if dry_run:
-        _show_plan(order, estimate_runs(order), json)
+        _show_plan(order, paper.estimate_runs(order), json)
         return
     show_log(is_first())
     with Bars() as bars:
-        summary = run_all(order, announce=_announce, watch=bars)
+        summary = paper.reproduce(order, announce=_announce, watch=bars)
     _show_summary(order, summary, json)
 
 

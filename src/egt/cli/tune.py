@@ -73,26 +73,22 @@ def tune(
 
 
 def _tell(trial: Tried) -> None:
-    from egt.tuning.study import describe_trial
-
     score = "" if trial.score is None else f" {trial.score:.4g}"
     ending = f"failed: {trial.error}" if trial.error else f"{trial.state}{score}"
     name = "default" if trial.number == 0 else "trial"
     cost = f"{counted(trial.epochs, 'epoch')}, {trial.seconds:.0f} s"
-    say(f"{name} {trial.number}: {describe_trial(trial)} -> {ending} ({cost})")
+    say(f"{name} {trial.number}: {trial.words} -> {ending} ({cost})")
 
 
 def _report(found: Tuning, json: bool) -> None:
-    from egt.tuning.study import describe_trial, trial_rows
-
     if json:
         content = {"folder": str(found.folder), "artifact": str(found.path), "measure": found.measure}
         scores = {"default": found.trials[0], "best": found.best}
         print_json({**content, "settings": found.settings, **{name: asdict(each) for name, each in scores.items()}})
         return
-    columns, rows = trial_rows(found.trials, found.best.number)
+    columns, rows = found.table()
     title = f"{found.config.name}: {len(found.trials)} trials, validation {found.measure}"
-    narrow = [(row[0], describe_trial(trial), *row[-3:]) for trial, row in zip(found.trials, rows, strict=True)]
+    narrow = [(row[0], trial.words, *row[-3:]) for trial, row in zip(found.trials, rows, strict=True)]
     print_table(title, (columns[0], "what was tried", *columns[-3:]), narrow)
     say(f"wrote {found.folder}/run.yaml, artifact/ and report.html")
     folder = shlex.quote(str(found.folder))

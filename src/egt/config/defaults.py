@@ -44,7 +44,6 @@ from egt.parts.inputs import (
 )
 from egt.parts.readouts import Hidden, MeanPool, PerEdge, PerNode, Propagated, ReadoutPart, VirtualNodes
 from egt.parts.schedules import ConstantRate, Cosine, Plateau
-from egt.parts.tasks.pretrain import Pretrain
 from egt.parts.tasks.task import TaskPart
 
 log = logging.getLogger(__name__)
@@ -284,7 +283,8 @@ def for_pieces(run: RunConfig, source: CustomSource) -> RunConfig:
 def for_pretraining(run: RunConfig, schema: CustomSchema) -> RunConfig:
     """Return a run of custom data with the task `pretrain`, which hides all its features and hop distances."""
     features = schema.features()
-    task = Pretrain(
+    part: Any = TaskPart.registry.get("pretrain")  # by its kind, as in `custom_task`
+    task: TaskPart = part(
         node_categories=tuple(max(size, 1) for size in features.node_categories),
         num_node_values=features.num_node_values,
         edge_categories=tuple(max(size, 1) for size in features.edge_categories),

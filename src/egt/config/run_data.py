@@ -18,8 +18,10 @@ from egt.files import exists
 from egt.graph import FeatureSchema
 
 if TYPE_CHECKING:
+    from egt.data.benchmark import Benchmark
     from egt.parts.inputs import Input
     from egt.parts.tasks.task import Objective
+    from egt.registry import Registry
 
 log = logging.getLogger(__name__)
 
@@ -71,20 +73,19 @@ def open_new(config: RunConfig, data: Any, overrides: Mapping[str, Any] | None =
 
 def reading_schema(config: RunConfig) -> CustomSchema:
     """Return how new files are read: as the custom data of the run was, or as the card of its benchmark says."""
-    if config.data.custom is not None:
-        return config.data.custom
+    return config.data.custom or card_schema(_benchmarks().get(config.data.source).card)
+
+
+def _benchmarks() -> Registry[Benchmark]:
+    """Return the benchmarks; here: the run of a file needs none."""
     from egt.data.benchmark import BENCHMARKS
 
-    return card_schema(BENCHMARKS.get(config.data.source).card)
+    return BENCHMARKS
 
 
 def keep_schema(config: RunConfig, source: Source) -> RunConfig:
     """Add to the run what its features and targets mean, whatever it trains on, so that its model can predict."""
-    if config.data.custom is not None:
-        return config
-    from egt.data.benchmark import BENCHMARKS
-
-    if config.data.source in BENCHMARKS:
+    if config.data.custom is not None or config.data.source in _benchmarks():
         return config
     data = config.data.model_copy(update={"custom": card_schema(source.card)})
     return config.model_copy(update={"data": data})

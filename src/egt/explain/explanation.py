@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from egt.charts import edges_to_draw, spring_positions
 from egt.config.run_data import open_new, open_source, preparation
-from egt.data.molecules import parse_smiles
+from egt.data.molecules import parse_smiles, require_rdkit
 from egt.data.source import ALL, SPLITS
 from egt.errors import ConfigError, DataError
 from egt.explain.analysis import Columns
@@ -136,9 +136,9 @@ def _scale(graph: Graph, positions: NDArray[np.float64]) -> float:
 
 
 def _draw_molecule(smiles: str) -> Drawing:
-    from rdkit import Chem
     from rdkit.Chem import rdDepictor
 
+    Chem = require_rdkit()
     molecule = _molecule(smiles)
     rdDepictor.Compute2DCoords(molecule)
     positions = molecule.GetConformer().GetPositions()[:, :2] * [1, -1]

@@ -268,9 +268,7 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
         path: its folder.
         device: that the model will be used on, which decides the backend of its layers; its weights are on the CPU.
     """
-    import safetensors.torch
-
-    from egt.assemble import build_model
+    from egt.assemble import build_model, weight_shapes
     from egt.inference.backends import execution
 
     path = Path(path)
@@ -284,12 +282,17 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
             "artifact again"
         )
     try:
-        _check_shapes_in_file(config, path / WEIGHTS)
-        weights = safetensors.torch.load_file(path / WEIGHTS)
+        with safetensors.safe_open(path / WEIGHTS, framework="pt") as file:
+            names, where = list(file.keys()), str(path / WEIGHTS)
+            if config.model.num_layers > len(names):
+                raise ArtifactError(f"{where}: does not fit the model, which has {config.model.num_layers} layers")
+            found = {name: tuple(file.get_slice(name).get_shape()) for name in names}
+            _check_shapes(weight_shapes(config), found, where)  # before memory is taken for either
+            weights = {name: file.get_tensor(name) for name in names}
     except safetensors.SafetensorError as error:
         raise ArtifactError(f"{path}: {WEIGHTS} is not a safetensors file ({error})") from error
     model = build_model(config, backend=execution(config, device, training=False).backend)
-    load_weights(model, weights, str(path / WEIGHTS))
+    load_weights(model, weights, where)
     calibration = _read_calibration(path, card, config)
     molecules = TrainingMolecules.load(path / MOLECULES) if MOLECULES in card["sha256"] else None
     metrics, checksum = with_nans(card["metrics"]), content_sha256(card)
@@ -402,35 +405,6 @@ def load_weights(model: EGT, weights: Mapping[str, torch.Tensor], where: str) ->
     """Copy weights into a model; every tensor must be there with the right shape, and no other."""
     _check_shapes(_shapes(model.state_dict()), _shapes(weights), where)
     model.load_state_dict(dict(weights))
-
-
-def _check_shapes_in_file(config: RunConfig, file: Path) -> None:
-    """Compare the weights in a file with the model of a run before memory is taken for either."""
-    import torch
-
-    from egt.assemble import build_model
-
-    makers = {torch.empty, torch.zeros, torch.ones, torch.full}
-    random_makers = {torch.rand, torch.randn}  # which load sympy on the meta device: a third of a second
-
-    class WithoutMemory(torch.overrides.TorchFunctionMode):
-        """Makes parameters on the meta device, uninitialized; on all tensors there, torch would load its compiler."""
-
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            kwargs = kwargs or {}
-            if getattr(func, "__module__", None) == "torch.nn.init":
-                return args[0] if args else kwargs["tensor"]
-            if func in random_makers:
-                func = torch.empty
-            return func(*args, **{**kwargs, "device": "meta"} if func in makers else kwargs)
-
-    with safetensors.safe_open(file, framework="pt") as weights:
-        found = {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
-    if config.model.num_layers > len(found):
-        raise ArtifactError(f"{file}: does not fit the model, which has {config.model.num_layers} layers")
-    with WithoutMemory():
-        expected = _shapes(build_model(config).state_dict())
-    _check_shapes(expected, found, str(file))
 
 
 def _shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:

@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from egt import processors
+import egt.processors as processors
 from egt.assemble import LayerClasses, PlainLayers, build_layers
 from egt.config.run import ModelConfig, RunConfig, TrainerConfig
 from egt.data.batching.batch import LayoutName

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from egt.config.run import RunConfig
@@ -17,12 +18,15 @@ from egt.data.encodings.encoding import Sample
 from egt.data.source import Progress
 from egt.errors import DataError
 from egt.inference.forward import forward
-from egt.inference.predictions import Predictions
-from egt.inference.uncertainty import Floats
 from egt.nn.model import EGT
 from egt.parts.tasks.scores import TargetScores
 from egt.parts.tasks.task import Task
 from egt.processes import ALONE, Processes
+
+if TYPE_CHECKING:
+    from egt.inference.predictions import Predictions
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -34,17 +34,19 @@ from egt.inference.artifact import (
     load_ensemble,
     member_name,
 )
-from egt.inference.attention_capture import Attention, attentions
 from egt.inference.backends import device_of, too_large
-from egt.inference.embedding import Embedding, embeddings
-from egt.inference.evaluation import Evaluation, evaluate, evaluate_answers, labeled
 from egt.inference.forward import check_dropout
-from egt.inference.neighbors import Novelty, novelty_of
 from egt.inference.predictions import Prediction, Predictions
 from egt.inference.uncertainty import Calibration, bounds_of, doubts
 from egt.parts.tasks.task import FAMILIARITY
 from egt.processes import ALONE, Processes
 from egt.processors import num_processors
+
+if TYPE_CHECKING:
+    from egt.inference.attention_capture import Attention
+    from egt.inference.embedding import Embedding
+    from egt.inference.evaluation import Evaluation
+    from egt.inference.neighbors import Novelty
 
 log = logging.getLogger(__name__)
 ROWS_AT_ONCE = 20_000
@@ -206,6 +208,8 @@ class Predictor:
 
     def evaluation(self, data: Any = "test", *, of: Any = None, watch: Progress | None = None) -> Evaluation:
         """Return what `evaluate` gives, with the loss and the metrics of each of several targets (`by_target`)."""
+        from egt.inference.evaluation import evaluate, evaluate_answers, labeled  # here: predictions need none of it
+
         source, split = self._open_labeled(data, of, watch)
         if self.is_ensemble:
             answers = self._predict(source, split, with_truth=True, watch=watch)
@@ -227,6 +231,8 @@ class Predictor:
         if self.artifact.molecules is not None:
             warn_renamed("--unlike (warn_if_unlike) of molecules", "what every prediction says: the column familiarity")
             return
+        from egt.inference.neighbors import novelty_of  # here, as in `evaluation`
+
         self._check_split("train")
         self.novelty = novelty_of(self.model, self.config, of, watch)
 
@@ -241,6 +247,8 @@ class Predictor:
         Returns:
             One embedding per row of the input, None where a row could not be read or does not fit into memory.
         """
+        from egt.inference.embedding import embeddings  # here, as in `evaluation`
+
         with reading(watch):
             source = open_new(self.config, data, self.overrides)
         found: list[Embedding | None] = []
@@ -264,6 +272,8 @@ class Predictor:
         Yields:
             One per row of the input, in order, None where a row could not be read; a few are in memory at a time.
         """
+        from egt.inference.attention_capture import attentions  # here, as in `evaluation`
+
         is_split = isinstance(data, str) and data in SPLITS
         split = data if is_split else ALL
         with reading(watch):

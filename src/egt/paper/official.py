@@ -19,7 +19,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from egt.assemble import build_model
+from egt.assemble import build_model, weight_shapes
 from egt.config.run import FrozenEdgesConfig, ModelConfig, RandomMaskingConfig, ResidualEdgesConfig, RunConfig
 from egt.errors import ArtifactError, ConfigError
 from egt.files import exists, parse_yaml
@@ -186,7 +186,7 @@ def convert(weights: Weights, config: RunConfig, where: str = "state_dict") -> d
     """
     heads, width = config.model.num_heads, config.model.node_width
     head_major = torch.arange(width).view(-1, heads).T.reshape(-1)  # ours t * d_k + c <- theirs c * H + t
-    read = {name for name, _ in build_names(config)}
+    read = weight_shapes(config).keys()
     converted: dict[str, Tensor] = {}
     strange: list[str] = []
     for name, tensor in weights.items():
@@ -198,12 +198,6 @@ def convert(weights: Weights, config: RunConfig, where: str = "state_dict") -> d
     if strange:
         raise ArtifactError(f"{where}: holds tensors that are not part of an EGT: {', '.join(strange[:8])}")
     return converted
-
-
-def build_names(config: RunConfig) -> list[tuple[str, torch.Size]]:
-    """Return names and shapes of the tensors of a run's model, without allocating them."""
-    with torch.device("meta"):
-        return [(name, tensor.shape) for name, tensor in build_model(config).state_dict().items()]
 
 
 _LAYER = {

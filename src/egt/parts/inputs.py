@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 from threadpoolctl import threadpool_limits
 
-from egt import nn
+import egt.nn as nn
 from egt.data.encodings.encoding import Encoding, ShortestPaths, listed
 from egt.data.encodings.loops import (
     canonical_signs,

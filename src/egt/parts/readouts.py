@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, PositiveInt
 
-from egt import nn
+import egt.nn as nn
 from egt.graph import Level
 from egt.registry import Part, Registry, register
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from egt import files
+import egt.files as files
 from egt.config.run import TrainerConfig
 from egt.errors import ConfigError, RunError, RunStopped
 from egt.files import write_atomically

@@ -18,11 +18,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from egt.assemble import build_model, build_task
+from egt.assemble import Unallocated, build_model, build_task
 from egt.config.run import RunConfig
 from egt.config.run_data import feature_schema, in_pieces, preparation
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
@@ -329,7 +328,7 @@ def num_parameters(config: RunConfig) -> int:
     """Count the parameters of a run's model, without allocating it or building all of its layers, which are alike."""
     short, long, factor = _depths(config)
     try:
-        with _Unallocated():
+        with Unallocated():
             counts = [build_model(_shallow(config, depth)).num_parameters() for depth in (short, long)]
     except (RuntimeError, OverflowError, TypeError) as error:
         raise ConfigError(
@@ -337,20 +336,6 @@ def num_parameters(config: RunConfig) -> int:
             f"({config.model.node_width}), model.edge_width ({config.model.edge_width}) or the sizes of its inputs"
         ) from error
     return counts[0] + factor * (counts[1] - counts[0])
-
-
-class _Unallocated(TorchFunctionMode):
-    """New tensors have a shape and no content; with `torch.device("meta")` some would import the compiler."""
-
-    def __torch_function__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if function in (torch.empty, torch.zeros, torch.ones, torch.randn, torch.rand):
-            return torch.empty(*args, **{**kwargs, "device": "meta"})
-        if function in (Tensor.normal_, Tensor.uniform_) or getattr(function, "__module__", "") == "torch.nn.init":
-            return kwargs["tensor"] if "tensor" in kwargs else args[0]
-        return function(*args, **kwargs)
 
 
 def synthetic_batch(config: RunConfig, sizes: Sequence[int], layout: LayoutName, degree: float = 2.0) -> GraphBatch:

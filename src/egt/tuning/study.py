@@ -76,6 +76,11 @@ class Tried:
     seconds: float
     error: str = ""
 
+    @property
+    def words(self) -> str:
+        """What it tries."""
+        return ", ".join(f"{name} {text(value)}" for name, value in self.values.items())
+
 
 def import_optuna() -> Any:
     """Return the package, quiet; a `ConfigError` says how to install it."""
@@ -180,11 +185,6 @@ def _check_same(folder: Path, found: Search, wanted: Search) -> None:
 def text(value: Value) -> str:
     """Return a value of a knob as people read it."""
     return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def describe_trial(trial: Tried) -> str:
-    """Return what a trial tries."""
-    return ", ".join(f"{name} {text(value)}" for name, value in trial.values.items())
 
 
 def trial_rows(trials: Sequence[Tried], best: int) -> tuple[list[str], list[list[str]]]:

@@ -71,7 +71,7 @@ def tuning_page(found: Tuning, space: Sequence[Knob]) -> str:
     default, best = found.trials[0], found.best
     records = {"default": default, "best": best} if default.state == "done" else {"best": best}
     runs = {name: read_run(trial_folder(found.folder, trial.number)) for name, trial in records.items()}
-    columns, rows = trial_rows(found.trials, best.number)
+    columns, rows = found.table()
     sections = [
         ("The best settings", _settings(space, best)),
         ("Metrics", _metrics(runs)),
@@ -187,6 +187,10 @@ class Tuning:
     def model(self) -> Predictor:
         """The model of the best trial."""
         return load(self.path)
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the columns and the rows of a table of all trials (`trial_rows`)."""
+        return trial_rows(self.trials, self.best.number)
 
 
 def leave_best(study: Study, space: Sequence[Knob], folder: Path) -> Tuning:

@@ -142,7 +142,7 @@ class SuperpixelSource(Source):
     segmentation: Segmentation
 
     def __post_init__(self) -> None:
-        require_slic()
+        require_skimage()
 
     @cached_property
     def card(self) -> DataCard:
@@ -210,15 +210,15 @@ def cifar10_superpixels(path: Path) -> SuperpixelSource:
     return SuperpixelSource(card, (path,), load_cifar10_jpeg, Segmentation(150, 200, 10.0))
 
 
-def require_slic() -> Any:
-    """Return the function `skimage.segmentation.slic`."""
+def require_skimage() -> Any:
+    """Return the package `skimage`."""
     try:
-        from skimage.segmentation import slic
+        import skimage
     except ImportError as error:
         raise DataError(
             'making superpixels needs scikit-image; install it with: pip install "egt-graph[gen]"'
         ) from error
-    return slic
+    return skimage
 
 
 def _segments(pixels: NDArray[np.float64], how: Segmentation) -> IntArray:
@@ -229,17 +229,14 @@ def _segments(pixels: NDArray[np.float64], how: Segmentation) -> IntArray:
     of segments that was asked for. The arguments below undo both; without them MNIST has 66.7 nodes in the mean
     instead of 70.6.
     """
-    slic = require_slic()
-    from skimage.color import rgb2lab
-    from skimage.util import regular_grid
-
-    colors = rgb2lab(pixels) if pixels.ndim == 3 else pixels
+    skimage = require_skimage()
+    colors = skimage.color.rgb2lab(pixels) if pixels.ndim == 3 else pixels
     spread = float(np.ptp(colors)) or 1.0
     for query in range(how.first_query, 0, -1):
         seeds = np.zeros(pixels.shape[:2])
-        seeds[regular_grid(seeds.shape, query)] = 1
+        seeds[skimage.util.regular_grid(seeds.shape, query)] = 1
         placed_per_asked = float(seeds.sum()) / query
-        segment = slic(
+        segment = skimage.segmentation.slic(
             colors,
             n_segments=query,
             compactness=how.compactness / spread,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, model_validator
 
-from egt import nn
+import egt.nn as nn
 from egt.errors import ConfigError
 from egt.parts.tasks.scores import ClassScores, RankingScores
 from egt.parts.tasks.task import Row, TaskPart, mean_of_known, number

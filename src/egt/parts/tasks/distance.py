@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from egt import nn
+import egt.nn as nn
 from egt.data.encodings.encoding import Encoding, ShortestPaths
 from egt.parts.tasks.task import Objective
 from egt.registry import register

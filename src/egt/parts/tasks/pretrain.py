@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 import numpy as np
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from egt import nn
+import egt.nn as nn
 from egt.errors import ConfigError
 from egt.graph import FeatureSchema, Level
 from egt.parts.tasks.task import Names, TaskPart, targets

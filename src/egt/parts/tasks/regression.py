@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from egt import nn
+import egt.nn as nn
 from egt.parts.tasks.scores import BoundScores, ErrorScores, MeanScores
 from egt.parts.tasks.task import Row, TargetScale, TaskPart, mean_of_known, number
 from egt.registry import register

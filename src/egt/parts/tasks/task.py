@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat
 
-from egt import nn
+import egt.nn as nn
 from egt.data.encodings.encoding import Encoding
 from egt.errors import DataError
 from egt.graph import Level
