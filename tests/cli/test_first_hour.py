@@ -76,7 +76,7 @@ def test_columns_are_kept_on_request(place: Path, capsys: Capture) -> None:
     assert [row["batch"] for row in read_csv(place / "out.csv")][:4] == ["b0", "b1", "b2", "b0"]
     assert egt(capsys, "predict", run, data, "--keep", "*", "-o", "all.csv").code == 0
     first = read_csv(place / "all.csv")[0]
-    assert list(first) == ["id", "smiles", "batch", "y", "warning", "error"]  # `y` is the prediction
+    assert list(first) == ["id", "smiles", "batch", "y", "familiarity", "warning", "error"]  # `y` is the prediction
     wrong = egt(capsys, "predict", run, data, "--keep", "lot")
     assert wrong.code == 2
     assert "there is no column 'lot' to keep; the columns are smiles, y, batch" in wrong.err

@@ -126,7 +126,9 @@ def _describe_file(
         print_json(content)
         return
     print_table(f"{name}: inferred schema", ("what", "decision"), _schema_rows(source, found))
-    say(f"`egt train {shlex.quote(name)}` learns from it; docs/data.md shows how to change each decision")
+    words = ["egt", "train", name, *(["--target", *target] if target else []), *(["--task", task] if task else [])]
+    words += ["--set", *map(str, settings)] if settings else []
+    say(f"`{shlex.join(words)}` learns from it; docs/data.md shows how to change each decision")
 
 
 def _schema_rows(source: CustomSource, found: Survey) -> list[tuple[str, str]]:

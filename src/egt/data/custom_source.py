@@ -26,6 +26,7 @@ from egt.data.columns import (
     texts_in,
 )
 from egt.data.infer import find_id
+from egt.data.labels import label_doubts
 from egt.data.schema import CustomSchema, Division, Feature, SplitPlan, divide, target_matrix
 from egt.data.source import ALL, SPLITS, DataCard, Reading, Source
 from egt.errors import DataError, EgtError
@@ -201,8 +202,10 @@ class CustomSource(Source):
         return readings
 
     def warnings(self) -> list[str]:
-        """Empty splits, labels that are not understood, and rows in several splits or with different labels."""
-        return [*self._empty_splits(), *self.unknown_labels(), *self._repeats()]
+        """Empty splits, labels that are not understood or doubtful, rows in several splits or of different labels."""
+        labels = self._label_columns().items()
+        doubts = [doubt for name, column in labels for doubt in label_doubts(name, column, self.schema.classes)]
+        return [*self._empty_splits(), *self.unknown_labels(), *doubts, *self._repeats()]
 
     def _empty_splits(self) -> list[str]:
         """Return a warning for each split that has a share but no rows."""

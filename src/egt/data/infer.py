@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import count, takewhile
+from shlex import quote
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -35,7 +36,14 @@ from egt.data.source import NUMBERS, TargetKind
 from egt.errors import DataError, counted
 from egt.graph import IntArray, Level
 
-ID_NAMES = ("id", "idx", "index", "name", "mol_id", "molecule_id", "compound_id", "graph_id")
+ID_NAMES = (
+    *("id", "idx", "index", "name", "graphid", "molid", "moleculeid", "compoundid", "sampleid", "chemblid"),
+    *("molname", "moleculename", "compoundname", "drugname", "samplename", "compoundnumber", "compoundcode"),
+)
+"""Names of columns that name rows, as `_plain_name` gives them: `Compound ID` and `compound_id` are `compoundid`."""
+
+_ENDS_WITH_ID = re.compile(r"[\W_](?i:id)$|[a-z0-9]I[dD]$")
+
 TARGET_NAMES = ("y", "label", "labels", "target", "targets", "class")
 SPLIT_NAMES = ("split", "set", "subset", "fold", "partition")
 WEIGHT_NAMES = ("weight", "edge_weight")
@@ -218,9 +226,14 @@ def find_id(columns: Columns, given: str | None, where: str) -> str:
         return given
     if given == "":
         return ""
-    named = (name for name in columns if name.lower() in ID_NAMES or name.lower().endswith("_id"))
+    named = (name for name in columns if _plain_name(name) in ID_NAMES or _ENDS_WITH_ID.search(name))
     found = next((name for name in named if _names_rows(columns[name])), "")
     return found or next((name for name in columns if name.lower() == "id" and columns[name].ndim == 1), "")
+
+
+def _plain_name(name: str) -> str:
+    """Return the name of a column in small letters, without what stands between words."""
+    return re.sub(r"[\W_]+", "", name).lower()
 
 
 def _names_rows(column: Column) -> bool:
@@ -352,7 +365,7 @@ def _find_lists(
         whole = next(name for name in columns if name in wanted and name not in listed)
         raise DataError(
             f"{raw.where}: {listed[0]!r} holds lists, for atoms or bonds, and {whole!r} single values, for molecules; "
-            f"train a model for each (--target {whole})"
+            f"train a model for each (--target {quote(whole)})"
         )
     found, values, note = find_parts(raw, roles.smiles, {name: columns[name] for name in listed}, level)
     rest = {name: column for name, column in columns.items() if name not in listed}
@@ -443,7 +456,8 @@ def _guess_targets(
         kinds = [f"{name} ({'text' if columns[found][name].dtype == object else 'numbers'})" for name in names]
         raise DataError(
             f"{raw.where}: several columns could be the target: {_few(kinds)}. "
-            f"Choose with target=NAME (--target {names[0]}), several times for several, or target='*' for all of them"
+            f"Choose with target=NAME (--target {quote(names[0])}), several times for several, or target='*' for "
+            "all of them"
         )
     return found, names
 
@@ -454,7 +468,10 @@ def _candidates(columns: Columns, level: Level) -> tuple[str, ...]:
     return tuple(
         name
         for name, column in columns.items()
-        if name.lower() not in (*ID_NAMES, *SPLIT_NAMES) and not _is_name_like(column) and not _is_list_text(column)
+        if _plain_name(name) not in ID_NAMES
+        and name.lower() not in SPLIT_NAMES
+        and not _is_name_like(column)
+        and not _is_list_text(column)
     )
 
 
@@ -465,7 +482,7 @@ def _why_unfit(columns: Columns) -> str:
         if not len(present):
             return f" {name!r} is empty."
         if _is_list_text(column):
-            return f" {name!r} holds lists; if they are of atoms or bonds, name it (--target {name})."
+            return f" {name!r} holds lists; if they are of atoms or bonds, name it (--target {quote(name)})."
         if _is_name_like(column):
             return f" {name!r} is a text that differs in every row (e.g. {present[0]!r}), not a number or a class."
     return ""
@@ -716,7 +733,7 @@ def _check_numbers(values: Columns, where: str) -> None:
             raise DataError(
                 f"{where}: target {name!r} holds classes, such as {strange[0]!r}, and other targets hold something "
                 "else; several targets are all numbers, or have the same two classes: train a model for each "
-                f"(--target {name}), or write classes as 0 and 1"
+                f"(--target {quote(name)}), or write classes as 0 and 1"
             )
         if others := _no_bounds(strange):
             raise DataError(
@@ -732,7 +749,8 @@ def _check_numbers(values: Columns, where: str) -> None:
         other = next(name for name in values if name not in binary)
         raise DataError(
             f"{where}: the targets are of two kinds: {binary[0]!r} holds 0 and 1 only, {other!r} other numbers; train "
-            f"a model for each kind (--target {other}), or say --set overrides.kind=regression to take all as numbers"
+            f"a model for each kind (--target {quote(other)}), or say --set overrides.kind=regression to take all as "
+            "numbers"
         )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.columns import Column, Columns, RawData, RawGraph, missing_in, strange_label, text_of
+from egt.data.columns import Column, Columns, RawData, RawGraph, encode_bounds, missing_in, strange_label, text_of
 from egt.data.formats.tables import column_of_texts
 from egt.data.molecules import graphs_from_smiles, parse_or_none, require_rdkit
 from egt.data.schema import Codes, CustomSchema
@@ -33,6 +33,15 @@ _SEPARATORS = (";", ",", None)
 """What stands between values outside of JSON; None is any white space."""
 
 Values = NDArray[np.float64]
+
+_PLACEHOLDER = re.compile(r"-?9{2,}|-?9{2,}0+")
+"""What programs write for "no value": -9999, 999, -99."""
+
+_FAR = 2.0
+"""How many ranges of the other labels a placeholder is away from them."""
+
+_DECADES, _BULK = 3.0, (0.05, 0.95)
+"""Labels that spread over so many powers of ten, between these quantiles, are better learned as logarithms."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,6 +249,43 @@ def _agree(cells: Column, labels: Sequence[Hashable]) -> bool:
 def _values(column: Column) -> list[Hashable]:
     """Return the values of a column; a vector is one value."""
     return [*map(tuple, column.tolist())] if column.ndim == 2 else column.tolist()
+
+
+def label_doubts(name: str, column: Column, classes: Sequence[str]) -> list[str]:
+    """Return what to look at in the labels of a target: placeholders, many orders of magnitude, classes alike."""
+    if classes:
+        counts = Counter(text_of(value) for value in column[~missing_in(column)])
+        known = sorted(name for name in counts if name in classes)
+        groups = [[other for other in known if other.casefold().split() == each.casefold().split()] for each in known]
+        alike = [group for group, each in zip(groups, known, strict=True) if len(group) > 1 and group[0] == each]
+        return [
+            f"classes of {name!r} differ only in capitals or blanks, and are learned as different ones: "
+            f"{', '.join(f'{each!r} ({counts[each]})' for each in group)}; write them alike"
+            for group in alike
+        ]
+    numbers = np.fmax(*encode_bounds(column)[0].T)
+    numbers = numbers[~np.isnan(numbers)]
+    found = []
+    ends = [numbers.min(), numbers.max()] if len(numbers) else []
+    suspects = [value for value in ends if _PLACEHOLDER.fullmatch(text_of(value))]
+    others = numbers[~np.isin(numbers, suspects)]
+    for value in suspects if len(others) else []:
+        low, high = others.min(), others.max()
+        if max(low - value, value - high) > _FAR * (high - low):
+            number = counted(int((numbers == value).sum()), "label")
+            found.append(
+                f"{number} of {name!r} read {value:g}, far from all others ({low:g} to {high:g}): if that stands for "
+                "no value, empty these cells"
+            )
+            numbers = numbers[numbers != value]
+    if len(numbers) and numbers.min() > 0:
+        low, high = np.quantile(numbers, _BULK)
+        if np.log10(high / low) >= _DECADES:
+            found.append(
+                f"labels of {name!r} spread over {np.log10(high / low):.0f} powers of ten ({low:.3g} to {high:.3g}): "
+                f"the largest decide what is learned; a column of logarithms (log10 of {name!r}) learns all of them"
+            )
+    return found
 
 
 def molecule_keys(columns: Sequence[Sequence[str]]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,25 @@ def test_the_schema_is_plain(tmp_path: Path) -> None:
 def test_ids_and_folds_are_never_guessed_as_the_target(tmp_path: Path) -> None:
     text = "index,smiles,fold,y\n1,CCO,0,0.5\n1,CCC,1,1.5\n2,CCN,0,2.5\n"
     assert table(tmp_path, text).schema.targets == ("y",)
+
+
+@pytest.mark.parametrize("name", ["Compound ID", "CompoundId", "Molecule Name", "MOL-ID", "ChEMBL_ID", "sample name"])
+def test_columns_that_chemists_name_molecules_by_are_ids(tmp_path: Path, name: str) -> None:
+    rows = "CCO,A-1,0.5\nCCC,A-2,1.5\nCCN,A-3,2.5\n"
+    schema = table(tmp_path, f"smiles,{name},y\n{rows}").schema
+    assert (schema.id, schema.targets) == (name, ("y",))
+    replicates = table(tmp_path, f"smiles,{name},y\n{rows.replace('A-2', 'A-1')}").schema  # named twice
+    assert (replicates.id, replicates.targets) == ("", ("y",))
+
+
+@pytest.mark.parametrize("name", ["acid", "lipid", "valid", "LogD"])
+def test_other_columns_are_no_ids(tmp_path: Path, name: str) -> None:
+    assert table(tmp_path, f"smiles,{name}\nCCO,0.5\nCCC,1.5\nCCN,2.5\n").schema.targets == (name,)
+
+
+def test_a_suggested_target_with_a_blank_is_quoted(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=re.escape("--target 'log S'")):
+        table(tmp_path, "smiles,log S,y\nCCO,0.5,1\nCCC,1.5,2\nCCN,2.5,5\n")
 
 
 def test_a_column_that_cannot_be_the_target_says_why(tmp_path: Path) -> None:

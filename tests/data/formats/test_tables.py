@@ -129,7 +129,7 @@ def test_true_and_false_are_one_and_zero_however_they_are_written(cells: list[st
         ["9007199254740993", "9007199254740992"],  # two names, one float64
         ["1" + "0" * 400, "2"],
         ["true", "1"],
-        ["1,5", "2,5"],
+        ["1,500", "2,500"],  # decimals or thousands
     ],
 )
 def test_what_a_number_would_spoil_stays_a_text(cells: list[str]) -> None:
@@ -138,6 +138,26 @@ def test_what_a_number_would_spoil_stays_a_text(cells: list[str]) -> None:
 
 def test_large_round_numbers_are_numbers() -> None:
     assert column_of_texts(["10000000000000000000", "1"]).tolist() == [1e19, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("cells", "numbers"),
+    [(["1,5", "-2,25", "", "3"], [1.5, -2.25, np.nan, 3]), (["0,125", "12,375"], [0.125, 12.375])],
+)
+def test_a_decimal_comma_that_is_no_thousand(cells: list[str], numbers: list[float]) -> None:
+    np.testing.assert_equal(column_of_texts(cells), numbers)
+
+
+def test_decimal_commas_of_a_file_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('smiles,clear,unclear,name\nCCO,"1,5","1,234","a, b"\nCCC,"2,25","2,345",c\n')
+    columns = read_table(path).columns
+    assert columns["clear"].tolist() == [1.5, 2.25]
+    assert columns["unclear"].tolist() == ["1,234", "2,345"]
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2
+    assert "'clear'" in told[0]
+    assert "1234 or 1.234" in told[1]
 
 
 def test_a_decimal_comma_where_the_comma_is_free() -> None:

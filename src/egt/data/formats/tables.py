@@ -15,7 +15,7 @@ import math
 import re
 import sys
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice, zip_longest
@@ -27,6 +27,7 @@ import numpy as np
 from egt.data.columns import (
     FORMATS,
     Column,
+    Columns,
     Format,
     RawData,
     Table,
@@ -53,6 +54,9 @@ MISSING_TEXTS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 _CODE = re.compile(r"[+-]?(0\d+|\d{16,})")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
+_CLEAR_COMMA = re.compile(r",(?!\d{3}$)|^[+-]?0,|^[+-]?\d{4,},")
+"""A comma that does not stand between thousands."""
+
 _BLOCK = 2**20
 
 csv.field_size_limit(2**31 - 1)
@@ -250,7 +254,25 @@ def _table(
     check_header([header[k] for k in kept], f"{path} line 1")
     # Where the comma is free, it is the decimal sign of many countries.
     columns = {header[k]: column_of_texts(cells_of[k], decimal_comma=decimal_comma) for k in kept}
+    if not decimal_comma:
+        _tell_commas({header[k]: cells_of[k] for k in kept}, columns, path)
     return Table(columns, len(rows), problems)
+
+
+def _tell_commas(cells: Mapping[str, Sequence[str]], columns: Columns, path: Path) -> None:
+    """Say which columns have numbers with commas, and how they were read: 1,5 is clear, 1,234 could be two numbers."""
+    for name, column in columns.items():
+        if "," not in "".join(cells[name]):
+            continue
+        present = [cell for cell in _present(cells[name]) if cell is not None]
+        example = next(cell for cell in present if "," in cell)
+        if column.dtype != object:
+            shown = example.replace(",", ".")
+            logger.warning("%s: column %r has decimal commas: %s is read as %s", path, name, example, shown)
+        elif all(_DECIMAL_COMMA.fullmatch(cell) for cell in present):
+            plain, point = example.replace(",", ""), example.replace(",", ".")
+            message = "%s: column %r holds %s, which may be %s or %s: it is read as text; write one of them"
+            logger.warning(message, path, name, example, plain, point)
 
 
 def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Column:
@@ -259,7 +281,8 @@ def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Col
     Codes stay texts, though they look like numbers: whole numbers with leading zeros (0042), and those with so many
     digits that no float64 holds them exactly.
 
-    With `decimal_comma`, 1,5 is a number where a column has no other spelling of numbers.
+    Where a column has no other spelling of numbers, 1,5 is one; 1,234 only with `decimal_comma`, where no comma can
+    stand between thousands.
     """
     first = next((cell for raw in cells if (cell := raw.strip()) not in MISSING_TEXTS), "")
     if first and not _is_value(first):
@@ -273,7 +296,8 @@ def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Col
     found = numbers(present)
     if found is not None and not any(_is_code(cell) for cell in known):
         return found
-    if found is None and decimal_comma and all(_DECIMAL_COMMA.fullmatch(cell) for cell in known):
+    clear = decimal_comma or any(_CLEAR_COMMA.search(cell) for cell in known)
+    if found is None and clear and all(_DECIMAL_COMMA.fullmatch(cell) for cell in known):
         return np.array([np.nan if cell is None else float(cell.replace(",", ".")) for cell in present])
     return objects(present)
 
