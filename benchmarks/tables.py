@@ -6,7 +6,8 @@
 Reads EGT_DATA_DIR. A run is `egt train FILE --target y` with some options of the command line ("" for none), which name
 its arm. The test rows are the published ones; a random eighth of the other rows, drawn by the seed, is validation and
 the rest training, the same for every arm. Every finished run is a line of OUT/results.jsonl and is not repeated. The
-tables at the end have the means over seeds; to choose is what `--split val` is for.
+tables at the end have the means over seeds; to choose is what `--split val` is for. The blend is measured without
+`--blend` too; of `--ensemble` and `--folds` with it alone, in the column of the network.
 """
 
 from __future__ import annotations
@@ -146,7 +147,12 @@ def run(table: Table, options: str, seed: int, out: Path) -> Record:
     if ended.returncode:
         sys.exit(f"{table.name}, {options}: {ended.stderr[-3000:]}")
     said = json.loads(ended.stdout.splitlines()[-1])
-    found = {"network": said["metrics"], "baseline": (said["baseline"] or {}).get("metrics", {})}
+    blend = said["blend"] or {}
+    found = {
+        "network": blend.get("network", said["metrics"]),
+        "baseline": (said["baseline"] or {}).get("metrics", {}),
+        "blend": blend.get("metrics", {}),
+    }
     shutil.rmtree(folder)
     path.unlink()
     return {
@@ -156,6 +162,7 @@ def run(table: Table, options: str, seed: int, out: Path) -> Record:
         "metric": table.metric,
         **{name: {split: each[table.metric] for split, each in found[name].items()} for name in found},
         "baseline_name": (said["baseline"] or {}).get("name"),
+        "share_of_network": blend.get("share"),
         "epochs": said["epochs"],
         "cpu_seconds": round(cpu_seconds() - before, 1),
     }

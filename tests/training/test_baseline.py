@@ -11,7 +11,7 @@ import pytest
 
 import egt
 from egt.cli.main import main
-from egt.training.baseline import describe
+from egt.training.baseline import share_of_network
 
 ONE_EPOCH = {"trainer.max_epochs": 1, "model.num_layers": 1, "optimizer.lr": 1e-6}
 
@@ -48,7 +48,7 @@ def communities(size: int = 20) -> nx.Graph:
 def test_molecules_are_compared_with_a_forest(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     found = baseline_of(alcohols(tmp_path / "m.csv"), "y", tmp_path / "run")
-    assert found["name"] == "random forest"
+    assert found["name"] == "forest and GP"
     assert found["metrics"]["test"]["r2"] > 0.9
 
 
@@ -92,11 +92,23 @@ def test_the_command_says_that_a_model_loses_or_does_without(
             main([*common, "--out", str(tmp_path / f"run{said}"), *more])
         assert not end.value.code
         printed = "".join(capsys.readouterr())
-        assert ("the random forest is better" in printed) is said
+        assert ("the forest and GP is better" in printed) is said
 
 
-def test_fragments_and_descriptors_do_not_depend_on_the_spelling() -> None:
-    pytest.importorskip("rdkit")
-    assert np.array_equal(describe("OCC"), describe("CCO"))
-    assert not np.array_equal(describe("CCO"), describe("COC"))
-    assert not describe("no molecule").any()
+def test_the_share_of_the_network_has_the_smallest_squared_error() -> None:
+    rng = np.random.default_rng(0)
+    truth, ours, theirs = rng.normal(size=(3, 40, 2))
+    truth[:7, 1] = np.nan
+    truth[:, 1] *= 1000  # a target counts whatever its unit
+    ours[:, 1] *= 1000
+    theirs[:, 1] *= 1000
+
+    def error(share: float) -> float:
+        apart = (share * ours + (1 - share) * theirs - truth) / np.nanstd(truth, axis=0)
+        return float(np.nansum(np.square(apart)))
+
+    best = share_of_network(ours, theirs, truth)
+    assert 0 < best < 1
+    assert error(best) < min(error(best - 0.01), error(best + 0.01))
+    assert share_of_network(np.nan_to_num(truth), theirs, truth) == 1
+    assert share_of_network(ours, np.nan_to_num(truth), truth) == 0

@@ -11,7 +11,7 @@ from egt.inference.evaluation import Seen
 from egt.parts.tasks.regression import Regression
 from egt.parts.tasks.task import Task
 from egt.processes import ALONE
-from egt.training.held_out import CrossFit, kept_answers
+from egt.training.held_out import CrossFit, in_order, kept_answers
 from egt.training.run import train_on
 from egt.training.run_folder import checkpoints_of
 from tests.training.tiny import tiny_config, tiny_samples
@@ -26,7 +26,8 @@ def cross_fit() -> CrossFit:
 
 def observe(kept: CrossFit, *answers: float) -> None:
     seen = Seen(kept.task)
-    seen(torch.tensor(answers)[:, None], torch.tensor(LABELS)[:, None])
+    backwards = np.arange(len(LABELS))[::-1]  # the order of the batches does not matter
+    seen(backwards.copy(), torch.tensor(answers).flip(0)[:, None], torch.tensor(LABELS).flip(0)[:, None])
     kept.observe(seen, ALONE)
 
 
@@ -40,6 +41,18 @@ def test_each_half_is_answered_by_the_weights_that_are_best_on_the_other() -> No
     assert labels is not None
     assert labels[:, 0].tolist() == [1.0, 3.0, 0.0, 2.0]
     assert np.abs(answers - labels)[:, 0].tolist() == [8.0, 6.0, 7.0, 5.0]
+
+
+def test_answers_are_found_again_in_the_order_of_the_rows() -> None:
+    labels = np.array([2.0, 0.0, 1.0, 1.0, 1.0, 7.0, 1.0])[:, None]
+    kept = CrossFit(tiny_config(task={"names": ["y"], "auxiliary": []}), Task(Regression(names=("y",)), "graph"))
+    seen, answers = Seen(kept.task), 10.0 * torch.arange(7)[:, None]
+    seen(np.arange(7), answers, torch.from_numpy(labels))
+    kept.observe(seen, ALONE)
+    found = kept_answers(kept.tensors())
+    assert found is not None
+    assert found[0].ravel().tolist() != answers.ravel().tolist()
+    assert in_order(found, labels).ravel().tolist() == answers.ravel().tolist()
 
 
 def test_what_a_checkpoint_keeps_goes_on() -> None:

@@ -25,6 +25,9 @@ Words = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")
 Numbers = Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative="")]
 Settings = Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")]
 _SIZES = {"interval": "wide", "set": "classes"}
+_CLEARLY = 0.05
+"""A blend is suggested where it has smaller errors by this share."""
+
 _OF_ONE_CLASS = ("average_precision", "f1")
 """Metrics that are about one of two classes."""
 
@@ -59,9 +62,9 @@ def say(message: str) -> None:
 
 
 def metric_rows(
-    metrics: Mapping[str, float], positive: str = "", baseline: Mapping[str, float] | None = None
+    metrics: Mapping[str, float], positive: str = "", others: Sequence[Mapping[str, float]] = ()
 ) -> list[tuple[str, ...]]:
-    """Return metrics as rows of a table: name, value, that of a baseline if there is one, and the labels behind them.
+    """Return metrics as rows of a table: name, value, those of others beside it, and the labels behind them.
 
     `positive` is the class that some of them are about, or "" (`TaskPart.positive_class`).
     """
@@ -71,7 +74,7 @@ def metric_rows(
         (
             shown_name(name, positive),
             shown(value, 5),
-            *(() if baseline is None else (shown(baseline.get(name, math.nan), 5),)),
+            *(shown(other.get(name, math.nan), 5) for other in others),
             f"{bases.get(name, counted(metrics['num_labels'], 'label'))} {of_graphs}"
             + (", which do not define it" * math.isnan(value)),
         )
@@ -110,6 +113,20 @@ def warn_of_baseline(task: TaskPart, metrics: Mapping[str, Mapping[str, float]],
         say(
             f"{split} {metric}: the {baseline['name']} is better ({shown(other, 4)}) than this model "
             f"({shown(ours, 4)}); try --ensemble 5, `egt tune`, more data or other features"
+        )
+
+
+def suggest_blend(task: TaskPart, blend: Mapping[str, Any], again: str) -> None:
+    """Say so where a blend has clearly smaller errors on validation than the network, by the metric that decides.
+
+    again: the command that makes it.
+    """
+    network, joint = (blend[name]["val"][task.deciding_metric] for name in ("network", "metrics"))
+    errors = (1 - network, 1 - joint) if task.higher_is_better else (network, joint)
+    if errors[1] < (1 - _CLEARLY) * errors[0]:
+        say(
+            f"val {task.deciding_metric}: averaged with the answers of the baseline this model has {shown(joint, 4)} "
+            f"instead of {shown(network, 4)}; `{again}` keeps both, without training again"
         )
 
 

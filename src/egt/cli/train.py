@@ -22,6 +22,7 @@ from egt.cli.output import (
     print_table,
     print_targets,
     say,
+    suggest_blend,
     warn_of_baseline,
     with_epochs,
 )
@@ -50,6 +51,7 @@ def train(
     ensemble: int | None = None,
     folds: int | None = None,
     no_baseline: Flag = False,
+    blend: Flag = False,
     resume: Flag = False,
     json: Flag = False,
 ) -> None:
@@ -75,6 +77,8 @@ def train(
         ensemble: Train this many models with different seeds; predictions are their mean, with the spread (NAME_std).
         folds: Cross-validation: train this many models, each of which leaves out a different part of your own data.
         no_baseline: Do without the cheap baseline that is measured on the same rows after training.
+        blend: Average the answers with those of a forest and a Gaussian process, which the artifact keeps (numbers and
+            yes/no of molecules); validation chooses the weights. With --resume also after training.
         resume: Continue the run in the run folder.
         json: Print one JSON object as the last line.
     """
@@ -89,7 +93,11 @@ def train(
             task=task,
             smiles=smiles,
             features=features,
-            set=[*with_epochs(settings, epochs), *(["trainer.baseline=false"] if no_baseline else [])],
+            set=[
+                *with_epochs(settings, epochs),
+                *(["trainer.baseline=false"] if no_baseline else []),
+                *(["trainer.blend=true"] if blend else []),
+            ],
             out=out,
             start=start,
             keep_head=keep_head,
@@ -137,6 +145,7 @@ def _report(run: Run, json: bool) -> None:
             "unreadable_rows": dict(run.problems),
             "coverage": run.artifact.data.get("coverage"),
             "baseline": run.artifact.data.get("baseline"),
+            "blend": run.artifact.data.get("blend"),
         }
         if positive:
             content["positive_class"] = positive
@@ -145,19 +154,27 @@ def _report(run: Run, json: bool) -> None:
         print_json(content)
         return
     by_target = run.artifact.data.get("metrics_by_target", {})
-    baseline = run.artifact.data.get("baseline")
+    baseline, blend = run.artifact.data.get("baseline"), run.artifact.data.get("blend")
+    is_blend = run.artifact.config.trainer.blend
+    beside = {"network": blend["network"]} if is_blend and blend is not None else {}
+    beside |= {} if baseline is None else {baseline["name"]: baseline["metrics"]}
     rows = [
         (split, *row)
         for split, values in metrics.items()
-        for row in metric_rows(values, positive, None if baseline is None else baseline["metrics"].get(split, {}))
+        for row in metric_rows(values, positive, [each.get(split, {}) for each in beside.values()])
     ]
-    columns = ("split", "metric", "value", *(() if baseline is None else (baseline["name"],)), "on")
+    columns = ("split", "metric", "blend" if is_blend else "value", *beside, "on")
     size = f"{parameters:,} parameters, weights of epoch {run.epoch + 1}"
     if run.members:
         size = f"{len(run.members)} models of {parameters:,} parameters"
     print_table(f"{run.artifact.config.name}: {size}", columns, rows)
-    if baseline is not None:
+    if baseline is not None and not is_blend:
         warn_of_baseline(run.artifact.config.task, metrics, baseline)
+    if blend is not None and is_blend:
+        say(f"the network has {blend['share']:.0%} of the weight in the blend")
+    elif blend is not None:
+        again = f"egt train {shlex.quote(str(run.folder))} --resume --blend"
+        suggest_blend(run.artifact.config.task, blend, again)
     print_members(run.artifact.data.get("member_metrics", {}))
     for split, targets in by_target.items():
         print_targets(f"{split}, each target", targets, positive)

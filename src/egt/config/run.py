@@ -301,6 +301,8 @@ class TrainerConfig(Section):
         backend: what computes the layers: "cpu" is the fused kernel, "plain" is PyTorch, "auto" the fastest that can.
         checkpoint_minutes: write a checkpoint within an epoch this often.
         baseline: measure a cheap baseline on the same rows after training: a forest, label propagation, a mean.
+        blend: average the answers with those of a learner without a network (a forest and a Gaussian process), which
+            the artifact keeps; only for numbers and yes/no of molecules.
         trackers: "auto" are TensorBoard and Weights & Biases where they are installed and set up; [] none.
     """
 
@@ -322,6 +324,7 @@ class TrainerConfig(Section):
     backend: Annotated[Literal["auto", "plain", "cpu"], Chance] = "auto"
     checkpoint_minutes: Annotated[PositiveFloat, Speed] = 10.0
     baseline: Annotated[bool, Speed] = False
+    blend: Annotated[bool, Speed] = False
     trackers: Annotated[Literal["auto"] | tuple[Literal["tensorboard", "wandb"], ...], Speed] = "auto"
 
 

@@ -46,6 +46,8 @@ from egt.inference.predictor import Predictor
 from egt.nn.model import EGT
 from egt.parts.tasks.task import TargetScale, Task
 
+log = logging.getLogger(__name__)
+
 
 def probe(config: RunConfig, num_nodes: int, seed: int) -> Graph:
     """Return a random graph with the features of a run; about one pair in four is an edge, in one direction or both."""
@@ -313,6 +315,12 @@ def export(artifact: Artifact, folder: Path, forms: Sequence[Form] = ("onnx", "t
     if not forms:
         raise ConfigError(f"nothing to export; choose {' or '.join(FILES)}")
     _check_folder(folder)
+    if artifact.blend is not None:
+        log.warning(
+            "%s: the network alone is exported, without the learner it is averaged with: answers differ from "
+            "those of `egt predict`",
+            artifact.config.name,
+        )
     inputs = tensor_inputs(artifact.config)
     module = portable(artifact, inputs)
     with _draft(folder) as draft:

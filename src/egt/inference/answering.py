@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -28,6 +28,10 @@ from egt.nn.model import EGT
 from egt.parts.tasks.task import TargetScale, Task
 from egt.processes import Processes
 
+if TYPE_CHECKING:
+    from egt.data.fragments import Described
+    from egt.inference.blend import Blend
+
 FloatRows = NDArray[np.float32]
 Answer = tuple[FloatRows, IntArray | None, FloatRows | None] | str
 """Values, pairs and (of several runs) deviations of a graph, or the reason why there are none."""
@@ -42,6 +46,7 @@ class Member:
     task: Task
     device: torch.device
     processes: Processes
+    blend: Blend | None = None
 
     @classmethod
     def of(cls, artifact: Artifact, device: torch.device, processes: Processes) -> Member:
@@ -50,16 +55,24 @@ class Member:
         backend = execution(config, device, training=False).backend
         model = on_backend(artifact.model, config, backend).to(device).eval()
         task = build_task(config, TargetScale.from_json(artifact.data.get("scale")))
-        return cls(model, config, task, device, processes)
+        return cls(model, config, task, device, processes, artifact.blend)
 
-    def answers(self, samples: Sequence[Sample], progress: Progress | None, dropout_samples: int = 0) -> list[Answer]:
+    def answers(
+        self,
+        samples: Sequence[Sample],
+        progress: Progress | None,
+        dropout_samples: int = 0,
+        described: Described | None = None,
+    ) -> list[Answer]:
         """For each graph its values and pairs, and deviations over draws of dropout; or why there are none."""
         if not dropout_samples:
-            return self._run(samples, progress)
-        return pooled(
-            self._run(samples, part_of(progress, k, dropout_samples), mode=dropping, pose=draw(self.config.seed, k))
-            for k in range(dropout_samples)
-        )
+            found = self._run(samples, progress)
+        else:
+            found = pooled(
+                self._run(samples, part_of(progress, k, dropout_samples), mode=dropping, pose=draw(self.config.seed, k))
+                for k in range(dropout_samples)
+            )
+        return found if self.blend is None or described is None else self.blend.joined(found, described)
 
     def refused(self, samples: Sequence[Sample]) -> dict[int, str]:
         """Return the numbers of the graphs that do not fit into memory, each with the reason."""
@@ -106,13 +119,40 @@ class Member:
 
 
 def answers_of(
-    members: Sequence[Member], samples: Sequence[Sample], progress: Progress | None = None, dropout_samples: int = 0
+    members: Sequence[Member],
+    samples: Sequence[Sample],
+    smiles: Sequence[str] | None,
+    progress: Progress | None = None,
+    dropout_samples: int = 0,
 ) -> list[Answer]:
-    """Return the answers of a model, or the mean and the deviation over several and all their draws of dropout."""
+    """Return the answers of a model, or the mean and the deviation over several and all their draws of dropout.
+
+    Args:
+        members: the models.
+        samples: prepared graphs.
+        smiles: of each, which a blend reads; None for other graphs.
+        progress: receives how far it is.
+        dropout_samples: how many draws of dropout; 0 for none.
+    """
+    described = _described(members, samples, smiles)
     if len(members) == 1:
-        return members[0].answers(samples, progress, dropout_samples)
-    runs = (member.answers(samples, progress, dropout_samples) for member in members)
+        return members[0].answers(samples, progress, dropout_samples, described)
+    runs = (member.answers(samples, progress, dropout_samples, described) for member in members)
     return pooled(runs, max(dropout_samples, 1))
+
+
+def _described(members: Sequence[Member], samples: Sequence[Sample], smiles: Sequence[str] | None) -> Described | None:
+    """Return what the learners of blends read of some molecules; None where there is no blend."""
+    names = next((member.blend.learner.names for member in members if member.blend is not None), None)
+    if names is None:
+        return None
+    if smiles is None:
+        raise DataError(
+            f"{members[0].config.name}: the model is a blend with a learner that reads SMILES; give molecules as SMILES"
+        )
+    from egt.inference.blend import describe_rows  # here: few models have one
+
+    return describe_rows(smiles, samples, names)
 
 
 def pooled(runs: Iterable[Sequence[Answer]], count: int = 1) -> list[Answer]:
@@ -169,7 +209,8 @@ class Answering:
 
     def __call__(self, part: Prepared, watch: Progress | None = None) -> list[Prediction]:
         """Return the prediction for each record, in order."""
-        found = answers_of(self.members, part.samples, watch, self.dropout_samples)
+        smiles = None if self.beside.smiles is None else [str(self.beside.smiles[row]) for row in part.rows]
+        found = answers_of(self.members, part.samples, smiles, watch, self.dropout_samples)
         answers = dict(zip(part.rows, found, strict=True))
         graphs = {row: sample.graph for row, sample in zip(part.rows, part.samples, strict=True)}
         problems = {problem.row: problem for problem in part.problems}

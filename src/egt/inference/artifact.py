@@ -36,6 +36,7 @@ from egt.inference.uncertainty import Calibration
 if TYPE_CHECKING:
     import torch
 
+    from egt.inference.blend import Blend
     from egt.nn.model import EGT
 
 FORMAT = 1
@@ -45,6 +46,9 @@ CALIBRATION = "calibration.json"
 
 MOLECULES = "molecules.safetensors"
 """Only where the model was trained on molecules."""
+
+BLEND = "blend.safetensors"
+"""Only where the answers are averaged with those of a learner without a network."""
 
 ENSEMBLE = "ensemble.json"
 """Stands for the card in the artifact of an ensemble."""
@@ -110,6 +114,7 @@ class Artifact:
         calibration: of intervals, sets and probabilities; None where there was no validation.
         molecules: what is kept of the training molecules; None for other graphs.
         checksum: of the card, which has those of the other files; "" where the artifact was not read from a folder.
+        blend: what the model's answers are averaged with; None for the model alone.
     """
 
     config: RunConfig
@@ -120,6 +125,7 @@ class Artifact:
     calibration: Calibration | None = None
     molecules: TrainingMolecules | None = None
     checksum: str = ""
+    blend: Blend | None = None
 
     @property
     def members(self) -> tuple[Artifact, ...]:
@@ -198,11 +204,14 @@ class _About(BaseModel):
     data: _Data
 
 
+_File = Literal[
+    "weights.safetensors", "config.yaml", "calibration.json", "molecules.safetensors", "blend.safetensors", "card.json"
+]
+
+
 class _Card(_About):
     notes: str
-    sha256: dict[
-        Literal["weights.safetensors", "config.yaml", "calibration.json", "molecules.safetensors", "card.json"], str
-    ]
+    sha256: dict[_File, str]
 
 
 class _EnsembleCard(_About):
@@ -293,10 +302,10 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
         raise ArtifactError(f"{path}: {WEIGHTS} is not a safetensors file ({error})") from error
     model = build_model(config, backend=execution(config, device, training=False).backend)
     load_weights(model, weights, where)
-    calibration = _read_calibration(path, card, config)
+    calibration, blend = _read_calibration(path, card, config), _read_blend(path, card, config)
     molecules = TrainingMolecules.load(path / MOLECULES) if MOLECULES in card["sha256"] else None
     metrics, checksum = with_nans(card["metrics"]), content_sha256(card)
-    return Artifact(config, model.eval(), metrics, card["data"], card["notes"], calibration, molecules, checksum)
+    return Artifact(config, model.eval(), metrics, card["data"], card["notes"], calibration, molecules, checksum, blend)
 
 
 def load_ensemble(path: Path, device: torch.device | str = "cpu") -> EnsembleArtifact:
@@ -372,12 +381,21 @@ def _read_calibration(path: Path, card: Mapping[str, Any], config: RunConfig) ->
     return calibration
 
 
+def _read_blend(path: Path, card: Mapping[str, Any], config: RunConfig) -> Blend | None:
+    if BLEND not in card["sha256"]:
+        return None
+    from egt.config.run_data import feature_schema
+    from egt.inference.blend import Blend  # here: few models have one
+
+    return Blend.load(path / BLEND, len(config.task.names), feature_schema(config.model).num_graph_values)
+
+
 def find_artifact(path: str | Path) -> Path:
     """Find the folder of an artifact: a hub's, the given one, that in a run folder, or the package's of this name."""
     if not isinstance(path, str | os.PathLike):
         raise ArtifactError(f"a model of type {type(path).__name__} is given; give the folder that `egt train` wrote")
     if str(path).startswith(HUB):
-        files = (WEIGHTS, CONFIG, CARD, CALIBRATION, MOLECULES)
+        files = (WEIGHTS, CONFIG, CARD, CALIBRATION, MOLECULES, BLEND)
         return fetch(str(path), (*files, ENSEMBLE, *(f"{MEMBER}*/{name}" for name in files)))
     given = Path(path)
     for place in (given, given / "artifact"):
@@ -454,9 +472,10 @@ def _write_files(artifact: Artifact, folder: Path) -> None:
     safetensors.torch.save_file(weights, folder / WEIGHTS)
     (folder / CONFIG).write_text(write_config(artifact.config), encoding="utf-8")
     names = [WEIGHTS, CONFIG]
-    if artifact.molecules is not None:
-        artifact.molecules.save(folder / MOLECULES)
-        names.append(MOLECULES)
+    for name, part in ((MOLECULES, artifact.molecules), (BLEND, artifact.blend)):
+        if part is not None:
+            part.save(folder / name)
+            names.append(name)
     for name in names:
         shutil.copymode(folder / CONFIG, folder / name)  # safetensors writes for this user only
     about = {

@@ -54,12 +54,13 @@ def evaluate(
     progress: Progress | None = None,
     processes: Processes = ALONE,
     *,
-    see: Callable[[Tensor, Tensor], None] | None = None,
+    see: Callable[[NDArray[np.int64], Tensor, Tensor], None] | None = None,
     **options: Any,
 ) -> Evaluation:
     """Loss and metrics over all labels of the samples, the same in each process.
 
-    `see` is given the outputs and targets of each batch of this process; other arguments as in `forward`.
+    `see` is given the numbers of the graphs, outputs and targets of each batch of this process; other arguments as in
+    `forward`.
     """
     if not len(samples):
         raise DataError("there is no graph to evaluate on")
@@ -74,7 +75,7 @@ def evaluate(
         truth = task.targets(batch)
         scores.update(prediction, truth)
         if see is not None:
-            see(prediction, truth)
+            see(numbers, prediction, truth)
         if not math.isfinite(batch_loss):
             diverged += numbers.tolist()
     loss, labels = processes.total(loss, labels)
@@ -124,24 +125,37 @@ class Seen:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self._parts: list[tuple[Floats, Floats]] = []
+        self._parts: list[tuple[NDArray[np.int64], Floats, Floats]] = []
 
-    def __call__(self, prediction: Tensor, target: Tensor) -> None:
+    def __call__(self, numbers: NDArray[np.int64], prediction: Tensor, target: Tensor) -> None:
         """Keep what has labels of a batch.
 
-        prediction: (rows, outputs) as the model gave it, target: (rows, label_width).
+        Args:
+            numbers: (graphs,) in the split.
+            prediction: (rows, outputs) as the model gave it.
+            target: (rows, label_width).
         """
         target = target.detach().cpu()
         known = ~target.isnan().all(1)
+        if len(numbers) != len(target):  # rows are nodes or edges, which stay in the order of the batches
+            numbers = np.zeros(len(target), np.int64)
         decoded = self.task.decode(prediction.detach().cpu()[known]).double().numpy()
-        self._parts.append((decoded, target[known].double().numpy()))
+        self._parts.append((numbers[known.numpy()], decoded, target[known].double().numpy()))
 
     def arrays(self) -> tuple[Floats, Floats]:
-        """(rows, outputs) decoded answers and (rows, label_width) labels."""
+        """(rows, outputs) decoded answers and (rows, label_width) labels, in the order of `rows`."""
+        return self.rows()[1:]
+
+    def rows(self) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """Return the numbers of the graphs of all rows, in ascending order, with the decoded answers and labels.
+
+        Where rows are nodes or edges, they stay in the order of the batches, and their numbers are 0.
+        """
         part = self.task.part
-        nothing = np.zeros((0, part.num_outputs)), np.zeros((0, part.label_width))
-        answers, labels = zip(nothing, *self._parts, strict=True)
-        return np.concatenate(answers), np.concatenate(labels)
+        nothing = np.zeros(0, np.int64), np.zeros((0, part.num_outputs)), np.zeros((0, part.label_width))
+        numbers, answers, labels = (np.concatenate(each) for each in zip(nothing, *self._parts, strict=True))
+        order = np.argsort(numbers, kind="stable")
+        return numbers[order], answers[order], labels[order]
 
 
 def labeled_graphs(config: RunConfig, metrics: Mapping[str, float]) -> int:

@@ -104,6 +104,11 @@ class Predictor:
         """Whether the answers are means of several models, with a deviation."""
         return isinstance(self.artifact, EnsembleArtifact)
 
+    @property
+    def is_blend(self) -> bool:
+        """Whether the answers are averaged with those of a learner without a network."""
+        return any(member.blend is not None for member in self._members)
+
     @cached_property
     def members(self) -> list[Predictor]:
         """Each model of an ensemble as one of its own; a single model is the only one."""
@@ -211,7 +216,7 @@ class Predictor:
         from egt.inference.evaluation import evaluate, evaluate_answers, labeled  # here: predictions need none of it
 
         source, split = self._open_labeled(data, of, watch)
-        if self.is_ensemble:
+        if self.is_ensemble or self.is_blend:
             answers = self._predict(source, split, with_truth=True, watch=watch)
             return evaluate_answers(self.task, *labeled(answers), num_graphs=len(answers) - answers.num_errors)
         store = prepare_split(self.config, source, split, progress=watch)
@@ -289,9 +294,14 @@ class Predictor:
                 if watch is not None:
                     watch("looking", done, total)
 
-    def answers(self, samples: Sequence[Sample], progress: Progress | None = None) -> list[Answer]:
-        """Return the values, pairs and deviations for each prepared graph, or the reason why there are none."""
-        return answers_of(self._members, samples, progress)
+    def answers(self, samples: Sequence[Sample], smiles: Sequence[str] | None = None) -> list[Answer]:
+        """Return the values, pairs and deviations for each prepared graph, or the reason why there are none.
+
+        Args:
+            samples: the graphs.
+            smiles: of each, where they are molecules.
+        """
+        return answers_of(self._members, samples, smiles)
 
     def refused(self, samples: Sequence[Sample]) -> dict[int, str]:
         """Return the numbers of the graphs that do not fit into memory, each with the reason."""

@@ -1,6 +1,6 @@
 """A cheap baseline beside a trained model, fitted to the same rows: what the model has to beat.
 
-Molecules have a random forest on Morgan counts and physical-chemical descriptors (Svetnik et al., 2003), nodes label
+Molecules have a forest and a Gaussian process (GP) on fragments and descriptors (`fit_learner`), nodes label
 propagation (Zhou et al., 2004) and a linear model of propagated features (Wu et al., 2019), links their common
 neighbors. Everything has the mean of the training labels, or the share of each class. Validation chooses among them.
 """
@@ -8,9 +8,8 @@ neighbors. Everything has the mean of the training labels, or the share of each 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,26 +18,17 @@ from numpy.typing import NDArray
 from egt.assemble import build_task
 from egt.config.run import RunConfig
 from egt.data.encodings.encoding import Sample
-from egt.data.molecules import parse_or_none
 from egt.data.propagation import linear_models, neighbors_of, spread
 from egt.data.source import Source
 from egt.data.store import Store
 from egt.graph import Graph
 from egt.inference.evaluation import Evaluation, evaluate_answers
-from egt.processors import num_processors
+from egt.inference.learner import Learner
+from egt.parts.tasks.task import TargetScale
 
 Rows = NDArray[np.float64]
 Answers = Mapping[str, Rows]
 """split -> (rows, outputs) decoded answers, in the order of its graphs."""
-
-_TREES, _MOST_TREES = 300, 1200
-"""Trees of a forest, and of the forests of all targets together."""
-
-_MOST_ROWS = 20_000
-"""Of the training split that a forest learns from: more would take minutes."""
-
-_BITS, _RARE = 2048, 3
-"""A fragment in fewer molecules than this says nothing about others."""
 
 _HOPS = 50
 
@@ -56,8 +46,42 @@ class Baseline:
     seconds: float
 
 
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """A learner without a network that was fitted to the training rows of a run, and its answers.
+
+    Fields:
+        answers: those of validation and test.
+        truth: the labels of all splits.
+    """
+
+    learner: Learner
+    answers: Answers
+    truth: Answers
+    seconds: float
+
+    def labeled(self, split: str) -> Rows:
+        """(rows, T) the answers of the rows that have a label."""
+        return self.answers[split][~np.isnan(self.truth[split]).all(1)]
+
+
+def share_of_network(ours: Rows, theirs: Rows, truth: Rows) -> float:
+    """Return the share of `ours` in the mean with `theirs` whose squared errors are the smallest, from 0 to 1.
+
+    Each target counts in deviations of its labels. All are (rows, T), labels NaN where one is missing.
+    """
+    unit = np.array(TargetScale.of([truth]).std)
+    apart, wanted = (ours - theirs) / unit, (truth - theirs) / unit
+    squares = np.nansum(np.where(np.isnan(truth), 0.0, np.square(apart)))
+    return float(np.clip(np.nansum(apart * wanted) / squares, 0, 1)) if squares else 1.0
+
+
 def measure_baseline(
-    config: RunConfig, source: Source, stores: Mapping[str, Store], labels: Sequence[Rows]
+    config: RunConfig,
+    source: Source,
+    stores: Mapping[str, Store],
+    labels: Sequence[Rows],
+    beside: Beside | None = None,
 ) -> Baseline | None:
     """Return the best of the baselines that the data allows, as validation says; the first split without one.
 
@@ -68,13 +92,14 @@ def measure_baseline(
         source: Its data.
         stores: split -> its graphs.
         labels: Those of training, each (rows, label_width).
+        beside: The learner that is fitted already, where the data is molecules.
     """
-    began = time.monotonic()
+    began = time.monotonic() - (0 if beside is None else beside.seconds)
     held_out = [split for split in ("val", "test") if split in stores]
     truth = {split: _labels(config, stores[split]) for split in stores}
     task, metric = build_task(config), config.task.deciding_metric
     best: tuple[str, dict[str, Evaluation]] | None = None
-    for name, answers in _candidates(config, source, stores, truth, labels):
+    for name, answers in _candidates(config, source, stores, truth, labels, beside):
         found = {
             split: evaluate_answers(task, answers[split], truth[split], num_graphs=len(stores[split]))
             for split in held_out
@@ -92,7 +117,12 @@ def _is_better(config: RunConfig, one: float, other: float) -> bool:
 
 
 def _candidates(
-    config: RunConfig, source: Source, stores: Mapping[str, Store], truth: Answers, labels: Sequence[Rows]
+    config: RunConfig,
+    source: Source,
+    stores: Mapping[str, Store],
+    truth: Answers,
+    labels: Sequence[Rows],
+    beside: Beside | None,
 ) -> Iterator[tuple[str, Answers]]:
     """Yield the baselines for the level and the task of a run, by name."""
     kind, level = _kind(config), config.model.level
@@ -104,8 +134,8 @@ def _candidates(
     if kind is None:
         return
     truth = {split: config.task.numbers(rows) for split, rows in truth.items()}  # of bounds, too
-    if level == "graph" and kind != "multiclass" and _has_forest(source):
-        yield "random forest", _forest(kind, source, stores, truth)
+    if beside is not None:
+        yield beside.learner.title, beside.answers
     elif level == "node":
         if source.is_divided_within:
             yield "label propagation", _propagated_labels(config, stores, truth)
@@ -136,86 +166,35 @@ def _labels(config: RunConfig, store: Sequence[Sample]) -> Rows:
     return np.concatenate(rows)
 
 
-def _has_forest(source: Source) -> bool:
-    try:
-        import rdkit  # noqa: F401
-        import sklearn  # noqa: F401
-    except ImportError:
-        return False
-    return source.smiles() is not None
+def fit_beside(config: RunConfig, source: Source, stores: Mapping[str, Store]) -> Beside | None:
+    """Fit a learner to the training molecules of a run, and let it answer the others; None where it cannot."""
+    why, kind = why_no_learner(config, source), _kind(config)
+    if why or kind is None:
+        return None
+    from egt.data.fragments import descriptor_names
+    from egt.inference.blend import describe_rows
+    from egt.training.fit_learner import fit_learner
 
-
-def _forest(kind: str, source: Source, stores: Mapping[str, Store], truth: Answers) -> Answers:
-    """Fit a forest for each target to the molecules whose label is known."""
-    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-
-    smiles = source.smiles() or ()
-    inputs = {split: _describe_all([str(smiles[row]) for row in store.rows], store) for split, store in stores.items()}
-    common = (inputs["train"] > 0).sum(0) >= _RARE
-    common[_BITS:] = True
-    inputs = {split: rows[:, common] for split, rows in inputs.items()}
-    rng, num_targets = np.random.default_rng(0), truth["train"].shape[1]
-    options: dict[str, Any] = {
-        "n_estimators": min(_TREES, max(50, _MOST_TREES // num_targets)),
-        "n_jobs": num_processors(),
-        "random_state": 0,
+    began, names, smiles = time.monotonic(), tuple(descriptor_names()), source.smiles() or ()
+    found = {
+        split: describe_rows([str(smiles[row]) for row in store.rows.tolist()], store, names)
+        for split, store in stores.items()
     }
-    columns: dict[str, list[Rows]] = {split: [] for split in stores}
-    for k in range(num_targets):
-        known = np.flatnonzero(~np.isnan(truth["train"][:, k]))
-        known = rng.permutation(known)[:_MOST_ROWS]
-        classes = kind == "binary"
-        forest: Any = (
-            RandomForestClassifier(max_features="sqrt", min_samples_leaf=2, **options)
-            if classes
-            else RandomForestRegressor(max_features=1 / 3, **options)
-        )
-        forest.fit(inputs["train"][known], truth["train"][known, k])
-        for split, rows in inputs.items():
-            columns[split].append(_yes(forest, rows) if classes else forest.predict(rows))
-    return {split: np.stack(found, 1) for split, found in columns.items()}
+    truth = {split: _labels(config, store) for split, store in stores.items()}
+    known = config.task.numbers(truth["train"])  # of bounds, too
+    learner = fit_learner(found["train"], known, names, chances=kind == "binary", seed=config.seed)
+    answers = {split: learner.predict(each) for split, each in found.items() if split != "train"}
+    return Beside(learner, answers, truth, time.monotonic() - began)
 
 
-def _yes(forest: Any, rows: Rows) -> Rows:
-    probabilities: Rows = forest.predict_proba(rows)
-    return probabilities[:, 1] if probabilities.shape[1] == 2 else np.full(len(rows), float(forest.classes_[0]))
-
-
-def _describe_all(smiles: Sequence[str], store: Sequence[Sample]) -> Rows:
-    """(molecules, features) counts of Morgan fragments, descriptors, and what the table says about the whole row."""
-    described = np.stack([describe(text) for text in smiles])
-    of_rows = np.stack([sample.graph.graph_values for sample in store])
-    return np.concatenate([described, of_rows], 1)
-
-
-def describe(smiles: str) -> NDArray[np.float32]:
-    """(2048 + 14,) how often each Morgan fragment of up to two bonds occurs, and physical-chemical descriptors.
-
-    What RDKit does not accept is zero.
-    """
-    from rdkit.Chem import Crippen, Descriptors, GetFormalCharge, MolSurf, rdFingerprintGenerator, rdMolDescriptors
-
-    molecule = parse_or_none(smiles)
-    if molecule is None:
-        return np.zeros(_BITS + 14, np.float32)
-    counts = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=_BITS).GetCountFingerprintAsNumPy(molecule)
-    functions: tuple[Callable[[Any], float], ...] = (
-        Descriptors.MolWt,  # type: ignore[attr-defined]
-        Crippen.MolLogP,  # type: ignore[attr-defined]
-        Crippen.MolMR,  # type: ignore[attr-defined]
-        MolSurf.TPSA,  # type: ignore[attr-defined]
-        MolSurf.LabuteASA,  # type: ignore[attr-defined]
-        rdMolDescriptors.CalcNumHBD,
-        rdMolDescriptors.CalcNumHBA,
-        rdMolDescriptors.CalcNumRotatableBonds,
-        rdMolDescriptors.CalcNumRings,
-        rdMolDescriptors.CalcNumAromaticRings,
-        rdMolDescriptors.CalcFractionCSP3,
-        rdMolDescriptors.CalcNumHeavyAtoms,
-        rdMolDescriptors.CalcNumHeteroatoms,
-        GetFormalCharge,
-    )
-    return np.concatenate([counts, [function(molecule) for function in functions]]).astype(np.float32)
+def why_no_learner(config: RunConfig, source: Source) -> str:
+    """Return why a run has no learner beside its network, or "" where it has one."""
+    if config.model.level != "graph" or _kind(config) not in ("regression", "binary"):
+        task = f"{config.task.kind} targets of {config.model.level}s"
+        return f"a learner predicts regression and binary targets of whole molecules, not {task}"
+    if source.smiles() is None:
+        return "the data has no SMILES"
+    return ""
 
 
 def _propagated_labels(config: RunConfig, stores: Mapping[str, Store], truth: Answers) -> Answers:

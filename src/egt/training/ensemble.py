@@ -158,6 +158,7 @@ def train_members(
         joined = _join(members, runs, sources)
         save_ensemble(joined, [each.path for each in runs], whole.path)
         about = {**whole.artifact.data, **joined.data}
+        about.pop("blend", None)  # of the first member
         artifact = replace(whole.artifact, metrics=joined.metrics, data=about, calibration=joined.calibration)
         return replace(whole, artifact=artifact)
 
@@ -221,9 +222,10 @@ def _calibrate(
 
 def _predict_held_out(model: Predictor, source: Source, split: str) -> HeldOut:
     """Return answers and labels of a split whose graphs are prepared already."""
-    store = prepare_split(model.config, source, split)
+    store, texts = prepare_split(model.config, source, split), source.smiles()
+    smiles = None if texts is None else [str(texts[row]) for row in store.rows.tolist()]
     values, truth = [], []
-    for sample, answer in zip(store, model.answers(store, None), strict=True):
+    for sample, answer in zip(store, model.answers(store, smiles), strict=True):
         if isinstance(answer, str):
             raise RunError(f"graph {sample.graph.id!r} of the {split} split: {answer}")
         values.append(answer[0].astype(np.float64))

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from egt.config.run import RunConfig
+from egt.graph import IntArray
 from egt.inference.evaluation import Seen, evaluate_answers
 from egt.inference.uncertainty import Floats
 from egt.parts.tasks.task import Task
@@ -41,11 +42,12 @@ class CrossFit:
 
     def observe(self, seen: Seen, processes: Processes) -> None:
         """Take in the answers of an epoch, of which each process has seen some."""
-        answers, labels = (np.concatenate(each) for each in zip(*processes.gather(seen.arrays()), strict=True))
+        numbers, answers, labels = (np.concatenate(each) for each in zip(*processes.gather(seen.rows()), strict=True))
         if len(labels) < 2:
             return
-        order = np.lexsort(labels.T)  # whatever the processes, and with labels of all sizes in both halves
-        halves = [(answers[rows], labels[rows]) for rows in (order[::2], order[1::2])]
+        order = np.argsort(numbers, kind="stable")  # whatever the processes
+        answers, labels = answers[order], labels[order]
+        halves = [(answers[rows], labels[rows]) for rows in _halves(labels)]
         first = not self.rows
         for half, (values, truth) in enumerate(halves):
             found = evaluate_answers(self.task, values, truth, num_graphs=len(truth))
@@ -67,6 +69,20 @@ class CrossFit:
     def restore(self, rows: Sequence[Mapping[str, float]], tensors: Mapping[str, Tensor]) -> None:
         """Continue from a checkpoint."""
         self.rows, self.kept = list(rows), [_half(tensors, half) for half in range(len(rows))]
+
+
+def _halves(labels: Floats) -> tuple[IntArray, IntArray]:
+    """Divide rows, so that both halves have labels of all sizes. labels: (rows, label_width)."""
+    order = np.lexsort(labels.T)
+    return order[::2], order[1::2]
+
+
+def in_order(found: HeldOut, labels: Floats) -> Floats:
+    """(rows, outputs) what is kept of rows that are graphs, in the order of labels. labels: (rows, label_width)."""
+    first, second = _halves(labels)
+    answers = np.empty_like(found[0])
+    answers[np.concatenate([second, first])] = found[0]  # each half keeps the answers for the other
+    return answers
 
 
 def _half(tensors: Mapping[str, Tensor], half: int) -> HeldOut:

@@ -23,7 +23,7 @@ from egt.data.source import SPLITS, Progress, Source
 from egt.data.store import Store
 from egt.errors import ArtifactError, ConfigError
 from egt.inference.backends import execution, num_devices
-from egt.inference.evaluation import Seen, evaluate, labeled_graphs
+from egt.inference.evaluation import Evaluation, Seen, evaluate, evaluate_answers, labeled_graphs
 from egt.parts.tasks.task import TargetScale
 from egt.processes import find_launch, is_first, run_together
 from egt.training.callbacks import Callback
@@ -41,7 +41,7 @@ from egt.training.checks import (
     fit_task,
     read_labels,
 )
-from egt.training.held_out import HeldOut, kept_answers
+from egt.training.held_out import HeldOut, in_order, kept_answers
 from egt.training.loop import Job, loop, loop_in_child
 from egt.training.memory import Memory
 from egt.training.run_folder import (
@@ -64,9 +64,14 @@ from egt.training.run_folder import (
 
 if TYPE_CHECKING:
     from egt.inference.artifact import Artifact
+    from egt.inference.blend import Blend
     from egt.inference.predictions import Predictions
     from egt.inference.predictor import Predictor
+    from egt.training.baseline import Beside
     from egt.training.finetune import Start
+
+_APART = "apart"
+"""Among answers by split those for validation rows by weights that other rows have chosen (`Run.held_out`)."""
 
 log = logging.getLogger(__name__)
 
@@ -159,6 +164,7 @@ def train(
             source = open_labeled(config)
         check_rows(config, source.card, is_divided_within=source.is_divided_within)
         config = keep_schema(name_targets(config, source), source)
+        _check_blend(config, source)
         kept = _newest_checkpoint(folder)
         start = None
         if kept is None:
@@ -235,6 +241,19 @@ def name_targets(config: RunConfig, source: Source) -> RunConfig:
         return config
     target = source.card.target
     return config.model_copy(update={"task": config.task.named(target.names, target.class_names)})
+
+
+def _check_blend(config: RunConfig, source: Source) -> None:
+    """Check before training that a learner can be fitted afterwards."""
+    if not config.trainer.blend:
+        return
+    from egt.training.baseline import why_no_learner  # here: most runs are of a network alone
+
+    why = why_no_learner(config, source)
+    if not source.card.split_sizes.get("val"):
+        why = why or "there are no validation rows to choose the share of the network on"
+    if why:
+        raise ConfigError(f"{config.name}: nothing to blend the network with: {why}; leave out --blend")
 
 
 def _prepare(config: RunConfig, source: Source, watch: Progress | None) -> dict[str, Store]:
@@ -328,37 +347,76 @@ def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Seq
     held_out = [name for name in ("val", "test") if name in stores]
     seen = {name: Seen(task) for name in held_out if config.task.answers}
     found = {name: evaluate(model, task, config, stores[name], see=seen.get(name)) for name in held_out}
-    metrics = {name: each.metrics for name, each in found.items()}
-    check_learned(config, labels, stores, metrics)
+    check_learned(config, labels, stores, {name: each.metrics for name, each in found.items()})
+    answers = {name: each.arrays() for name, each in seen.items()}
+    if run.held_out is not None:
+        answers[_APART] = run.held_out
     sizes = {name: len(store) for name, store in stores.items()}
-    data = {
+    data: dict[str, Any] = {
         "card": {**asdict(source.card), "vocabulary": {}, "split_sizes": sizes},
         "fingerprint": source.fingerprint(),
         "scale": None if run.scale is None else run.scale.to_json(),
         "unreadable_rows": run.problems,
         "epoch": run.epoch,
-        "metrics_by_target": {name: each.by_target for name, each in found.items() if each.by_target},
     }
-    if config.trainer.baseline and metrics and config.task.answers:
-        from egt.training.baseline import measure_baseline
+    blend = None
+    if found and config.task.answers and (config.trainer.baseline or config.trainer.blend):
+        from egt.training.baseline import fit_beside, measure_baseline
 
-        baseline = measure_baseline(config, source, stores, labels)
+        beside = fit_beside(config, source, stores)
+        baseline = measure_baseline(config, source, stores, labels, beside) if config.trainer.baseline else None
         data |= {} if baseline is None else {"baseline": asdict(baseline)}
+        if beside is not None and "val" in answers:
+            blend, answers, found = _blend(run, beside, answers, found, data)
+    metrics = {name: each.metrics for name, each in found.items()}
+    data["metrics_by_target"] = {name: each.by_target for name, each in found.items() if each.by_target}
     calibration = None
-    if "val" in seen:
+    if "val" in answers:
         calibration = calibrate(
             config.task,
-            *(run.held_out or seen["val"].arrays()),
+            *answers.get(_APART, answers["val"]),
             transductive=source.is_divided_within,
             num_graphs=labeled_graphs(config, metrics["val"]),
         )
-    if calibration is not None and "test" in seen:
-        data["coverage"] = measure_coverage(config.task, calibration, *seen["test"].arrays())
+    if calibration is not None and "test" in answers:
+        data["coverage"] = measure_coverage(config.task, calibration, *answers["test"])
     molecules = None
     if config.task.answers and reading_schema(config).format == "molecules":
         smiles, training = source.smiles(), stores["train"]
         texts = [] if smiles is None else [str(smiles[row]) for row in training.rows.tolist()]
         molecules = TrainingMolecules.of(training, texts)
-    artifact = Artifact(config, model, metrics, data, calibration=calibration, molecules=molecules)
+    artifact = Artifact(config, model, metrics, data, calibration=calibration, molecules=molecules, blend=blend)
     save_artifact(artifact, run.path)
-    return replace(run, artifact=artifact)
+    return replace(run, artifact=artifact, held_out=answers.get(_APART))
+
+
+def _blend(
+    run: Run, beside: Beside, answers: dict[str, HeldOut], found: dict[str, Evaluation], data: dict[str, Any]
+) -> tuple[Blend | None, dict[str, HeldOut], dict[str, Evaluation]]:
+    """Measure the blend of a network and a learner, and put it in the place of the network if the run asks for it.
+
+    Returns:
+        The blend that is kept, with the answers and the evaluation of what the artifact answers.
+    """
+    from egt.inference.blend import Blend
+    from egt.training.baseline import share_of_network
+
+    task, truth = build_task(run.config, run.scale), answers["val"][1]
+    theirs = {split: beside.labeled(split) for split in found}
+    if _APART in answers:
+        answers = {**answers, _APART: (in_order(answers[_APART], truth), truth)}
+        theirs[_APART] = theirs["val"]
+    numbers = task.part.numbers(truth)
+    blend = Blend(beside.learner, share_of_network(answers.get(_APART, answers["val"])[0], theirs["val"], numbers))
+    joint = {name: (blend.mean(each, theirs[name]), labels) for name, (each, labels) in answers.items()}
+    blended = {
+        split: evaluate_answers(task, *joint[split], num_graphs=int(each.metrics["num_graphs"]))
+        for split, each in found.items()
+    }
+    data["blend"] = {
+        "share": blend.share,
+        "kept": run.config.trainer.blend,
+        "metrics": {split: each.metrics for split, each in blended.items()},
+        "network": {split: each.metrics for split, each in found.items()},
+    }
+    return (blend, joint, blended) if run.config.trainer.blend else (None, answers, found)

@@ -1,0 +1,228 @@
+"""A learner without a network, kept beside one: regression trees and a kernel machine on molecules, as plain arrays.
+
+Each target is a number, or 0 and 1 for no and yes, whose mean is the probability. The answer is the mean of
+
+    trees     the mean over trees of the leaf that a molecule falls into (extremely randomized, Geurts et al., 2006)
+    kernel    m + k^T (K + lambda I)^-1 (y - m), the mean of a Gaussian process, where k of two molecules is the mean of
+              the share of the fragments that they have in common (Tanimoto) and of exp(-d^2 / D), d being the distance
+              of their standardized descriptors
+
+`egt.training.fit_learner` fits it; here it answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egt.data.fragments import Described, Keys
+
+Rows = NDArray[np.float64]
+
+_ROWS_AT_ONCE = 256
+_MOST_DEVIATIONS = 6.0
+_MOST_BINS = 1 << 16
+_SURE = 1e-3
+"""A probability of yes is at least this far from 0 and 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Trees of all targets, one after another, with their nodes in depth-first order: a left child follows its parent.
+
+    Fields:
+        sizes: (T, trees) how many nodes each tree has.
+        features: (nodes,) what a node asks about; -1 in a leaf.
+        values: (nodes,) to the left goes what is at most this; the answer of a leaf.
+    """
+
+    sizes: NDArray[np.int32]
+    features: NDArray[np.int16]
+    values: NDArray[np.float32]
+
+    @cached_property
+    def _roots(self) -> NDArray[np.int64]:
+        """(T, trees) the first node of each tree."""
+        ends: NDArray[np.int64] = np.cumsum(self.sizes.ravel(), dtype=np.int64)
+        return (ends - self.sizes.ravel()).reshape(self.sizes.shape)
+
+    @cached_property
+    def _open(self) -> NDArray[np.int64]:
+        """(nodes,) how many subtrees are still to come after each node, counted through all trees."""
+        return np.cumsum(np.where(self.features < 0, -1, 1), dtype=np.int64)
+
+    @cached_property
+    def _right(self) -> NDArray[np.int64]:
+        """(nodes,) the right child of each node that is no leaf: it follows the end of the left one's subtree.
+
+        That is the first node behind its parent with one subtree fewer to come.
+        """
+        count = len(self.features)
+        order = np.lexsort((np.arange(count), self._open))
+        places = (self._open[order] - self._open.min(initial=0)) * (count + 1) + order
+        inner = np.flatnonzero(self.features >= 0)
+        wanted = (self._open[inner] - 1 - self._open.min(initial=0)) * (count + 1) + inner
+        right = np.zeros(count, np.int64)
+        right[inner] = order[np.searchsorted(places, wanted)] + 1
+        return right
+
+    def check(self, width: int) -> str:
+        """Return what is wrong with the arrays of molecules with this many features, or ""."""
+        if (self.sizes < 1).any() or self.sizes.sum() != len(self.features) or len(self.features) != len(self.values):
+            return "the sizes of the trees are not those of their arrays"
+        if self.features.max(initial=-1) >= width or self.features.min(initial=0) < -1:
+            return "a tree asks about a feature that there is not"
+        number = np.repeat(np.arange(self.sizes.size), self.sizes.ravel())
+        open_within = self._open + number  # each tree before it has ended at one less
+        last = np.cumsum(self.sizes.ravel()) - 1
+        ended = open_within < 0
+        if ended.sum() != len(last) or not ended[last].all() or (open_within[last] != -1).any():
+            return "a tree has nodes without a parent, or none where it needs them"
+        return "" if np.isfinite(self.values).all() else "a tree has a number that is not finite"
+
+    def predict(self, X: NDArray[np.float32]) -> Rows:
+        """(rows, T) the mean of the trees. X: (rows, features)."""
+        parts = [self._predict(X[k : k + _ROWS_AT_ONCE]) for k in range(0, len(X), _ROWS_AT_ONCE)]
+        return np.concatenate(parts) if parts else np.zeros((0, len(self.sizes)))
+
+    def _predict(self, X: NDArray[np.float32]) -> Rows:
+        at = np.tile(self._roots.ravel(), len(X))
+        rows = np.repeat(np.arange(len(X)), self.sizes.size)
+        moving = np.arange(len(at))
+        while len(moving):
+            moving = moving[self.features[at[moving]] >= 0]
+            here = at[moving]
+            is_left = X[rows[moving], self.features[here]] <= self.values[here]
+            at[moving] = np.where(is_left, here + 1, self._right[here])
+        answers: Rows = self.values[at].reshape(len(X), *self.sizes.shape).mean(2, dtype=np.float64)
+        return answers
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A kernel machine: what it knows of each molecule that it learned from.
+
+    Fields:
+        vocabulary: (V,) the keys of their fragments, in ascending order.
+        starts: (n + 1,) where each molecule's part of `places` begins.
+        places: of the keys of each molecule in the vocabulary.
+        centers: (D,) means of the descriptors.
+        scales: (D,) deviations; 0 leaves a descriptor out.
+        values: (n, D) standardized descriptors.
+        weights: (n, T) of each molecule in the answers.
+        means: (T,) of the labels.
+    """
+
+    vocabulary: Keys
+    starts: NDArray[np.int32]
+    places: NDArray[np.int32]
+    centers: NDArray[np.float32]
+    scales: NDArray[np.float32]
+    values: NDArray[np.float16]
+    weights: Rows
+    means: Rows
+
+    def check(self, num_values: int) -> str:
+        """Return what is wrong with the arrays of molecules with this many descriptors, or ""."""
+        count = len(self.weights)
+        shapes = [self.values.shape == (count, num_values), self.centers.shape == self.scales.shape == (num_values,)]
+        if not all(shapes) or len(self.starts) != count + 1 or self.weights.shape[1:] != self.means.shape:
+            return "the arrays of the kernel have different sizes"
+        if self.starts[0] or (np.diff(self.starts) < 0).any() or self.starts[-1] != len(self.places):
+            return "the fragments of the kernel's molecules are not where they should be"
+        if ((self.places < 0) | (self.places >= len(self.vocabulary))).any() or (np.diff(self.vocabulary) <= 0).any():
+            return "the kernel has a fragment that is not in its vocabulary"
+        finite = all(np.isfinite(each).all() for each in (self.values, self.centers, self.scales, self.weights))
+        return "" if finite and np.isfinite(self.means).all() else "the kernel has a number that is not finite"
+
+    @cached_property
+    def _known(self) -> Any:
+        """(V, n) sparse: which molecule has which key."""
+        from scipy.sparse import csr_array
+
+        ones = np.ones(len(self.places), np.float32)
+        return csr_array((ones, self.places, self.starts), shape=(len(self.weights), len(self.vocabulary))).T.tocsr()
+
+    def similarities(self, keys: Sequence[Keys]) -> NDArray[np.float32]:
+        """(molecules, n) the share of fragments that molecules have in common with the known ones, from 0 to 1."""
+        from scipy.sparse import csr_array
+
+        known = [np.intersect1d(each, self.vocabulary, assume_unique=True) for each in keys]
+        known = [np.searchsorted(self.vocabulary, each) for each in known]
+        starts = np.cumsum([0, *map(len, known)])
+        joined = np.concatenate([*known, np.zeros(0, np.int64)])
+        asked = csr_array((np.ones(len(joined), np.float32), joined, starts), shape=(len(keys), len(self.vocabulary)))
+        common = (asked @ self._known).toarray()
+        sizes, known_sizes = np.array([len(each) for each in keys]), np.diff(self.starts)
+        found: NDArray[np.float32] = common / np.maximum(sizes[:, None] + known_sizes - common, 1)
+        return found
+
+    def standardized(self, values: NDArray[np.float32]) -> NDArray[np.float16]:
+        """(molecules, D) descriptors in deviations of the known molecules."""
+        scaled = (values - self.centers) / np.where(self.scales > 0, self.scales, np.inf)
+        return np.clip(scaled, -_MOST_DEVIATIONS, _MOST_DEVIATIONS).astype(np.float16)
+
+    def matrix(self, found: Described) -> Rows:
+        """(molecules, n) k of molecules and the known ones."""
+        own, known = (each.astype(np.float64) for each in (self.standardized(found.values), self.values))
+        squares = np.square(own).sum(1)[:, None] + np.square(known).sum(1) - 2 * (own @ known.T)
+        near = np.exp(-np.maximum(squares, 0) / max(np.count_nonzero(self.scales), 1))
+        mean: Rows = (self.similarities(found.keys) + near) / 2
+        return mean
+
+    def predict(self, found: Described) -> Rows:
+        """(molecules, T) the answers."""
+        answers: Rows = self.matrix(found) @ self.weights + self.means
+        return answers
+
+
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """The mean of trees and a kernel machine.
+
+    Fields:
+        names: of the descriptors that are read; values of rows of the table may follow them.
+        num_bins: that fragments are counted in, by their numbers.
+        bins: (B,) those that the trees ask about, before the descriptors.
+        trees: None where scikit-learn was missing; the kernel machine then answers alone.
+        chances: whether the answers are probabilities of yes.
+    """
+
+    names: tuple[str, ...]
+    num_bins: int
+    bins: NDArray[np.int32]
+    kernel: Kernel
+    trees: Trees | None
+    chances: bool
+
+    @property
+    def title(self) -> str:
+        """What it is called beside a network."""
+        return "GP" if self.trees is None else "forest and GP"
+
+    def predict(self, found: Described) -> Rows:
+        """(molecules, T) numbers, or probabilities of yes."""
+        answers = self.kernel.predict(found)
+        if self.trees is not None:
+            answers = (self.trees.predict(self.features(found)) + answers) / 2
+        return np.clip(answers, _SURE, 1 - _SURE) if self.chances else answers
+
+    def features(self, found: Described) -> NDArray[np.float32]:
+        """(molecules, B + D) what the trees read."""
+        return np.concatenate([found.counts(self.num_bins)[:, self.bins], found.values], 1)
+
+    def check(self) -> str:
+        """Return what is wrong with the arrays, or ""."""
+        if not 0 < self.num_bins <= _MOST_BINS or ((self.bins < 0) | (self.bins >= self.num_bins)).any():
+            return "the trees ask about a fragment that is not counted"
+        num_values = self.kernel.values.shape[1]
+        if self.trees is None:
+            return self.kernel.check(num_values)
+        if len(self.trees.sizes) != self.kernel.weights.shape[1]:
+            return "trees and kernel have different targets"
+        return self.trees.check(len(self.bins) + num_values) or self.kernel.check(num_values)
