@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
-EXTRAS := mol,graph,gen,baselines,sklearn,figures,export,hub,tune,track,dev
+EXTRAS := mol,excel,graph,gen,baselines,sklearn,figures,export,hub,tune,track,dev
 
 .PHONY: run test test-full coverage sanitize docs reference lint clean
 

@@ -74,9 +74,22 @@ def test_columns_are_kept_on_request(place: Path, capsys: Capture) -> None:
     run = train(capsys, data, "--target", "y")
     assert egt(capsys, "predict", run, data, "--keep", "batch", "-o", "out.csv").code == 0
     assert [row["batch"] for row in read_csv(place / "out.csv")][:4] == ["b0", "b1", "b2", "b0"]
-    assert egt(capsys, "predict", run, data, "--keep", "*", "-o", "all.csv").code == 0
+    assert list(read_csv(place / "out.csv")[0])[:4] == ["id", "smiles", "batch", "y"]
+    assert egt(capsys, "predict", run, data, "--columns", "only", "-o", "bare.csv").code == 0
+    assert list(read_csv(place / "bare.csv")[0])[:3] == ["id", "smiles", "y"]
+    assert egt(capsys, "predict", run, data, "--columns", "only", "--keep", "batch", "-o", "x.csv").code == 2
+    assert egt(capsys, "predict", run, data, "-o", "all.csv").code == 0  # all of them, without being asked
     first = read_csv(place / "all.csv")[0]
-    assert list(first) == ["id", "smiles", "batch", "y", "familiarity", "warning", "error"]  # `y` is the prediction
+    assert list(first) == [
+        "id",
+        "smiles",
+        "y_input",
+        "batch",
+        "y",
+        "familiarity",
+        "warning",
+        "error",
+    ]  # `y` is the prediction
     wrong = egt(capsys, "predict", run, data, "--keep", "lot")
     assert wrong.code == 2
     assert "there is no column 'lot' to keep; the columns are smiles, y, batch" in wrong.err

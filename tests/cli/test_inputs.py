@@ -40,7 +40,7 @@ def test_mixtures_are_predicted_from_files_and_from_pairs(
     done = egt(capsys, "predict", mixtures / "run", mixtures / "mixtures.csv", "-o", tmp_path / "out.csv")
     assert done.code == 0, done.err
     rows = table(tmp_path / "out.csv")
-    assert list(rows[0])[:4] == ["id", "solute", "solvent", "y"]
+    assert list(rows[0])[:5] == ["id", "solute", "solvent", "y_input", "y"]
     assert [row["solute"] for row in rows] == list(SMILES)
     typed = egt(capsys, "predict", mixtures / "run", "CCO,O", "O,CCO", "CCO", "CCO,C(", "--json").json["predictions"]
     ethanol, water, alone, broken = typed

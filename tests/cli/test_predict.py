@@ -52,6 +52,9 @@ def test_a_smiles_longer_than_any_file_name_is_a_smiles() -> None:
     assert grouped(["C" * 260, "CCO"]) == [["C" * 260, "CCO"]]
 
 
+ONLY = ("--columns", "only")
+
+
 def test_intervals_are_written_on_request_and_other_columns_stay(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -62,7 +65,7 @@ def test_intervals_are_written_on_request_and_other_columns_stay(
     done = egt(capsys, "predict", tmp_path / "model", new, "--interval", "0.5", "-o", tmp_path / "out.csv")
     assert done.code == 0, done.err
     plain, found = read_csv(tmp_path / "plain.csv"), read_csv(tmp_path / "out.csv")
-    assert [*found[0]] == ["id", "y", "y_low", "y_high", "warning", "error"]
+    assert [*found[0]] == ["id", "y_input", "y", "y_low", "y_high", "warning", "error"]
     for before, after in zip(plain, found, strict=True):
         low, high = (float(after.pop(name)) for name in ("y_low", "y_high"))
         assert after == before
@@ -98,7 +101,7 @@ def test_dropout_samples_are_asked_for_by_number(tmp_path: Path, capsys: pytest.
     new = write_jsonl(tmp_path / "new.jsonl", rows(3))
     found = []
     for name in ("one.csv", "two.csv"):
-        done = egt(capsys, "predict", tmp_path / "model", new, "--dropout-samples", "5", "-o", tmp_path / name)
+        done = egt(capsys, "predict", tmp_path / "model", new, "--dropout-samples", "5", "-o", tmp_path / name, *ONLY)
         assert done.code == 0, done.err
         found.append(read_csv(tmp_path / name))
     assert found[0] == found[1]
@@ -114,7 +117,7 @@ def test_the_name_of_the_output_says_its_format(tmp_path: Path, capsys: pytest.C
     save_artifact(make(), tmp_path / "model")
     bad: dict[str, object] = {"nodes": {"x": [1.0]}, "edges": [[0, 7]], "targets": {"y": 1}}
     new = write_jsonl(tmp_path / "new.jsonl", [*rows(3), bad])
-    for name in ("out.csv", "out.tsv", "out.parquet"):
+    for name in ("out.csv", "out.tsv", "out.parquet", "out.xlsx"):
         done = egt(capsys, "predict", tmp_path / "model", new, "-o", tmp_path / name)
         assert done.code == 0, done.err
     written = read_csv(tmp_path / "out.csv")
@@ -124,10 +127,11 @@ def test_the_name_of_the_output_says_its_format(tmp_path: Path, capsys: pytest.C
     assert str(table.schema.field("y").type) == "double"
     assert [row["y"] for row in table.to_pylist()] == [float(row["y"]) if row["y"] else None for row in written]
     assert [row["error"] for row in table.to_pylist()] == [row["error"] for row in written]
-    for name in ("out.xlsx", "out.csv.gz"):
+    for name in ("out.txt", "out.csv.gz"):
         done = egt(capsys, "predict", tmp_path / "model", new, "-o", tmp_path / name)
         assert done.code == 2
-        assert f"{name}: predictions are written to .csv, .tsv, .parquet, .npz; choose such a name (-o)" in done.err
+        known = ".csv, .tsv, .xlsx, .parquet, .npz"
+        assert f"{name}: predictions are written to {known}; choose such a name (-o)" in done.err
         assert not (tmp_path / name).exists()
     done = egt(capsys, "predict", tmp_path / "model", new, "-o", tmp_path / "more.parquet", "--resume")
     assert "a .csv or .tsv file as output (-o)" in done.err

@@ -101,9 +101,10 @@ def test_a_kept_column_never_stands_in_the_place_of_an_answer() -> None:
         Prediction(1, "b", error="broken", kept=kept),
     ]
     found = Predictions(preset("zinc-100k"), answers)
-    assert found.columns == ["id", "note", "y", "warning", "error"]
+    assert found.columns == ["id", "y_input", "note", "error_input", "y", "warning", "error"]
     good, bad = found.table()
     assert (good["y"], good["note"], good["error"]) == (1.5, "n", "")
+    assert (good["y_input"], good["error_input"]) == ("7", "mine"), "nothing of the input is lost"
     assert bad["y"] is None, "the label of the input is no prediction"
     assert {*bad} == {*good} == {*found.columns}
     assert (bad["note"], bad["error"]) == ("n", "broken")

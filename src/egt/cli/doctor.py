@@ -17,6 +17,7 @@ from egt.processors import cpu_quota, num_processors, num_visible
 _NEEDED = ("torch", "numpy", "scipy", "pyarrow", "pydantic")
 _EXTRAS = {
     "mol": ("rdkit",),
+    "excel": ("openpyxl",),
     "graph": ("networkx", "torch_geometric", "h5py"),
     "gen": ("skimage", "elkai"),
     "sklearn": ("sklearn",),

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FILE = re.compile(r"\.\w*[^\W\dBCNOPSFIbcnopslr]\w*$")
 """The end of a file name (.csv) and of no SMILES: it has a letter that no atom has outside of brackets."""
 
-_WRITTEN = ("", ".csv", ".tsv", ".parquet", ".npz")
+_WRITTEN = ("", ".csv", ".tsv", ".xlsx", ".parquet", ".npz")
 """The names of outputs; one without an ending is CSV, as are pipes."""
 
 
@@ -36,6 +36,7 @@ def predict(
     output: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     smiles: Words = (),
     keep: Words = (),
+    columns: Literal["all", "only"] = "all",
     settings: Settings = (),
     interval: float | None = None,
     calibrated: Flag = False,
@@ -52,11 +53,14 @@ def predict(
             with commas between them: CCO,O.
         split: Predict this split of the data that the model was trained on, instead of inputs; its labels are beside
             the predictions (NAME_true). Of one graph that is divided, the nodes or edges of the split are written.
-        output: The file to write: .csv, .tsv or .parquet; CSV on standard output by default. A .npz file gets the array
-            `y_pred`, as the evaluator of OGB's PCQM4Mv2 takes it (`--split test -o y_pred_pcqm4m-v2_test-dev.npz`).
+        output: The file to write: .csv, .tsv, .xlsx or .parquet; CSV on standard output by default. A .npz file gets
+            the array `y_pred`, as the evaluator of OGB's PCQM4Mv2 takes it
+            (`--split test -o y_pred_pcqm4m-v2_test-dev.npz`).
         smiles: Column of the inputs that holds the SMILES, if its name does not say so; for a model of several as many,
             in the order of the training.
-        keep: Columns of the input to keep beside the predictions, or patterns such as `*`.
+        keep: Columns of the input to keep beside the predictions, or patterns such as `*`. By default an output (-o)
+            keeps all of them; one that is called like a result gets the name NAME_input.
+        columns: `only` writes the results without columns of the input.
         settings: Settings to change, as path=value: overrides.smiles, overrides.id, data.pair_budget, trainer.backend.
         interval: Also write intervals (NAME_low, NAME_high) or sets of classes (NAME_set) that hold the truth with this
             chance, such as 0.9; calibrated on the validation split.
@@ -75,8 +79,13 @@ def predict(
     if output is not None and output.suffix not in _WRITTEN:
         known = ", ".join(filter(None, _WRITTEN))
         raise DataError(f"{output}: predictions are written to {known}; choose such a name (-o)")
+    if keep and columns == "only":
+        raise DataError(
+            f"--keep {keep[0]} keeps columns of the input, --columns only keeps none; leave one of them out"
+        )
     if output is not None:
         check_writable(output, inputs)
+        keep = keep or (("*",) if columns == "all" else ())
     streamed = find_streamed(inputs, output, resume=resume)
     from egt.inference.predictor import load  # this loads the libraries of the model
     from egt.nn.kernels.binding import keep_freed_memory
@@ -157,6 +166,8 @@ def _write(found: Predictions, output: Path | None, json: bool) -> None:
         save_submission(found, output)
     elif output is not None and output.suffix == ".parquet":
         found.to_parquet(output)
+    elif output is not None and output.suffix == ".xlsx":
+        found.to_xlsx(output)
     elif output is not None or not json:
         found.to_csv(output or sys.stdout, delimiter="\t" if output is not None and output.suffix == ".tsv" else ",")
     if json:

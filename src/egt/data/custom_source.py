@@ -241,7 +241,7 @@ class CustomSource(Source):
         found: dict[str, None] = {}
         for pattern in patterns:
             names = [name for name in columns if name == pattern or fnmatchcase(name, pattern)]
-            if not names:
+            if not names and pattern != "*":  # all columns, even if there are none
                 where, there = self._raw.where, ", ".join(columns) or "none"
                 raise DataError(f"{where}: there is no column {pattern!r} to keep; the columns are {there}")
             found |= dict.fromkeys(names)

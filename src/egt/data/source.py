@@ -164,12 +164,12 @@ class Source(ABC):
         return ()
 
     def columns(self, patterns: Sequence[str]) -> dict[str, list[str]]:
-        """Return columns of the table as texts, "" where a value is missing, by names or patterns (`*`).
+        """Return columns of the table as texts, "" where a value is missing, by names or patterns (`*`: all there are).
 
         Raises:
-            DataError: a name or pattern fits no column.
+            DataError: another name or pattern fits no column.
         """
-        if patterns:
+        if {*patterns} - {"*"}:
             raise DataError(f"{', '.join(patterns)} cannot be kept: this data has no table of columns")
         return {}
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.config.run import RunConfig
+from egt.data.formats.spreadsheets import write_xlsx
 from egt.errors import ConfigError, DataError, RunError, counted
 from egt.files import write_atomically
 from egt.graph import IntArray
@@ -40,7 +41,7 @@ class Prediction:
         smiles: the molecule, several joined by dots; None for other graphs.
         truth: (rows, T) the labels of a split, NaN where one is missing; None where none are asked for.
         names: what the data calls the nodes; empty where they are numbered.
-        kept: other columns of the input, none with the name of a column that is written anyway.
+        kept: other columns of the input.
         std: (rows, outputs) deviation of the values between the models of an ensemble or draws of dropout; None for
             one answer of a single model.
         bounds: (rows, T, 2) the lowest and highest number, or (rows, T, C) whether a class is in the set, where an
@@ -125,8 +126,18 @@ class Predictions(Sequence[Prediction]):
     def columns(self) -> list[str]:
         """The columns of the table."""
         named, own = self._written()
-        kept = dict.fromkeys(name for answer in self for name in answer.kept if name not in (*named, *own))
-        return [*named, *kept, *own]
+        return [*named, *self._kept(named, own).values(), *own]
+
+    def _kept(self, named: Sequence[str], own: Sequence[str]) -> dict[str, str]:
+        """Return what the columns of the input are called that no other column repeats.
+
+        Beside a result of that name it is `solubility_input`.
+        """
+        schema = self.config.data.custom
+        known = {*named, "" if schema is None else schema.id}
+        known |= {name for name in self.config.task.names if f"{name}_true" in own}
+        names = dict.fromkeys(name for answer in self for name in answer.kept if name not in known)
+        return {name: f"{name}_input" if name in own else name for name in names}
 
     def _written(self) -> tuple[list[str], list[str]]:
         """Return the columns that are there whatever is kept: those that name a row, and those behind them."""
@@ -174,6 +185,11 @@ class Predictions(Sequence[Prediction]):
         with _writing(path) as draft:
             pyarrow.parquet.write_table(pyarrow.table(columns), draft)
 
+    def to_xlsx(self, path: Path | str) -> None:
+        """Write the table as an Excel file; what a row does not have is an empty cell."""
+        with _writing(path) as draft:
+            write_xlsx([self.columns, *([*map(row.get, self.columns)] for row in self._rows())], draft, str(path))
+
     def to_pandas(self) -> pandas.DataFrame:
         """Return the table as a pandas data frame."""
         try:
@@ -204,10 +220,11 @@ class Predictions(Sequence[Prediction]):
 
     def _rows(self) -> Iterator[Row]:
         task, level, identity, molecule = self.config.task, self.config.model.level, self._identity, self._molecule
-        _, own = self._written()
+        named, own = self._written()
+        kept_names = self._kept(named, own)
         empty = dict.fromkeys(self.columns)
         for answer in self:
-            kept = {name: value for name, value in answer.kept.items() if name not in own}
+            kept = {kept_names[name]: value for name, value in answer.kept.items() if name in kept_names}
             head: Row = {**kept, identity: answer.id, "warning": answer.warning, "error": answer.error}
             if molecule and answer.smiles is not None:
                 head[molecule] = answer.smiles

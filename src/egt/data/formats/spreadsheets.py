@@ -1,0 +1,153 @@
+"""Excel files: the first sheet with cells is a table of molecules, or of predictions.
+
+Cells are read as texts and then like those of a text file, so that the same rules hold for both: a number that is kept
+as a text is a number, `NA` is missing, 0042 is a code.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import zipfile
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from egt.data.columns import FORMATS, Format, RawData, Table, check_header, digest_of_files, text_of
+from egt.data.formats.tables import column_of_texts, molecules_of
+from egt.errors import DataError, RunError
+
+SUFFIX = ".xlsx"
+_SAVE = "In Excel: File, Save As, CSV UTF-8"
+_MOST_BYTES = 2 << 30
+"""Of the content, which is compressed: a small file may hold much more than memory does."""
+
+_MOST_CELLS = 20_000_000
+_MOST_ROWS = 1_048_576
+"""What a sheet can have."""
+
+log = logging.getLogger(__name__)
+
+
+@FORMATS.register("excel")
+class Spreadsheet(Format):
+    """A table with a row for each molecule in an Excel file."""
+
+    what = f"an Excel file ({SUFFIX})"
+
+    @staticmethod
+    def fits(data: Any) -> bool:
+        return isinstance(data, Path) and data.is_file() and data.name.lower().endswith((SUFFIX, ".xls", ".xlsm"))
+
+    @staticmethod
+    def read(data: Any) -> RawData:
+        return molecules_of(_read_xlsx(data), str(data), digest_of_files([data]))
+
+
+def _read_xlsx(path: Path) -> Table:
+    if path.suffix.lower() == ".xls":
+        raise DataError(f"{path}: the old format of Excel cannot be read; save it as .xlsx or CSV ({_SAVE})")
+    openpyxl = _openpyxl(f"{path}: reading it")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(part.file_size for part in archive.infolist()) > _MOST_BYTES:
+                raise DataError(f"{path}: holds more than {_MOST_BYTES >> 30} GB; save it as CSV ({_SAVE})")
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        try:
+            sheets = [sheet.title for sheet in book.worksheets if any(True for _ in _filled(sheet))]
+            if not sheets:
+                raise DataError(f"{path}: no sheet has a cell in it")
+            rows = _rows(book[sheets[0]], path)
+        finally:
+            book.close()
+    except DataError:
+        raise
+    except Exception as error:  # a damaged file raises whatever the reader of a part of it does
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{path}: is no Excel file that can be read ({reason}); save it as CSV ({_SAVE})") from error
+    if len(sheets) > 1:
+        log.warning("%s: sheet %r is read, and the others are not: %s", path, sheets[0], ", ".join(sheets[1:]))
+    return _table(rows, path)
+
+
+def _filled(sheet: Any) -> Iterable[tuple[int, list[str]]]:
+    """Yield the number and the cells of each row that has one."""
+    sheet.reset_dimensions()  # what a file says of its size may be anything
+    for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+        if any(value is not None for value in row):
+            yield number, [_text(value) for value in row]
+
+
+def _rows(sheet: Any, path: Path) -> list[tuple[int, list[str]]]:
+    rows, cells = [], 0
+    for number, row in _filled(sheet):
+        while row and not row[-1]:
+            row.pop()
+        rows.append((number, row))
+        cells += len(row)
+        if cells > _MOST_CELLS:
+            raise DataError(f"{path}: has more than {_MOST_CELLS:,} cells; save it as CSV ({_SAVE})")
+    return rows
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return text_of(value)
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return str(value)
+
+
+def _table(rows: Sequence[tuple[int, list[str]]], path: Path) -> Table:
+    """Return the columns below the first row, which names them; a row with more cells than names is a bad one."""
+    header = [name.strip() for name in rows[0][1]]
+    kept = [k for k, name in enumerate(header) if name or any(len(row) > k and row[k] for _, row in rows[1:])]
+    check_header([header[k] for k in kept], f"{path} row 1")
+    problems: dict[int, str] = {}
+    lines = []
+    for k, (number, row) in enumerate(rows[1:]):
+        if len(row) > len(header):
+            problems[k] = f"{path.name} row {number}: {len(row)} cells, the first row names {len(header)}"
+            row = []
+        lines.append([*row, *[""] * (len(header) - len(row))])
+    columns = {header[k]: column_of_texts([row[k] for row in lines]) for k in kept}
+    return Table(columns, len(lines), problems)
+
+
+def write_xlsx(rows: Iterable[Sequence[Any]], file: Path, name: str) -> None:
+    """Write rows of numbers, texts and None as the only sheet of an Excel file, which is called `name` for the user."""
+    openpyxl = _openpyxl(f"{name}: writing it")
+    from openpyxl.cell import WriteOnlyCell
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet("predictions")
+    remaining = iter(rows)
+    for row in islice(remaining, _MOST_ROWS):
+        cells = []
+        for value in row:
+            cell = value
+            if isinstance(value, str):
+                cell = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("", value))
+                cell.data_type = "s"  # a text that begins with = is no formula
+            cells.append(cell.item() if hasattr(cell, "item") else cell)
+        sheet.append(cells)
+    if next(remaining, None) is not None:
+        sheet.close()
+        raise RunError(f"{name}: a sheet holds {_MOST_ROWS:,} rows; write a .csv file")
+    book.save(file)
+
+
+def _openpyxl(doing: str) -> Any:
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise DataError(
+            f'{doing} needs openpyxl: pip install "egt-graph[excel]"; or use CSV instead ({_SAVE})'
+        ) from error
+    return openpyxl
