@@ -1,6 +1,7 @@
-"""Write the reference pages from the code: `python docs/reference.py` makes `options.md` and `settings.md` beside it.
+"""Write the pages that follow from the code and the kept results: `python docs/reference.py`.
 
-What a page says about an option or a setting is its docstring: the `Args:` of a command, the `Fields:` of a section.
+It makes `options.md` and `settings.md`, and the table of `results.md`. What a page says about an option or a setting is
+its docstring: the `Args:` of a command, the `Fields:` of a section.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from pydantic.fields import FieldInfo
 
 from egt.cli.main import app
 from egt.config.run import RunConfig
+from egt.paper.results import collect, read_records, results_sheet
 from egt.registry import Part, Section
 
 HERE = Path(__file__).parent
 WIDTH = 120
 MADE = "<!-- made by `python docs/reference.py`; change the docstrings instead -->\n"
+KEPT, END = "<!-- made by `python docs/reference.py` from benchmarks/runs -->\n", "<!-- /results -->"
 OPTIONS = f"""{MADE}
 # Options of every command
 
@@ -62,9 +65,19 @@ BOUNDS = {
 
 
 def main() -> None:
-    """Write both pages."""
-    (HERE / "options.md").write_text(options_page())
-    (HERE / "settings.md").write_text(settings_page())
+    """Write the pages."""
+    for name, page in (("options", options_page()), ("settings", settings_page()), ("results", results_page())):
+        (HERE / f"{name}.md").write_text(page)
+
+
+def results_page() -> str:
+    """Return the page of results with its table, between two marks, of the results in `benchmarks/runs`."""
+    text = (HERE / "results.md").read_text()
+    start = text.index(KEPT) + len(KEPT)
+    records, _ = read_records([HERE.parent / "benchmarks" / "runs"])
+    whole = results_sheet("", sorted(collect(records), key=lambda group: (group.data, group.name)))
+    columns = ("data", "model", "measure", "ours", "seeds", "paper", "marks")
+    return f"{text[:start]}\n{whole.only(columns).markdown(level=0)}\n{text[text.index(END, start) :]}"
 
 
 def options_page() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import math
 import os
 import stat
 import subprocess
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from egt.errors import ConfigError, DataError, RunError
-from egt.files import exists, lock, result_folder, user_folder, write_atomically
+from egt.files import exists, lock, result_folder, strict_json, user_folder, write_atomically
 
 
 def test_a_text_that_can_be_no_name_names_no_file(tmp_path: Path) -> None:
@@ -195,3 +196,8 @@ def test_where_there_are_no_locks_the_work_goes_on(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with lock(tmp_path / ".lock") as is_ours:
         assert not is_ours
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_json_has_no_such_numbers(value: float) -> None:
+    assert strict_json({"a": [value, 1.5, "x"], "b": {"c": value}}) == {"a": [None, 1.5, "x"], "b": {"c": None}}

@@ -45,7 +45,7 @@ def test_the_navigation_lists_every_page_once() -> None:
     assert all((ROOT / path).exists() for path in set(listed) - made)
 
 
-@pytest.mark.parametrize("page", ["options", "settings"])
+@pytest.mark.parametrize("page", ["options", "settings", "results"])
 def test_the_reference_is_in_step_with_the_code(page: str) -> None:
     assert (ROOT / f"docs/{page}.md").read_text() == REFERENCE[f"{page}_page"](), "run `make reference`"
 

@@ -14,7 +14,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -350,6 +350,15 @@ def user_folder(variable: str, *default: str) -> Path:
         raise DataError(
             f"this user has no home folder to keep files in ({error}); set {variable} to a folder that can be written"
         ) from error
+
+
+def strict_json(value: Any) -> Any:
+    """Return a value as strict JSON has it: null in the place of a number that is not finite."""
+    if isinstance(value, Mapping):
+        return {key: strict_json(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [strict_json(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def parse_yaml(text: str, where: str) -> Any:

@@ -18,10 +18,9 @@ from egt.api import train
 from egt.charts import curve_chart, matrix_chart, parity_chart, precision_recall, roc
 from egt.cli.main import main
 from egt.config.load import override
-from egt.errors import DataError
 from egt.paper.presets import preset
-from egt.paper.report import analysis_link, readme_table, run_page, with_readme_table, write_report
-from egt.paper.results import collect, marks, read_records, runs_sheet, sheets, short_mark, write_record
+from egt.paper.report import analysis_link, run_page, write_report
+from egt.paper.results import collect, marks, read_records, results_sheet, runs_sheet, sheets, short_mark, write_record
 from egt.training.record import RunRecord
 from tests.caches import fresh_cache
 from tests.cli.runs import TINY, egt, molecules
@@ -204,8 +203,8 @@ def test_a_row_of_several_tables_stands_where_its_variants_are() -> None:
 
 def test_a_doubt_about_several_rows_is_told_once() -> None:
     found = collect([record("zinc-100k-gcn"), record("zinc-100k-gin"), record("zinc-100k-gcn", seed=1)])
-    [doubt] = [line for line in readme_table(found).splitlines() if "another implementation" in line]
-    assert doubt.startswith("- ZINC 100K, GCN (ours), GIN (ours): ")
+    [doubt] = [line for line in results_sheet("", found).notes if "another implementation" in line]
+    assert doubt.startswith("ZINC 100K, GCN (ours), GIN (ours): ")
 
 
 def test_every_run_is_listed_with_its_own_number() -> None:
@@ -273,32 +272,6 @@ def test_a_run_on_custom_data_gets_its_plots(
                 "multiclass": ["True class (rows)"]}[kind]  # fmt: skip
     for words in (*expected, "Worst-predicted rows", "How it learned", "node_width: 16"):
         assert words in page
-
-
-def test_the_page_of_results_has_the_table_of_the_results_that_are_here() -> None:
-    """`egt report benchmarks/runs --readme docs/results.md` makes it again."""
-    page = (ROOT / "docs/results.md").read_text()
-    records, _ = read_records([ROOT / "benchmarks" / "runs"])
-    assert with_readme_table(page, collect(records), "docs/results.md") == page
-
-
-def test_the_table_of_a_readme_is_replaced_between_its_marks(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text("# x\n\n<!-- results: made by `egt report runs --readme` -->\nold\n<!-- /results -->\n\nend\n")
-    (tmp_path / "runs").mkdir()
-    assert egt(capsys, "report", tmp_path / "runs", "--readme", readme).code == 0
-    assert "No run has been finished yet" in readme.read_text()
-    write_record(record(), tmp_path / "runs")
-    assert egt(capsys, "report", tmp_path / "runs", "--readme", readme).code == 0
-    text = readme.read_text()
-    assert "old" not in text
-    assert "| ZINC 100K | EGT | MAE ↓ | 0.150 | 1 | 0.143 ± 0.011 |" in text
-    assert text.endswith("<!-- /results -->\n\nend\n")
-    with pytest.raises(DataError, match="there is no table of results"):
-        with_readme_table("# nothing\n", [], "README.md")
-    assert readme_table([]).startswith("No run")
 
 
 def test_results_are_kept_and_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from egt.errors import ConfigError, counted
+from egt.files import strict_json
 
 if TYPE_CHECKING:
     from egt.parts.tasks.task import TaskPart
@@ -34,16 +35,7 @@ _OF_ONE_CLASS = ("average_precision", "f1")
 
 def print_json(content: Mapping[str, Any]) -> None:
     """One JSON object on one line of standard output."""
-    sys.stdout.write(json.dumps(_plain(content)) + "\n")
-
-
-def _plain(value: Any) -> Any:
-    """Return the same value as strict JSON has it: a metric without labels is null, not NaN."""
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    sys.stdout.write(json.dumps(strict_json(content)) + "\n")
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, to_error: bool = False) -> None:

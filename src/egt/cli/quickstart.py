@@ -1,4 +1,4 @@
-"""`make run`: train a small EGT on PATTERN graphs that are generated here, compare it with simple rules, and report.
+"""`make run`: train a small EGT on PATTERN graphs that are generated here, beside its baseline, and report.
 
 Run with `python -m egt.cli.quickstart`; it takes about three minutes on two cores.
 """
@@ -11,15 +11,11 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from egt.charts import bar_chart, graph_drawing, line_chart, spring_positions
 from egt.cli.output import Bars, print_table, say
 from egt.config.load import override
 from egt.config.run import RunConfig
 from egt.config.run_data import open_source
-from egt.data.source import Source
 from egt.errors import counted
 from egt.explain.analysis import analyze
 from egt.explain.analysis_page import ANALYSIS, write_analysis
@@ -48,6 +44,7 @@ _SETTINGS = (
     "data.batch_size=10",
     "optimizer.lr=1e-3",
     "schedule.patience=3",
+    "trainer.baseline=true",
 )
 
 
@@ -68,13 +65,15 @@ def main(folder: Path = FOLDER, settings: Sequence[str] = (), epochs: int | None
     say(f"training {config.model.num_layers} layers on {source.card.split_sizes['train']} graphs made on the spot")
     with Bars() as bars:
         outcome = train(config, folder, source=source, watch=bars)
-    graphs = {split: _graphs(source, split) for split in ("train", "test")}
-    scores = baselines(graphs["train"], graphs["test"])
-    scores["EGT"] = outcome.artifact.metrics["test"]["weighted_accuracy"]
-    shown = min(graphs["test"], key=lambda graph: graph.num_nodes)
+    readings = (source.read(record) for record in source.records("test"))
+    graphs = [reading.graph for reading in readings if reading.graph is not None]
+    baseline = outcome.artifact.data["baseline"]
+    metrics = {baseline["name"]: baseline["metrics"], "EGT": outcome.artifact.metrics}
+    scores = {name: splits["test"]["weighted_accuracy"] for name, splits in metrics.items()}
+    shown = min(graphs, key=lambda graph: graph.num_nodes)
     model = Predictor(outcome.artifact)
     prediction = model.predict([shown])[0]
-    _analyze(model, graphs["test"][:_ANALYZED], folder)
+    _analyze(model, graphs[:_ANALYZED], folder)
     report = folder / "report.html"
     _write_report(report, outcome, scores, shown, prediction, time.monotonic() - started)
     _summary(outcome, scores, report, time.monotonic() - started)
@@ -89,60 +88,11 @@ def _analyze(model: Predictor, graphs: Sequence[Graph], folder: Path) -> None:
     write_analysis(found, choice, folder / ANALYSIS.parent, "quickstart", "PATTERN, made here", again)
 
 
-def baselines(train: Sequence[Graph], test: Sequence[Graph]) -> dict[str, float]:
-    """Return the weighted accuracy (mean recall of both classes) of two simple rules on the test graphs.
-
-    "most common class" says the same for every node; "degree of the node" is a logistic regression on how many
-    neighbors a node has, compared with the other nodes of its graph.
-    """
-    inputs, labels = _degrees(train)
-    weights = _fit_logistic(inputs, labels)
-    test_inputs, truth = _degrees(test)
-    common = np.full(len(truth), labels.mean() >= 0.5)
-    return {
-        "most common class": _mean_recall(common, truth == 1),
-        "degree of the node": _mean_recall(test_inputs @ weights > 0, truth == 1),
-    }
-
-
-def _degrees(graphs: Sequence[Graph]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(nodes, 2) standardized degree and 1, and (nodes,) the label."""
-    rows, labels = [], []
-    for graph in graphs:
-        degree = np.bincount(graph.edge_index[0], minlength=graph.num_nodes).astype(np.float64)
-        standard = (degree - degree.mean()) / max(degree.std(), 1e-9)
-        rows.append(np.stack([standard, np.ones(graph.num_nodes)], axis=1))
-        assert graph.node_targets is not None
-        labels.append(graph.node_targets[:, 0])
-    return np.concatenate(rows), np.concatenate(labels)
-
-
-def _fit_logistic(inputs: NDArray[np.float64], labels: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Logistic regression with both classes weighing the same, by Newton's method."""
-    balance = np.where(labels == 1, 0.5 / max(labels.mean(), 1e-9), 0.5 / max(1 - labels.mean(), 1e-9))
-    weights = np.zeros(inputs.shape[1])
-    for _ in range(25):
-        p = 1 / (1 + np.exp(-np.clip(inputs @ weights, -30, 30)))
-        slope = inputs.T @ (balance * (p - labels))
-        curve = (inputs * (balance * p * (1 - p))[:, None]).T @ inputs + 1e-6 * np.eye(inputs.shape[1])
-        weights = weights - np.linalg.solve(curve, slope)
-    return weights
-
-
-def _mean_recall(predicted: NDArray[np.bool_], truth: NDArray[np.bool_]) -> float:
-    return float((predicted[truth].mean() + (~predicted[~truth]).mean()) / 2)
-
-
 def _epochs_within(config: RunConfig, num_graphs: int) -> int:
     """How many epochs fit into the time there is, by a short trial on this machine."""
     sizes = [118] * 4
     per_epoch = measure_seconds(config, execution(config), sizes)[0] / len(sizes) * num_graphs
     return int(min(max(TRAINING_SECONDS / per_epoch, _EPOCHS[0]), _EPOCHS[1]))
-
-
-def _graphs(source: Source, split: str) -> list[Graph]:
-    readings = (source.read(record) for record in source.records(split))
-    return [reading.graph for reading in readings if reading.graph is not None]
 
 
 def _write_report(

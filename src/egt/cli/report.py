@@ -10,7 +10,6 @@ from cyclopts import Parameter
 
 from egt.cli.output import Bars, Flag, print_json, print_table, say
 from egt.errors import DataError
-from egt.pages import write_page
 
 _SHOWN = ("data", "model", "measure", "ours", "seeds", "paper", "marks")
 """Columns that fit into a terminal; files have all of them."""
@@ -20,7 +19,6 @@ def report(
     *runs: Path,
     output: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     predictions: Flag = False,
-    readme: Path | None = None,
     keep: Path | None = None,
     json: Flag = False,
 ) -> None:
@@ -30,11 +28,10 @@ def report(
         runs: Run folders, folders of them, artifacts of ensembles, or result files.
         output: The folder to write to: report.html, report.md, results.csv, runs.csv and a page for each run.
         predictions: Plot the predictions of benchmark runs as well; of your own data they always are.
-        readme: The README whose table of results is updated.
         keep: A folder to keep the results in, as ROW/seedK/result.json; run it on the machine of the runs.
         json: Print one JSON object as the last line.
     """
-    from egt.paper.report import as_json, ensemble_sheets, read_ensembles, with_readme_table, write_report
+    from egt.paper.report import as_json, ensemble_sheets, read_ensembles, write_report
     from egt.paper.results import collect, keep_record, read_records, sheets
 
     if not runs:
@@ -44,13 +41,6 @@ def report(
     if keep is not None:
         for record in records:
             say(f"kept {keep_record(record, keep)}")
-    if readme is not None:
-        try:
-            text = readme.read_text(encoding="utf-8")
-        except OSError as error:
-            raise DataError(f"{readme}: cannot be read ({error.strerror})") from error
-        write_page(readme, with_readme_table(text, groups, str(readme)))
-        say(f"updated the table of {readme}")
     if output is not None:
         with Bars(shown=not json) as bars:
             files = write_report(groups, unfinished, output, ensembles=ensembles, predictions=predictions, watch=bars)

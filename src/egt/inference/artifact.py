@@ -29,7 +29,7 @@ from egt import __version__
 from egt.config.load import read_config, write_config
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, RunError
-from egt.files import exists
+from egt.files import exists, strict_json
 from egt.inference.familiarity import TrainingMolecules
 from egt.inference.uncertainty import Calibration
 
@@ -506,8 +506,8 @@ def _write_card(
         names = [*names, CALIBRATION]
     content = {
         **about,
-        "metrics": with_nulls(artifact.metrics),
-        "data": with_nulls(artifact.data),
+        "metrics": strict_json(artifact.metrics),
+        "data": strict_json(artifact.data),
         "sha256": {name: file_sha256(file.parent / name) for name in names},
     }
     content = json.loads(json.dumps(content))  # as it will be read
@@ -515,15 +515,8 @@ def _write_card(
     file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def with_nulls(metrics: Any) -> Any:
-    """JSON has no NaN: a metric that cannot be computed is null."""
-    if isinstance(metrics, Mapping):
-        return {name: with_nulls(value) for name, value in metrics.items()}
-    return None if isinstance(metrics, float) and not math.isfinite(metrics) else metrics
-
-
 def with_nans(metrics: Any) -> Any:
-    """Return what `with_nulls` took, where it is used."""
+    """Return metrics as they were before they became strict JSON."""
     if isinstance(metrics, Mapping):
         return {name: with_nans(value) for name, value in metrics.items()}
     return math.nan if metrics is None else metrics

@@ -14,17 +14,16 @@ from typing import Any
 from egt.charts import line_chart
 from egt.config.load import read_config, write_config
 from egt.data.source import Progress
-from egt.errors import DataError, EgtError
+from egt.errors import EgtError
 from egt.explain.analysis_page import ANALYSIS
 from egt.explain.prediction_page import plots, read_answers, worst
 from egt.files import exists, result_folder
 from egt.inference.artifact import CONFIG, ENSEMBLE, member_name, read_ensemble
 from egt.pages import Sheet, figure, page, table, write_page
-from egt.paper.results import RunGroup, config_of, results_sheet, runs_sheet, sheets
+from egt.paper.results import RunGroup, config_of, runs_sheet, sheets
 from egt.training.record import RunRecord, curves
 
 _PAGE = "report.html"
-_BEGIN, _END = "<!-- results: made by `egt report", "<!-- /results -->"
 _LEAD = (
     "Means over seeds with the sample standard deviation. A mark says how a run differs from the paper's (budget, "
     "settings, data), or from other runs of its name."
@@ -243,25 +242,6 @@ def analysis_link(folder: Path) -> str:
         return f"<pre>{escape(shlex.join(['egt', 'analyze', str(folder)]))}</pre>"
     address = escape(found.resolve().as_uri(), quote=True)
     return f'<p><a href="{address}">Hop profiles, heads, gates and matrices</a></p>'
-
-
-def readme_table(groups: Sequence[RunGroup]) -> str:
-    """Return the results as the table of a README; without any, a sentence that says so."""
-    if not groups:
-        return "No run has been finished yet; [docs/reproducing.md](docs/reproducing.md) says how to make them.\n"
-    whole = results_sheet("", sorted(groups, key=lambda group: (group.data, group.name)))
-    columns = ("data", "model", "measure", "ours", "seeds", "paper", "marks")
-    return whole.only(columns).markdown(level=0)
-
-
-def with_readme_table(text: str, groups: Sequence[RunGroup], where: str) -> str:
-    """Return the text of a README whose table of results, between its two marks, is made again."""
-    begin = text.find(_BEGIN)
-    end = text.find(_END, begin)
-    if begin < 0 or end < 0:
-        raise DataError(f"{where}: there is no table of results; put {_BEGIN} RUNS --readme` --> and {_END} around it")
-    start = text.index("\n", begin) + 1
-    return f"{text[:start]}\n{readme_table(groups)}\n{text[end:]}"
 
 
 def as_json(group: RunGroup) -> dict[str, object]:

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from egt.config.run import RunConfig
 from egt.graph import IntArray
-from egt.inference.evaluation import Seen, evaluate_answers
-from egt.inference.uncertainty import Floats
+from egt.inference.evaluation import Floats, Seen, evaluate_answers
 from egt.parts.tasks.task import Task
 from egt.processes import Processes
 from egt.training.state import is_better

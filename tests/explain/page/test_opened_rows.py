@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import multiprocessing
 from copy import copy
 
@@ -13,7 +12,7 @@ import pytest
 
 from egt.config.run_data import open_new, open_source, reading_schema
 from egt.explain.page import session as opened_rows
-from egt.explain.page.session import AT_ONCE, Rows, Session, finite, interval_of, table, typed_molecules
+from egt.explain.page.session import AT_ONCE, Rows, Session, interval_of, table, typed_molecules
 
 SMILES = ["CCO", "C1CC", "c1ccccc1O", "CN(C)(C)(C)C"]
 
@@ -81,10 +80,3 @@ def test_a_table_has_the_row_of_the_data_and_the_csv_of_predict(session: Session
     assert several["of"] == [1] * sizes[0] + [2] * sizes[1]
     assert several["answers"][:2] == ["node", "role"]
     assert several["answers"][-1] == "role_true"
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_json_has_no_such_numbers(value: float) -> None:
-    assert finite(value) is None
-    assert finite(1.5) == 1.5
-    assert finite("x") == "x"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import io
-import math
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -28,6 +27,7 @@ from egt.errors import DataError, EgtError
 from egt.explain.analysis import HopProfile, pair_hops
 from egt.explain.explanation import Explanation, Subject, draw, explain_subject
 from egt.explain.explanation_page import MOST_NODES, TITLES
+from egt.files import strict_json
 from egt.inference.artifact import EnsembleArtifact, find_artifact, member_name
 from egt.inference.attention_capture import Attention
 from egt.inference.predictions import Prediction, Predictions
@@ -105,7 +105,7 @@ def table(found: Predictions, start: int) -> Json:
     columns, rows, of = found.columns, [], []
     for number in range(len(found)):
         for row in found[number : number + 1].table():
-            rows.append([finite(row.get(name, "")) for name in columns])
+            rows.append([strict_json(row.get(name, "")) for name in columns])
             of.append(start + number)
     text = io.StringIO()
     found.to_csv(text)
@@ -123,15 +123,6 @@ def is_binary(name: str, content: bytes) -> bool:
     """Return whether a file with the name of a text is none, such as a picture with the name of a table."""
     wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return not name.lower().endswith(_BINARY) and not wide and b"\0" in content
-
-
-def finite(value: Any) -> Any:
-    """Return a value that JSON can hold: None in the place of a number that is not finite."""
-    if isinstance(value, Mapping):
-        return {key: finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def typed_molecules(schema: CustomSchema, smiles: Sequence[str], features: Mapping[str, float | None]) -> RawData:
@@ -277,8 +268,8 @@ class Session:
             "heads": config.model.num_heads,
             "splits": {} if self._has_folds else dict(record.split_sizes),
             "metric": config.task.deciding_metric,
-            "metrics": finite(record.metrics),
-            "curves": finite(curves([record], config.task.deciding_metric)),
+            "metrics": strict_json(record.metrics),
+            "curves": strict_json(curves([record], config.task.deciding_metric)),
             "best_epoch": record.epoch + 1,
             "limits": {"bytes": MOST_BYTES, "rows": MOST_ROWS, "page": PAGE_ROWS},
         }
