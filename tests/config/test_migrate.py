@@ -48,6 +48,8 @@ def test_the_schema_of_earlier_runs_is_read_without_what_nothing_used() -> None:
     # What later versions know besides:
     new: dict[str, object] = {
         "canonical": False,
+        "standardize": "",
+        "replicates": "",
         "elements": [],
         "notes": {},
         "split": split,

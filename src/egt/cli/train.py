@@ -41,6 +41,8 @@ def train(
     task: Literal["graph", "node", "edge", "link", "pretrain"] | None = None,
     smiles: Words = (),
     features: Words = (),
+    standardize: Literal["parent", "tautomer"] | None = None,
+    replicates: Literal["mean", "median", "drop"] | None = None,
     epochs: int | None = None,
     settings: Settings = (),
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
@@ -66,6 +68,11 @@ def train(
             one graph, such as `--smiles solute solvent`.
         features: Numeric column(s) of your own data that describe a whole row and are given to the model, such as a
             temperature; or patterns such as `desc_*`.
+        standardize: Learn from the parent of each molecule of your own data, without salts, solvents and charges, or
+            also from its canonical tautomer; predictions do the same. What changed stands in changes.csv of the run
+            folder.
+        replicates: Merge rows of the same molecule (and the same --features) into their mean or median label, for
+            classes the most common one; `drop` leaves out molecules whose labels differ. They stand in changes.csv.
         epochs: Train for this many epochs at most (trainer.max_epochs).
         settings: Settings to change, as path=value (optimizer.lr=1e-3). For your own data also split=scaffold and
             overrides.KEY=VALUE (docs/data.md).
@@ -95,6 +102,8 @@ def train(
             features=features,
             set=[
                 *with_epochs(settings, epochs),
+                *([f"overrides.standardize={standardize}"] if standardize else []),
+                *([f"overrides.replicates={replicates}"] if replicates else []),
                 *(["trainer.baseline=false"] if no_baseline else []),
                 *(["trainer.blend=true"] if blend else []),
             ],

@@ -76,6 +76,8 @@ class RawData:
     digest: str = ""  # a hash of the content
     first_row: int = 0  # the place of row 0 in the file, where this is a part of one
     keeps_order: bool = True  # whether the atoms of molecules are in the order of the file
+    numbers: Sequence[int] = ()  # the rows of the file, from 1, where some of them were merged
+    changes: Sequence[tuple[int, str, str, str, str]] = ()  # what was cleaned: `egt.data.cleaning.Change`
 
     @property
     def is_molecules(self) -> bool:
@@ -84,7 +86,11 @@ class RawData:
 
     def place(self, row: int) -> str:
         """Return the name of a row for messages."""
-        return f"{self.where} row {self.first_row + row + 1}"
+        return f"{self.where} row {self.number(row)}"
+
+    def number(self, row: int) -> int:
+        """Return the number of a row in its file, from 1."""
+        return self.numbers[row] if self.numbers else self.first_row + row + 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from egt.data.cleaning import merge_replicates, standardize
 from egt.data.columns import (
     FORMATS,
     LARGEST,
@@ -94,17 +95,41 @@ def open_custom(
     if schema is None:
         chosen = [target] if isinstance(target, str) else target
         guessed = infer(raw, target=chosen, level=level, overrides=overrides, split=_plan(split, seed), labeled=labeled)
+        raw = _cleaned(raw, guessed, merge=True)
         division = divide(raw, guessed)
         return kind(raw, learn(raw, guessed, division), division)
     if target is not None or level is not None:
         raise DataError("with a schema nothing is guessed: change the schema in place of target or level")
     schema = _with_roles(raw, schema, overrides or {})
     _check_fits(raw, schema)
+    raw = _cleaned(raw, schema, merge=split is not None)
     if split is None:
         return kind(raw, schema, None)
     plan = _plan(split, seed)
     divided = schema if plan.kind == "auto" else schema.model_copy(update={"split": plan})
     return kind(raw, divided, divide(raw, divided))
+
+
+def _cleaned(raw: RawData, schema: CustomSchema, *, merge: bool) -> RawData:
+    """Return data as the schema asks for it: standard molecules, and, if rows may be merged, each of them once."""
+    if not raw.is_molecules:
+        if schema.standardize or schema.replicates:
+            raise DataError(f"{raw.where}: standardize and replicates are for molecules, and this is {raw.format} data")
+        return raw
+    if not schema.standardize and not schema.replicates:
+        return raw
+    names = find_smiles_of(schema.smiles_columns, raw.table, raw.where)
+    raw = standardize(raw, names, schema.standardize, schema.level)
+    conditions = [*(feature.name for feature in schema.graph_features), *filter(None, [schema.split.column])]
+    return merge_replicates(
+        raw,
+        names,
+        schema.replicates if merge else "",
+        targets=schema.targets,
+        conditions=conditions,
+        classes=schema.classes,
+        level=schema.level,
+    )
 
 
 def open_new(

@@ -148,6 +148,9 @@ class CustomSource(Source):
             notes="" if len(measured) == total else f"sizes are estimated from {len(measured)} of {total} rows",
         )
 
+    def changes(self) -> Sequence[tuple[Any, ...]]:
+        return self._raw.changes
+
     @property
     def is_divided_within(self) -> bool:
         return self._division is not None and self._division.within
@@ -162,7 +165,11 @@ class CustomSource(Source):
         total = hashlib.sha256(f"custom {VERSION} {self._raw.digest}".encode())
         silent = dict(_NOT_IN_GRAPHS)
         # What earlier versions did not have, and this data does not have either:
-        silent |= {name: True for name in ("graph_features", "more_smiles") if not getattr(self.schema, name)}
+        silent |= {
+            name: True
+            for name in ("graph_features", "more_smiles", "standardize", "replicates")
+            if not getattr(self.schema, name)
+        }
         schema = self.schema.model_dump(mode="json", exclude=silent)
         total.update(json.dumps(schema, sort_keys=True).encode())
         if self._division is not None:

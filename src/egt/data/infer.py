@@ -17,6 +17,7 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
+from egt.data.cleaning import Replicates, Standard
 from egt.data.columns import (
     Column,
     Columns,
@@ -61,7 +62,7 @@ _LABEL = re.compile(
 )
 
 OVERRIDES = (
-    *("id", "smiles", "weight", "directed", "kind", "positive", "vocabulary"),
+    *("id", "smiles", "weight", "directed", "kind", "positive", "vocabulary", "standardize", "replicates"),
     *("node_features", "edge_features", "graph_features"),
 )
 
@@ -83,9 +84,9 @@ def infer(
         level: "graph", "node", "edge" or "link"; None to guess.
         overrides: decisions of the user, by the names in `OVERRIDES`: the columns `id`, `smiles` (one or several) and
             `weight` ("" for none), `directed`, the `kind` of the target, the `positive` one of its two classes, the
-            molecule `vocabulary`, and in `node_features` and `edge_features` a mapping column -> "categorical",
-            "continuous" or "ignored"; in `graph_features` the numeric columns of whole graphs that are given to the
-            model, names or patterns.
+            molecule `vocabulary`, how to `standardize` molecules and merge `replicates`, and in `node_features` and
+            `edge_features` a mapping column -> "categorical", "continuous" or "ignored"; in `graph_features` the
+            numeric columns of whole graphs that are given to the model, names or patterns.
         split: how to divide the data.
         labeled: False for whole graphs without a target; columns of nodes and edges that look like labels are left out.
 
@@ -149,6 +150,8 @@ def infer(
         weight=roles.weight,
         vocabulary=given.get("vocabulary", "ogb"),
         canonical=raw.is_molecules,
+        standardize=given.get("standardize", ""),
+        replicates=given.get("replicates", ""),
         directed=directed,
         split=_find_plan(plan, roles, level, raw, divides_classes=bool(classes) and level == "graph"),
         notes=notes,
@@ -165,6 +168,8 @@ def _check_overrides(overrides: Mapping[str, Any], level: str | None) -> None:
         "kind": get_args(TargetKind),
         "vocabulary": get_args(MoleculeVocabulary),
         "directed": (True, False),
+        "standardize": get_args(Standard)[1:],
+        "replicates": get_args(Replicates)[1:],
     }
     for key, allowed in choices.items():
         if key in overrides and not any(overrides[key] is each or overrides[key] == each for each in allowed):

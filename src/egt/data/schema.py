@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
+from egt.data.cleaning import Replicates, Standard
 from egt.data.columns import Column, Columns, RawData, RawGraph, encode_bounds, encode_target, text_of
 from egt.data.molecules import OGB_SCHEMA, RDKIT_ERRORS, ZINC_SCHEMA, MoleculeVocabulary, parse_or_none, require_rdkit
 from egt.data.source import NUMBERS, DataCard, TargetKind, TargetSchema
@@ -108,6 +109,10 @@ class CustomSchema(Section):
         more_smiles: further columns of SMILES; a row is then one graph of several components, which know their column.
         vocabulary: the atom and bond features of molecules, "ogb" or "zinc".
         canonical: every spelling of a molecule gets the same answer, which no model of 0.1 promises.
+        standardize: read the "parent" of each molecule, without salts, solvents and charges, or also its canonical
+            "tautomer"; "" as it is written.
+        replicates: learn from the "mean" or the "median" of the rows of a molecule, or "drop" those that contradict
+            each other; "" from all rows.
         directed: None where each graph says it for itself.
         split: how the data was divided.
         node_features, edge_features: the feature columns in the order of the file.
@@ -127,6 +132,8 @@ class CustomSchema(Section):
     weight: str = ""
     vocabulary: MoleculeVocabulary = "ogb"
     canonical: bool = False
+    standardize: Standard = ""
+    replicates: Replicates = ""
     directed: bool | None = False
     split: SplitPlan = SplitPlan()
     node_features: tuple[Feature, ...] = ()
@@ -210,6 +217,8 @@ class CustomSchema(Section):
             count = len(self.smiles_columns)
             smiles = ", ".join(self.smiles_columns) + (f": {count} components of one graph" if count > 1 else "")
             table.append(("smiles", smiles, "overrides.smiles"))
+            table.append(("standardized", self.standardize or "no", "overrides.standardize"))
+            table.append(("replicates", self.replicates or "all rows are kept", "overrides.replicates"))
             return [*table, ("atoms and bonds", self.vocabulary, "overrides.vocabulary")]
         directed = {True: "yes", False: "no", None: "as each graph says"}[self.directed] + self._note("directed")
         table += [("directed", directed, "overrides.directed"), ("weight", self.weight or "none", "overrides.weight")]

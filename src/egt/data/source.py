@@ -135,6 +135,10 @@ class Source(ABC):
         """Return a warning for each target with labels that are not understood, in whatever split."""
         return []
 
+    def changes(self) -> Sequence[tuple[Any, ...]]:
+        """Return what was cleaned, on request, each as `egt.data.cleaning.Change`."""
+        return ()
+
     def missing_targets(self) -> list[str]:
         """Return the names of the targets without labels in this data."""
         return []

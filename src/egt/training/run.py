@@ -18,6 +18,7 @@ from egt.assemble import build_model, build_task
 from egt.config.run import RunConfig
 from egt.config.run_data import keep_schema, open_labeled, prepare_split, reading_schema
 from egt.data.batching.loader import graph_sizes
+from egt.data.cleaning import CHANGES, write_changes
 from egt.data.encodings.encoding import Sample
 from egt.data.source import SPLITS, Progress, Source
 from egt.data.store import Store
@@ -176,6 +177,8 @@ def train(
         memory = Memory(config)
         memory.check_largest_graph(source.card)
         _write_config(config, folder)  # from here on a killed run can be resumed without its options
+        if is_first() and source.changes():
+            write_changes(source.changes(), folder / CHANGES)
         stores = _prepare(config, source, watch)
         labels = read_labels(config, stores["train"])
         fitted = memory.fit_run(fit_task(config, labels), stores)
