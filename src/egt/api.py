@@ -21,6 +21,7 @@ from egt.config.load import (
     column_settings,
     find_config,
     list_columns,
+    nest_reading,
     open_data,
     override,
     parse_settings,
@@ -79,7 +80,8 @@ def train(
         set: settings to change, as {"optimizer.lr": 1e-3} or ["optimizer.lr=1e-3"]. For your own data also
             split=scaffold and overrides.KEY=VALUE (docs/data.md).
         out: the run folder; runs/NAME by default.
-        start: start from the weights of this artifact or run folder; its last linear map is re-initialized.
+        start: start from the weights of this artifact or run folder; its last linear map is re-initialized. Molecules
+            start from the pre-trained model `molecules`, unless this is "none" or `set` changes the model.
         keep_head: with `start`: keep the last linear map as well.
         freeze_below: with `start`: leave the embeddings and the layers below this one unchanged.
         tune: with `start`: "edges" trains the edge channel only, and keeps the head.
@@ -91,14 +93,17 @@ def train(
         watch: receives the progress of the preparation of graphs.
         show: receives what was inferred about your data, before training begins.
     """
-    if start is None and (keep_head or freeze_below or tune != "all"):
+    if start in (None, _NONE) and (keep_head or freeze_below or tune != "all"):
         raise ConfigError("--keep-head, --freeze-below and --tune need a model to start from; name it with --from")
     request = Request.of(data, target, task, smiles, features, set, out)
     old_folder = request.find_run() if resume else None
     folder, config, source = request.new_run(show) if old_folder is None else request.old_run(old_folder)
     settings = [each for each in request.settings if config.data.custom is None or not each.is_of_reading]
     trained = None
-    if start is not None:
+    if start is None and old_folder is None and request.wants_answers and starts_pretrained(config, settings):
+        start = PRETRAINED
+        log.warning("starts from the pre-trained model %s (--from none starts from random weights)", start)
+    if start is not None and start != _NONE:
         from egt.inference.artifact import find_artifact  # here: most runs start from random weights
         from egt.training.finetune import describe_start, with_model_of
 
@@ -123,6 +128,18 @@ def train(
         if members is not None:
             return train_members(config, folder, members, **options)
     return train_run(config, folder, **options)
+
+
+PRETRAINED, _NONE = "molecules", "none"
+"""The model of the package that molecules start from, and the name of random weights."""
+
+
+def starts_pretrained(config: RunConfig, settings: Sequence[Setting]) -> bool:
+    """Return whether a run is of molecules as the pre-trained model reads them, and no other model is asked for."""
+    schema = config.data.custom
+    if schema is None or any(each.path.startswith("model.") for each in settings):
+        return False
+    return schema.format == "molecules" and schema.vocabulary == "ogb" and schema.canonical
 
 
 def configured(
@@ -188,6 +205,11 @@ class Request:
         return False
 
     @property
+    def wants_answers(self) -> bool:
+        """Whether targets of data are to be predicted."""
+        return self.is_custom and self.task != "pretrain"
+
+    @property
     def name(self) -> str:
         """The name of a run on custom data."""
         return _stem(self.path.resolve().name) if self.path else "custom"
@@ -215,7 +237,10 @@ class Request:
     def infer(self, source: Any) -> RunConfig:
         """Return the configuration that fits custom data."""
         where = str(self.path.resolve()) if self.path else "memory"
-        return infer_run(source, where, self.name, pretrain=self.task == "pretrain")
+        learned = nest_reading(self.settings).get("pretrain")
+        if learned is not None and self.task != "pretrain":
+            raise ConfigError("--set pretrain says what is learned without targets; it needs --task pretrain")
+        return infer_run(source, where, self.name, pretrain=self.task == "pretrain", learned=learned)
 
     def find_run(self) -> Path | None:
         """Return the folder of the run that is to be continued, if there is one."""
@@ -248,7 +273,7 @@ class Request:
         if schema is not None and self.target and not _same_columns(schema.targets, self.target):
             pairs.append((f"--target {' '.join(self.target)}", f"--target {' '.join(schema.targets)}"))
         if schema is not None and self.task is not None:
-            pairs.append((f"--task {self.task}", f"--task {schema.level if config.task.answers else config.task.kind}"))
+            pairs.append((f"--task {self.task}", f"--task {schema.level if config.task.answers else 'pretrain'}"))
         for given, found in pairs:
             if given != found:
                 raise ConfigError(

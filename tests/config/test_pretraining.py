@@ -36,7 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pretrained(folder: Path) -> Run:
-    return egt.train(folder / "unlabeled.csv", task="pretrain", set=TINY, out=folder / "first", progress=False)
+    settings = {**TINY, "pretrain": "hidden"}
+    return egt.train(folder / "unlabeled.csv", task="pretrain", set=settings, out=folder / "first", progress=False)
 
 
 def test_smiles_alone_are_enough(pretrained: Run) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,9 @@ Settings = Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=T
 _SIZES = {"interval": "wide", "set": "classes"}
 _CLEARLY = 0.05
 """A blend is suggested where it has smaller errors by this share."""
+
+_MOST_TARGETS = 30
+"""How many rows a table of targets has."""
 
 _OF_ONE_CLASS = ("average_precision", "f1")
 """Metrics that are about one of two classes."""
@@ -86,14 +90,19 @@ def shown(value: float, digits: int) -> str:
 
 
 def print_targets(title: str, by_target: Mapping[str, Mapping[str, float]], positive: str = "") -> None:
-    """Print a table with a row for each target and a column for each metric; nothing where there is only one target."""
+    """Print a table with a row for each target and a column for each metric; nothing where there is only one target.
+
+    Of many targets there are only the first ones; the card of the artifact has all.
+    """
     if not by_target:
         return
     names = [name for name in next(iter(by_target.values())) if not name.startswith("num_")]
     rows = [
         (target, *(shown(scores[name], 4) for name in names), f"{scores['num_labels']:.0f}")
-        for target, scores in by_target.items()
+        for target, scores in islice(by_target.items(), _MOST_TARGETS)
     ]
+    if len(by_target) > len(rows):
+        title += f" (the first {len(rows)} of {len(by_target)}; the others are in card.json)"
     print_table(title, ("target", *(shown_name(name, positive) for name in names), "labels"), rows)
 
 

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from egt.cli.output import Bars, Flag, Settings, Words, print_json, print_table, say
 from egt.cli.train import show_log
 from egt.errors import counted
+from egt.files import exists
 from egt.processes import is_first
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def reproduce(
     tables.
 
     Args:
-        table: medium, pcqm, transfer, variants or steps; plus is EGT+ beyond the paper, one change at a time.
+        table: medium, pcqm, transfer, variants or steps; plus is EGT+ beyond the paper, one change at a time;
+            foundation makes the pre-trained model `molecules` again.
         rows: Rows by name, pattern (`zinc-*`) or part of the name (`gcn`); all except the baselines by default.
         seeds: How many seeds of each row.
         budget: Minutes of training for each run; epochs, schedule and at last data are cut, and the report says so.
@@ -48,6 +50,9 @@ def reproduce(
         dry_run: Only show what would run, with parameters, memory and time.
         json: Print one JSON object as the last line.
     """
+    if table == "foundation":
+        _make_foundation(out / table, epochs, settings, json)
+        return
     from egt.paper import reproduce as paper
 
     order = paper.Order(table, out, rows, seeds, budget, epochs, settings, start)
@@ -58,6 +63,18 @@ def reproduce(
     with Bars() as bars:
         summary = paper.reproduce(order, announce=_announce, watch=bars)
     _show_summary(order, summary, json)
+
+
+def _make_foundation(out: Path, epochs: int | None, settings: Settings, json: bool) -> None:
+    from egt.paper.foundation import train_foundation
+
+    show_log(is_first())
+    with Bars() as bars:
+        path = train_foundation(out, epochs=epochs, settings=settings, resume=exists(out / "run"), watch=bars)
+    if json:
+        print_json({"artifact": str(path)})
+    else:
+        say(f"wrote {path}\nnext: egt train DATA --target NAME --from {path}")
 
 
 def _announce(run: RowRun, what: str) -> None:

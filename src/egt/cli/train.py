@@ -77,7 +77,8 @@ def train(
         settings: Settings to change, as path=value (optimizer.lr=1e-3). For your own data also split=scaffold and
             overrides.KEY=VALUE (docs/data.md).
         out: The run folder; runs/NAME by default.
-        start: Start from the weights of this artifact; its last linear map is re-initialized.
+        start: Start from the weights of this artifact; its last linear map is re-initialized. Molecules start from the
+            pre-trained model `molecules`, unless this is `none` or a setting changes the model.
         keep_head: With --from: keep the last linear map as well.
         freeze_below: With --from: leave the embeddings and the layers below this one unchanged.
         tune: With --from: `edges` trains the edge channel only, and keeps the head.

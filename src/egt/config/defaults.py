@@ -29,6 +29,7 @@ from egt.data.custom_source import CustomSource
 from egt.data.propagation import neighbors_help
 from egt.data.schema import CustomSchema
 from egt.data.source import NUMBERS, DataCard, TargetSchema
+from egt.errors import ConfigError
 from egt.graph import FeatureSchema, Level
 from egt.parts.inputs import (
     Constant,
@@ -56,12 +57,20 @@ _LISTED_PAIRS = 50_000_000
 _PATIENCE = 30
 
 
-def infer_run(source: CustomSource, path: str, name: str, *, pretrain: bool = False) -> RunConfig:
-    """Return the run that fits custom data, by the recipe for its kind."""
+def infer_run(
+    source: CustomSource, path: str, name: str, *, pretrain: bool = False, learned: str | None = None
+) -> RunConfig:
+    """Return the run that fits custom data, by the recipe for its kind.
+
+    learned: what pre-training learns: "descriptors" (by default of molecules), or what is "hidden".
+    """
     schema, card = source.schema, source.card
     run = infer_config(schema, card, path, name)
     if pretrain:
-        return for_pretraining(run, schema)
+        learned = learned or ("hidden" if source.smiles() is None else "descriptors")
+        if learned not in ("hidden", "descriptors"):
+            raise ConfigError(f"pretrain is {learned!r}; it can be hidden, or for molecules descriptors")
+        return for_descriptors(run, source) if learned == "descriptors" else for_pretraining(run, schema)
     if schema.level != "node":
         return run
     run = for_one_graph(run, source) if is_one_graph(schema, card) else run
@@ -276,6 +285,48 @@ def for_pieces(run: RunConfig, source: CustomSource) -> RunConfig:
             "model": run.model.model_copy(update={"node_inputs": inputs, "gate": "sigmoid"}),
             "schedule": Cosine(),
             "trainer": run.trainer.model_copy(update=length),
+        }
+    )
+
+
+_TUNED_EPOCHS = 20
+
+
+def for_finetuning(run: RunConfig) -> RunConfig:
+    """Return a run that starts from a pre-trained model with the recipe for it.
+
+    It finds its weights in few epochs, whose rate falls to nothing; nothing is dropped out, which makes it worse
+    (benchmarks/results/foundation.md).
+    """
+    epochs = min(_TUNED_EPOCHS, run.trainer.max_epochs or _TUNED_EPOCHS)
+    return run.model_copy(
+        update={
+            "optimizer": run.optimizer.model_copy(update={"lr": 5e-4}),
+            "schedule": Cosine(),
+            "trainer": run.trainer.model_copy(update={"max_epochs": epochs, "patience": None}),
+        }
+    )
+
+
+def for_descriptors(run: RunConfig, source: CustomSource) -> RunConfig:
+    """Return a run on molecules that learns their descriptors, of which each step asks for a part.
+
+    There are too many of them to overfit, so nothing is dropped out.
+    """
+    from egt.data.molecule_descriptors import choose_descriptors  # here: other runs compute none
+
+    chosen = choose_descriptors(source.smiles() or ())
+    part: Any = TaskPart.registry.get("descriptors")  # by its kind, as in `custom_task`
+    task: TaskPart = part(names=chosen.names, mean=chosen.mean, std=chosen.std)
+    dropouts = dict.fromkeys(("attention_dropout", "node_dropout", "node_ffn_dropout"), 0.0)
+    model = {**dropouts, "readout": VirtualNodes(num_virtual=4), "head_ratios": (), "head_min_width": 0}
+    trainer = {"gradient_clip": 1.0, "patience": None, "baseline": False}
+    return run.model_copy(
+        update={
+            "model": run.model.model_copy(update=model),
+            "task": task,
+            "schedule": Cosine(),
+            "trainer": run.trainer.model_copy(update=trainer),
         }
     )
 

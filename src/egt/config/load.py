@@ -1,7 +1,7 @@
 """YAML <-> RunConfig, and settings as users give them, with errors that say which key is wrong and what was meant.
 
 A setting is `path=value` on the command line, or an entry of a mapping from Python. Those of `overrides.KEY` and
-`split` say how custom data is read; the others are those of a run.
+`split` say how custom data is read, `pretrain` what is learned without targets; the others are those of a run.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Setting(NamedTuple):
 
     @property
     def is_of_reading(self) -> bool:
-        """Whether it concerns how custom data is read; that is decided when a run begins."""
-        return self.path == "split" or self.path.startswith(("overrides.", "split."))
+        """Whether it concerns how custom data is read or what is pre-trained; that is decided when a run begins."""
+        return self.path in ("split", "pretrain") or self.path.startswith(("overrides.", "split."))
 
 
 Settings = Mapping[str, Any] | Sequence[str | Setting] | Sequence[str] | Sequence[Setting]

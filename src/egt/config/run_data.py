@@ -50,7 +50,8 @@ def open_source(
             f"{config.data.source}: the data of this run is not there; put it back, give new data (--data FILE), "
             "or, if it was in memory, hand it over again (data=...)"
         )
-    return custom.open_custom(config.data.source if data is None else data, schema=schema, split=schema.split)
+    source = custom.open_custom(config.data.source if data is None else data, schema=schema, split=schema.split)
+    return config.task.with_targets(source)
 
 
 def open_labeled(config: RunConfig) -> Source:

@@ -492,7 +492,7 @@ def _blas_libraries() -> Any:
 
 
 _ARRAYS = ("num_nodes", "rows", "present", "lengths")
-_WORTH_KEEPING = 1.0
+_WORTH_KEEPING = 0.25
 """Seconds; chunks that are made faster are not worth a file."""
 
 

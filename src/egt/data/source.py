@@ -192,8 +192,8 @@ def rows_of(splits: Mapping[str, IntArray], split: str, name: str) -> list[int]:
 
 
 @dataclass(frozen=True)
-class _Part(Source):
-    """Some records of another source."""
+class Derived(Source):
+    """A source that is made of another one."""
 
     whole: Source
 
@@ -212,7 +212,7 @@ class _Part(Source):
 
 
 @dataclass(frozen=True)
-class TrainShare(_Part):
+class TrainShare(Derived):
     """A source with a share of its training graphs, drawn at random but always the same; at least one is left."""
 
     share: float
@@ -239,7 +239,7 @@ class TrainShare(_Part):
 
 
 @dataclass(frozen=True)
-class SomeRows(_Part):
+class SomeRows(Derived):
     """A source of which every split has only the rows from `start` on, before `stop`."""
 
     start: int

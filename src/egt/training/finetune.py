@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from egt.assemble import build_model
+from egt.config.defaults import for_finetuning
 from egt.config.load import Settings, override, read_config
 from egt.config.run import RunConfig, StartConfig
 from egt.data.schema import MOLECULE_SCHEMAS, Feature
@@ -24,6 +25,7 @@ from egt.graph import Level
 from egt.inference.artifact import CONFIG, Artifact, find_artifact, load_artifact, weights_sha256
 from egt.nn.layer import EGTLayer
 from egt.nn.model import EGT
+from egt.parts.readouts import Hidden
 
 log = logging.getLogger(__name__)
 Tuned = Literal["all", "edges"]
@@ -183,7 +185,8 @@ def with_model_of(config: RunConfig, trained: RunConfig, settings: Settings = ()
 
     Molecules of the same vocabulary keep its inputs, except those of whole graphs, and of atoms where rows have another
     number of molecules; other data brings all its own features, in the places of the trained model's. The readout is
-    the trained model's where both predict at the same level; pre-training has none of use here.
+    the trained model's where both predict at the same level; that of hidden features is of no use here. What was
+    pre-trained for the same level has a recipe of its own.
 
     Raises:
         ConfigError: the trained model does not fit the run.
@@ -196,12 +199,12 @@ def with_model_of(config: RunConfig, trained: RunConfig, settings: Settings = ()
         name: _merge(getattr(config.model, name), getattr(trained.model, name), own)
         for name in ("node_inputs", "pair_inputs")
     }
-    if config.model.level != trained.model.level or not trained.task.answers:
-        changes["readout"] = config.model.readout
-    if not trained.task.answers:  # its head predicts other things, and is not taken
-        changes["head_min_width"] = config.model.head_min_width
+    if not _is_read_alike(trained, config):
+        changes |= {"readout": config.model.readout, "head_min_width": config.model.head_min_width}
     model = trained.model.model_copy(update=changes)
     run = config.model_copy(update={"model": model})
+    if _is_read_alike(trained, config) and not trained.task.answers:
+        run = for_finetuning(run)
     return override(run, settings, where="the run with the model to start from")
 
 
@@ -251,11 +254,25 @@ def start_of(
         unknown = [each.name for each in new or () if (each.name, each.kind, each.width) not in known]
         if unknown:
             log.warning("%s features that the start does not know are re-initialized: %s", level, ", ".join(unknown))
-    if not trained.task.answers:
-        untrained = _not_pretrained(old_model, config)
-        weights = {name: weight for name, weight in weights.items() if name not in untrained}
-        fresh |= _not_pretrained(model, config)
+    dropped = _not_taken(old_model, trained, config)
+    weights = {name: weight for name, weight in weights.items() if name not in dropped}
+    fresh |= _not_taken(model, trained, config)
     return Start(weights, keep_head, moves, freeze_below, tuned, fresh)
+
+
+def _not_taken(model: EGT, trained: RunConfig, config: RunConfig) -> frozenset[str]:
+    """Return the names of weights, in either model, that do not go from the trained one to that of `config`.
+
+    A pre-trained head predicts other things.
+    """
+    if not _is_read_alike(trained, config):
+        return _not_pretrained(model, config)
+    return frozenset() if trained.task.answers else _names_in(model, model.head)
+
+
+def _is_read_alike(trained: RunConfig, config: RunConfig) -> bool:
+    """Return whether a readout can go on as it is; that of hidden features reads nodes and pairs at once."""
+    return config.model.level == trained.model.level and not isinstance(trained.model.readout, Hidden)
 
 
 def _terms(config: RunConfig, model: EGT, level: Level) -> dict[str, Any]:

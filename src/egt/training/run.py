@@ -163,6 +163,7 @@ def train(
     with hold_run(folder, resume):
         if source is None:
             source = open_labeled(config)
+        source = config.task.with_targets(source)
         check_rows(config, source.card, is_divided_within=source.is_divided_within)
         config = keep_schema(name_targets(config, source), source)
         _check_blend(config, source)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from egt.config.run import RunConfig
     from egt.data.batching.batch import GraphBatch
+    from egt.data.source import Source
     from egt.nn.channels import Channels
 
 _ROUNDING = 1e-12
@@ -143,7 +144,7 @@ class TaskPart(Part):
 
     registry: ClassVar[Registry[type[TaskPart]]] = Registry("task", __package__)
     answers: ClassVar[bool] = True
-    """Whether the outputs are answers; those of a model that others only start from are not."""
+    """Whether the outputs are answers, with a baseline and intervals; a model that others start from has none."""
     names: Names
     auxiliary: tuple[Objective, ...] = ()
 
@@ -211,6 +212,10 @@ class TaskPart(Part):
     def count_labels(self, target: Tensor) -> Tensor:
         """() int64: the labels that are not missing. target: (rows, label_width)."""
         return (~target.isnan()).sum()
+
+    def with_targets(self, source: Source) -> Source:
+        """Return the data of a run with the targets that the task computes for itself; unchanged by default."""
+        return source
 
     def posed(self, batch: GraphBatch) -> GraphBatch:
         """Return a batch as the model sees it, with its targets, in training and evaluation; unchanged by default."""

@@ -1,0 +1,85 @@
+"""The pre-trained model `molecules` again: descriptors of unlabeled molecules, learned as its card says."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from egt import api
+from egt.config.load import Settings, parse_settings
+from egt.data.download import data_folder
+from egt.data.source import Progress
+from egt.errors import DataError
+from egt.files import exists
+from egt.inference.artifact import save_artifact
+from egt.training.run import Run
+
+FILE = Path("molecules", "unlabeled_molecules.parquet")
+"""Below EGT_DATA_DIR: a table with a column `smiles`."""
+
+RECIPE = {
+    "split.kind": "random",
+    "split.fractions": [0.98, 0.01, 0.01],
+    "model.node_width": 128,
+    "data.batch_size": 128,
+    "optimizer.lr": 1e-3,
+}
+
+NAME = "molecules"
+
+_NOTES = (
+    "Pre-trained on RDKit descriptors and counts of Morgan fragments, which it predicts from the graph alone. Made to "
+    "be fine-tuned: `egt train table.csv --target NAME` starts from it. Its molecules are those of MOSES, ChEMBL 31, "
+    "and of samples of both that come with molscore and reinvent (all under the MIT license as files; ChEMBL is "
+    "CC BY-SA 3.0): drug-like and neutral for the most part, up to 150 characters of SMILES, no mixtures, few metals. "
+    "What is far from these is outside of what it has seen."
+)
+
+
+def train_foundation(
+    out: Path,
+    *,
+    epochs: int | None = None,
+    settings: Settings = (),
+    resume: bool = False,
+    watch: Progress | None = None,
+    progress: bool = True,
+) -> Path:
+    """Train the model, or continue, and return the folder of its artifact in half precision: OUT/molecules.
+
+    The file of molecules is looked for in EGT_DATA_DIR. The computed descriptors are kept with the prepared graphs.
+
+    Args:
+        out: The folder of the run and of the artifact.
+        epochs: Passes over the molecules; 3 by default.
+        settings: Settings to change besides.
+        resume: Continue the run that is there.
+        watch: Receives the progress of the preparation of graphs.
+        progress: Show a progress bar while training.
+    """
+    file = data_folder() / FILE
+    if not exists(file):
+        raise DataError(f"{file}: there is no such file; put a table with a column `smiles` there (EGT_DATA_DIR)")
+    wanted: dict[str, Any] = {**RECIPE, "name": NAME, "trainer.max_epochs": epochs or 3}
+    wanted |= {setting.path: setting.value for setting in parse_settings(settings)}
+    run = api.train(file, task="pretrain", set=wanted, out=out / "run", resume=resume, watch=watch, progress=progress)
+    return pack(run, out / NAME)
+
+
+def pack(run: Run, path: Path) -> Path:
+    """Write the artifact of a run in half precision, and without the place where its data was."""
+    artifact, file = run.artifact, FILE.as_posix()
+    data = artifact.config.data.model_copy(update={"source": file})
+    [digest] = artifact.data["card"]["checksums"].values()
+    card = {**artifact.data["card"], "title": "unlabeled molecules", "checksums": {file: digest}}
+    packed = replace(
+        artifact,
+        config=artifact.config.model_copy(update={"data": data}),
+        model=deepcopy(artifact.model).half(),
+        data={**artifact.data, "card": card},
+        notes=_NOTES,
+    )
+    save_artifact(packed, path)
+    return path
