@@ -65,7 +65,8 @@ class Censored(_Errors):
     The error of a prediction is its distance from the numbers that a label allows: none on the right side of a bound.
     A target has two columns of labels (`egt.data.columns.encode_bounds`): the lowest number and the highest, NaN where
     there is none. A measured number is both. Metrics and intervals are those of measured numbers; `bounds_kept` is the
-    share of the bounds that predictions keep. Settings are those of regression.
+    share of the bounds that predictions keep. `loss` and `standardize` are those of
+    regression.
     """
 
     kind: Literal["censored"] = "censored"
