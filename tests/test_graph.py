@@ -43,6 +43,14 @@ GOOD: dict[str, Any] = {
         ({"graph_targets": [np.inf]}, "infinite"),
         ({"node_targets": [1.0, 2.0]}, "node_targets"),
         ({"query_index": [[0], [7]]}, "query_index names node 7"),
+        ({"pair_values": np.zeros((3, 2))}, r"pair_values has shape \(3, 2\); it must be \(3, 3\)"),
+        ({"pair_values": [[0, 1, 2], [1, 0, np.inf], [2, 1, 0]]}, r"pair_values\[1, 2, 0\] is infinite"),
+        ({"pair_categories": np.zeros((3, 3))}, "pair_categories holds float64"),
+        ({"pair_categories": np.full((3, 3), -2)}, "ids start at 0"),
+        ({"positions": np.zeros((2, 3))}, r"positions has shape \(2, 3\); it must be \(3, 2 or 3\)"),
+        ({"positions": np.zeros((3, 4))}, "positions has shape"),
+        ({"positions": np.zeros((3, 0, 3))}, "positions has shape"),
+        ({"positions": [[0, 1], [0, np.inf], [0, 0]]}, r"positions\[1, 1\] is infinite"),
     ],
 )
 def test_bad_graphs_are_refused(change: dict[str, Any], message: str) -> None:
@@ -141,3 +149,42 @@ def test_values_of_the_whole_graph() -> None:
         Graph(num_nodes=1, edge_index=[], graph_values=[[1.0, 2.0]])
     with pytest.raises(GraphError, match="finite"):
         Graph(num_nodes=1, edge_index=[], graph_values=[np.nan])
+
+
+DENSE: dict[str, Any] = {
+    "num_nodes": 2,
+    "edge_index": [],
+    "pair_values": [[0.0, np.nan], [3.0, 1.0]],
+    "pair_categories": [[[0, 1], [-1, 2]], [[1, 0], [0, 0]]],
+    "positions": [[0.0, 0.5], [np.nan, np.nan]],
+}
+
+
+def test_matrices_and_positions() -> None:
+    graph = Graph(**DENSE)
+    assert graph.pair_values is not None
+    assert graph.pair_categories is not None
+    assert (graph.pair_values.shape, graph.pair_categories.shape) == ((2, 2, 1), (2, 2, 2))
+    moved = graph.permuted([1, 0])
+    np.testing.assert_array_equal(moved.pair_values, [[[1], [3]], [[np.nan], [0]]])
+    np.testing.assert_array_equal(moved.pair_categories, graph.pair_categories[::-1, ::-1])
+    np.testing.assert_array_equal(moved.positions, [[np.nan, np.nan], [0, 0.5]])
+    ranked = Graph(**DENSE, ranks=[1, 0]).in_rank_order()
+    np.testing.assert_array_equal(ranked.pair_values, moved.pair_values)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pair_values": None}, "pair_values has 0 features of each pair, the model reads 1"),
+        ({"pair_categories": [[0, 1], [1, 0]]}, "pair_categories has 1 features of each pair, the model reads 2"),
+        ({"pair_categories": np.full((2, 2, 2), 2)}, r"pair_categories\[0, 0, 0\] is 2; the vocabulary has ids 0..1"),
+        ({"positions": None}, "positions are no coordinates for each node, the model reads 2 coordinates"),
+        ({"positions": np.zeros((2, 4, 3))}, "positions are 4 x 3 coordinates"),
+    ],
+)
+def test_the_schema_holds_for_matrices_and_positions(change: dict[str, Any], message: str) -> None:
+    schema = FeatureSchema(pair_categories=(2, 3), num_pair_values=1, positions=(2,))
+    schema.check(Graph(**DENSE))
+    with pytest.raises(GraphError, match=message):
+        schema.check(Graph(**(DENSE | change)))

@@ -23,6 +23,9 @@ Level = Literal["graph", "node", "edge", "link"]
 UNKNOWN = -1
 """The category id of a value that the vocabulary does not hold; it contributes nothing to an embedding."""
 
+DENSE_FEATURES = ("pair_categories", "pair_values", "positions")
+"""What is known of all pairs of nodes, edges or not; each is None where nothing is."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Graph:
@@ -39,6 +42,11 @@ class Graph:
         edge_categories: (E, F) categorical edge features, aligned with `edge_index`.
         edge_values: (E, F) continuous edge features, aligned with `edge_index`.
         graph_values: (F,) continuous features of the whole graph: conditions, descriptors.
+        pair_categories: (N, N, F) categorical features of every pair, `[i, j]` of i -> j; `UNKNOWN` where missing.
+        pair_values: (N, N, F) continuous features of every pair, whether an edge or not; NaN where missing. A matrix
+            (N, N) is one feature. It may be symmetric or not. None where pairs have no features.
+        positions: (N, D) where each node is, in D = 2 or 3 dimensions, or (N, C, D) in each of C conformers; NaN where
+            that is not known. None where nodes are nowhere.
         edge_weight: (E,) weights of the edges, or None for an unweighted graph.
         graph_targets: (T,) targets of the whole graph; NaN marks a missing label; classes are stored as 0.0, 1.0, ...
         node_targets: (N, T) targets of the nodes; NaN marks a node that is not scored.
@@ -56,6 +64,9 @@ class Graph:
     edge_categories: IntArray = None  # type: ignore[assignment]
     edge_values: FloatArray = None  # type: ignore[assignment]
     graph_values: FloatArray = None  # type: ignore[assignment]
+    pair_categories: IntArray | None = None
+    pair_values: FloatArray | None = None
+    positions: FloatArray | None = None
     edge_weight: FloatArray | None = None
     graph_targets: TargetArray | None = None
     node_targets: TargetArray | None = None
@@ -76,6 +87,9 @@ class Graph:
             edge_categories: ArrayLike | None = None,
             edge_values: ArrayLike | None = None,
             graph_values: ArrayLike | None = None,
+            pair_categories: ArrayLike | None = None,
+            pair_values: ArrayLike | None = None,
+            positions: ArrayLike | None = None,
             edge_weight: ArrayLike | None = None,
             graph_targets: ArrayLike | None = None,
             node_targets: ArrayLike | None = None,
@@ -105,6 +119,9 @@ class Graph:
             "node_values": _values(self.node_values, num_nodes, f"{where}: node_values"),
             "edge_values": _values(self.edge_values, num_edges, f"{where}: edge_values"),
             "graph_values": _graph_values(self.graph_values, f"{where}: graph_values"),
+            "pair_categories": _pair_categories(self.pair_categories, num_nodes, f"{where}: pair_categories"),
+            "pair_values": _pair_values(self.pair_values, num_nodes, f"{where}: pair_values"),
+            "positions": _positions(self.positions, num_nodes, f"{where}: positions"),
             "edge_weight": _weight(self.edge_weight, num_edges, f"{where}: edge_weight"),
             "graph_targets": target_array(self.graph_targets, None, f"{where}: graph_targets"),
             "node_targets": target_array(self.node_targets, num_nodes, f"{where}: node_targets"),
@@ -188,17 +205,30 @@ class Graph:
             edge_index=new_of_old[self.edge_index],
             node_categories=self.node_categories[order],
             node_values=self.node_values[order],
+            **self.dense_features(order),
             node_targets=None if self.node_targets is None else self.node_targets[order],
             query_index=None if self.query_index is None else new_of_old[self.query_index],
             ranks=None if self.ranks is None else self.ranks[order],
         )
 
+    def dense_features(self, nodes: IntArray) -> dict[str, Any]:
+        """Return the features of pairs and the positions of some nodes (n,), by field; None for what there is none."""
+        pairs = np.ix_(nodes, nodes)
+        return {
+            "pair_categories": None if self.pair_categories is None else self.pair_categories[pairs],
+            "pair_values": None if self.pair_values is None else self.pair_values[pairs],
+            "positions": None if self.positions is None else self.positions[nodes],
+        }
+
     def in_rank_order(self) -> Graph:
-        """Return the nodes and edges alone, numbered by `ranks`: row k of `ranks` is where node k has gone."""
+        """Return the structure alone, numbered by `ranks`: row k of `ranks` is where node k has gone."""
         if self.ranks is None:
             return self
         return Graph.trusted(
-            num_nodes=self.num_nodes, edge_index=self.ranks[self.edge_index], edge_weight=self.edge_weight
+            num_nodes=self.num_nodes,
+            edge_index=self.ranks[self.edge_index],
+            edge_weight=self.edge_weight,
+            **self.dense_features(np.argsort(self.ranks)),
         )
 
 
@@ -211,6 +241,10 @@ class FeatureSchema:
     edge_categories: tuple[int, ...] = ()
     num_edge_values: int = 0
     num_graph_values: int = 0
+    pair_categories: tuple[int, ...] = ()
+    num_pair_values: int = 0
+    positions: tuple[int, ...] = ()
+    """(D,) or (C, D), the shape of the place of a node; () for none."""
 
     def check(self, graph: Graph) -> None:
         """Raise a `GraphError` unless the graph has these features with ids inside their vocabularies."""
@@ -238,6 +272,33 @@ class FeatureSchema:
                 f"{where}: graph_values has {graph.graph_values.shape[-1]} numbers, the model reads "
                 f"{self.num_graph_values}"
             )
+        self._check_pairs(graph, where)
+
+    def _check_pairs(self, graph: Graph, where: str) -> None:
+        ids = graph.pair_categories
+        for name, array, expected in (
+            ("pair_categories", ids, len(self.pair_categories)),
+            ("pair_values", graph.pair_values, self.num_pair_values),
+        ):
+            given = 0 if array is None else array.shape[-1]
+            if given != expected:
+                raise GraphError(f"{where}: {name} has {given} features of each pair, the model reads {expected}")
+        if ids is not None and (ids >= _as_row(self.pair_categories)).any():
+            i, j, column = (int(k) for k in np.argwhere(ids >= _as_row(self.pair_categories))[0])
+            raise GraphError(
+                f"{where}: pair_categories[{i}, {j}, {column}] is {ids[i, j, column]}; the vocabulary has ids "
+                f"0..{self.pair_categories[column] - 1} (use {UNKNOWN} for a category that was never seen)"
+            )
+        place = () if graph.positions is None else graph.positions.shape[1:]
+        if place != self.positions:
+            raise GraphError(
+                f"{where}: positions are {_place_text(place)} for each node, "
+                f"the model reads {_place_text(self.positions)}"
+            )
+
+
+def _place_text(shape: tuple[int, ...]) -> str:
+    return f"{' x '.join(map(str, shape))} coordinates" if shape else "no coordinates"
 
 
 @lru_cache(maxsize=64)
@@ -318,6 +379,48 @@ def _graph_values(given: ArrayLike | None, where: str) -> FloatArray:
     if row.ndim > 1:
         raise GraphError(f"{where} has shape {row.shape}; it must be (F,), one number per feature")
     return _values(row.reshape(1, -1), 1, where).reshape(-1)
+
+
+def _pair_rows(given: ArrayLike, num_nodes: int, where: str) -> NDArray[Any]:
+    rows = np.asarray(given)
+    rows = rows[:, :, None] if rows.ndim == 2 else rows
+    if rows.ndim != 3 or rows.shape[:2] != (num_nodes, num_nodes):
+        raise GraphError(
+            f"{where} has shape {np.shape(given)}; it must be ({num_nodes}, {num_nodes}), a matrix with an entry for "
+            f"each pair of nodes, or ({num_nodes}, {num_nodes}, number of features)"
+        )
+    return rows
+
+
+def _pair_categories(given: ArrayLike | None, num_nodes: int, where: str) -> IntArray | None:
+    if given is None:
+        return None
+    rows = _pair_rows(given, num_nodes, where)
+    return _categories(rows.reshape(-1, rows.shape[-1]), num_nodes**2, where).reshape(rows.shape)
+
+
+def _pair_values(given: ArrayLike | None, num_nodes: int, where: str) -> FloatArray | None:
+    return None if given is None else _known(_numbers(_pair_rows(given, num_nodes, where), np.float32, where), where)
+
+
+def _positions(given: ArrayLike | None, num_nodes: int, where: str) -> FloatArray | None:
+    if given is None:
+        return None
+    places = _numbers(given, np.float32, where)
+    if places.ndim not in (2, 3) or len(places) != num_nodes or places.shape[-1] not in (2, 3) or 0 in places.shape:
+        raise GraphError(
+            f"{where} has shape {places.shape}; it must be ({num_nodes}, 2 or 3), a place for each node, or "
+            f"({num_nodes}, conformers, 2 or 3)"
+        )
+    return _known(places, where)
+
+
+def _known(values: FloatArray, where: str) -> FloatArray:
+    """Return numbers of which some may be missing, NaN, but none infinite."""
+    if np.isinf(values).any():
+        at = ", ".join(str(int(k)) for k in np.argwhere(np.isinf(values))[0])
+        raise GraphError(f"{where}[{at}] is infinite; give a finite number, or NaN where it is missing")
+    return values
 
 
 def _weight(given: ArrayLike | None, num_edges: int, where: str) -> FloatArray | None:

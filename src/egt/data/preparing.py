@@ -55,7 +55,14 @@ GRAPH_FIELDS: Final = (
     *("edge_weight", "graph_targets", "node_targets", "edge_targets", "query_index"),
 )
 
-GRAPH_VALUES: Final = "graph_values"
+LATER_FIELDS: Final = {
+    "graph_values": "num_graph_values",
+    "pair_categories": "pair_categories",
+    "pair_values": "num_pair_values",
+    "positions": "positions",
+}
+"""Features that only some graphs have, and what their schema calls them; where there are none, stores do not name them
+(earlier ones could not)."""
 
 OPTIONAL: Final = ("edge_weight", "graph_targets", "node_targets", "edge_targets", "query_index")
 """Fields that may be None; bit k of a graph's `present` byte says whether the k-th is there."""
@@ -65,22 +72,23 @@ PROCESS_LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 _NO_VALUES = np.zeros(0, np.float32)
 
+_OF_PAIRS: Final = {"pair_categories", "pair_values"}
+
 
 def field_names(preparation: Preparation) -> tuple[str, ...]:
-    """List the columns of `offsets`: the fields of a graph, then its encodings as `node.svd` or `pair.distance`.
-
-    Graph values have a column only where graphs have any, so that earlier stores stay readable.
-    """
+    """List the columns of `offsets`: the fields of a graph, then its encodings as `node.svd` or `pair.distance`."""
     encoded = (f"{encoding.level}.{encoding.name}" for encoding in preparation.encodings if encoding.stored)
-    return (*GRAPH_FIELDS, *((GRAPH_VALUES,) if preparation.schema.num_graph_values else ()), *encoded)
+    later = (name for name, key in LATER_FIELDS.items() if getattr(preparation.schema, key))
+    return (*GRAPH_FIELDS, *later, *encoded)
 
 
 def stored_settings(preparation: Preparation) -> dict[str, Any]:
     """Everything about a preparation that decides what is stored, as plain JSON values."""
     encodings = [_settings(encoding) for encoding in preparation.encodings if encoding.stored]
     schema = dataclasses.asdict(preparation.schema)
-    if not schema["num_graph_values"]:  # earlier stores do not name it
-        del schema["num_graph_values"]
+    for key in LATER_FIELDS.values():
+        if not schema[key]:
+            del schema[key]
     settings = {"schema": schema, "encodings": encodings}
     plain: dict[str, Any] = json.loads(json.dumps(settings, default=Section.model_dump))
     return plain
@@ -101,11 +109,14 @@ def _settings(encoding: Encoding) -> dict[str, Any]:
 def take_apart(sample: Sample) -> dict[str, Array]:
     """Return the rows of each field of a sample that is not None."""
     graph = sample.graph
-    fields: dict[str, Array] = {name: getattr(graph, name) for name in (*GRAPH_FIELDS, GRAPH_VALUES)}
+    fields: dict[str, Array] = {name: getattr(graph, name) for name in (*GRAPH_FIELDS, *LATER_FIELDS)}
     fields["id"] = np.frombuffer(graph.id.encode(), np.uint8)
     fields["edge_index"] = graph.edge_index.reshape(-1)
     if graph.query_index is not None:
         fields["query_index"] = graph.query_index.reshape(-1)
+    for name in _OF_PAIRS:
+        if fields[name] is not None:
+            fields[name] = fields[name].reshape(graph.num_nodes**2, -1)
     for name, array in sample.node.items():
         fields[f"node.{name}"] = array
     for name, array in sample.pair.items():
@@ -126,7 +137,9 @@ def put_together(num_nodes: int, present: int, rows: dict[str, Any], stored: Seq
     for bit, name in enumerate(OPTIONAL):
         if not present >> bit & 1:
             rows[name] = None
-    rows.setdefault(GRAPH_VALUES, _NO_VALUES)
+    rows.setdefault("graph_values", _NO_VALUES)
+    for name in _OF_PAIRS & rows.keys():
+        rows[name] = rows[name].reshape(num_nodes, num_nodes, -1)
     rows["id"] = rows["id"].tobytes().decode()
     rows["edge_index"] = rows["edge_index"].reshape(2, -1)
     if rows["query_index"] is not None:

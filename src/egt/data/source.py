@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.errors import DataError
-from egt.graph import FeatureSchema, Graph, IntArray, Level
+from egt.graph import DENSE_FEATURES, FeatureSchema, Graph, IntArray, Level
 
 if TYPE_CHECKING:
     from egt.data.schema import CustomSchema, SplitPlan
@@ -301,6 +301,8 @@ class GraphsSource(Source):
             for graph in part:
                 for entry in fields(graph):
                     value = getattr(graph, entry.name)
+                    if value is None and entry.name in DENSE_FEATURES:
+                        continue  # as before there were such features
                     if isinstance(value, np.ndarray):
                         total.update(f"{entry.name} {value.shape}".encode() + value.tobytes())
                     else:
@@ -331,4 +333,18 @@ def _features_of(graphs: Sequence[Graph]) -> FeatureSchema:
         edge_categories=sizes("edge"),
         num_edge_values=first.edge_values.shape[1],
         num_graph_values=len(first.graph_values),
+        **_dense_features_of(graphs),
     )
+
+
+def _dense_features_of(graphs: Sequence[Graph]) -> dict[str, Any]:
+    first, dense = graphs[0], {}
+    if first.pair_categories is not None:
+        ids = [graph.pair_categories.max(axis=(0, 1)) for graph in graphs if graph.pair_categories is not None]
+        alike = [part for part in ids if part.shape == ids[0].shape]
+        dense["pair_categories"] = tuple(int(size) + 1 for size in np.max(alike, axis=0))
+    if first.pair_values is not None:
+        dense["num_pair_values"] = first.pair_values.shape[-1]
+    if first.positions is not None:
+        dense["positions"] = first.positions.shape[1:]
+    return dense

@@ -25,7 +25,7 @@ from egt.data.encodings.encoding import Preparation, Sample
 from egt.data.preparing import (
     FORMAT_VERSION,
     GRAPH_FIELDS,
-    GRAPH_VALUES,
+    LATER_FIELDS,
     PROCESS_LIMITS,
     Array,
     Chunk,
@@ -254,7 +254,7 @@ class Store(Sequence[Sample]):
     def fingerprint(self) -> str:
         """A hash of the graphs and their targets; of no encodings, whose last digits differ between machines."""
         files = self._index["files"]
-        names = ["num_nodes", "rows", *GRAPH_FIELDS, *([GRAPH_VALUES] if f"{GRAPH_VALUES}.npy" in files else [])]
+        names = ["num_nodes", "rows", *GRAPH_FIELDS, *(name for name in LATER_FIELDS if f"{name}.npy" in files)]
         content = [files.get(f"{name}.npy", {}).get("sha256") for name in names]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 

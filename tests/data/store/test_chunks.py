@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from egt.data.custom import GraphsSource
 from egt.data.encodings.encoding import Preparation
 from egt.data.preparing import GRAPH_FIELDS, field_names, stored_settings
 from egt.data.source import TargetSchema
 from egt.data.store import prepare
-from egt.graph import FeatureSchema, Graph
+from egt.graph import DENSE_FEATURES, FeatureSchema, Graph
 
 TARGET = TargetSchema(level="graph", kind="regression", names=("y",))
 
@@ -36,3 +38,26 @@ def test_graphs_without_them_are_stored_as_before() -> None:
         "edge_categories": [],
         "num_edge_values": 0,
     }
+
+
+def placed(num_nodes: int, far: float) -> Graph:
+    matrix = np.full((num_nodes, num_nodes), far)
+    matrix[0, -1] = np.nan
+    return Graph(
+        num_nodes=num_nodes,
+        edge_index=[],
+        pair_values=matrix,
+        pair_categories=np.arange(num_nodes**2).reshape(num_nodes, num_nodes) % 3 - 1,
+        positions=np.full((num_nodes, 2, 3), far),
+        graph_targets=[1.0],
+    )
+
+
+def test_matrices_and_positions_come_back(tmp_path: Path) -> None:
+    graphs = [placed(3, 1.5), placed(1, 2.0), placed(2, 0.5)]
+    source = GraphsSource({"train": graphs}, TARGET)
+    assert source.card.schema == FeatureSchema(pair_categories=(2,), num_pair_values=1, positions=(2, 3))
+    store = prepare(source, "train", Preparation(source.card.schema), cache_dir=tmp_path, num_workers=1)
+    for sample, graph in zip(store, graphs, strict=True):
+        for name in DENSE_FEATURES:
+            np.testing.assert_array_equal(getattr(sample.graph, name), getattr(graph, name))

@@ -235,6 +235,7 @@ class _Whole:
             "node_targets": targets if self.level == "node" else None,
             "edge_targets": targets if self.level == "edge" else None,
             **{name: getattr(graph, name)[nodes] for name in ("node_categories", "node_values")},
+            **graph.dense_features(nodes),
             **{name: getattr(graph, name)[edges] for name in ("edge_categories", "edge_values")},
         }
         piece = Graph.trusted(**{**vars(graph), "num_nodes": len(nodes), **fields})

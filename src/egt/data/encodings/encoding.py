@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from egt.data.encodings.loops import hop_distances, pair_distances
 from egt.errors import ConfigError, EgtError, GraphError
-from egt.graph import FeatureSchema, Graph, IntArray
+from egt.graph import DENSE_FEATURES, FeatureSchema, Graph, IntArray
 
 Array = NDArray[Any]
 
@@ -183,7 +183,12 @@ class Preparation:
         return sample
 
     def _all_fit(self, graphs: Sequence[Graph]) -> bool:
-        """Return whether the schema accepts all graphs: asked once for their features, one graph below another."""
+        """Return whether the schema accepts all graphs: asked once for their features, one graph below another.
+
+        Graphs with features of pairs or positions are asked one by one.
+        """
+        if any(any(getattr(graph, name) is not None for name in DENSE_FEATURES) for graph in graphs):
+            return False
         names = ("node_categories", "node_values", "edge_categories", "edge_values")
         try:
             rows = {name: np.concatenate([getattr(graph, name) for graph in graphs]) for name in names}
