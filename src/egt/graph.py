@@ -246,6 +246,19 @@ class FeatureSchema:
     positions: tuple[int, ...] = ()
     """(D,) or (C, D), the shape of the place of a node; () for none."""
 
+    def random_dense(self, num_nodes: int, random: np.random.Generator) -> dict[str, Any]:
+        """Return the fields `DENSE_FEATURES` that a graph of so many nodes may have, at random."""
+        pairs = (num_nodes, num_nodes)
+        fields: dict[str, Any] = {}
+        if self.pair_categories:
+            ids = [random.integers(0, max(size, 1), pairs) for size in self.pair_categories]
+            fields["pair_categories"] = np.stack(ids, axis=-1)
+        if self.num_pair_values:
+            fields["pair_values"] = random.normal(size=(*pairs, self.num_pair_values))
+        if self.positions:
+            fields["positions"] = random.normal(size=(num_nodes, *self.positions))
+        return fields
+
     def check(self, graph: Graph) -> None:
         """Raise a `GraphError` unless the graph has these features with ids inside their vocabularies."""
         where = f"graph {graph.id!r}" if graph.id else "graph"

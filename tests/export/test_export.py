@@ -31,7 +31,17 @@ from egt.export.export import (
 )
 from egt.graph import Graph
 from egt.inference.artifact import Artifact
-from egt.parts.inputs import Distance, EdgeCategories, EdgeValues, GraphValues, NodeCategories, Svd
+from egt.parts.inputs import (
+    Distance,
+    EdgeCategories,
+    EdgeValues,
+    GraphValues,
+    NodeCategories,
+    PairCategories,
+    PairValues,
+    Positions,
+    Svd,
+)
 from tests.inference.test_predictor import make
 
 SIZES = (6, 1, 3, 11, 2)
@@ -75,12 +85,16 @@ def test_the_function_of_tensors_is_the_model(level: str, scope: str) -> None:
     np.testing.assert_allclose(found, np.concatenate(answers(artifact, given)), rtol=1e-4, atol=1e-4)
 
 
+DENSE = (PairValues(num_values=2), PairCategories(sizes=(9,)), Positions(shape=(2, 3), num_basis=4, types=4))
+
+
 def test_every_tensor_is_read() -> None:
     artifact = rich()
+    artifact = rich(pair_inputs=(*artifact.config.model.pair_inputs, *DENSE))
     inputs = tensor_inputs(artifact.config)
     assert {each.name for each in inputs} == {
         *("mask", "edges", "node_categories", "node_values", "edge_categories", "edge_values", "graph_values"),
-        *("svd", "distance"),
+        *("svd", "distance", "pair_values", "pair_categories", "positions"),
     }
     module = portable(artifact, inputs)
     tensors = tensors_of([portable_preparation(artifact.config)(graph) for graph in graphs(artifact)], inputs)

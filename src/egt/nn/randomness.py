@@ -33,6 +33,7 @@ Number = TypeVar("Number", Tensor, int)
 class Stream(IntEnum):
     """What a random number is drawn for; streams of one layer are independent, and there are at most 16 of them."""
 
+    POSITIONS = 0
     ATTENTION_MASK = 1
     ATTENTION_DROPOUT = 2
     NODE_DROPOUT = 3
@@ -139,6 +140,15 @@ def _count(numbers: Tensor, factor: int) -> Tensor:
     overflow is undefined in the C++ that it writes: the process crashed.
     """
     return numbers.to(torch.int32).bitwise_and(MASK32 >> 1) * _signed(factor)
+
+
+def normal(keys: Tensor, rows: Indices, width: int) -> Tensor:
+    """Draw standard normal numbers for each row. keys: (B, 2). Returns (rows..., width) float32."""
+    bits = random_bits(keys, rows, 2 * width)
+    # 24 bits are all that a float32 holds; the half keeps the logarithm finite.
+    u = ((bits >> 8).bitwise_and_((1 << 24) - 1).float() + 0.5) * 2.0**-24
+    radius, angle = u.split(width, dim=-1)
+    return (-2 * radius.log()).sqrt() * (2 * torch.pi * angle).cos()
 
 
 def threshold(probability: float) -> int:

@@ -19,7 +19,7 @@ from egt.data.batching.batch import GraphBatch
 from egt.data.encodings.encoding import Array, Sample
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext, Channels
-from egt.nn.randomness import Stream, derive, fresh_keys, graph_rows, kept, random_bits
+from egt.nn.randomness import Stream, derive, fresh_keys, graph_rows, kept, normal, random_bits
 
 Absent = Literal["zero", "learned"]
 
@@ -361,6 +361,142 @@ class NodeWalks(PairWalks):
         own = (pair.i == pair.j).expand(batch.layout.pair_shape)
         diagonal = batch.pair["random_walk"][own]  # (nodes, K), in the order of the node channel
         return self.project(diagonal).view(*batch.node_categories.shape[:-1], -1)
+
+
+class NumbersOfPairs(nn.Module):
+    """e0_ij += W [b(x_ij), x_ij is missing] for F numbers x of each pair.
+
+    b are K = `num_basis` Gaussians of each number, `exp(-(s_k (u - c_k))^2 / 2)`, where u is x in units of the range
+    that it has in training, and c and s are learned; K = 0: the number itself. Of a missing number, NaN, b is zero.
+    """
+
+    range: Tensor
+
+    def __init__(self, num_values: int, num_basis: int, width: int) -> None:
+        super().__init__()
+        self.num_basis = num_basis
+        self.W = nn.Linear(num_values * (num_basis or 1) + num_values, width)
+        if num_basis:
+            centers = torch.linspace(0, 1, num_basis).repeat(num_values, 1)  # (F, K)
+            self.c, self.s = nn.Parameter(centers), nn.Parameter(torch.full_like(centers, num_basis))
+            self.register_buffer("range", torch.tensor([[0.0], [1.0]]).repeat(1, num_values))  # (2, F) low and high
+
+    def numbers(self, batch: GraphBatch) -> Tensor:
+        """Return (pairs..., F), or (pairs..., C, F) where C of each are averaged; NaN where missing."""
+        raise NotImplementedError
+
+    def numbers_of(self, sample: Sample) -> Array:
+        """Return the numbers (n, F) that a graph has in training."""
+        raise NotImplementedError
+
+    def fit(self, samples: Sequence[Sample]) -> None:
+        """Take the range of the numbers from training graphs: all but a hundredth of them at either end."""
+        if not self.num_basis:
+            return
+        chosen = range(0, len(samples), -(-len(samples) // _MOST_FITTED))
+        rows = np.concatenate([_some(self.numbers_of(samples[k])) for k in chosen]).astype(np.float64)
+        for column, numbers in enumerate(rows.T):
+            known = numbers[~np.isnan(numbers)]
+            low, high = np.quantile(known, [0.01, 0.99]) if len(known) else (0.0, 1.0)
+            self.range[:, column] = torch.tensor([low, high if high - low > 1e-6 else low + 1.0])
+
+    def described(self, x: Tensor) -> Tensor:
+        """x: (..., F) numbers. Returns (..., what W reads)."""
+        missing = x.isnan()
+        x = x.masked_fill(missing, 0.0)
+        if not self.num_basis:
+            return torch.cat([x, missing.to(x)], dim=-1)
+        low, high = self.range
+        u = ((x - low) / (high - low)).unsqueeze(-1)
+        gaussians = (-0.5 * (self.s * (u - self.c)).square()).exp()
+        gaussians = gaussians.masked_fill(missing.unsqueeze(-1), 0.0).flatten(-2)
+        return torch.cat([gaussians, missing.to(x)], dim=-1)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Return (pairs..., d_e)."""
+        return self.W(self.described(self.numbers(batch)))
+
+
+_NUMBERS_FITTED = 10_000
+"""How many of the numbers of a graph the range is taken from."""
+
+
+def _some(rows: Array) -> Array:
+    return rows[:: -(-len(rows) // _NUMBERS_FITTED)]
+
+
+class PairValueProjection(NumbersOfPairs):
+    """Matrices over all pairs (`NumbersOfPairs`)."""
+
+    def numbers(self, batch: GraphBatch) -> Tensor:
+        """See `NumbersOfPairs.numbers`."""
+        return batch.pair["pair_values"]
+
+    def numbers_of(self, sample: Sample) -> Array:
+        """See `NumbersOfPairs.numbers_of`."""
+        values = sample.pair["pair_values"] if "pair_values" in sample.pair else sample.listed["pair_values"]
+        return values.reshape(-1, values.shape[-1])
+
+
+class DistanceBasis(NumbersOfPairs):
+    """Distances of nodes with known positions (`NumbersOfPairs`), averaged over conformers.
+
+    With `types`, nodes have an id t in the first category, and x_ij is `(1 + a_(t_i t_j)) d_ij + b_(t_i t_j)`.
+    In training, normal numbers with the standard deviation `noise` are added to the positions.
+    """
+
+    def __init__(self, num_basis: int, width: int, *, types: int = 0, noise: float = 0.0) -> None:
+        super().__init__(1, num_basis, width)
+        self.types, self.noise = types, noise
+        # Id -1, unknown, has the first row and column.
+        self.of_types = nn.Parameter(torch.zeros((types + 1) ** 2, 2)) if types else None
+
+    def numbers(self, batch: GraphBatch) -> Tensor:
+        """Return (pairs..., C, 1)."""
+        places = batch.node["positions"]  # (nodes..., C, D)
+        if self.training and self.noise:
+            keys = derive(_keys(batch), 0, Stream.POSITIONS)
+            width = places.shape[-2] * places.shape[-1]
+            drawn = normal(keys, batch.layout.node_indices, width).expand(*places.shape[:-2], width)
+            places = places + self.noise * drawn.view_as(places)
+        places = places.flatten(0, -3)
+        i, j = batch.layout.pair_nodes
+        d = (places[i] - places[j]).square().sum(-1).sqrt()  # (pairs..., C)
+        if self.of_types is not None:
+            t = batch.node_categories[..., 0].flatten() + 1
+            a, b = rows_of(self.of_types, t[i] * (self.types + 1) + t[j]).unbind(-1)
+            missing = d.isnan()  # NaN times a gradient of zero would be NaN
+            d = ((1 + a.unsqueeze(-1)) * d.masked_fill(missing, 0.0) + b.unsqueeze(-1)).masked_fill(missing, torch.nan)
+        return d.unsqueeze(-1)
+
+    def numbers_of(self, sample: Sample) -> Array:
+        """See `NumbersOfPairs.numbers_of`."""
+        places = sample.node["positions"].swapaxes(0, 1)[:, :_NODES_FITTED]  # (C, N, D)
+        return np.linalg.norm(places[:, :, None] - places[:, None], axis=-1).reshape(-1, 1)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Return (pairs..., d_e)."""
+        return self.W(self.described(self.numbers(batch)).mean(-2))
+
+
+_NODES_FITTED = 300
+"""How many nodes of a graph the range of distances is taken from."""
+
+
+class PairCategoryEmbedding(nn.Module):
+    """Categorical features of all pairs, a learned row for each id and one for "missing"; their rows are summed."""
+
+    first: Tensor
+
+    def __init__(self, sizes: Sequence[int], width: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(sum(sizes) + len(sizes), width)
+        first = np.cumsum([1, *(size + 1 for size in sizes[:-1])])  # the row of id 0; before it that of -1
+        self.register_buffer("first", torch.from_numpy(first), persistent=False)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Return (pairs..., d_e)."""
+        return sum_of_rows(self.table.weight, batch.pair["pair_categories"] + self.first)
 
 
 class PairTypes(nn.Module):

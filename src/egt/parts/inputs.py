@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 from threadpoolctl import threadpool_limits
 
 import egt.nn as nn
@@ -267,6 +267,123 @@ class GraphValues(NodeInput):
         return nn.terms.GraphValueProjection(self.num_values, width)
 
 
+@register
+class PairValues(PairInput):
+    """Continuous features of all pairs, `num_values` matrices; a missing entry gets a learned vector.
+
+    `num_basis` describes each number by so many Gaussians with learned centers and widths, which can tell any number
+    from any other; 0 takes the number itself.
+    """
+
+    kind: Literal["pair_values"] = "pair_values"
+    num_values: PositiveInt
+    num_basis: Annotated[int, Field(ge=0, le=512)] = 0
+
+    def features(self) -> Mapping[str, Any]:
+        return {"num_pair_values": self.num_values}
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        return (Given("pair_values"),)
+
+    def module(self, width: int) -> Module:
+        return nn.terms.PairValueProjection(self.num_values, self.num_basis, width)
+
+
+@register
+class PairCategories(PairInput):
+    """Categorical features of all pairs; `sizes` are those of their vocabularies. A missing one has a learned row."""
+
+    kind: Literal["pair_categories"] = "pair_categories"
+    sizes: Sizes
+
+    def features(self) -> Mapping[str, Any]:
+        return {"pair_categories": self.sizes}
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        return (Given("pair_categories"),)
+
+    def module(self, width: int) -> Module:
+        return nn.terms.PairCategoryEmbedding(self.sizes, width)
+
+
+@dataclass(frozen=True)
+class Given:
+    """The matrices that a graph holds, `pair_values` or `pair_categories`."""
+
+    name: str
+
+    level: ClassVar[Literal["pair"]] = "pair"
+    stored: ClassVar[bool] = False
+
+    def __call__(self, graph: Graph) -> NDArray[Any]:
+        """Return the matrices (N, N, F)."""
+        return self._matrices(graph)
+
+    def at(self, graph: Graph, pairs: IntArray) -> NDArray[Any]:
+        """Return the entries (P, F) of some pairs (2, P)."""
+        rows: NDArray[Any] = self._matrices(graph)[pairs[0], pairs[1]]
+        return rows
+
+    def _matrices(self, graph: Graph) -> NDArray[Any]:
+        matrices: NDArray[Any] = getattr(graph, self.name)
+        return matrices
+
+
+@register
+class Positions(PairInput):
+    """How far nodes are apart, from their positions: `num_basis` Gaussians with learned centers and widths.
+
+    Only distances are read, so the answer stays the same when the positions are moved, rotated or mirrored; what is
+    said in several conformers is averaged. `shape` is that of the place of a node: (2,), (3,) or (conformers, 3).
+    Where node categories are given, `types` is the size of the first vocabulary, and each pair of types has a scale and
+    a shift of the distance of its own. `noise` is the standard deviation of what is added to each coordinate in
+    training. Pairs whose distance is not known get a learned vector.
+    """
+
+    kind: Literal["positions"] = "positions"
+    shape: Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=2)] = (3,)
+    num_basis: Annotated[int, Field(ge=1, le=512)] = 32
+    types: Annotated[int, Field(ge=0, le=1000)] = 0
+    noise: NonNegativeFloat = 0.0
+
+    def features(self) -> Mapping[str, Any]:
+        return {"positions": self.shape}
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        return (Centered(),)
+
+    def check(self, run: RunConfig) -> None:
+        """Refuse types that the nodes do not have."""
+        super().check(run)
+        sizes = next((sizes for term in run.model.node_inputs if (sizes := term.features().get("node_categories"))), ())
+        if self.types > (sizes[0] if sizes else 0):
+            raise ValueError(
+                f"model.pair_inputs: positions reads {self.types} types of nodes, and the first of the node_categories "
+                f"has {sizes[0] if sizes else 'no'} ids; set types to that, or to 0"
+            )
+
+    def module(self, width: int) -> Module:
+        return nn.terms.DistanceBasis(self.num_basis, width, types=self.types, noise=self.noise)
+
+
+@dataclass(frozen=True)
+class Centered:
+    """The positions of nodes around their mean: differences of small numbers are exact wherever the graph is."""
+
+    name: ClassVar[str] = "positions"
+    level: ClassVar[Literal["node"]] = "node"
+    stored: ClassVar[bool] = False
+
+    def __call__(self, graph: Graph) -> NDArray[np.float32]:
+        """Return the positions (N, C, D), NaN where a place is not known."""
+        assert graph.positions is not None
+        places = graph.positions.reshape(graph.num_nodes, -1, graph.positions.shape[-1]).astype(np.float64)
+        known = ~np.isnan(places)
+        mean = np.where(known, places, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        centered: NDArray[np.float32] = (places - mean).astype(np.float32)
+        return centered
+
+
 TRIVIAL = 1e-8
 """Eigenvalues up to this are zero: one for each connected component, which say nothing about places within it."""
 
@@ -418,14 +535,27 @@ DENSE_LIMIT = 1500
 
 @register
 class Svd(NodeInput):
-    """SVD positional encodings of this `rank`; `weighted` takes the SVD of the weights instead of 0/1."""
+    """SVD positional encodings of this `rank`; `weighted` takes the SVD of the weights instead of 0/1.
+
+    `matrix` decomposes another matrix than the adjacency: the number of one of the `pair_values`, counted from 0.
+    """
 
     kind: Literal["svd"] = "svd"
     rank: Annotated[int, Field(gt=0, le=2048)] = 8
     weighted: bool = False
+    matrix: NonNegativeInt | None = None
+
+    def check(self, run: RunConfig) -> None:
+        """Refuse a matrix that the graphs do not have."""
+        count = max((term.features().get("num_pair_values", 0) for term in run.model.pair_inputs), default=0)
+        if self.matrix is not None and self.matrix >= count:
+            raise ValueError(
+                f"model.node_inputs: svd decomposes matrix {self.matrix}, and the model reads {count} pair_values, "
+                "counted from 0; name one of them, or leave matrix out"
+            )
 
     def encodings(self) -> tuple[Encoding, ...]:
-        return (SvdEncoding(self.rank, self.weighted),)
+        return (SvdEncoding(self.rank, self.weighted) if self.matrix is None else MatrixSvd(self.rank, self.matrix),)
 
     def module(self, width: int) -> Module:
         return nn.terms.SignedProjection("svd", self.rank, 2, width)
@@ -471,10 +601,7 @@ class SvdEncoding:
         return graph.num_nodes > DENSE_LIMIT and 4 * self.rank < graph.num_nodes
 
     def _of_directed(self, graph: Graph) -> NDArray[np.float32]:
-        A = graph.adjacency(weighted=self.weighted, self_loops=True)
-        u, s, vt = np.linalg.svd(A)
-        u, v = np.ascontiguousarray(u[:, : self.rank]), np.ascontiguousarray(vt[: self.rank].T)
-        return encode_triplets(_node_quantities(A), u, s[: self.rank], v, self.rank)
+        return _encode_dense(graph.adjacency(weighted=self.weighted, self_loops=True), self.rank)
 
     def _of_large(self, graph: Graph) -> NDArray[np.float32]:
         solvers = scipy.sparse.linalg  # loaded here: a library that is loaded later would not be limited
@@ -494,6 +621,31 @@ class SvdEncoding:
             order = np.argsort(-s, kind="stable")
             u, v = np.ascontiguousarray(u[:, order]), np.ascontiguousarray(vt[order].T)
             return encode_triplets(weights, u, s[order], v, self.rank)
+
+
+@dataclass(frozen=True)
+class MatrixSvd:
+    """`SvdEncoding` of a matrix over all pairs, the feature `matrix` of `pair_values`; missing entries count as 0."""
+
+    rank: int
+    matrix: int
+
+    name: ClassVar[str] = "svd"
+    level: ClassVar[Literal["node"]] = "node"
+    stored: ClassVar[bool] = True
+
+    def __call__(self, graph: Graph) -> NDArray[np.float32]:
+        """Return the encoding (N, 2 rank): all U columns, then all V columns."""
+        ordered = graph.in_rank_order()
+        assert ordered.pair_values is not None
+        encoding = _encode_dense(np.nan_to_num(ordered.pair_values[:, :, self.matrix].astype(np.float64)), self.rank)
+        return encoding if graph.ranks is None else encoding[graph.ranks]
+
+
+def _encode_dense(A: Matrix, rank: int) -> NDArray[np.float32]:
+    u, s, vt = np.linalg.svd(A)
+    u, v = np.ascontiguousarray(u[:, :rank]), np.ascontiguousarray(vt[:rank].T)
+    return encode_triplets(_node_quantities(A), u, s[:rank], v, rank)
 
 
 def _node_quantities(A: Any) -> Matrix:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from egt.graph import Graph, IntArray
 from egt.parts.inputs import PairChoice
@@ -135,3 +135,33 @@ class Nearest(PairChoice):
         last = np.argsort(near == own[:, None], axis=1, kind="stable")
         others = np.take_along_axis(near, last, axis=1)[:, : found - 1]
         return (np.stack([own.repeat(found - 1), others.reshape(-1)]),)
+
+
+@register
+class Within(PairChoice):
+    """Each node with those that are at most `cutoff` away from it, by their `positions`; in any of the conformers."""
+
+    kind: Literal["within"] = "within"
+    cutoff: PositiveFloat
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return ("within",)
+
+    def check(self, run: RunConfig) -> None:
+        """Refuse graphs without positions."""
+        super().check(run)
+        if not any("positions" in term.features() for term in run.model.pair_inputs):
+            raise ValueError("model.pairs: within reads positions; add the pair input positions to model.pair_inputs")
+
+    def choose(self, graph: Graph) -> tuple[IntArray, ...]:
+        """Return both directions of each pair; a node at an unknown place has none."""
+        assert graph.positions is not None
+        near = [np.zeros((0, 2), np.int64)]
+        for places in graph.positions.reshape(graph.num_nodes, -1, graph.positions.shape[-1]).swapaxes(0, 1):
+            known = np.flatnonzero(~np.isnan(places).any(axis=1))
+            if len(known):
+                tree = scipy.spatial.KDTree(places[known])
+                near.append(known[tree.query_pairs(self.cutoff, output_type="ndarray")])
+        pairs = np.concatenate(near).T
+        return (np.concatenate([pairs, pairs[::-1]], axis=1),)
