@@ -33,6 +33,7 @@ FORMS: dict[str, Sequence[str]] = {
     "edge values, full": ("model.edge_values=full",),
     "outer sum": ("model.edges.kind=outer_sum",),
     "sliced, outer sum, FFN x1": SWAP,
+    "triplets": ("model.triplets=aggregation",),
 }
 
 

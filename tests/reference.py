@@ -64,6 +64,7 @@ class Variant:
     key_dropout: float = 0.0
     path_probability: float = 0.0
     edge_values: str = "none"
+    triplet_heads: int = 0
     degrees: tuple[int, ...] | None = None
 
 
@@ -102,12 +103,46 @@ def feed_forward(x: Array, params: Mapping[str, Array], prefix: str, eps: float)
     return params[f"{prefix}W2.weight"] @ hidden + params[f"{prefix}W2.bias"]
 
 
+def triplets(e: Array, allowed: NDArray[np.bool_], params: Mapping[str, Array], variant: Variant) -> Array:
+    """Pairs (i, j) read pairs (j, k), and pairs (k, j), one product at a time."""
+    n, heads = len(e), variant.triplet_heads
+    width = params["triplets.BGV.weight"].shape[0] // 2
+    c = width // heads - 2
+    maps = np.zeros((n, n, 2 * width))
+    for i in range(n):
+        for j in range(n):
+            e_hat = layer_norm(e[i, j], params["triplets.norm.weight"], params["triplets.norm.bias"], variant.eps)
+            maps[i, j] = params["triplets.BGV.weight"] @ e_hat + params["triplets.BGV.bias"]
+    result = np.zeros_like(e)
+    for i in range(n):
+        for j in range(n):
+            found = []
+            for direction in range(2):
+                b, g, v = np.split(maps[..., direction * width : (direction + 1) * width], [heads, 2 * heads], axis=-1)
+                for t in range(heads):
+                    if direction == 0:
+                        attended = {k: (i, k) for k in range(n) if allowed[i, k]}
+                    else:
+                        attended = {k: (k, i) for k in range(n) if allowed[k, i]}
+                    total = sum(math.exp(b[pair][t]) for pair in attended.values())
+                    gathered = np.zeros(c)
+                    for k, pair in attended.items():
+                        a = math.exp(b[pair][t]) / total / (1 + math.exp(-g[pair][t]))
+                        gathered += a * v[(j, k) if direction == 0 else (k, j)][t * c : (t + 1) * c]
+                    found.append(gathered)
+            update = params["triplets.O.weight"] @ np.concatenate(found) + params["triplets.O.bias"]
+            result[i, j] = e[i, j] + drop_row(update, variant, 16, i, j, variant.edge_dropout)
+    return result
+
+
 def layer(
     h: Array, e: Array, allowed: NDArray[np.bool_], params: Mapping[str, Array], variant: Variant
 ) -> tuple[Array, Array]:
     """One layer on one graph. h: (N, d_h), e: (N, N, d_e), allowed: (N, N)."""
     n, width = h.shape
     heads, d_k = variant.heads, width // variant.heads
+    if variant.triplet_heads:
+        e = triplets(e, allowed, params, variant)
     h_hat = np.array([layer_norm(h[i], params["norm_h.weight"], params["norm_h.bias"], variant.eps) for i in range(n)])
     qkv = h_hat @ params["qkv.weight"].T + params["qkv.bias"]
     Q, K, V = qkv[:, :width], qkv[:, width : 2 * width], qkv[:, 2 * width :]

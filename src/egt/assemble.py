@@ -144,7 +144,10 @@ def build_layers(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> list[n
         layers: list[nn.Module] = [_layer(model, backend, place) for place in places[:-1]]
         pairs = backend.edges(_logits(model), _residual_edges(model, places[-1].index))
         norm_h = model.norm(model.node_width)
-        return [*layers, EdgeOnlyLayer(model.node_width, model.num_heads, norm_h, pairs, _outer(model))]
+        last_layer = EdgeOnlyLayer(
+            model.node_width, model.num_heads, norm_h, pairs, _outer(model), _triplets(model, places[-1].index)
+        )
+        return [*layers, last_layer]
     return [_layer(model, backend, place) for place in places]
 
 
@@ -192,6 +195,7 @@ def _layer(model: ModelConfig, backend: LayerClasses, place: LayerPlace) -> EGTL
         ffn=FeedForward(d_h, hidden, _ACTIVATIONS[model.activation], model.norm(d_h), ffn_dropout),
         scaling=None if model.node_scaling == "none" else DegreeScaling(d_h),
         outer=None if frozen else _outer(model),
+        triplets=_triplets(model, k),
     )
 
 
@@ -227,3 +231,9 @@ def _edge_values(model: ModelConfig) -> EdgeValues | None:
 
 def _outer(model: ModelConfig) -> nn.Linear | None:
     return nn.Linear(model.node_width, 2 * model.edge_width, bias=False) if model.edges.reads_nodes else None
+
+
+def _triplets(model: ModelConfig, k: int) -> nn.Module | None:
+    if model.triplets is None:
+        return None
+    return model.triplets.module(model, Dropout(model.edge_dropout, Stream.TRIPLET_DROPOUT, k, "pair"))

@@ -209,7 +209,9 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", ["node", "edge"])
-def test_models_of_nodes_and_edges_are_exported(level: str, tmp_path: Path) -> None:
-    found = export(rich(level), tmp_path / "model")
+@pytest.mark.parametrize(
+    ("level", "more"), [("node", {}), ("edge", {}), ("edge", {"triplets": {"kind": "aggregation"}})]
+)
+def test_models_of_nodes_and_edges_are_exported(level: str, more: dict[str, Any], tmp_path: Path) -> None:
+    found = export(rich(level, **more), tmp_path / "model")
     assert all(far <= TOLERANCE for far in found.deviations.values())

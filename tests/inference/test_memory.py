@@ -21,11 +21,13 @@ WAYS = [Execution("packed", CPU), Execution("packed", PLAIN), Execution("padded"
 
 @pytest.mark.parametrize("how", WAYS, ids=["kernel", "plain", "padded"])
 @pytest.mark.parametrize("activation", ["elu", "gelu"])
-@pytest.mark.parametrize("name", ["zinc-100k", "pattern-100k", "pcqm4mv2-small"])
+@pytest.mark.parametrize("name", ["zinc-100k", "pattern-100k", "pcqm4mv2-small", "zinc-100k triplets"])
 def test_the_memory_of_a_prediction_is_what_is_alive_at_its_peak(name: str, activation: str, how: Execution) -> None:
     if how.backend is CPU and not available():
         pytest.skip("no compiler")
-    config = override(preset(name), ["model.num_layers=3", f"model.activation={activation}"])
+    name, *triplets = name.split()
+    more = ["model.triplets=aggregation"] if triplets else []
+    config = override(preset(name), ["model.num_layers=3", f"model.activation={activation}", *more])
     model = build_model(config, backend=how.backend).eval()
     batch = synthetic_batch(config, (60,), how.layout)
     with torch.inference_mode(), LiveBytes(model.parameters()) as live:

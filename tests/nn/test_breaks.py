@@ -16,6 +16,7 @@ from egt.nn.channels import AttentionContext
 from egt.nn.layer import CentralityGate, DegreeScaling, EdgeValues, Logits, PairPass, ResidualEdges
 from egt.nn.randomness import Dropout, RandomMasking, Stream, derive, kept
 from egt.nn.readout import VirtualNodeReadout
+from egt.nn.triplet import TripletAggregation
 from tests.nn import test_layer_against_reference as reference_test
 from tests.nn import test_terms as terms_test
 from tests.parity import test_pytorch as pytorch_test
@@ -194,6 +195,36 @@ def ends_of_an_edge_exchanged(patch: Patch) -> None:
     patch.setattr(layers, "outer_sum", lambda ends, layout: plain(torch.cat(ends.chunk(2, -1)[::-1], -1), layout))
 
 
+def triplets_read_without_norm(patch: Patch) -> None:
+    def forward(self: TripletAggregation, e: Tensor, context: AttentionContext) -> Tensor:
+        return e + self.O(context.layout.squarewise(self.gather_both, self.BGV(e), context.allowed))
+
+    patch.setattr(TripletAggregation, "forward", forward)
+
+
+def triplets_read_in_one_direction(patch: Patch) -> None:
+    def gather_both(self: TripletAggregation, maps: Tensor, allowed: Tensor | None) -> Tensor:
+        inward, outward = maps.chunk(2, -1)
+        return torch.cat([self.gather(inward, allowed), self.gather(outward, allowed)], -1)
+
+    patch.setattr(TripletAggregation, "gather_both", gather_both)
+
+
+def triplets_ungated(patch: Patch) -> None:
+    plain = TripletAggregation.gather
+
+    def gather(self: TripletAggregation, maps: Tensor, allowed: Tensor | None) -> Tensor:
+        b, _, v = maps.split([self.num_heads, self.num_heads, self.num_heads * self.value_width], -1)
+        return plain(self, torch.cat([b, torch.full_like(b, 50.0), v], -1), allowed)
+
+    patch.setattr(TripletAggregation, "gather", gather)
+
+
+def triplets_outside_of_the_mask(patch: Patch) -> None:
+    plain = TripletAggregation.gather
+    patch.setattr(TripletAggregation, "gather", lambda self, maps, allowed: plain(self, maps, None))
+
+
 BREAKS: dict[str, tuple[Callable[[Patch], None], Callable[[], None]]] = {
     "scaling": (no_scaling, lambda: reference_test.check("plain", "packed")),
     "clip": (no_clip, lambda: reference_test.check("plain", "packed")),
@@ -224,6 +255,14 @@ BREAKS: dict[str, tuple[Callable[[Patch], None], Callable[[], None]]] = {
     "slices of heads": (slices_of_other_heads, lambda: reference_test.check("sliced edge values", "packed")),
     "size of edge values": (edge_values_not_scaled, lambda: reference_test.check("full edge values", "packed")),
     "direction of the outer sum": (ends_of_an_edge_exchanged, lambda: reference_test.check("outer sum", "packed")),
+    "norm of triplets": (triplets_read_without_norm, lambda: reference_test.check("triplets", "packed")),
+    "directions of triplets": (triplets_read_in_one_direction, lambda: reference_test.check("triplets", "packed")),
+    "gates of triplets": (triplets_ungated, lambda: reference_test.check("triplets", "packed")),
+    "mask of triplets": (
+        triplets_outside_of_the_mask,
+        lambda: reference_test.check("triplets, constrained", "packed"),
+    ),
+    "padding of triplets": (triplets_outside_of_the_mask, lambda: reference_test.check("triplets", "padded")),
     "sign coupling of u and v": (signs_of_u_and_v_drawn_apart, terms_test.test_signs_flip_u_and_v_together),
     "averaged virtual edges": (
         virtual_edges_not_averaged,

@@ -65,6 +65,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "full edge values": {"edge_values": "full", "scope": "neighbors"},
     "full edge values, simple": {"edge_values": "full", "edges": {"kind": "frozen"}, "attention_dropout": 0.4},
     "outer sum": {"edges": {"kind": "outer_sum"}},
+    "triplets": {"triplets": {"kind": "aggregation", "num_heads": 4}},
+    "triplets, constrained": {
+        "triplets": {"kind": "aggregation", "num_heads": 2},
+        "scope": "neighbors",
+        "edge_dropout": 0.3,
+        "drop_path": 0.5,
+        "readout": {"kind": "virtual_nodes", "num_virtual": 2},
+    },
     "everything": {
         "edges": {"kind": "outer_sum"},
         "edge_values": "sliced",
@@ -137,6 +145,7 @@ def check(name: str, layout: LayoutName) -> None:
                 key_dropout=config.model.key_dropout,
                 path_probability=config.model.drop_path * k / 2,
                 edge_values=config.model.edge_values,
+                triplet_heads=model.layers[k].triplets.num_heads if config.model.triplets else 0,
                 degrees=out_degrees(graph) if config.model.node_scaling == "degree" else None,
             )
             params = reference.numbers(model.layers[k])

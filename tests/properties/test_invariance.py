@@ -68,6 +68,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "key_dropout": 0.3,
         "readout": {"kind": "node"},
     },
+    "triplets": {"triplets": "aggregation", "edge_dropout": 0.2},
+    "triplets of edges": {"triplets": {"kind": "aggregation", "num_heads": 2}, "readout": {"kind": "edge"}},
+    "triplets, constrained virtual": {
+        "triplets": "aggregation",
+        "scope": "neighbors",
+        "readout": {"kind": "virtual_nodes", "num_virtual": 2},
+    },
     "weighted svd": {
         "node_inputs": [
             {"kind": "node_categories", "sizes": [5]},

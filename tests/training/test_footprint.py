@@ -26,6 +26,7 @@ WAYS: dict[str, list[str]] = {
     "unknown to the kernel": ["model.activation=gelu"],
     "recomputed": ["trainer.recompute=true", "data.layout=padded"],
     "edges": SPARSE,
+    "triplets": ["model.triplets=aggregation"],
     "virtual nodes": ["model.readout={kind: virtual_nodes, num_virtual: 2}"],
 }
 

@@ -23,6 +23,7 @@ from egt.parts.inputs import NodeInput, PairChoice, PairInput
 from egt.parts.readouts import LayerPart, ReadoutPart
 from egt.parts.schedules import Plateau, SchedulePart
 from egt.parts.tasks.task import TaskPart
+from egt.parts.triplets import TripletPart
 from egt.registry import Part, Section
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class ModelConfig(Section):
         drop_path: EGT+: chance of a graph to skip a branch of the last layer in a training step; 0 in the first layer.
         initialization: of the weights, as PyTorch or as Keras does it.
         layer: layers of another kind in the place of EGT's own (`egt.baselines`).
+        triplets: beyond the paper: how pairs (i, j) read pairs (j, k) in front of each layer; null for not at all.
     """
 
     num_layers: Annotated[int, Field(gt=0, le=10_000)]
@@ -137,6 +139,7 @@ class ModelConfig(Section):
     drop_path: Probability = 0.0
     initialization: Literal["torch", "keras"] = "torch"
     layer: LayerPart | None = None
+    triplets: TripletPart | None = None
 
     @property
     def level(self) -> Level:
@@ -150,8 +153,8 @@ class ModelConfig(Section):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Inputs, chosen pairs, readout, and the layer if it is not EGT's own."""
-        layer = () if self.layer is None else (self.layer,)
+        """Inputs, chosen pairs, readout, the layer if it is not EGT's own, and triplets."""
+        layer = [part for part in (self.layer, self.triplets) if part is not None]
         return (*self.node_inputs, *self.pair_inputs, *self.pairs, self.readout, *layer)
 
     def norm(self, width: int) -> nn.LayerNorm:

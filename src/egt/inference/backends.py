@@ -248,7 +248,10 @@ def prediction_bytes(config: RunConfig, num_nodes: int, how: Execution) -> int:
         return 0
     model = config.model
     nodes = num_nodes + model.readout.added_nodes()
-    return round(how.backend.bytes_per_pair(model) * nodes**2 + how.backend.bytes_per_node(model) * nodes)
+    per_pair = how.backend.bytes_per_pair(model)
+    if model.triplets is not None:  # the layer behind them has another edge channel than the one in front
+        per_pair = max(per_pair + 4.0 * model.edge_width, model.triplets.bytes_per_pair(model) + _input_bytes(model))
+    return round(per_pair * nodes**2 + how.backend.bytes_per_node(model) * nodes)
 
 
 def recompute_hint(config: RunConfig, backend: str) -> str:

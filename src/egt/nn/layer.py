@@ -57,6 +57,7 @@ class EGTLayer(nn.Module):
         ffn: feed-forward block of the node channel.
         scaling: a factor for what the heads gathered, in front of O_h; the paper has none.
         outer: [A; B] of an outer sum, d_h -> 2 d_e: the edge update also adds A h_hat_i + B h_hat_j; not in the paper.
+        triplets: what pairs read of each other in front of the layer, (e, context) -> e; the paper has none.
         attention_dropout: probability for the attention matrix, unless `pairs` is given.
         edge_dropout: probability for the update of the edge channel and its feed-forward block, likewise.
         layer: number of the layer in a stack whose layers share a context: each draws random numbers of its own.
@@ -74,6 +75,7 @@ class EGTLayer(nn.Module):
         ffn: FeedForward | None = None,
         scaling: DegreeScaling | None = None,
         outer: nn.Linear | None = None,
+        triplets: nn.Module | None = None,
         attention_dropout: float = 0.0,
         edge_dropout: float = 0.0,
         layer: int = 0,
@@ -94,6 +96,7 @@ class EGTLayer(nn.Module):
         self.ffn = ffn or _paper_ffn(node_width, ffn_dropout)
         self.scaling = scaling
         self.outer = outer
+        self.triplets = triplets
 
     def forward(
         self,
@@ -116,6 +119,8 @@ class EGTLayer(nn.Module):
         """
         context = self._context(h, e, context, sizes, mask)
         h, e = context.without_padding(h, e)
+        if self.triplets is not None:
+            e = self.triplets(e, context)
         qkv, ends = self.project(h, context)  # (nodes..., 3 d_h), (nodes..., 2 d_e)
         qkv = qkv.unflatten(-1, (3, self.num_heads, -1))  # (nodes..., 3, H, d_k)
         out, e = self.pairs(qkv, e, context, ends)  # (nodes..., H, d_k), (pairs..., d_e)
@@ -161,7 +166,13 @@ class EdgeOnlyLayer(nn.Module):
     """
 
     def __init__(
-        self, node_width: int, num_heads: int, norm_h: nn.Module, pairs: EdgePass, outer: nn.Linear | None = None
+        self,
+        node_width: int,
+        num_heads: int,
+        norm_h: nn.Module,
+        pairs: EdgePass,
+        outer: nn.Linear | None = None,
+        triplets: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
@@ -169,10 +180,13 @@ class EdgeOnlyLayer(nn.Module):
         self.qk = nn.Linear(node_width, 2 * node_width)
         self.pairs = pairs
         self.outer = outer
+        self.triplets = triplets
 
     def forward(self, h: Tensor, e: Tensor, context: AttentionContext | None = None) -> tuple[Tensor, Tensor]:
         """See `EGTLayer.forward`; h is returned unchanged."""
         context = context or AttentionContext.dense(h)
+        if self.triplets is not None:
+            e = self.triplets(e, context)
         h_hat = self.norm_h(h)
         qk = self.qk(h_hat).unflatten(-1, (2, self.num_heads, -1))  # (nodes..., 2, H, d_k)
         return h, self.pairs(qk, e, context, None if self.outer is None else self.outer(h_hat))

@@ -117,8 +117,9 @@ class EGT(nn.Module):
         }
 
     def edge_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters of the edge channel: pair terms, pair passes, virtual edges, auxiliary heads."""
-        passes = [layer.pairs for layer in self.layers if isinstance(layer, EGTLayer | EdgeOnlyLayer)]
+        """Return the parameters of the edge channel: its terms, passes, triplets, virtual edges, auxiliary heads."""
+        layers = [layer for layer in self.layers if isinstance(layer, EGTLayer | EdgeOnlyLayer)]
+        passes = [part for layer in layers for part in (layer.pairs, layer.triplets) if part is not None]
         parts = [self.embed.pair_terms, *passes, self.auxiliary]
         virtual = [self.readout.edges] if isinstance(self.readout, VirtualNodeReadout) else []
         return [parameter for part in parts for parameter in part.parameters()] + virtual

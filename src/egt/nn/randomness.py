@@ -31,7 +31,7 @@ Number = TypeVar("Number", Tensor, int)
 
 
 class Stream(IntEnum):
-    """What a random number is drawn for; streams of one layer are independent, and there are at most 16 of them."""
+    """What a random number is drawn for; streams of one layer are independent, with 16 numbers for each."""
 
     POSITIONS = 0
     ATTENTION_MASK = 1
@@ -49,6 +49,7 @@ class Stream(IntEnum):
     EDGE_PATH = 13
     EDGE_FFN_PATH = 14
     NODE_VALUES = 15
+    TRIPLET_DROPOUT = 16  # which is 0 of the layer behind it, and positions are drawn in layer 0 alone
 
 
 PATHS = {

@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from egt.data.batching.layout import Indices, numbered, rows_where
+from egt.data.batching.layout import Indices, SquareFunction, numbered, rows_where
 from egt.data.encodings.encoding import Array, Sample
+from egt.errors import ConfigError
 
 _CHUNK = 1 << 14
 """How many rows are multiplied out at a time; a product over all rows at once would dwarf the channels."""
@@ -154,6 +155,9 @@ class EdgeList:
     def aggregate(self, A: Tensor, V: Tensor) -> Tensor:
         total: Tensor = _PairSum.apply(A, V, self.query, self.key)  # type: ignore[no-untyped-call]
         return total
+
+    def squarewise(self, function: SquareFunction, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        raise ConfigError("a list of pairs has no matrices of all pairs; set data.layout to packed")
 
     def per_node(self, x: Tensor) -> Tensor:
         return x[self.node_indices.graph]

@@ -29,6 +29,9 @@ class Indices:
     j: Tensor
 
 
+SquareFunction = Callable[[Tensor, Tensor | None], Tensor]
+
+
 class Layout(Protocol):
     """Where each node and each pair of each graph of a batch is stored."""
 
@@ -100,6 +103,18 @@ class Layout(Protocol):
 
     def aggregate(self, A: Tensor, V: Tensor) -> Tensor:
         """`sum_j A_ij V_j`. A: (pairs..., H), V: (nodes..., H, d_k). Returns (nodes..., H, d_k)."""
+
+    def squarewise(self, function: SquareFunction, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Apply a function to all pairs of graphs of one size at a time; a `ConfigError` where there are not all pairs.
+
+        Args:
+            function: x and mask of B graphs, (B, N, N, d) and (B, N, N, 1) -> (B, N, N, d').
+            x: (pairs..., d).
+            mask: (pairs..., 1), or None.
+
+        Returns:
+            (pairs..., d').
+        """
 
     def per_node(self, x: Tensor) -> Tensor:
         """Return a value per graph, (B, ...), handed to each of its nodes: broadcasts to (nodes..., ...)."""
@@ -277,6 +292,10 @@ class Packed:
         runs = zip(self._pairs(A), self._nodes(V), strict=True)
         return torch.cat([torch.einsum("bijh,bjhc->bihc", a, v).flatten(0, 1) for a, v in runs])
 
+    def squarewise(self, function: SquareFunction, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        masks = [None] * len(self.runs) if mask is None else self._pairs(mask)
+        return torch.cat([function(*both).flatten(0, 2) for both in zip(self._pairs(x), masks, strict=True)])
+
     def per_node(self, x: Tensor) -> Tensor:
         return x[self.node_indices.graph]
 
@@ -415,6 +434,9 @@ class Padded:
 
     def aggregate(self, A: Tensor, V: Tensor) -> Tensor:
         return torch.einsum("bijh,bjhc->bihc", A, V)
+
+    def squarewise(self, function: SquareFunction, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return function(x, mask)
 
     def per_node(self, x: Tensor) -> Tensor:
         return x.unsqueeze(1)
