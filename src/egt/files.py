@@ -5,14 +5,11 @@ The build of a wheel imports this where nothing is installed: standard library o
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import os
-import platform
 import stat
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -139,8 +136,7 @@ def lock(path: Path, *, patience: float = math.inf, on_wait: Callable[[], object
     """Hold the lock of a file while the context lasts, and yield True; False where the system knows no such locks.
 
     It keeps out other processes of this machine, and of others where the disk they share passes locks on. The operating
-    system releases the lock of a process that is killed. For work that takes turns between machines on any disk there
-    is `lease`.
+    system releases the lock of a process that is killed.
 
     Args:
         path: the file; it is made, with its folder, and may be removed by the process that has the lock.
@@ -187,151 +183,6 @@ def _is_same_file(handle: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
         return False
-
-
-HEARTBEAT_SECONDS = 30.0
-
-LEASE_SECONDS = 600.0
-
-_LEASE = ".claim-"
-
-
-class Lease:
-    """A right to work on something that one process has, of all machines with a common folder, on any disk.
-
-    The lease on `seed0` is the file `seed0.claim-1`, made with O_EXCL, which only one process can make. Its holder
-    writes to it every half minute. A lease that was not written to for ten minutes is given up, or at once when its
-    process on this machine is gone; the process that makes `seed0.claim-2` takes over. The highest number holds. A
-    holder that was asleep finds a higher number when it wakes.
-    """
-
-    def __init__(self, place: Path, number: int) -> None:
-        self.place, self.number = place, number
-        self.file = _lease_file(place, number)
-
-    def is_held(self) -> bool:
-        """Return whether no other process has taken over."""
-        return _last_lease(self.place) == self.number
-
-    def renew(self, released: threading.Event) -> None:
-        """Write to the file every half minute until the lease is released.
-
-        A file that is gone is not made again: the process that took over has finished, and this one lost the lease.
-        """
-        while not released.wait(HEARTBEAT_SECONDS):
-            with suppress(OSError), self.file.open("r+") as file:
-                file.write(json.dumps(_this_process()))
-
-    def release(self) -> None:
-        """Let others have it."""
-        for number in range(1, self.number + 1):
-            _lease_file(self.place, number).unlink(missing_ok=True)
-
-
-@contextmanager
-def lease(place: Path) -> Iterator[Lease | None]:
-    """Yield the lease on a file or folder, whose parent is made, while the context lasts; None if another holds it.
-
-    Raises:
-        OSError: the parent cannot be made or written.
-    """
-    held, released = _take_lease(place), threading.Event()
-    if held is None:
-        yield None
-        return
-    renewing = threading.Thread(target=held.renew, args=(released,), daemon=True)
-    renewing.start()
-    try:
-        yield held
-    finally:
-        released.set()
-        renewing.join()
-        held.release()
-
-
-def _take_lease(place: Path) -> Lease | None:
-    """Make the next lease, unless the last one is alive or another process is faster."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    number = _last_lease(place)
-    if number and not _is_given_up(place, number):
-        return None
-    with suppress(FileExistsError), _lease_file(place, number + 1).open("x") as file:
-        file.write(json.dumps(_this_process()))
-        return Lease(place, number + 1)
-    return None
-
-
-def lease_holder(place: Path) -> str:
-    """Return the name of the machine that holds a lease now; "" if there is none."""
-    number = _last_lease(place)
-    if not number or _is_given_up(place, number):
-        return ""
-    return str(_read_lease(_lease_file(place, number)).get("machine", "?"))
-
-
-def _lease_file(place: Path, number: int) -> Path:
-    return place.with_name(f"{place.name}{_LEASE}{number}")
-
-
-def _last_lease(place: Path) -> int:
-    """Return the number of the lease that holds; 0 without any."""
-    numbers = [path.name.rpartition("-")[2] for path in place.parent.glob(f"{place.name}{_LEASE}*")]
-    return max((int(number) for number in numbers if number.isdigit()), default=0)
-
-
-def _is_given_up(place: Path, number: int) -> bool:
-    file = _lease_file(place, number)
-    try:
-        age = _disk_time(place.parent) - file.stat().st_mtime
-    except FileNotFoundError:  # released a moment ago
-        return True
-    holder = _read_lease(file)
-    if holder.get("space") == _process_space() and isinstance(holder.get("process"), int):
-        return not _is_alive(holder["process"])
-    return age > LEASE_SECONDS
-
-
-def _disk_time(folder: Path) -> float:
-    """Return the time by the clock of the disk, which may be another machine's."""
-    trial = folder / f".clock-{os.getpid()}-{threading.get_ident()}"
-    try:
-        trial.write_text("")
-        return trial.stat().st_mtime
-    except OSError:
-        return time.time()
-    finally:
-        trial.unlink(missing_ok=True)
-
-
-def _read_lease(file: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(file.read_text())
-    except (OSError, ValueError):  # it is being written
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _this_process() -> dict[str, Any]:
-    return {"machine": platform.node(), "process": os.getpid(), "space": _process_space()}
-
-
-def _process_space() -> str:
-    """Return where numbers of processes mean something: this boot of this machine or container."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return f"{platform.node()} {os.getpid()}"  # no other process has this one
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def user_folder(variable: str, *default: str) -> Path:

@@ -16,7 +16,7 @@ from egt.config.load import read_config
 from egt.errors import ConfigError, RunStopped
 from egt.paper.reproduce import Order, estimate_runs, list_runs, reproduce
 from egt.paper.results import marks, read_records, short_mark
-from egt.training.callbacks import Claim
+from egt.training.callbacks import LogLine
 from egt.training.record import RunRecord
 from egt.training.state import State
 from tests.caches import fresh_cache
@@ -76,15 +76,15 @@ def test_a_stopped_run_continues_exactly(tmp_path: Path, monkeypatch: pytest.Mon
     reproduce(tiny_order(tmp_path / "whole", "pattern-500k", seeds=1, epochs=3), progress=False)
     order = tiny_order(tmp_path / "parts", "pattern-500k", "cluster-500k", seeds=1, epochs=3)
 
-    def stop(self: Claim, state: State, row: Mapping[str, float]) -> None:
+    def stop(self: LogLine, state: State, row: Mapping[str, float]) -> None:
         if row["epoch"] == 0:
             raise RunStopped("stopped by the test")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Claim, "on_epoch", stop)
+        patch.setattr(LogLine, "on_epoch", stop)
         with pytest.raises(RunStopped):
             reproduce(order, progress=False)
-    assert not list((tmp_path / "parts").glob("*/*.claim-*"))
+    assert not list((tmp_path / "parts").glob("*/*.claim"))
     assert not (tmp_path / "parts/cluster-500k").exists()  # a stop ends everything
     assert read_records([tmp_path / "parts"]) == ([], [tmp_path / "parts/pattern-500k/seed0"])
     assert reproduce(order, progress=False).count("done") == 2
@@ -114,7 +114,7 @@ def test_two_processes_share_the_runs_of_one_folder(tmp_path: Path) -> None:
     assert len(starts) == len(set(starts)) == 6  # none was begun twice
     records, unfinished = read_records([tmp_path / "out"])
     assert (len(records), unfinished) == (6, [])
-    assert not list((tmp_path / "out").glob("*/*.claim-*"))
+    assert not list((tmp_path / "out").glob("*/*.claim"))
 
 
 LARGE = (*SETTINGS, "trainer.max_steps=3", "schedule.warmup_steps=1", "schedule.total_steps=2")

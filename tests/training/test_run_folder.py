@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,9 @@ from egt.config.load import read_config
 from egt.errors import ConfigError, DataError, EgtError, RunError
 from egt.training.run_folder import (
     check_not_foreign,
+    claim_run,
     hold_folder,
+    is_claimed,
     remove_leftovers,
     restore_if_refused,
     run_folder,
@@ -137,4 +141,31 @@ def test_only_one_run_writes_to_a_folder(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_held_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="file/run"), hold_folder(tmp_path / "file" / "run"):
+        pass
+
+
+def test_a_claim_keeps_others_out_until_it_is_released(tmp_path: Path) -> None:
+    run = tmp_path / "row" / "seed0"
+    assert not is_claimed(run)
+    assert not run.parent.exists()  # a question leaves nothing
+    with claim_run(run) as first, claim_run(run) as second:
+        assert (first, second) == (True, False)
+        assert is_claimed(run)
+    assert not is_claimed(run)
+    assert not list(run.parent.iterdir())
+
+
+def test_a_claim_of_a_process_that_is_gone_is_free_at_once(tmp_path: Path) -> None:
+    code = "import sys, os; from pathlib import Path; from egt.training.run_folder import claim_run\n"
+    code += f"with claim_run(Path({str(tmp_path / 'seed0')!r})) as free: os._exit(0 if free else 1)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["seed0.claim"]
+    with claim_run(tmp_path / "seed0") as is_free:
+        assert is_free
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_claim_where_nothing_can_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="file"), claim_run(tmp_path / "file" / "seed0"):
         pass

@@ -12,7 +12,7 @@ import pytest
 
 import egt
 from egt.errors import ConfigError, RunError, RunStopped
-from egt.training.callbacks import claim_run
+from egt.training.run_folder import claim_run
 from egt.training.state import State
 from egt.tuning import study
 from egt.tuning.study import STUDY, Tried, Watch, Worker, trial_folder
@@ -124,7 +124,7 @@ def test_a_pruned_trial_ends_a_row_of_failures(tmp_path: Path, monkeypatch: pyte
     some: Any = SimpleNamespace(tell=lambda _, state: told.append(state), number=1)
     one = Worker(some, some, [], tmp_path, some, deadline=0.0)
     one._failures = 4
-    one._do(some, some)
+    one._do(some)
     assert (one._failures, told) == (0, [optuna.trial.TrialState.PRUNED])
 
 

@@ -24,16 +24,15 @@ from egt.config.run import RunConfig
 from egt.config.run_data import open_source, prepare_split
 from egt.data.source import Progress, Source
 from egt.errors import ArtifactError, ConfigError, DataError, EgtError, RunStopped
-from egt.files import lease_holder
 from egt.graph import Graph
 from egt.inference.artifact import find_artifact, versions
 from egt.paper.presets import preset, starts_from
 from egt.paper.results import RESULT, machine, write_record
 from egt.paper.rules import RULES
 from egt.paper.tables import PaperRow, choose_rows, find_table
-from egt.training.callbacks import Claim, claim_run
 from egt.training.plan import Plan, known_sizes, plan
 from egt.training.record import RunRecord, read_run
+from egt.training.run_folder import claim_run, is_claimed
 
 MIN_EPOCHS = 10
 """A run that sees its training graphs less often than this gets fewer graphs instead."""
@@ -284,13 +283,13 @@ def reproduce(
             summary.statuses[run] = "skipped"
             continue
         try:
-            with claim_run(run.folder) as claim:
+            with claim_run(run.folder) as is_free:
                 if run.is_done():  # by another process, a moment ago
                     summary.statuses[run] = "skipped"
-                elif claim is None:
+                elif not is_free:
                     summary.statuses[run] = "claimed"
                 else:
-                    _do(run, order, claim, announce, watch, progress)
+                    _do(run, order, announce, watch, progress)
                     summary.statuses[run] = "done"
         except RunStopped:
             raise
@@ -300,9 +299,7 @@ def reproduce(
     return summary
 
 
-def _do(
-    run: RowRun, order: Order, claim: Claim, announce: Announce | None, watch: Progress | None, progress: bool
-) -> None:
+def _do(run: RowRun, order: Order, announce: Announce | None, watch: Progress | None, progress: bool) -> None:
     start = _find_start(run, order)
     if announce is not None:
         announce(run, "continues" if (run.folder / "checkpoints").is_dir() else "starts")
@@ -311,7 +308,7 @@ def _do(
         record = run_rule(run.row.rule, config, run.row.name, run.seed)
         run.folder.mkdir(parents=True, exist_ok=True)
     else:
-        api.train(config, out=run.folder, start=start, resume=True, callbacks=[claim], watch=watch, progress=progress)
+        api.train(config, out=run.folder, start=start, resume=True, watch=watch, progress=progress)
         record = replace(read_run(run.folder), name=run.row.name, preset=run.row.preset)
     date = record.date or datetime.datetime.now(datetime.UTC).date().isoformat()
     write_record(replace(record, machine=machine(), date=date), run.folder)
@@ -331,7 +328,7 @@ def _find_start(run: RowRun, order: Order) -> Path | None:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run would need; `state` says whether it is to be done, done, or running on which machine."""
+    """What a run would need; `state` is "to do", "running" or "done"."""
 
     run: RowRun
     plan: Plan | None
@@ -351,6 +348,6 @@ def estimate_runs(order: Order) -> list[Estimate]:
                 plans[name] = None if run.row.rule else plan(row_config(order, run.row, keep=False))
             except EgtError as error:
                 plans[name], errors[name] = None, str(error)
-        state = "done" if run.is_done() else f"running on {where}" if (where := lease_holder(run.folder)) else "to do"
+        state = "done" if run.is_done() else "running" if is_claimed(run.folder) else "to do"
         found.append(Estimate(run, plans[name], state, errors.get(name, "")))
     return found

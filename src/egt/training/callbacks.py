@@ -1,4 +1,4 @@
-"""What watches a run: `Callback`, what every run has (metrics.csv, a line in the log), and claims on shared runs."""
+"""What watches a run: `Callback`, and what every run has: metrics.csv, a line in the log, trackers, a bar."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import csv
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-import egt.files as files
 from egt.config.run import TrainerConfig
-from egt.errors import ConfigError, RunError, RunStopped
+from egt.errors import ConfigError, RunError
 from egt.files import write_atomically
 from egt.training.run_folder import METRICS, StepSums
 
@@ -181,32 +179,3 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-class Claim(Callback):
-    """The lease of a run; as a callback it ends the run once another process has taken over."""
-
-    def __init__(self, lease: files.Lease) -> None:
-        self.lease = lease
-        self._checked = time.monotonic()
-
-    def on_step(self, state: State, step: StepSums) -> None:
-        """Look now and then whether the lease is still held."""
-        if time.monotonic() - self._checked < files.HEARTBEAT_SECONDS:
-            return
-        self._checked = time.monotonic()
-        if not self.lease.is_held():
-            raise RunStopped(f"{self.lease.place}: another process has taken over, because this one was silent")
-
-
-@contextmanager
-def claim_run(folder: Path) -> Iterator[Claim | None]:
-    """Yield the claim on a run while the context lasts; None if another process is at it. Its parent is made."""
-    with ExitStack() as stack:
-        try:
-            lease = stack.enter_context(files.lease(folder))
-        except OSError as error:
-            raise ConfigError(
-                f"{folder.parent} cannot be written ({error.strerror}); choose another folder (--out)"
-            ) from error
-        yield None if lease is None else Claim(lease)

@@ -37,6 +37,7 @@ MEMBERS = "members.json"
 LOCK = ".lock"
 """Held by the run that writes to the folder; it also marks the folder as a run's."""
 
+_CLAIM = ".claim"
 _PATIENCE_SECONDS = 30.0
 """How long a run waits for one that was killed a moment ago to be gone."""
 
@@ -95,6 +96,33 @@ def hold_folder(folder: Path, *, patience: float = _PATIENCE_SECONDS) -> Iterato
         except OSError as error:
             raise _unwritable(folder, error) from error
         yield
+
+
+@contextmanager
+def claim_run(folder: Path) -> Iterator[bool]:
+    """Yield whether this process may do a run that several share; it keeps the others away while the context lasts.
+
+    The claim is a locked file beside the folder, which is free again once its process is gone.
+    """
+    place = folder.with_name(f"{folder.name}{_CLAIM}")
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(lock(place, patience=0))
+        except TimeoutError:
+            yield False
+            return
+        except OSError as error:
+            raise _unwritable(folder.parent, error) from error
+        stack.callback(place.unlink, missing_ok=True)
+        yield True
+
+
+def is_claimed(folder: Path) -> bool:
+    """Return whether a process is at a run that several share."""
+    if not exists(folder.with_name(f"{folder.name}{_CLAIM}")):
+        return False
+    with claim_run(folder) as is_free:
+        return not is_free
 
 
 def remove_leftovers(folder: Path) -> None:

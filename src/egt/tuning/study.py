@@ -18,10 +18,18 @@ from egt.config.load import parse_config
 from egt.config.run import RunConfig
 from egt.data.source import Progress, Source
 from egt.errors import ConfigError, RunError, RunStopped
-from egt.files import exists, lease_holder
-from egt.training.callbacks import Callback, Claim, claim_run
+from egt.files import exists
+from egt.training.callbacks import Callback
 from egt.training.run import train
-from egt.training.run_folder import CHECKPOINTS, CONFIG, check_not_foreign, check_unused, hold_folder
+from egt.training.run_folder import (
+    CHECKPOINTS,
+    CONFIG,
+    check_not_foreign,
+    check_unused,
+    claim_run,
+    hold_folder,
+    is_claimed,
+)
 from egt.training.state import higher_is_better, score
 from egt.tuning.space import Knob, Value, with_values
 
@@ -260,12 +268,12 @@ class Worker:
     def work(self) -> None:
         """Do trials: first those that nobody continues, then new ones."""
         while (number := self._next()) is not None:
-            with claim_run(trial_folder(self.folder, number)) as claim:
+            with claim_run(trial_folder(self.folder, number)) as is_free:
                 trial = self.study.get_trials(deepcopy=False)[number]
-                if claim is None or trial.state.is_finished():  # another worker was faster
+                if not is_free or trial.state.is_finished():  # another worker was faster
                     continue
                 self.study.sampler = make_sampler(self.search, number)
-                self._do(import_optuna().trial.Trial(self.study, trial._trial_id), claim)
+                self._do(import_optuna().trial.Trial(self.study, trial._trial_id))
             if self.tell is not None:
                 self.tell(next(each for each in list_trials(self.study) if each.number == number))
 
@@ -275,7 +283,7 @@ class Worker:
         left = [
             each.number
             for each in known
-            if each.state == "open" and not lease_holder(trial_folder(self.folder, each.number))
+            if each.state == "open" and not is_claimed(trial_folder(self.folder, each.number))
         ]
         time_is_up = time.monotonic() > self.deadline
         if left and (left[0] == 0 or not time_is_up):
@@ -284,12 +292,12 @@ class Worker:
             return None
         return int(self.study.ask().number)
 
-    def _do(self, trial: Trial, claim: Claim) -> None:
+    def _do(self, trial: Trial) -> None:
         """Train a trial and report how it ended; one that is stopped stays open."""
         optuna = import_optuna()
         states = optuna.trial.TrialState
         try:
-            found = self._train(trial, claim)
+            found = self._train(trial)
         except OutOfTime:
             return
         except optuna.TrialPruned:
@@ -306,7 +314,7 @@ class Worker:
             self.study.tell(trial, found)
         shutil.rmtree(trial_folder(self.folder, trial.number) / CHECKPOINTS, ignore_errors=True)
 
-    def _train(self, trial: Trial, claim: Claim) -> float:
+    def _train(self, trial: Trial) -> float:
         """Return the score of the weights that a trial selects."""
         values = {knob.name: knob.suggest(trial) for knob in self.space}
         config = with_values(self.search.run, self.space, values)
@@ -317,6 +325,6 @@ class Worker:
             resume=True,
             show_progress=self.progress,
             watch=self.watch,
-            callbacks=[claim, Watch(trial, self.deadline)],
+            callbacks=[Watch(trial, self.deadline)],
         )
         return score(config, outcome.history[outcome.epoch])
