@@ -96,9 +96,10 @@ def print_targets(title: str, by_target: Mapping[str, Mapping[str, float]], posi
     """
     if not by_target:
         return
-    names = [name for name in next(iter(by_target.values())) if not name.startswith("num_")]
+    every = dict.fromkeys(name for scores in by_target.values() for name in scores)  # targets may be of several kinds
+    names = [name for name in every if not name.startswith("num_")]
     rows = [
-        (target, *(shown(scores[name], 4) for name in names), f"{scores['num_labels']:.0f}")
+        (target, *(shown(scores.get(name, math.nan), 4) for name in names), f"{scores['num_labels']:.0f}")
         for target, scores in islice(by_target.items(), _MOST_TARGETS)
     ]
     if len(by_target) > len(rows):
@@ -147,11 +148,12 @@ def print_coverage(coverage: Mapping[str, Any] | None) -> None:
     if not coverage:
         return
     for name, found in coverage["targets"].items():
+        kind = found.get("kind", coverage["kind"])
         size = "infinitely" if found["size"] is None else f"{found['size']:.3g}"
         where = " (of the same graph: transductive)" if coverage["transductive"] else ""
         say(
-            f"{name}: {coverage['asked']:.0%} {coverage['kind']}s covered {found['coverage']:.1%} of "
-            f"{counted(found['num_labels'], 'test label')}, {size} {_SIZES[coverage['kind']]} on average{where}"
+            f"{name}: {coverage['asked']:.0%} {kind}s covered {found['coverage']:.1%} of "
+            f"{counted(found['num_labels'], 'test label')}, {size} {_SIZES[kind]} on average{where}"
         )
     for doubt in coverage.get("doubts", ()):
         say(doubt)

@@ -41,6 +41,7 @@ def train(
     task: Literal["graph", "node", "edge", "link", "pretrain"] | None = None,
     smiles: Words = (),
     features: Words = (),
+    weight: str | None = None,
     standardize: Literal["parent", "tautomer"] | None = None,
     replicates: Literal["mean", "median", "drop"] | None = None,
     epochs: int | None = None,
@@ -68,6 +69,8 @@ def train(
             one graph, such as `--smiles solute solvent`.
         features: Numeric column(s) of your own data that describe a whole row and are given to the model, such as a
             temperature; or patterns such as `desc_*`.
+        weight: Column of your own data that says what the labels of each row count in training: 2 counts twice, 0 not
+            at all, an empty cell 1.
         standardize: Learn from the parent of each molecule of your own data, without salts, solvents and charges, or
             also from its canonical tautomer; predictions do the same. What changed stands in changes.csv of the run
             folder.
@@ -103,6 +106,7 @@ def train(
             features=features,
             set=[
                 *with_epochs(settings, epochs),
+                *([f"overrides.row_weight={weight}"] if weight else []),
                 *([f"overrides.standardize={standardize}"] if standardize else []),
                 *([f"overrides.replicates={replicates}"] if replicates else []),
                 *(["trainer.baseline=false"] if no_baseline else []),

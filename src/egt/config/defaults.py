@@ -20,6 +20,7 @@ Nodes of one graph with many features, nodes of huge graphs and pre-training hav
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,8 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
     validated = card.split_sizes.get("val", 0) > 0
     largest = card.num_nodes[2]
     huge = largest > _HUGE_GRAPH
-    classes = bool(schema.targets) and schema.kind not in NUMBERS  # without a target the run pre-trains
+    # Without a target the run pre-trains; some of a mixed table are numbers.
+    classes = bool(schema.targets) and schema.kind not in (*NUMBERS, "mixed")
     epochs = _STEPS // max(-(-num_train // batch_size), 1)
     if huge and schema.level == "link":
         epochs = min(epochs, round(_LISTED_PAIRS / (num_train * (card.num_nodes[1] + card.mean_edges))))
@@ -162,6 +164,11 @@ def custom_task(target: TargetSchema) -> TaskPart:
     """Loss and metric that fit the target."""
     part: Any = TaskPart.registry.get(target.kind)  # by its kind: a run loads its own task only
     task: TaskPart
+    if target.row_weights or target.kind == "mixed":
+        parts = tuple(custom_task(each) for each in target.groups or (replace(target, row_weights=False),))
+        mixed: Any = TaskPart.registry.get("mixed")
+        joined: TaskPart = mixed(names=target.names, parts=parts, row_weights=target.row_weights)
+        return joined
     match target.kind:
         case "regression" | "censored":
             task = part(names=target.names, loss="mae", standardize=True)
@@ -180,7 +187,7 @@ def is_one_graph(schema: CustomSchema, card: DataCard) -> bool:
     """Whether the data is classes of nodes with many features, in one training graph, such as a citation network."""
     return (
         schema.level == "node"
-        and schema.kind not in NUMBERS
+        and schema.kind not in (*NUMBERS, "mixed")
         and card.split_sizes.get("train") == 1
         and schema.features().num_node_values >= _MANY_VALUES
     )

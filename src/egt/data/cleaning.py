@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -105,7 +105,7 @@ def merge_replicates(
     *,
     targets: Sequence[str],
     conditions: Sequence[str],
-    classes: Sequence[str],
+    classes: Collection[str],
     level: Level,
 ) -> RawData:
     """Return data with one row for each molecule under the same conditions; the other cells are those of the first.
@@ -116,7 +116,7 @@ def merge_replicates(
         how: what the label of the row is.
         targets: columns of labels.
         conditions: columns that must be the same: features, the split.
-        classes: of the labels; empty for numbers.
+        classes: the targets that are classes; the others are numbers.
         level: of the labels, which must be those of whole molecules.
     """
     if not how:
@@ -130,7 +130,7 @@ def merge_replicates(
     changes, conflicts = list(raw.changes), 0
     for rows in _groups(raw, smiles, conditions):
         first, *others = rows
-        found = _merge({name: table[name][rows] for name in targets if name in table}, how, bool(classes))
+        found = _merge({name: table[name][rows] for name in targets if name in table}, how, classes)
         if found is None:  # bounds: no number stands for them
             continue
         conflicts += bool(found.conflict)
@@ -185,7 +185,7 @@ def _hashable(values: list[Any]) -> list[Any]:
     return [tuple(value) if isinstance(value, list) else None if value != value else value for value in values]
 
 
-def _merge(columns: dict[str, Column], how: Replicates, has_classes: bool) -> _Merged | None:
+def _merge(columns: dict[str, Column], how: Replicates, classes: Collection[str]) -> _Merged | None:
     """Return the row that stands for all; None where no label can."""
     labels: dict[str, Any] = {}
     torn: list[str] = []
@@ -196,7 +196,7 @@ def _merge(columns: dict[str, Column], how: Replicates, has_classes: bool) -> _M
             labels[name] = present[0] if len(present) else column[0]
             continue
         torn.append(name)
-        if has_classes:
+        if name in classes:
             [(label, count), (_, next_count), *_] = Counter(present.tolist()).most_common()
             labels[name] = label if count > next_count else (None if column.dtype == object else np.nan)
         elif column.dtype == object:

@@ -127,7 +127,7 @@ def _cleaned(raw: RawData, schema: CustomSchema, *, merge: bool) -> RawData:
         schema.replicates if merge else "",
         targets=schema.targets,
         conditions=conditions,
-        classes=schema.classes,
+        classes=[name for name in schema.targets if schema.group_of(name).classes],
         level=schema.level,
     )
 

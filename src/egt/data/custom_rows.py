@@ -168,7 +168,7 @@ class MoleculeRows(CustomSource):
             keys,
             self._label_bounds(),
             None if self._division is None else self._division.rows,
-            classes=bool(self.schema.classes),
+            classes=[bool(self.schema.group_of(name).classes) for name in self.schema.targets],
             what="molecule",
             advice="remove repetitions, or divide with --set split=scaffold",
         )
@@ -279,7 +279,7 @@ class GraphRows(CustomSource):
             self._ids,
             self._label_bounds(),
             self._division.rows,
-            classes=bool(self.schema.classes),
+            classes=[bool(self.schema.group_of(name).classes) for name in self.schema.targets],
             what="graph",
             advice="remove repetitions",
         )
@@ -437,8 +437,8 @@ def _targets(
     for name in there:
         if columns[name].ndim != 1:
             raise DataError(f"the target {name!r} holds vectors; it must hold one label per row")
-        if strange := schema.encode(columns[name])[1]:
-            warnings.append(strange_label(name, strange[0], schema.classes))
+        if strange := schema.encode(name, columns[name])[1]:
+            warnings.append(strange_label(name, strange[0], schema.group_of(name).classes))
     targets = target_matrix(columns, schema, len(columns[there[0]]))
     if scored is not None:
         targets[~scored] = np.nan

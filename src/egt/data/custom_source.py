@@ -116,7 +116,9 @@ class CustomSource(Source):
         """(R, T, 2) the lowest and highest number of each label of the graphs; None where they cannot be compared."""
         if self._targets is None or self.schema.graph_features:  # under other conditions a label may differ
             return None
-        return self._targets.reshape(len(self._targets), len(self.schema.targets), -1)[:, :, [0, -1]]
+        table, nowhere = self._raw.table, np.full(self._raw.num_rows, np.nan)
+        ends = [self.schema.encode(name, table.get(name, nowhere))[0][:, [0, -1]] for name in self.schema.targets]
+        return np.stack(ends, axis=1)
 
     def _common(self, row: int) -> dict[str, Any]:
         """Return the fields that every record has."""
@@ -167,7 +169,7 @@ class CustomSource(Source):
         # What earlier versions did not have, and this data does not have either:
         silent |= {
             name: True
-            for name in ("graph_features", "more_smiles", "standardize", "replicates")
+            for name in ("graph_features", "more_smiles", "standardize", "replicates", "groups", "row_weight")
             if not getattr(self.schema, name)
         }
         schema = self.schema.model_dump(mode="json", exclude=silent)
@@ -210,8 +212,9 @@ class CustomSource(Source):
 
     def warnings(self) -> list[str]:
         """Empty splits, labels that are not understood or doubtful, rows in several splits or of different labels."""
-        labels = self._label_columns().items()
-        doubts = [doubt for name, column in labels for doubt in label_doubts(name, column, self.schema.classes)]
+        doubts = list[str]()
+        for name, column in self._label_columns().items():
+            doubts += label_doubts(name, column, self.schema.group_of(name).classes)
         return [*self._empty_splits(), *self.unknown_labels(), *doubts, *self._repeats()]
 
     def _empty_splits(self) -> list[str]:
@@ -228,11 +231,11 @@ class CustomSource(Source):
         ]
 
     def unknown_labels(self) -> list[str]:
-        classes = self.schema.classes
-        known = f"one of {', '.join(map(repr, classes[:10]))}" if classes else "a finite number"
         found = []
         for name, column in self._label_columns().items():
-            if count := Counter(self.schema.encode(column)[1]):
+            classes = self.schema.group_of(name).classes
+            known = f"one of {', '.join(map(repr, classes[:10]))}" if classes else "a finite number"
+            if count := Counter(self.schema.encode(name, column)[1]):
                 values = ", ".join(f"{value!r} ({times})" for value, times in count.most_common(_SHOWN))
                 more = f", ... {len(count)} in all" if len(count) > _SHOWN else ""
                 labels = f"{count.total()} labels of {name!r}"
@@ -278,11 +281,30 @@ def _graph_targets(raw: RawData, schema: CustomSchema) -> tuple[NDArray[np.float
     warnings: dict[int, str] = {}
     for name in [name for name in schema.targets if name in raw.table]:
         column = raw.table[name]
-        labels, strange = schema.encode(column)
+        labels, strange = schema.encode(name, column)
         if strange:
             for row in np.flatnonzero(np.isnan(labels).all(1) & ~missing_in(column)).tolist():
-                warnings[row] = strange_label(name, text_of(column[row]), schema.classes)
+                warnings[row] = strange_label(name, text_of(column[row]), schema.group_of(name).classes)
+    if schema.row_weight:
+        targets = np.concatenate([targets, row_weights(raw, schema.row_weight)[:, None]], axis=1)
     return targets, warnings
+
+
+def row_weights(raw: RawData, name: str) -> NDArray[np.float64]:
+    """(R,) what the labels of each row count: 1 where the data does not say it.
+
+    Raises:
+        DataError: a weight is no number, or below 0.
+    """
+    if name not in raw.table:
+        return np.ones(raw.num_rows)
+    weights, strange = as_numbers(raw.table[name])
+    if weights.ndim > 1 or strange:
+        what = repr(strange[0]) if strange else "lists"
+        raise DataError(f"{raw.where}: weight column {name!r} holds {what}; give one number in each row")
+    if (bad := np.flatnonzero((weights < 0) | (weights > LARGEST))).size:
+        raise DataError(f"{raw.place(int(bad[0]))}: weight {name!r} is {weights[bad[0]]:g}; give a number from 0 on")
+    return np.where(np.isnan(weights), 1.0, weights)
 
 
 Messages = dict[int, str]

@@ -32,7 +32,7 @@ from egt.data.columns import (
 )
 from egt.data.labels import find_parts, label_copies
 from egt.data.molecules import MoleculeVocabulary, graph_from_smiles
-from egt.data.schema import CustomSchema, Feature, FeatureKind, SplitPlan, is_split_column
+from egt.data.schema import CustomSchema, Feature, FeatureKind, SplitPlan, TargetGroup, is_split_column
 from egt.data.source import NUMBERS, TargetKind
 from egt.errors import DataError, counted
 from egt.graph import IntArray, Level
@@ -54,6 +54,8 @@ MAX_SMILES_TRIED = 50
 MAX_NUMBERS_AS_CATEGORIES = 20
 MAX_VOCABULARY = 1000
 
+_CLASS_NAMES = ("0", "1")
+
 MIN_YES_OR_NO = 10
 """So many labels, all 0 or 1, are no accident."""
 
@@ -62,7 +64,18 @@ _LABEL = re.compile(
 )
 
 OVERRIDES = (
-    *("id", "smiles", "weight", "directed", "kind", "positive", "vocabulary", "standardize", "replicates"),
+    *(
+        "id",
+        "smiles",
+        "weight",
+        "row_weight",
+        "directed",
+        "kind",
+        "positive",
+        "vocabulary",
+        "standardize",
+        "replicates",
+    ),
     *("node_features", "edge_features", "graph_features"),
 )
 
@@ -82,11 +95,11 @@ def infer(
         raw: the parsed data.
         target: names or patterns of the target columns; None to guess.
         level: "graph", "node", "edge" or "link"; None to guess.
-        overrides: decisions of the user, by the names in `OVERRIDES`: the columns `id`, `smiles` (one or several) and
-            `weight` ("" for none), `directed`, the `kind` of the target, the `positive` one of its two classes, the
-            molecule `vocabulary`, how to `standardize` molecules and merge `replicates`, and in `node_features` and
-            `edge_features` a mapping column -> "categorical", "continuous" or "ignored"; in `graph_features` the
-            numeric columns of whole graphs that are given to the model, names or patterns.
+        overrides: decisions of the user, by the names in `OVERRIDES`: the columns `id`, `smiles` (one or several),
+            `weight` of edges ("" for none) and `row_weight`, `directed`, the `kind` of the target, the `positive` one
+            of its two classes, the molecule `vocabulary`, how to `standardize` molecules and merge `replicates`, and in
+            `node_features` and `edge_features` a mapping column -> "categorical", "continuous" or "ignored"; in
+            `graph_features` the numeric columns of whole graphs that are given to the model, names or patterns.
         split: how to divide the data.
         labeled: False for whole graphs without a target; columns of nodes and edges that look like labels are left out.
 
@@ -103,6 +116,7 @@ def infer(
     targets: tuple[str, ...] = ()
     kind: TargetKind = "binary"
     classes: tuple[str, ...] = ()
+    groups: tuple[TargetGroup, ...] = ()
     if labeled:
         if raw.is_molecules:
             roles, level, notes = _find_lists(raw, roles, target, level)
@@ -110,11 +124,14 @@ def infer(
     level = level if labeled and level is not None else "graph"
     if targets:
         labels = {name: roles.free[level][name] for name in targets}
-        kind, classes = guess_target(labels, given.get("kind"), raw.where)
-        if kind == "censored":
+        kind, classes, groups = guess_targets(labels, given.get("kind"), raw.where)
+        targets = tuple(name for group in groups for name in group.targets) or targets
+        if kind in ("censored", "mixed"):
             notes |= {f"bounds.{name}": text for name, column in labels.items() if (text := describe_bounds(column))}
     if "positive" in given:
-        classes = _with_positive(classes, kind, text_of(given["positive"]), raw.where)
+        classes, groups = _with_positive(classes, groups, kind, text_of(given["positive"]), raw.where)
+    if roles.row_weight and level != "graph":
+        raise DataError(f"{raw.where}: rows have weights only where whole graphs are predicted, not {level}s")
     directed, direction = _find_direction(raw, given.get("directed"))
     notes |= direction
     inputs = {name: roles.columns["graph"][name] for name in roles.inputs}
@@ -144,6 +161,8 @@ def infer(
         kind=kind,
         targets=targets,
         classes=classes,
+        groups=groups,
+        row_weight=roles.row_weight,
         id=roles.id,
         smiles=roles.smiles[0] if roles.smiles else "",
         more_smiles=roles.smiles[1:],
@@ -164,8 +183,8 @@ def _check_overrides(overrides: Mapping[str, Any], level: str | None) -> None:
         raise DataError(
             f"overrides {unknown} are unknown; allowed are {', '.join(OVERRIDES)} (--set overrides.KEY=VALUE)"
         )
-    choices: dict[str, tuple[Any, ...]] = {
-        "kind": get_args(TargetKind),
+    choices: dict[str, Sequence[Any]] = {
+        "kind": [kind for kind in get_args(TargetKind) if kind != "mixed"],  # a mixed table is found, or a column is
         "vocabulary": get_args(MoleculeVocabulary),
         "directed": (True, False),
         "standardize": get_args(Standard)[1:],
@@ -174,7 +193,7 @@ def _check_overrides(overrides: Mapping[str, Any], level: str | None) -> None:
     for key, allowed in choices.items():
         if key in overrides and not any(overrides[key] is each or overrides[key] == each for each in allowed):
             raise DataError(f"overrides.{key} is {overrides[key]!r}; allowed are {', '.join(map(str, allowed))}")
-    for key in ("id", "weight"):
+    for key in ("id", "weight", "row_weight"):
         if key in overrides and not isinstance(overrides[key], str):
             raise DataError(f"overrides.{key} is {overrides[key]!r}; give the name of a column")
     if not isinstance(overrides.get("positive", ""), str | int | float):
@@ -198,6 +217,7 @@ class _Roles:
     id: str  # names the graphs; "" for none
     smiles: tuple[str, ...]  # hold molecules
     weight: str  # holds the weights of edges; "" for none
+    row_weight: str  # holds what the labels of each row count; "" for none
     inputs: tuple[str, ...]  # of whole graphs that are given to the model
     splits: dict[str, str]  # the columns that divide the data, by level
     columns: dict[str, dict[str, Column]]  # all of them, by level
@@ -215,12 +235,15 @@ def _find_roles(raw: RawData, given: Mapping[str, Any], plan: SplitPlan) -> _Rol
         level: next((name for name in named if name.lower() in SPLIT_NAMES and is_split_column(named[name])), "")
         for level, named in columns.items()
     }
-    taken = {"graph": {id_column, *smiles, *inputs}, "node": set(), "edge": {weight}}
+    row_weight = str(given.get("row_weight", ""))
+    if row_weight:
+        _named(table, row_weight, where)
+    taken = {"graph": {id_column, *smiles, *inputs, row_weight}, "node": set(), "edge": {weight}}
     free: dict[str, dict[str, Column]] = {}
     for level, named in columns.items():
         roles = taken[level] | {splits[level], plan.column}
         free[level] = {name: named[name] for name in named if name not in roles}
-    return _Roles(id_column, smiles, weight, inputs, splits, columns, free)
+    return _Roles(id_column, smiles, weight, row_weight, inputs, splits, columns, free)
 
 
 def find_id(columns: Columns, given: str | None, where: str) -> str:
@@ -407,6 +430,7 @@ def _check_roles(raw: RawData, roles: _Roles, target: Sequence[str]) -> None:
     known = {
         **dict.fromkeys(roles.splits.values(), "the split of each row; name another target (--target)"),
         roles.weight: 'the weight of the edges; name another target (--target), or none (--set overrides.weight="")',
+        roles.row_weight: "the weight of each row; name another target (--target)",
         roles.id: 'the name of each row; name another target (--target), or no id (--set overrides.id="")',
         **dict.fromkeys(roles.smiles, "the molecule; name another target (--target), or other SMILES (--smiles)"),
     }
@@ -636,6 +660,53 @@ def choose_features(columns: Columns, weight: str, given: Mapping[str, str], whe
     return tuple(features)
 
 
+def guess_targets(
+    columns: Columns, given: TargetKind | None, where: str
+) -> tuple[TargetKind, tuple[str, ...], tuple[TargetGroup, ...]]:
+    """Return the kind of the targets, their classes, and the groups of a mixed table: numbers, then yes and no."""
+    values = _values_by_target(columns) if given is None and len(columns) > 1 else {}
+    if len({*values.values()}) < 2:
+        return *guess_target(columns, given, where), ()
+    found = []
+    for each in sorted({*values.values()}):  # numbers, which have no values, are first
+        own = {name: columns[name] for name in columns if values[name] == each}
+        kind, classes = guess_target(own, "binary", where) if each else guess_numbers(own, where)
+        found.append(TargetGroup(kind=kind, targets=tuple(own), classes=classes))
+    return "mixed", (), tuple(found)
+
+
+def _values_by_target(columns: Columns) -> dict[str, tuple[str, ...]]:
+    """Return the two values of each target of yes and no, none for numbers; nothing at all where one is neither.
+
+    0 and 1 are yes and no where they are both there, and not by accident, or where another target has them.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    undecided = []
+    for name, column in columns.items():
+        if column.ndim != 1:
+            return {}
+        present = column[~missing_in(column)]
+        strange = as_numbers(present)[1]
+        distinct = tuple(sorted({text_of(value) for value in present}))
+        if strange and len(strange) == len(present) and len(distinct) == 2:
+            found[name] = distinct
+        elif any(bound_of(text) is None for text in strange):
+            return {}
+        elif distinct == _CLASS_NAMES and len(present) >= MIN_YES_OR_NO:
+            found[name] = distinct
+        else:
+            undecided += [name] if {*distinct} <= {*_CLASS_NAMES} else []
+            found[name] = ()
+    return found | dict.fromkeys(undecided, _CLASS_NAMES if _CLASS_NAMES in found.values() else ())
+
+
+def guess_numbers(columns: Columns, where: str) -> tuple[TargetKind, tuple[str, ...]]:
+    """Return the kind of targets that are numbers, and no classes."""
+    values = {name: column[~missing_in(column)] for name, column in columns.items()}
+    kind: TargetKind = "censored" if _has_bounds(values) else "regression"
+    return kind, ()
+
+
 def guess_target(columns: Columns, given: TargetKind | None, where: str) -> tuple[TargetKind, tuple[str, ...]]:
     """Return the kind of the targets and their classes.
 
@@ -719,44 +790,37 @@ def _positive_last(classes: list[str], values: Columns) -> list[str]:
     return sorted(classes, key=lambda name: name == positive)
 
 
-def _with_positive(classes: tuple[str, ...], kind: TargetKind, positive: str, where: str) -> tuple[str, ...]:
-    """Return two classes with the one last that scores such as F1 are about."""
-    if kind != "binary" or positive not in classes:
-        there = f"the classes are {', '.join(classes)}" if kind == "binary" else f"this target is {kind}"
+def _with_positive(
+    classes: tuple[str, ...], groups: tuple[TargetGroup, ...], kind: TargetKind, positive: str, where: str
+) -> tuple[tuple[str, ...], tuple[TargetGroup, ...]]:
+    """Return two classes, and those of groups, with the one last that scores such as F1 are about."""
+    known = [group.classes for group in groups] or [classes if kind == "binary" else ()]
+    if not any(positive in each for each in known):
+        names = "; ".join(", ".join(each) for each in known if each)
+        there = f"the classes are {names}" if names else f"this target is {kind}"
         raise DataError(f"{where}: overrides.positive is {positive!r}, one of two classes; {there}")
-    return (*(name for name in classes if name != positive), positive)
+
+    def ordered(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted(names, key=lambda name: name == positive)) if positive in names else names
+
+    changed = [group.model_copy(update={"classes": ordered(group.classes)}) for group in groups]
+    return ordered(classes), tuple(changed)
 
 
 def _check_numbers(values: Columns, where: str) -> None:
-    """Refuse texts among numbers, and yes and no beside numbers: one loss does not fit both.
-
-    values: what is there of each target.
-    """
+    """Refuse texts among numbers. values: what is there of each target."""
     numbers = {name: as_numbers(present) for name, present in values.items()}
     for name, (present, strange) in numbers.items():
         if strange and len(strange) == len(present):
             raise DataError(
-                f"{where}: target {name!r} holds classes, such as {strange[0]!r}, and other targets hold something "
-                "else; several targets are all numbers, or have the same two classes: train a model for each "
-                f"(--target {quote(name)}), or write classes as 0 and 1"
+                f"{where}: target {name!r} holds classes, such as {strange[0]!r}, but not two of them; beside other "
+                f"targets there can be numbers, and two classes each: train a model for it (--target {quote(name)})"
             )
         if others := _no_bounds(strange):
             raise DataError(
                 f"{where}: target {name!r} holds {others[0]!r}, which is not a number; choose targets of one kind, "
                 f"or say --set overrides.kind={_kind_of_rest(strange)} to treat such labels as missing"
             )
-    binary = [
-        name
-        for name, (present, _) in numbers.items()
-        if len(present) >= MIN_YES_OR_NO and set(present.tolist()) == {0.0, 1.0}
-    ]
-    if binary and len(binary) < len(values):
-        other = next(name for name in values if name not in binary)
-        raise DataError(
-            f"{where}: the targets are of two kinds: {binary[0]!r} holds 0 and 1 only, {other!r} other numbers; train "
-            f"a model for each kind (--target {quote(other)}), or say --set overrides.kind=regression to take all as "
-            "numbers"
-        )
 
 
 def _no_bounds(texts: Sequence[str]) -> list[str]:

@@ -159,11 +159,11 @@ class PartTargets:
         if name not in raw.table:
             return [None] * raw.num_rows
         lists = lists_of(raw.table[name])
-        encoded, strange = schema.encode(lists.values)
+        encoded, strange = schema.encode(name, lists.values)
         if strange:
             for place in np.flatnonzero(np.isnan(encoded).all(1) & ~missing_in(lists.values)).tolist():
                 row = int(np.searchsorted(lists.starts, place, side="right")) - 1
-                self.warnings[row] = strange_label(name, text_of(lists.values[place]), schema.classes)
+                self.warnings[row] = strange_label(name, text_of(lists.values[place]), schema.group_of(name).classes)
         parts = np.split(encoded, lists.starts[1:-1])
         return [None if missing else part for part, missing in zip(parts, lists.missing.tolist(), strict=True)]
 
@@ -183,8 +183,11 @@ def with_part_targets(graph: Graph, given: Sequence[Values | None], schema: Cust
                 f"target {name!r} holds {len(values)} values, the molecule has {count} {part}s; give one value per "
                 f"{part}, in the order of the SMILES (hydrogens in brackets of their own are no atoms here)"
             )
-    none = np.full((count, schema.encode(np.zeros(0))[0].shape[1]), np.nan)
-    columns = [none if values is None else values for values in given]
+    widths = [schema.encode(name, np.zeros(0))[0].shape[1] for name in schema.targets] if given else []
+    columns = [
+        np.full((count, width), np.nan) if values is None else values
+        for width, values in zip(widths, given, strict=True)
+    ]
     targets = np.concatenate(columns, axis=1) if columns else None
     fields: dict[str, Any] = {f"{schema.level}_targets": targets}
     if schema.level == "edge":
@@ -329,16 +332,16 @@ def repeats(
     labels: NDArray[np.float64] | None,
     codes: Codes | None,
     *,
-    classes: bool,
+    classes: Sequence[bool],
     what: str,
     advice: str,
 ) -> list[str]:
     """Return warnings about rows that occur more than once; none where all is well.
 
     Equal rows have equal keys, and "" is not compared. `labels` are (R, T, 2) the lowest and the highest number that
-    each can be, NaN where nothing bounds it: classes, which differ, or numbers, which may scatter. `codes` are (R,) the
-    splits, None where rows are not divided. Messages have the `names` of rows, `what` a row is, and `advice` on rows in
-    several splits.
+    each can be, NaN where nothing bounds it; `classes` tells of each target whether it is of classes, which differ, or
+    of numbers, which may scatter. `codes` are (R,) the splits, None where rows are not divided. Messages have the
+    `names` of rows, `what` a row is, and `advice` on rows in several splits.
     """
     number_of: dict[str, int] = {}
     numbers = np.array([number_of.setdefault(key, len(number_of)) for key in keys])
@@ -357,15 +360,17 @@ def repeats(
             several = f"{counted(len(shared), what)} in several splits ({first}: {where})"
             found.append(f"{several}, which flatters the scores; {advice}")
     if labels is not None:
-        spread = np.array([0.0 if classes else _spread(column) for column in labels[:, :, 0].T])
+        columns = zip(classes, labels[:, :, 0].T, strict=True)
+        spread = np.array([0.0 if is_class else _spread(column) for is_class, column in columns])
         lows, highs = labels[rows, :, 0], labels[rows, :, 1]
         low = np.maximum.reduceat(np.where(np.isnan(lows), -np.inf, lows), starts)
         high = np.minimum.reduceat(np.where(np.isnan(highs), np.inf, highs), starts)
         torn = np.argwhere(low - high > spread)  # the labels of a key have no number in common
         if len(torn):
-            how = "different labels" if classes else "labels that differ by more than the spread of most labels"
             first, target = torn[0]
-            between = "" if classes else f": {high[first, target]:g} and {low[first, target]:g}"
+            is_class = classes[target]
+            how = "different labels" if is_class else "labels that differ by more than the spread of most labels"
+            between = "" if is_class else f": {high[first, target]:g} and {low[first, target]:g}"
             count = counted(len({*torn[:, 0].tolist()}), what)
             found.append(f"{count} more than once with {how} (e.g. {names[rows[starts[first]]]}{between})")
     return found

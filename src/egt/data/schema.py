@@ -98,6 +98,18 @@ class SplitPlan(Section):
         return self
 
 
+class TargetGroup(Section):
+    """The targets of one kind of a mixed table.
+
+    Fields:
+        classes: the raw values behind class 0 and 1, of yes and no.
+    """
+
+    kind: TargetKind
+    targets: tuple[str, ...]
+    classes: tuple[str, ...] = ()
+
+
 class CustomSchema(Section):
     """The meaning of the columns of the user's data. Every field is a guess that the user may override.
 
@@ -105,6 +117,8 @@ class CustomSchema(Section):
         format: the kind of file, as in `RawData.format`.
         level, kind, targets: what is predicted; no targets at level "link", and none of graphs to pre-train on.
         classes: the raw values behind class 0, 1, ... of a binary or multiclass target.
+        groups: the targets of a mixed table by kind, in the order of `targets`; empty where all are of one kind.
+        row_weight: the column that says what the labels of a row count in training; "" for none.
         id, smiles, weight: the columns with these roles; "" for none.
         more_smiles: further columns of SMILES; a row is then one graph of several components, which know their column.
         vocabulary: the atom and bond features of molecules, "ogb" or "zinc".
@@ -126,6 +140,8 @@ class CustomSchema(Section):
     kind: TargetKind
     targets: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
+    groups: tuple[TargetGroup, ...] = ()
+    row_weight: str = ""
     id: str = ""
     smiles: str = ""
     more_smiles: tuple[str, ...] = ()
@@ -173,16 +189,26 @@ class CustomSchema(Section):
             names=self.targets or ("link" if self.level == "link" else "hidden",),
             num_classes=len(self.classes) if self.kind == "multiclass" else 0,
             class_names=self.classes,
+            groups=tuple(
+                TargetSchema(self.level, group.kind, group.targets, class_names=group.classes) for group in self.groups
+            ),
+            row_weights=bool(self.row_weight),
         )
 
-    def encode(self, column: Column) -> tuple[NDArray[np.float64], list[str]]:
+    def group_of(self, name: str) -> TargetGroup:
+        """Return the group of a target, which is all of them where they are of one kind."""
+        whole = TargetGroup(kind=self.kind, targets=self.targets, classes=self.classes)
+        return next((group for group in self.groups if name in group.targets), whole)
+
+    def encode(self, name: str, column: Column) -> tuple[NDArray[np.float64], list[str]]:
         """(n, 1) the labels of a target as numbers or class ids, or (n, 2) as bounds (`columns.encode_bounds`).
 
         NaN where there is none. Also the values that are neither number nor class.
         """
-        if self.kind == "censored":
+        group = self.group_of(name)
+        if group.kind == "censored":
             return encode_bounds(column)
-        labels, strange = encode_target(column, self.classes)
+        labels, strange = encode_target(column, group.classes)
         return labels[:, None], strange
 
     def is_directed(self, said: bool | None) -> bool:
@@ -206,6 +232,9 @@ class CustomSchema(Section):
         ]
         if self.targets or self.level == "link":
             table.append(("kind", kind + classes, "overrides.kind"))
+        table += [(f"{_few(group.targets)}", _kind_text(group), "overrides.kind") for group in self.groups]
+        if self.row_weight:
+            table.append(("weight of a row", self.row_weight, "overrides.row_weight"))
         table += [("bounds", text, "overrides.kind") for name, text in self.notes.items() if name.startswith("bounds.")]
         if self.kind == "binary" and len(self.classes) == 2 and self.targets:
             meaning = f"{self.classes[1]}: f1 and average_precision are about it"
@@ -280,6 +309,10 @@ def _few(names: tuple[str, ...], limit: int = 6) -> str:
     return ", ".join(names[:limit]) + more
 
 
+def _kind_text(group: TargetGroup) -> str:
+    return group.kind + (f" ({', '.join(group.classes)}; positive: {group.classes[1]})" if group.classes else "")
+
+
 def _feature_text(feature: Feature) -> str:
     if feature.kind == "categorical":
         return f"{feature.name}: categorical, {len(feature.vocabulary)} values ({_few(feature.vocabulary)})"
@@ -347,7 +380,7 @@ def divide(raw: RawData, schema: CustomSchema) -> Division:
 def target_matrix(columns: Columns, schema: CustomSchema, num_rows: int) -> NDArray[np.float64]:
     """(n, columns) what `encode` makes of each target, one after another; NaN where its column is not there."""
     nowhere = np.full(num_rows, np.nan)
-    labels = [np.zeros((num_rows, 0)), *(schema.encode(columns.get(name, nowhere))[0] for name in schema.targets)]
+    labels = [np.zeros((num_rows, 0)), *(schema.encode(name, columns.get(name, nowhere))[0] for name in schema.targets)]
     return np.concatenate(labels, axis=1)
 
 

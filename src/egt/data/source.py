@@ -18,10 +18,10 @@ from egt.graph import DENSE_FEATURES, FeatureSchema, Graph, IntArray, Level
 if TYPE_CHECKING:
     from egt.data.schema import CustomSchema, SplitPlan
 
-TargetKind = Literal["regression", "censored", "binary", "multiclass"]
+TargetKind = Literal["regression", "censored", "binary", "multiclass", "mixed"]
 
 NUMBERS: Collection[TargetKind] = ("regression", "censored")
-"""Kinds of targets that are numbers; of censored ones, some labels are bounds such as `>5`."""
+"""Kinds of targets that are numbers; of censored ones, some labels are bounds such as `>5`; of mixed, some are not."""
 
 Progress = Callable[[str, int, int | None], None]
 """Receives the progress of some work: the stage in words, how much is done, and of how much (None: unknown)."""
@@ -36,7 +36,8 @@ ALL = "all"
 class TargetSchema:
     """What is predicted. `binary` with several names is multi-label; `multiclass` has one name.
 
-    `class_names` are the raw values behind class 0, 1, ... where the data has names for them.
+    `class_names` are the raw values behind class 0, 1, ... where the data has names for them. `groups` are the targets
+    of a mixed table by kind. With `row_weights` labels have a last column: what those of a row count.
     """
 
     level: Level
@@ -44,6 +45,8 @@ class TargetSchema:
     names: tuple[str, ...]
     num_classes: int = 0
     class_names: tuple[str, ...] = ()
+    groups: tuple[TargetSchema, ...] = field(default=(), repr=False)
+    row_weights: bool = field(default=False, repr=False)
 
     @property
     def num_outputs(self) -> int:

@@ -32,6 +32,7 @@ from egt.inference.attention_capture import attentions
 from egt.inference.backends import execution, too_large
 from egt.inference.forward import rows_per_graph
 from egt.inference.predictor import Predictor
+from egt.parts.tasks.task import TaskPart
 
 _BOND_LENGTH, _LEAST_DISTANCE = 1.5, 1.0
 """The length of a bond in a drawing, and the distance of two nodes that do not touch."""
@@ -306,7 +307,7 @@ def explain_subject(
     of_nodes = faithfulness(question, twins, "nodes", subject.words[0], by_node, draws)
     and_edges = faithfulness(question, twins, "edges", subject.words[1], of_edges, draws, members)
     scores = {method: (of_nodes[method], and_edges[method]) for method in found}
-    of_class = model.config.task.has_classes
+    of_class = explains_class(model.config.task, column)
     return Explanation(subject, name, *question.ends(), pair_index, edges, found, of_edges, scores, of_class)
 
 
@@ -325,4 +326,11 @@ def _choose_column(model: Predictor, question: Question, target: str | None) -> 
         column = names.index(target)
     elif several:
         column = int(np.argmax([replace(question, column=k).ends()[0] for k in range(len(names))]))
-    return column, f"log-odds of {names[column]}" if task.has_classes else names[column]
+    return column, f"log-odds of {names[column]}" if explains_class(task, column) else names[column]
+
+
+def explains_class(task: TaskPart, column: int) -> bool:
+    """Return whether an output of a task is about a class; each target of a mixed one has one output."""
+    if len(task.pieces) == 1:
+        return task.pieces[0].part.has_classes
+    return any(piece.part.has_classes for piece in task.pieces if piece.targets.start <= column < piece.targets.stop)

@@ -51,7 +51,11 @@ def margins(task: Task, outputs: Tensor) -> Tensor:
     for each class they are z_c - log sum_(k != c) exp z_k, with one for yes and no they are that output.
     """
     decoded = task.decode(outputs)
-    if not task.part.has_classes:
+    if len(pieces := task.part.pieces) > 1:  # each target has one output
+        return torch.cat(
+            [(outputs.float() if piece.part.has_classes else decoded)[:, piece.targets] for piece in pieces], dim=1
+        )
+    if not pieces[0].part.has_classes:
         return decoded
     z = outputs.float()
     odds = z

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, FiniteFloat, NonNegativeInt, ValidationError, model_validator
 
 from egt.errors import ArtifactError, DataError
-from egt.parts.tasks.task import TaskPart
+from egt.parts.tasks.task import Piece, TaskPart
 
 MOST_KEPT = 1_000
 """Scores kept per group: more of them would only refine coverages beyond three digits."""
@@ -237,22 +237,24 @@ class Spread:
 
 Bounds = NDArray[np.bool_] | Floats
 
+Kind = Literal["interval", "set", "mixed"]
+
 
 @dataclass(frozen=True)
 class Calibration:
     """Scores and temperatures for each target.
 
     Fields:
-        kind: "interval" for numbers, "set" for classes.
+        kind: "interval" for numbers, "set" for classes, "mixed" for a table of both.
         scores: for each target one group, or one for each of its classes.
-        temperatures: of each target's probabilities; empty for numbers.
+        temperatures: of each target's probabilities; empty for numbers, and 1 for those of a mixed table.
         transductive: the labels are of nodes or edges of the graph that the model was trained on, so that it promises
             something about the other nodes or edges of that graph, and nothing about other graphs.
         folds: how many models the scores come from, each on rows that it was not trained on; 0 for validation labels.
         num_graphs: how many graphs have the labels, where these are of nodes or edges; 0 where a label is a graph's.
     """
 
-    kind: Literal["interval", "set"]
+    kind: Kind
     scores: list[list[Scores]]
     temperatures: tuple[float, ...] = ()
     transductive: bool = False
@@ -321,15 +323,32 @@ class Calibration:
         warm = tuple(target.temperature for target in found.targets if target.temperature is not None)
         return cls(found.kind, scores, warm, found.transductive, found.folds, found.num_graphs)
 
+    def of(self, piece: Piece) -> Calibration:
+        """Return the calibration of one kind of targets; all of it where there is no other kind."""
+        if self.kind != "mixed":
+            return self
+        kind: Kind = "set" if piece.part.has_classes else "interval"
+        temperatures = self.temperatures[piece.targets] if kind == "set" else ()
+        return replace(self, kind=kind, scores=self.scores[piece.targets], temperatures=temperatures)
+
     def check_fits(self, part: TaskPart, where: str) -> None:
         """Raise an `ArtifactError` for a calibration of another task."""
+        fits = len(self.scores) == len(part.names) and (self.kind == "mixed") == (_kind_of(part) == "mixed")
+        fits &= self.kind != "mixed" or len(self.temperatures) == len(part.names)
+        if not fits or not all(self.of(piece)._fits(piece.part) for piece in part.pieces):
+            raise ArtifactError(f"{where}: is the calibration of another task; make the artifact again")
+
+    def _fits(self, part: TaskPart) -> bool:
         classes = part.class_probabilities(np.zeros((1, part.num_outputs)))
         kind, widths = ("interval", {1}) if classes is None else ("set", {1, classes.shape[2]})
         groups = {len(groups) for groups in self.scores}
         temperatures = len(self.scores) if kind == "set" else 0
-        fits = self.kind == kind and groups <= widths and len(self.temperatures) == temperatures
-        if not fits or len(self.scores) != len(part.names):
-            raise ArtifactError(f"{where}: is the calibration of another task; make the artifact again")
+        return self.kind == kind and groups <= widths and len(self.temperatures) == temperatures
+
+
+def _kind_of(part: TaskPart) -> Kind:
+    kinds = {piece.part.has_classes for piece in part.pieces}
+    return "mixed" if len(kinds) > 1 else "set" if True in kinds else "interval"
 
 
 class _Group(BaseModel):
@@ -352,7 +371,7 @@ class _File(BaseModel):
     """The content of a calibration's file."""
 
     format: Literal[1]
-    kind: Literal["interval", "set"]
+    kind: Kind
     transductive: bool
     folds: NonNegativeInt
     num_graphs: NonNegativeInt = 0
@@ -371,6 +390,19 @@ def calibrate(part: TaskPart, values: Floats, truth: Floats, **about: Any) -> Ca
     truth = part.measured(truth)
     if np.isnan(truth).all() or not np.isfinite(values).all():
         return None
+    if len(part.pieces) == 1:
+        return _calibrate(part.pieces[0].part, values, truth, **about)
+    found = [
+        _calibrate(piece.part, values[:, piece.targets], truth[:, piece.targets], **about) for piece in part.pieces
+    ]
+    each = [one for one in found if one is not None]
+    kind, scores = _kind_of(part), [groups for one in each for groups in one.scores]
+    ones = [one.temperatures or (1.0,) * len(one.scores) for one in each]
+    return Calibration(kind, scores, tuple(x for one in ones for x in one) if kind != "interval" else (), **about)
+
+
+def _calibrate(part: TaskPart, values: Floats, truth: Floats, **about: Any) -> Calibration | None:
+    """Calibrate targets of one kind. truth: (rows, T), NaN where a label is missing."""
     classes = part.class_probabilities(values)
     if classes is not None:
         return Calibration.of_classes(classes, truth, **about)
@@ -379,8 +411,19 @@ def calibrate(part: TaskPart, values: Floats, truth: Floats, **about: Any) -> Ca
 
 
 def bounds_of(part: TaskPart, calibration: Calibration, values: NDArray[Any], coverage: float = COVERAGE) -> Bounds:
-    """(rows, T, 2) intervals or (rows, T, C) sets. values: (rows, outputs) decoded answers."""
+    """(rows, T, 2) intervals or (rows, T, C) sets; of both, (rows, T, 2) with 1 for a class in a set and 0 for others.
+
+    values: (rows, outputs) decoded answers.
+    """
     values = values.astype(np.float64)
+    if len(part.pieces) == 1:
+        return _bounds_of(part.pieces[0].part, calibration, values, coverage)
+    found = [_bounds_of(piece.part, calibration.of(piece), values[:, piece.targets], coverage) for piece in part.pieces]
+    joined: Floats = np.concatenate(found, axis=1)  # sets as numbers
+    return joined
+
+
+def _bounds_of(part: TaskPart, calibration: Calibration, values: Floats, coverage: float) -> Bounds:
     classes = part.class_probabilities(values)
     if classes is not None:
         return calibration.bounds(classes, coverage)
@@ -395,30 +438,37 @@ def measure_coverage(part: TaskPart, calibration: Calibration, values: Floats, t
 
 def describe_bounds(part: TaskPart, bounds: Bounds, truth: Floats, calibration: Calibration) -> dict[str, Any]:
     """Return what `measure_coverage` does, of intervals or sets that are there."""
-    truth = part.measured(truth)
-    held, size = holds(bounds, truth), sizes(bounds)
-    targets = {}
-    for name, inside, large, labels in zip(part.names, held.T, size.T, truth.T, strict=True):
-        known = ~np.isnan(labels)
-        if known.any():
-            mean = float(large[known].mean())
-            targets[name] = {
-                "coverage": float(inside[known].mean()),
-                "size": mean if np.isfinite(mean) else None,
-                "num_labels": int(known.sum()),
-            }
+    truth, targets = part.measured(truth), {}
+    for piece in part.pieces:
+        own, known = piece.of_bounds(bounds), truth[:, piece.targets]
+        for name, inside, large, labels in zip(
+            piece.part.names, holds(own, known).T, sizes(own).T, known.T, strict=True
+        ):
+            rows = ~np.isnan(labels)
+            if rows.any():
+                mean = float(large[rows].mean())
+                targets[name] = {
+                    "kind": calibration.of(piece).kind,
+                    "coverage": float(inside[rows].mean()),
+                    "size": mean if np.isfinite(mean) else None,
+                    "num_labels": int(rows.sum()),
+                }
     about = {"asked": COVERAGE, "kind": calibration.kind, "transductive": calibration.transductive}
     return {**about, "targets": targets, "doubts": doubts(part, calibration, COVERAGE)}
 
 
 def doubts(part: TaskPart, calibration: Calibration, coverage: float) -> list[str]:
     """Return what a calibration cannot promise at a coverage, each in a sentence; empty where nothing is missing."""
-    found, kind, needed = list[str](), calibration.kind, labels_needed(coverage)
-    for name, groups in zip(part.names, calibration.scores, strict=True):
+    found, needed = list[str](), labels_needed(coverage)
+    pieces = [(piece.part, calibration.of(piece)) for piece in part.pieces]
+    named = [
+        (name, one, own.kind, groups) for one, own in pieces for name, groups in zip(one.names, own.scores, strict=True)
+    ]
+    for name, one, kind, groups in named:
         few = [k for k, each in enumerate(groups) if each.count < needed]
         if not few:
             continue
-        which = "all classes" if len(groups) == 1 else ", ".join(str(part.label(k)) for k in few)
+        which = "all classes" if len(groups) == 1 else ", ".join(str(one.label(k)) for k in few)
         how = "are infinite" if kind == "interval" else f"always hold {which}"
         each_class = " of each class" if len(groups) > 1 else ""
         found.append(
@@ -427,8 +477,9 @@ def doubts(part: TaskPart, calibration: Calibration, coverage: float) -> list[st
         )
     graphs = calibration.num_graphs
     if 0 < graphs < _FEW_GRAPHS and not calibration.transductive:
+        kinds = " and ".join(dict.fromkeys(f"{own.kind}s" for _, own in pieces))
         found.append(
-            f"{kind}s rest on the nodes or edges of {graphs} graph{'s' if graphs > 1 else ''}, which err together "
+            f"{kinds} rest on the nodes or edges of {graphs} graph{'s' if graphs > 1 else ''}, which err together "
             "within a graph: the promise is rougher than so many labels suggest"
         )
     return found

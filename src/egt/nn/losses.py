@@ -36,6 +36,12 @@ def sum_known(
     return torch.where(known, each if weight is None else each * weight, 0.0).sum()
 
 
+def each_known(loss: Callable[[Tensor, Tensor], Tensor], prediction: Tensor, target: Tensor) -> Tensor:
+    """(rows, T) a loss of each entry, 0 where the label is missing. prediction, target: (rows, T)."""
+    missing = target.isnan()
+    return loss(prediction, target.masked_fill(missing, 0.0)).masked_fill(missing, 0.0)
+
+
 def absolute(y_hat: Tensor, y: Tensor) -> Tensor:
     """|y_hat - y|."""
     return (y_hat - y).abs()
@@ -70,12 +76,13 @@ def means_and_deviations(prediction: Tensor) -> Tensor:
 
 def binary_entropy(logits: Tensor, target: Tensor, no: Tensor | None = None, yes: Tensor | None = None) -> Tensor:
     """Sum the cross-entropy of labels 0 and 1, which weigh (T,) `no` and `yes`. logits, target: (rows, T)."""
-
-    def loss(y_hat: Tensor, y: Tensor) -> Tensor:
-        return functional.binary_cross_entropy_with_logits(y_hat, y, reduction="none")
-
     weight = None if no is None or yes is None else torch.where(target > 0.5, yes, no)
-    return sum_known(loss, logits.float(), target, weight)
+    return sum_known(surprise, logits.float(), target, weight)
+
+
+def surprise(logits: Tensor, target: Tensor) -> Tensor:
+    """-log p(y), of labels 0 and 1. logits, target: (rows, T)."""
+    return functional.binary_cross_entropy_with_logits(logits, target, reduction="none")
 
 
 def entropy(logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:

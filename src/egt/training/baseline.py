@@ -19,7 +19,7 @@ from egt.assemble import build_task
 from egt.config.run import RunConfig
 from egt.data.encodings.encoding import Sample
 from egt.data.propagation import linear_models, neighbors_of, spread
-from egt.data.source import Source
+from egt.data.source import NUMBERS, Source
 from egt.data.store import Store
 from egt.graph import Graph
 from egt.inference.evaluation import Evaluation, evaluate_answers
@@ -48,14 +48,14 @@ class Baseline:
 
 @dataclass(frozen=True, eq=False)
 class Beside:
-    """A learner without a network that was fitted to the training rows of a run, and its answers.
+    """Learners without a network that were fitted to the training rows of a run, one for each kind of targets.
 
     Fields:
         answers: those of validation and test.
         truth: the labels of all splits.
     """
 
-    learner: Learner
+    learners: Sequence[Learner]
     answers: Answers
     truth: Answers
     seconds: float
@@ -131,12 +131,12 @@ def _candidates(
         answer = build_task(config).decode(torch.tensor(constant)[None]).numpy()
         name = "most common class" if config.task.has_classes else "mean of the training labels"
         yield name, {split: np.repeat(answer, len(rows), 0) for split, rows in truth.items()}
-    if kind is None:
+    if beside is not None:
+        yield beside.learners[0].title, beside.answers
+    if kind is None or beside is not None:
         return
     truth = {split: config.task.numbers(rows) for split, rows in truth.items()}  # of bounds, too
-    if beside is not None:
-        yield beside.learner.title, beside.answers
-    elif level == "node":
+    if level == "node":
         if source.is_divided_within:
             yield "label propagation", _propagated_labels(config, stores, truth)
         for answers in _linear(config, stores, truth):
@@ -168,8 +168,10 @@ def _labels(config: RunConfig, store: Sequence[Sample]) -> Rows:
 
 def fit_beside(config: RunConfig, source: Source, stores: Mapping[str, Store]) -> Beside | None:
     """Fit a learner to the training molecules of a run, and let it answer the others; None where it cannot."""
-    why, kind = why_no_learner(config, source), _kind(config)
-    if why or kind is None:
+    pieces = config.task.pieces
+    if config.model.level != "graph" or source.smiles() is None:
+        return None
+    if any(piece.part.kind not in (*NUMBERS, "binary") for piece in pieces):
         return None
     from egt.data.fragments import descriptor_names
     from egt.inference.blend import describe_rows
@@ -182,9 +184,18 @@ def fit_beside(config: RunConfig, source: Source, stores: Mapping[str, Store]) -
     }
     truth = {split: _labels(config, store) for split, store in stores.items()}
     known = config.task.numbers(truth["train"])  # of bounds, too
-    learner = fit_learner(found["train"], known, names, chances=kind == "binary", seed=config.seed)
-    answers = {split: learner.predict(each) for split, each in found.items() if split != "train"}
-    return Beside(learner, answers, truth, time.monotonic() - began)
+    learners = [
+        fit_learner(
+            found["train"], known[:, piece.targets], names, chances=piece.part.kind == "binary", seed=config.seed
+        )
+        for piece in pieces
+    ]
+    answers = {
+        split: np.concatenate([learner.predict(each) for learner in learners], axis=1)
+        for split, each in found.items()
+        if split != "train"
+    }
+    return Beside(learners, answers, truth, time.monotonic() - began)
 
 
 def why_no_learner(config: RunConfig, source: Source) -> str:

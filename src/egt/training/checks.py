@@ -213,14 +213,17 @@ def check_labels(config: RunConfig, labels: Sequence[Rows], validation: Sequence
 
 def _check_classes(config: RunConfig, labels: Sequence[Rows]) -> None:
     """Raise a `DataError` where the run learns classes, and all training labels are of one."""
-    if not config.task.has_classes:
+    pieces = [piece for piece in config.task.pieces if piece.part.has_classes]
+    if len(pieces) < len(config.task.pieces):
         return
+    names = [name for piece in pieces for name in piece.part.names]
     seen: set[tuple[int, float]] = set()
     for rows in labels:
-        seen |= {(column, label) for column, each in enumerate(rows.T) for label in np.unique(each[~np.isnan(each)])}
+        columns = enumerate(config.task.numbers(rows).T)
+        seen |= {(column, label) for column, each in columns for label in np.unique(each[~np.isnan(each)])}
         if len(seen) > len({column for column, _ in seen}):
             return
-    found = ", ".join(f"{config.task.names[column]} = {label:g}" for column, label in sorted(seen)[:5])
+    found = ", ".join(f"{names[column]} = {label:g}" for column, label in sorted(seen)[:5])
     raise DataError(
         f"all labels of the training split are of one class ({found}): there is nothing to learn; "
         f"split the data differently (your data: {_DIVISION_HINT})"
@@ -235,8 +238,8 @@ def check_columns(config: RunConfig, *, spread: bool = False) -> None:
     if not config.task.answers:
         return
     taken = {*fixed_columns(config.model.level)}
-    for name in config.task.names:
-        part = config.task.model_copy(update={"names": (name,)})
+    for name, kind in [(name, piece.part) for piece in config.task.pieces for name in piece.part.names]:
+        part = kind.model_copy(update={"names": (name,)})
         zeros = np.zeros(part.num_outputs, np.float32)
         columns = {*part.columns(zeros), *part.true_columns(np.full(part.label_width, np.nan))}
         columns |= {*part.spread_columns(zeros, zeros)} if spread else set()

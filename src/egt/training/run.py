@@ -365,12 +365,12 @@ def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Seq
     }
     blend = None
     if found and config.task.answers and (config.trainer.baseline or config.trainer.blend):
-        from egt.training.baseline import fit_beside, measure_baseline
+        from egt.training.baseline import fit_beside, measure_baseline, why_no_learner
 
         beside = fit_beside(config, source, stores)
         baseline = measure_baseline(config, source, stores, labels, beside) if config.trainer.baseline else None
         data |= {} if baseline is None else {"baseline": asdict(baseline)}
-        if beside is not None and "val" in answers:
+        if beside is not None and "val" in answers and not why_no_learner(config, source):
             blend, answers, found = _blend(run, beside, answers, found, data)
     metrics = {name: each.metrics for name, each in found.items()}
     data["metrics_by_target"] = {name: each.by_target for name, each in found.items() if each.by_target}
@@ -411,7 +411,7 @@ def _blend(
         answers = {**answers, _APART: (in_order(answers[_APART], truth), truth)}
         theirs[_APART] = theirs["val"]
     numbers = task.part.numbers(truth)
-    blend = Blend(beside.learner, share_of_network(answers.get(_APART, answers["val"])[0], theirs["val"], numbers))
+    blend = Blend(beside.learners[0], share_of_network(answers.get(_APART, answers["val"])[0], theirs["val"], numbers))
     joint = {name: (blend.mean(each, theirs[name]), labels) for name, (each, labels) in answers.items()}
     blended = {
         split: evaluate_answers(task, *joint[split], num_graphs=int(each.metrics["num_graphs"]))

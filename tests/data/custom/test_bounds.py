@@ -104,7 +104,7 @@ def test_repeated_rows_conflict_where_bounds_exclude_each_other() -> None:
     def warn(*labels: list[float]) -> list[str]:
         rows = np.array([*labels, *([[float(k)] * 2 for k in range(10)])])[:, None]
         keys = [*("twice" for _ in labels), *(str(k) for k in range(10))]
-        return repeats(keys, keys, rows, None, classes=False, what="molecule", advice="")
+        return repeats(keys, keys, rows, None, classes=[False], what="molecule", advice="")
 
     assert warn([5, NAN], [30, 30]) == []
     assert warn([5, NAN], [9, NAN]) == []

@@ -13,7 +13,7 @@ import pytest
 from egt.config.load import open_data
 from egt.data.columns import Column, column_of_values
 from egt.data.custom import CustomSchema, CustomSource, open_custom
-from egt.data.infer import choose_features, guess_direction, guess_feature, guess_target, other_labels
+from egt.data.infer import choose_features, guess_direction, guess_feature, guess_target, guess_targets, other_labels
 from egt.data.schema import SplitPlan
 from egt.errors import DataError
 
@@ -320,8 +320,7 @@ def test_target_kinds(columns: list[list[Any]], kind: str, classes: tuple[str, .
         ([["1", "2", "3", "low"]], "holds numbers, but also 'low'; say --set overrides.kind=regression"),
         ([["1", "2", "3", "<5", "low"]], "holds numbers, but also 'low'; say --set overrides.kind=censored"),
         ([["a", "b", "c", "d", "e"]], "looks like names"),
-        ([["a", "b", "c"], ["a", "b", "c"]], "'t0' holds classes, such as 'a'.* train a model for each .--target t0"),
-        ([["no", "yes"], ["low", "high"]], "'t0' holds classes, such as 'no'.* or write classes as 0 and 1"),
+        ([["a", "b", "c"], ["a", "b", "c"]], "'t0' holds classes, such as 'a'.* train a model for it .--target t0"),
         ([["1", "x"], ["2", "3"]], "'x', which is not a number; choose targets of one kind, or say --set overrides"),
         ([[[1, 2]]], "vectors"),
     ],
@@ -370,11 +369,10 @@ def test_other_label_columns_are_left_out_of_the_features() -> None:
     assert other_labels({**columns, "x": column(1.0, 2.0)}, ("label",), {"label_2": "categorical"}) == ["old_class"]
 
 
-def test_yes_and_no_beside_numbers_is_refused_with_what_to_do() -> None:
+def test_yes_and_no_beside_numbers_are_a_mixed_table_unless_all_are_to_be_numbers() -> None:
     columns = {"logS": column(*(0.1 * k for k in range(12))), "active": column(*(k % 2 for k in range(12)))}
-    with pytest.raises(DataError, match=r"'active' holds 0 and 1 only, 'logS' other numbers; .*--target logS"):
-        guess_target(columns, None, "data")
-    assert guess_target(columns, "regression", "data") == ("regression", ())
+    assert guess_targets(columns, None, "data")[0] == "mixed"
+    assert guess_targets(columns, "regression", "data") == ("regression", (), ())
 
 
 def test_a_weight_column_without_any_edge_is_no_hindrance(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ NONE = np.full((6, 1), np.nan)
 def molecule_repeats(targets: NDArray[np.float64], codes: NDArray[np.int8] | None, *, classes: bool) -> list[str]:
     keys = molecule_keys([SMILES])
     labels = np.stack([targets, targets], axis=2)
-    return repeats(keys, keys, labels, codes, classes=classes, what="molecule", advice="divide otherwise")
+    return repeats(keys, keys, labels, codes, classes=[classes], what="molecule", advice="divide otherwise")
 
 
 def test_a_molecule_in_two_splits_is_found_in_another_spelling() -> None:
@@ -46,7 +46,7 @@ def test_an_outlier_does_not_hide_a_conflict() -> None:
     usual = np.linspace(4.0, 6.0, 20)
     for outlier in (5.0, -9999.0):
         labels = np.array([4.0, 8.0, *usual[:-1], outlier])[:, None, None].repeat(2, axis=2)
-        [warning] = repeats(keys, keys, labels, None, classes=False, what="molecule", advice="")
+        [warning] = repeats(keys, keys, labels, None, classes=[False], what="molecule", advice="")
         assert "twice" in warning
 
 

@@ -106,6 +106,9 @@ class Binary(TaskPart):
         no, yes = (nn.losses.constant(tuple(side.tolist()), target.device) for side in pairs.T)
         return nn.losses.binary_entropy(prediction, target, no, yes)
 
+    def losses(self, prediction: Tensor, target: Tensor) -> Tensor:
+        return nn.losses.each_known(nn.losses.surprise, prediction.float(), target)
+
     def scores(self) -> Scores:
         return RankingScores()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -51,8 +51,14 @@ class Regression(_Errors):
     kind: Literal["regression"] = "regression"
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
-        error = nn.losses.absolute if self.loss == "mae" else nn.losses.squared
-        return nn.losses.sum_known(error, prediction.float(), target)
+        return nn.losses.sum_known(self._error, prediction.float(), target)
+
+    def losses(self, prediction: Tensor, target: Tensor) -> Tensor:
+        return nn.losses.each_known(self._error, prediction.float(), target)
+
+    @property
+    def _error(self) -> Callable[[Tensor, Tensor], Tensor]:
+        return nn.losses.absolute if self.loss == "mae" else nn.losses.squared
 
     def scores(self) -> Scores:
         return ErrorScores()
@@ -100,8 +106,11 @@ class Censored(_Errors):
         return super().uninformed(map(self.numbers, targets))
 
     def loss_sum(self, prediction: Tensor, target: Tensor) -> Tensor:
+        return self.losses(prediction, target).sum()
+
+    def losses(self, prediction: Tensor, target: Tensor) -> Tensor:
         distance = nn.losses.distance_from(prediction.float(), target[:, ::2], target[:, 1::2])
-        return (distance if self.loss == "mae" else distance.square()).sum()
+        return distance if self.loss == "mae" else distance.square()
 
     def scores(self) -> Scores:
         return BoundScores()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,6 +135,24 @@ def fixed_columns(level: Level) -> list[str]:
     return ["graph" if places else "id", *places, *(f"{place}_name" for place in places), FAMILIARITY, *REMARKS]
 
 
+class Piece(NamedTuple):
+    """A task of one kind among those of a mixed table.
+
+    Fields:
+        targets: its places among the targets; of a mixed table, also among the outputs.
+        labels: its columns of labels.
+    """
+
+    part: TaskPart
+    targets: slice
+    labels: slice
+
+    def of_bounds(self, bounds: NDArray[Any]) -> NDArray[Any]:
+        """(..., T, 2) intervals or (..., T, C) sets of its targets. bounds: of all, (..., targets, 2) if mixed."""
+        own = bounds[..., self.targets, :]
+        return own == 1 if self.part.has_classes else own
+
+
 class TaskPart(Part):
     """Loss, metrics and decoding of one kind of target. Missing labels are NaN and count nowhere.
 
@@ -152,6 +170,11 @@ class TaskPart(Part):
     def num_outputs(self) -> int:
         """Numbers per prediction."""
         return len(self.names)
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The tasks of single kinds that this one joins, with their places; a single one by default."""
+        return (Piece(self, slice(0, len(self.names)), slice(0, self.label_width)),)
 
     @property
     def label_width(self) -> int:
@@ -231,6 +254,10 @@ class TaskPart(Part):
         prediction: (rows, outputs); target: (rows, label_width), scaled.
         """
         raise NotImplementedError(f"{type(self).__name__} has no loss (method `loss_sum`)")
+
+    def losses(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """(rows, T) the loss of each label, 0 where it is missing, to be weighted. Arguments as in `loss_sum`."""
+        raise NotImplementedError(f"{type(self).__name__} has no losses of single labels (method `losses`)")
 
     def scores(self) -> Scores:
         """Return a fresh accumulator of the metrics of a split; it is fed predictions in the unit of the targets."""
