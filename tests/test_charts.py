@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from egt.charts import bar_chart, edges_to_draw, graph_drawing, line_chart, spring_positions
+from egt.charts import edges_to_draw, graph_drawing, line_chart, spring_positions
 from egt.graph import Graph
 from egt.pages import figure, page, table
 
@@ -27,12 +27,6 @@ def test_a_line_has_a_point_per_finite_value() -> None:
 def test_a_flat_line_and_no_value_at_all() -> None:
     ElementTree.fromstring(line_chart({"a": [1.0, 1.0]}, "x", "y"))
     ElementTree.fromstring(line_chart({"a": []}, "x", "y"))
-
-
-def test_bars_are_as_long_as_their_values() -> None:
-    root = ElementTree.fromstring(bar_chart({"half": 0.5, "all": 1.0}))
-    half, whole = (float(bar.attrib["width"]) for bar in root.findall(f"{SVG}rect"))
-    assert whole == 2 * half
 
 
 def test_a_graph_shows_its_nodes_edges_and_marks() -> None:

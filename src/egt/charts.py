@@ -1,4 +1,4 @@
-"""Small charts as SVG text: lines, bars, points, matrices and drawings of graphs."""
+"""Small charts as SVG text: lines, points, matrices and drawings of graphs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _widen(limits: Limits) -> Limits:
 class _Axes:
     """A frame with five numbers on the y axis and the given ones on the x axis."""
 
-    def __init__(self, x: Limits, y: Limits, x_name: str, y_name: str, width: int, height: int) -> None:
+    def __init__(self, x: Limits, y: Limits, x_name: str, y_name: str, width: int = 360, height: int = 360) -> None:
         self.x, self.y = _widen(x), _widen(y)
         self.width, self.height, self.title = width, height, f"{y_name} over {x_name}"
         middle = height / 2
@@ -79,9 +79,7 @@ class _Axes:
         return _svg(self.width, self.height, self.title, self.parts)
 
 
-def line_chart(
-    series: Mapping[str, Sequence[float]], x_name: str, y_name: str, *, width: int = 520, height: int = 260
-) -> str:
+def line_chart(series: Mapping[str, Sequence[float]], x_name: str, y_name: str) -> str:
     """Return lines over 1, 2, 3, ..., one per name. Values that are not finite are left out."""
     curves = {}
     for name, values in series.items():
@@ -91,24 +89,23 @@ def line_chart(
     known = np.concatenate([np.zeros(0), *(y for _, y in curves.values())])
     longest = max((len(values) for values in series.values()), default=1)
     limits = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-    axes = _Axes((1, max(longest, 2)), limits, x_name, y_name, width, height)
+    axes = _Axes((1, max(longest, 2)), limits, x_name, y_name, width=520, height=260)
     axes.number(sorted({1, longest // 2 + 1, max(longest, 1)}))
     axes.draw_curves(curves, legend=_TOP + 14, step=16)
     return axes.svg()
 
 
-def parity_chart(truth: NDArray[np.float64], predicted: NDArray[np.float64], name: str, *, size: int = 360) -> str:
+def parity_chart(truth: NDArray[np.float64], predicted: NDArray[np.float64], name: str) -> str:
     """Return predictions over true values with the diagonal where they agree; at most 2,000 points, drawn at random.
 
     Args:
         truth: (rows,) finite.
         predicted: (rows,).
         name: The target.
-        size: Width and height.
     """
     both = np.concatenate([truth, predicted])
     limits = (float(both.min()), float(both.max()))
-    axes = _Axes(limits, limits, f"true {name}", f"predicted {name}", size, size)
+    axes = _Axes(limits, limits, f"true {name}", f"predicted {name}")
     axes.number(np.linspace(*axes.x, 5).tolist())
     low, high = axes.x
     axes.parts.append(_line(axes.place(low, low), axes.place(high, high), f'stroke="{COLORS[1]}"'))
@@ -118,11 +115,9 @@ def parity_chart(truth: NDArray[np.float64], predicted: NDArray[np.float64], nam
     return axes.svg()
 
 
-def curve_chart(
-    series: Mapping[str, Points], x_name: str, y_name: str, *, diagonal: bool = False, size: int = 360
-) -> str:
+def curve_chart(series: Mapping[str, Points], x_name: str, y_name: str, *, diagonal: bool = False) -> str:
     """Return curves of shares between 0 and 1, as those of ROC and precision; `diagonal` is the line of guessing."""
-    axes = _Axes((0.0, 1.0), (0.0, 1.0), x_name, y_name, size, size)
+    axes = _Axes((0.0, 1.0), (0.0, 1.0), x_name, y_name)
     axes.number(np.linspace(0, 1, 5).tolist())
     if diagonal:
         axes.parts.append(_line(axes.place(0, 0), axes.place(1, 1), 'class="grid"'))
@@ -130,26 +125,13 @@ def curve_chart(
     for name, (x, y) in series.items():
         rows = np.unique(np.linspace(0, len(x) - 1, min(len(x), 400)).astype(int))
         shown[name] = (x[rows], y[rows])
-    axes.draw_curves(shown, legend=size - _BOTTOM - 8, step=-16)
+    axes.draw_curves(shown, legend=axes.height - _BOTTOM - 8, step=-16)
     return axes.svg()
 
 
-def bar_chart(values: Mapping[str, float], *, width: int = 520) -> str:
-    """Return horizontal bars from 0 to 1, each with its name and its value in percent."""
-    row, left = 34, 190
-    parts = []
-    for number, (name, value) in enumerate(values.items()):
-        y = 4 + row * number
-        length = (width - left - 70) * min(max(value, 0.0), 1.0)
-        color = COLORS[0] if number == len(values) - 1 else "#9aa4b2"
-        parts.append(_text(left - 8, y + 19, name, "end"))
-        parts.append(f'<rect x="{left}" y="{y + 3}" width="{length:.1f}" height="22" rx="3" fill="{color}"/>')
-        parts.append(_text(left + length + 6, y + 19, f"{100 * value:.1f}%", "start"))
-    return _svg(width, row * len(values) + 8, "comparison", parts)
-
-
-def matrix_chart(counts: NDArray[np.int64], names: Sequence[str], *, cell: int = 44) -> str:
+def matrix_chart(counts: NDArray[np.int64], names: Sequence[str]) -> str:
     """Return a confusion matrix: rows are true classes, columns predicted ones; shades are shares of the row."""
+    cell = 44
     margin = 24 + 7 * max((len(name[:18]) for name in names), default=1)
     side = margin + cell * len(names) + 8
     parts = []
@@ -200,8 +182,6 @@ def graph_drawing(
     shares: Sequence[float],
     *,
     marked: Sequence[bool] | None = None,
-    positions: NDArray[np.float64] | None = None,
-    size: int = 380,
 ) -> str:
     """Return a graph whose nodes are colored, orange for positive shares and blue for negative ones.
 
@@ -209,10 +189,9 @@ def graph_drawing(
         graph: At most a few hundred nodes.
         shares: (N,) between -1 and 1, how strongly each node is colored.
         marked: (N,) nodes that get a red ring.
-        positions: (N, 2) between 0 and 1; `spring_positions` without them.
-        size: Width and height.
     """
-    places = (16 + (size - 32) * (spring_positions(graph) if positions is None else positions)).tolist()
+    size = 380
+    places = (16 + (size - 32) * spring_positions(graph)).tolist()
     hot = np.asarray(shares) >= 0.5
     parts = [_line(places[i], places[j], _HOT_EDGE if hot[i] and hot[j] else _EDGE) for i, j in edges_to_draw(graph)]
     for k, (x, y) in enumerate(places):
@@ -229,9 +208,9 @@ def edges_to_draw(graph: Graph) -> list[tuple[int, int]]:
     return sorted({(i, j) for i, j in ends.T.tolist() if i < j})
 
 
-def spring_positions(graph: Graph, steps: int = 150) -> NDArray[np.float64]:
+def spring_positions(graph: Graph) -> NDArray[np.float64]:
     """(N, 2) between 0 and 1: edges pull, all nodes push (Fruchterman and Reingold)."""
-    count = graph.num_nodes
+    count, steps = graph.num_nodes, 150
     angle = 2 * np.pi * np.arange(count) / count
     place = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     adjacency = graph.adjacency(self_loops=False)

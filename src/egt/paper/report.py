@@ -189,10 +189,14 @@ def _list(items: Iterable[str]) -> str:
 def run_page(record: RunRecord, group: RunGroup, *, predictions: bool = False, watch: Progress | None = None) -> str:
     """Return the page of one run: metrics, curves, predictions, settings."""
     config, measure = config_of(record), group.measure
+    beside, columns = record.baseline.get("metrics", {}), ["split", "metric", "value"]
     metrics = [
-        (split, name, _number(value, 6)) for split, values in record.metrics.items() for name, value in values.items()
+        [split, name, _number(value, 6), *([_number(beside.get(split, {}).get(name), 6)] if beside else [])]
+        for split, values in record.metrics.items()
+        for name, value in values.items()
     ]
-    sections = [("Metrics", Sheet("", ("split", "metric", "value"), metrics).html())]
+    columns += [f"baseline: {record.baseline['name']}"] if beside else []
+    sections = [("Metrics", Sheet("", columns, metrics).html())]
     if record.coverage:
         sections.append(("How often the truth was inside", coverage_sheet(record.coverage).html()))
     if group.marks:

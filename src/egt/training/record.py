@@ -34,6 +34,7 @@ class RunRecord:
         versions: Versions of the packages that decide a result.
         machine: Where it ran; empty where that was not recorded.
         coverage: How often its intervals or sets held test labels, from the card of its artifact.
+        baseline: The name and the metrics of the baseline on the same rows; empty where none was measured.
         folder: Where it was read from; "" if unknown.
     """
 
@@ -53,6 +54,7 @@ class RunRecord:
     machine: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""
     coverage: Mapping[str, Any] = field(default_factory=dict)
+    baseline: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
 
     def to_json(self) -> str:
@@ -98,6 +100,7 @@ def read_run(folder: Path) -> RunRecord:
         versions=card.get("versions", {}),
         date=ended.date().isoformat(),
         coverage=data.get("coverage", {}),
+        baseline=data.get("baseline", {}),
         folder=str(folder),
     )
 
