@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from egt.data.fragments import Described, describe
+from egt.data.molecule_descriptors import Described, describe
 from egt.inference.learner import Learner, Trees
 from egt.training.fit_learner import fit_learner
 

@@ -320,9 +320,9 @@ def for_descriptors(run: RunConfig, source: CustomSource) -> RunConfig:
 
     There are too many of them to overfit, so nothing is dropped out.
     """
-    from egt.data.molecule_descriptors import choose_descriptors  # here: other runs compute none
+    from egt.data.molecule_descriptors import choose_targets  # here: other runs compute none
 
-    chosen = choose_descriptors(source.smiles() or ())
+    chosen = choose_targets(source.smiles() or ())
     part: Any = TaskPart.registry.get("descriptors")  # by its kind, as in `custom_task`
     task: TaskPart = part(names=chosen.names, mean=chosen.mean, std=chosen.std)
     dropouts = dict.fromkeys(("attention_dropout", "node_dropout", "node_ffn_dropout"), 0.0)

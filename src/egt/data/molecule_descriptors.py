@@ -1,13 +1,19 @@
-"""Descriptors of molecules as targets: what RDKit computes of a molecule, and counts of common fragments.
+"""Fragments and descriptors of molecules by RDKit: what learners without a network read, and targets of pre-training.
 
-They need no measurement, so every molecule has hundreds of them: a model that has learned them starts better.
+Fragments are those of Morgan (1965): each atom with its neighborhood of 0 to 2 bonds, by RDKit's numbers. Learners read
+them as keys: a fragment that occurs c times has the keys `number * 32 + j` for j < c, so that the keys that two
+molecules share count what they have in common (the smaller of both counts of every fragment).
+
+As targets, descriptors need no measurement: every molecule has hundreds, and a model that has learned them starts
+better.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
@@ -15,35 +21,128 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.molecules import parse_or_none, require_rdkit
+from egt.data.molecules import RDKIT_ERRORS, parse_or_none, parse_smiles, require_rdkit
 from egt.data.source import DataCard, Derived, Reading, Source, TargetSchema
 from egt.errors import DataError
 from egt.graph import Graph
 
+Keys = NDArray[np.int64]
+
+_MOST_COUNTS = 32
+"""Of one fragment."""
+
+_SLOW = re.compile(r"qed|SPS|BertzCT|Ipc|AvgIpc|BalabanJ|BCUT2D_.*|(Max|Min)(Abs)?EStateIndex|Phi")
+"""Descriptors that take longer than all others together; without them learners were as good."""
+
 FRAGMENT = "fragment "
-"""How the name of a fragment begins; RDKit's number of it follows."""
+"""How the name of a fragment as a target begins; RDKit's number of it follows."""
+
+LIMIT = 6.0
+"""Deviations from the mean at which standardized targets end."""
 
 _SAMPLED = 2_000
 _FRAGMENTS = 256
 _LARGEST = float(np.finfo(np.float16).max)
 _SPREAD = 0.2
-"""Of the variance of a descriptor that has to be left when values beyond 6 deviations are cut: otherwise single
-molecules make it up."""
+"""Of the variance of a target that has to be left when values beyond 6 deviations are cut: otherwise single molecules
+make it up."""
 
-LIMIT = 6.0
-"""Deviations from the mean at which standardized descriptors end."""
+
+@cache
+def _functions() -> dict[str, Callable[[Any], Any]]:
+    require_rdkit()
+    from rdkit.Chem import Descriptors
+
+    return dict(Descriptors.descList)
+
+
+def _values(molecule: Any, names: Sequence[str]) -> list[float]:
+    """Return descriptors of a molecule; NaN where RDKit has no number."""
+    found = []
+    for name in names:
+        try:
+            found.append(float(_functions()[name](molecule)))
+        except RDKIT_ERRORS:
+            found.append(np.nan)
+    return found
+
+
+def _fragments(molecule: Any, *, chiral: bool) -> dict[int, int]:
+    """Return how often each fragment occurs, by its number; chiral: mirror images have different ones."""
+    found: dict[int, int] = _generator(chiral).GetSparseCountFingerprint(molecule).GetNonzeroElements()
+    return found
+
+
+@cache
+def _generator(chiral: bool) -> Any:
+    from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
+
+    return GetMorganGenerator(radius=2, includeChirality=chiral)
+
+
+def descriptor_names() -> list[str]:
+    """Return the names of RDKit's 2D descriptors that are computed quickly."""
+    return [name for name in _functions() if not _SLOW.fullmatch(name)]
+
+
+def missing_descriptors(names: Sequence[str]) -> list[str]:
+    """Return those of some descriptors that the installed RDKit does not have; it has any fragment."""
+    return [name for name in names if not name.startswith(FRAGMENT) and name not in _functions()]
+
+
+@dataclass(frozen=True, eq=False)
+class Described:
+    """Some molecules.
+
+    Fields:
+        keys: of each molecule, in ascending order.
+        values: (molecules, D) descriptors on the scale sign(x) log(1 + |x|), 0 where RDKit has no number.
+    """
+
+    keys: Sequence[Keys]
+    values: NDArray[np.float32]
+
+    def counts(self, num_bins: int) -> NDArray[np.float32]:
+        """(molecules, bins) how many fragments of a molecule, whose number modulo the bins is that of a bin."""
+        found = [np.bincount(each // _MOST_COUNTS % num_bins, minlength=num_bins) for each in self.keys]
+        return np.stack(found).astype(np.float32) if found else np.zeros((0, num_bins), np.float32)
+
+
+def describe(smiles: Sequence[str], names: Sequence[str]) -> Described:
+    """Return the fragments of some molecules and their descriptors of these names.
+
+    Raises:
+        DataError: a text that is no molecule.
+    """
+    keys, rows = [], []
+    for molecule, _ in parse_smiles(smiles):
+        if isinstance(molecule, DataError):
+            raise molecule
+        keys.append(_keys(molecule))
+        rows.append(_values(molecule, names))
+    values = np.array(rows, np.float64).reshape(len(rows), len(names))
+    values = np.where(np.isfinite(values), values, 0.0)
+    return Described(keys, (np.sign(values) * np.log1p(np.abs(values))).astype(np.float32))
+
+
+def _keys(molecule: Any) -> Keys:
+    found = _fragments(molecule, chiral=True)
+    numbers = np.fromiter(found.keys(), np.int64, len(found))
+    counts = np.minimum(np.fromiter(found.values(), np.int64, len(found)), _MOST_COUNTS)
+    places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.sort(np.repeat(numbers * _MOST_COUNTS, counts) + places)
 
 
 @dataclass(frozen=True)
-class Described:
-    """Descriptors that vary, with their means and deviations; (T,) each."""
+class Targets:
+    """Descriptors and fragments that vary, with their means and deviations; (T,) each."""
 
     names: tuple[str, ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
 
-def choose_descriptors(smiles: Sequence[str]) -> Described:
+def choose_targets(smiles: Sequence[str]) -> Targets:
     """Return descriptors that say something about such molecules, as a sample of them shows.
 
     The fragments are those of which it is least certain whether a molecule has them. Constant descriptors are dropped,
@@ -54,64 +153,33 @@ def choose_descriptors(smiles: Sequence[str]) -> Described:
     if not sample:
         raise DataError("none of the molecules can be read: there is nothing to describe")
     names = (*_functions(), *_common_fragments(sample))
-    values = np.array([describe(text, names) for text in sample], np.float64)
+    values = np.array([compute_targets(text, names) for text in sample], np.float64)
     known = ~np.isnan(values)
     values[:, known.mean(0) < 0.5] = 0.0
     mean, std = np.nanmean(values, 0), np.nanstd(values, 0)
     cut = np.clip(values, mean - LIMIT * std, mean + LIMIT * std)
     kept = np.flatnonzero((std > 1e-6) & (np.nanvar(cut, 0) > _SPREAD * std**2))
-    return Described(tuple(names[k] for k in kept), tuple(mean[kept].tolist()), tuple(std[kept].tolist()))
+    return Targets(tuple(names[k] for k in kept), tuple(mean[kept].tolist()), tuple(std[kept].tolist()))
 
 
 def _common_fragments(smiles: Sequence[str]) -> list[str]:
     """Return the fragments that closest to half of the molecules have."""
-    count = Counter(fragment for text in smiles for fragment in _fragments(parse_or_none(text)))
+    count = Counter(fragment for text in smiles for fragment in _fragments(parse_or_none(text), chiral=False))
     share = {fragment: times / len(smiles) for fragment, times in count.items()}
     chosen = sorted(share, key=lambda fragment: (abs(share[fragment] - 0.5), fragment))[:_FRAGMENTS]
     return [f"{FRAGMENT}{fragment}" for fragment in chosen]
 
 
-def describe(smiles: str, names: Sequence[str]) -> NDArray[np.float16]:
-    """(T,) the descriptors of a molecule by their names, NaN where RDKit has no number that fits half precision."""
-    from rdkit.Chem import Descriptors
-
+def compute_targets(smiles: str, names: Sequence[str]) -> NDArray[np.float16]:
+    """(T,) descriptors and fragments of a molecule by their names, NaN where there is no number in half precision."""
     molecule = parse_or_none(smiles)
     if molecule is None:
         return np.full(len(names), np.nan, np.float16)
-    found: dict[str, float] = Descriptors.CalcMolDescriptors(molecule, missingVal=np.nan, silent=True)  # type: ignore[no-untyped-call]
-    found |= {f"{FRAGMENT}{number}": times for number, times in _fragments(molecule).items()}
+    computed = [name for name in names if not name.startswith(FRAGMENT)]
+    found = {f"{FRAGMENT}{number}": float(count) for number, count in _fragments(molecule, chiral=False).items()}
+    found |= dict(zip(computed, _values(molecule, computed), strict=True))
     values = np.array([found.get(name, 0.0) for name in names], np.float64)
     return np.where(np.abs(values) <= _LARGEST, values, np.nan).astype(np.float16)
-
-
-def check_descriptors(names: Sequence[str]) -> None:
-    """Raise a `DataError` where the RDKit that is installed does not have descriptors of these names."""
-    missing = [name for name in names if not name.startswith(FRAGMENT) and name not in _functions()]
-    if missing:
-        from rdkit import __version__
-
-        named = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise DataError(f"RDKit {__version__} has no descriptor {named}; install a newer one (pip install -U rdkit)")
-
-
-def _functions() -> list[str]:
-    require_rdkit()
-    from rdkit.Chem import Descriptors
-
-    return [name for name, _ in Descriptors._descList]
-
-
-def _fragments(molecule: Any) -> dict[int, int]:
-    """Return how often each Morgan fragment of up to two bonds occurs, by RDKit's number of it."""
-    found: dict[int, int] = _generator().GetSparseCountFingerprint(molecule).GetNonzeroElements()
-    return found
-
-
-@cache
-def _generator() -> Any:
-    from rdkit.Chem import rdFingerprintGenerator
-
-    return rdFingerprintGenerator.GetMorganGenerator(radius=2)
 
 
 @dataclass(frozen=True)
@@ -143,7 +211,7 @@ class WithDescriptors(Derived):
     def _described(self, reading: Reading) -> Reading:
         if reading.graph is None:
             return reading
-        values = describe(str(self._smiles[reading.row]), self.targets)
+        values = compute_targets(str(self._smiles[reading.row]), self.targets)
         values.setflags(write=False)
         return replace(reading, graph=Graph.trusted(**{**vars(reading.graph), "graph_targets": values}))
 
@@ -152,5 +220,9 @@ def with_descriptors(source: Source, names: Sequence[str]) -> Source:
     """Return molecules with these descriptors as their targets."""
     if source.smiles() is None:
         raise DataError("descriptors are those of molecules; other graphs learn what is hidden of them (pretrain)")
-    check_descriptors(names)
+    if missing := missing_descriptors(names):
+        from rdkit import __version__
+
+        named = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise DataError(f"RDKit {__version__} has no descriptor {named}; install a newer one (pip install -U rdkit)")
     return source if isinstance(source, WithDescriptors) else WithDescriptors(source, tuple(names))

@@ -29,7 +29,7 @@ from egt.parts.tasks.task import TargetScale, Task
 from egt.processes import Processes
 
 if TYPE_CHECKING:
-    from egt.data.fragments import Described
+    from egt.data.molecule_descriptors import Described
     from egt.inference.blend import Blend
 
 FloatRows = NDArray[np.float32]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
 from egt.data.encodings.encoding import Sample
-from egt.data.fragments import Described, describe, missing_descriptors
+from egt.data.molecule_descriptors import Described, describe, missing_descriptors
 from egt.errors import ArtifactError
 from egt.inference.learner import Kernel, Learner, Rows, Trees
 

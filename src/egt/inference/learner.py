@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.fragments import Described, Keys
+from egt.data.molecule_descriptors import Described, Keys
 
 Rows = NDArray[np.float64]
 

@@ -173,7 +173,7 @@ def fit_beside(config: RunConfig, source: Source, stores: Mapping[str, Store]) -
         return None
     if any(piece.part.kind not in (*NUMBERS, "binary") for piece in pieces):
         return None
-    from egt.data.fragments import descriptor_names
+    from egt.data.molecule_descriptors import descriptor_names
     from egt.inference.blend import describe_rows
     from egt.training.fit_learner import fit_learner
 

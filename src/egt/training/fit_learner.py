@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh
 
-from egt.data.fragments import Described
+from egt.data.molecule_descriptors import Described
 from egt.inference.learner import Kernel, Learner, Rows, Trees
 from egt.processors import num_processors
 
