@@ -55,6 +55,10 @@ def test_the_schema_of_earlier_runs_is_read_without_what_nothing_used() -> None:
         "split": split,
         "graph_features": [],
         "more_smiles": [],
+        "pair_features": [],
+        "positions": [],
+        "place": [],
+        "hydrogens": False,
         "groups": [],
         "row_weight": "",
     }

@@ -6,7 +6,8 @@ Defaults, each of which `--set` changes, as measured in benchmarks/results/defau
   graphs 0.2; for graphs of more than 500 nodes 3 layers, widths 64/8, 4 heads, because memory grows with the square of
   the nodes; with graphs of more than 1,500 nodes attention is between neighbors only (EGT-Constrained).
 - inputs: the features of the schema, SVD encodings of rank 8, hop distances up to 16; for links between so many nodes
-  also short walks, since a neighbor of a neighbor is not attended.
+  also short walks, since a neighbor of a neighbor is not attended. Matrices and distances of positions, where there are
+  any, enter the pair channel as Gaussians; where no graph has an edge, the SVD is that of the first matrix.
 - readout: for numbers of graphs 4 virtual nodes, for their classes the mean of the nodes (4 virtual nodes where only
   neighbors are attended); the nodes or the edge channel otherwise.
 - task: regression on standardized targets with MAE, binary with ROC-AUC, or classes with accuracy.
@@ -43,6 +44,7 @@ from egt.parts.inputs import (
     Walks,
     edge_features,
     node_features,
+    pair_features,
 )
 from egt.parts.readouts import Hidden, MeanPool, PerEdge, PerNode, Propagated, ReadoutPart, VirtualNodes
 from egt.parts.schedules import ConstantRate, Cosine, Plateau
@@ -102,6 +104,7 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
             largest,
             neighbors=huge,
             pooled=schema.level == "graph" and classes and not huge,
+            edgeless=card.mean_edges == 0,
         ),
         task=custom_task(schema.target()),
         optimizer=OptimizerConfig(lr=1e-3),
@@ -116,15 +119,25 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
 
 
 def custom_model(
-    features: FeatureSchema, target: TargetSchema, largest: int, *, neighbors: bool = False, pooled: bool = False
+    features: FeatureSchema,
+    target: TargetSchema,
+    largest: int,
+    *,
+    neighbors: bool = False,
+    pooled: bool = False,
+    edgeless: bool = False,
 ) -> ModelConfig:
     """Return a small model for these features and this target, for graphs of so many nodes at most.
 
-    neighbors: attention between neighbors only. pooled: graphs are read from the mean of their nodes.
+    neighbors: attention between neighbors only. pooled: graphs are read from the mean of their nodes. edgeless: no
+    graph has an edge, so that all structure is in matrices, the first of which is decomposed, and positions.
     """
     large = largest > _LARGE_GRAPH
     dropout = 0.2 if pooled else 0.1
-    nodes: tuple[NodeInput, ...] = (*(node_features(features) or (Constant(),)), Svd(rank=8))
+    dense = pair_features(features)
+    edgeless = edgeless and bool(dense)
+    svd = Svd(rank=8, matrix=0 if edgeless and features.num_pair_values else None)
+    nodes: tuple[NodeInput, ...] = (*(node_features(features) or (Constant(),)), svd)
     if features.num_graph_values:
         nodes += (GraphValues(num_values=features.num_graph_values),)
     walks: tuple[PairInput, ...] = (Walks(),) if neighbors and target.level == "link" else ()
@@ -134,7 +147,7 @@ def custom_model(
         edge_width=8 if large else 16,
         num_heads=4 if large else 8,
         node_inputs=nodes,
-        pair_inputs=(Distance(max_hops=16), *walks, *edge_features(features)),
+        pair_inputs=(*(() if edgeless else (Distance(max_hops=16),)), *walks, *edge_features(features), *dense),
         gate="centrality",
         scope="neighbors" if neighbors else "everyone",
         readout=MeanPool() if pooled else _readout(target.level),

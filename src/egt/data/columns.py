@@ -55,10 +55,17 @@ class RawGraph:
     queries: IntArray | None = None  # (2, R) query pairs (link prediction)
     query_targets: NDArray[np.float64] | None = None  # (R, 1) whether each of them is a link
     names: Sequence[str] = ()  # what the file calls the nodes; empty where they are numbered
+    pairs: Columns = field(default_factory=dict)  # of all pairs: (N, N) numbers or texts, or (N, N, F) numbers
 
     def columns(self, level: str) -> Columns:
-        """Return the columns of the "node"s, or of the listed "edge"s."""
-        return self.nodes if level == "node" else self.edge_columns
+        """Return the columns of the "node"s, of the listed "edge"s, or of all "pair"s: (N^2, ...), row by row."""
+        match level:
+            case "node":
+                return self.nodes
+            case "pair":
+                return {name: matrix.reshape(-1, *matrix.shape[2:]) for name, matrix in self.pairs.items()}
+            case _:
+                return self.edge_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +153,7 @@ def check_header(header: list[str], where: str) -> None:
 
 
 def columns_at(raw: RawData, level: str) -> dict[str, Column]:
-    """Return the columns of a level, those of nodes and edges joined over all graphs.
+    """Return the columns of a level, those of nodes, edges and pairs joined over all graphs.
 
     A column that is a number in one graph and a text or a vector in another is left as the first graph has it;
     the graphs that differ are reported when they are read.
@@ -165,6 +172,32 @@ def columns_at(raw: RawData, level: str) -> dict[str, Column]:
 
 def _shape(column: Column) -> tuple[bool, tuple[int, ...]]:
     return column.dtype == object, column.shape[1:]
+
+
+def matrix_of(given: Any, num_nodes: int, what: str) -> Column:
+    """Return the entries of all pairs: (N, N) numbers or texts, or (N, N, F) numbers, from lists or arrays."""
+    try:
+        is_numbers = isinstance(given, np.ndarray) and given.dtype.kind in "biuf"
+        entries = given if is_numbers else np.asarray(given, dtype=object)
+        if entries.ndim not in (2, 3) or entries.shape[:2] != (num_nodes, num_nodes):
+            raise DataError(
+                f"{what} has the shape {entries.shape}; it must be a matrix with a row and a column for each of the "
+                f"{num_nodes} nodes"
+            )
+        if not is_numbers and entries.ndim == 2 and any(isinstance(entry, str) for entry in entries.flat):
+            return column_of_values(entries.reshape(-1).tolist(), what).reshape(entries.shape)
+        return entries.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} is not a matrix of numbers or texts: {error}") from error
+
+
+POSITION_NAMES = ("pos", "position", "positions", "coords", "coordinates", "xyz")
+"""Vectors of nodes with such a name are where the nodes are."""
+
+
+def position_columns(place: Sequence[int]) -> tuple[str, ...]:
+    """Return what the columns of nodes with positions of a shape are called: one for each conformer."""
+    return ("positions",)[: len(place)] if len(place) < 2 else tuple(f"positions.{k}" for k in range(place[0]))
 
 
 def one_or_many(data: Any, kind: Callable[[Any], bool]) -> list[Any]:
@@ -378,7 +411,7 @@ def digest_of_graphs(table: Columns, graphs: Sequence[RawGraph | None]) -> str:
         total.update(f"{graph.num_nodes} {graph.directed}".encode() + graph.edges.tobytes())
         for queries in (graph.queries, graph.query_targets):
             total.update(b"" if queries is None else queries.tobytes())
-        groups += [("nodes", graph.nodes), ("edges", graph.edge_columns)]
+        groups += [("nodes", graph.nodes), ("edges", graph.edge_columns), ("pairs", graph.pairs)]
     for group, columns in groups:
         for name, column in columns.items():
             total.update(f"{group} {name} {column.shape}".encode())

@@ -255,14 +255,21 @@ def _check_fits(raw: RawData, schema: CustomSchema) -> None:
             f"there are {', '.join(raw.table) or 'none'}. Add them, named as in the training data"
         )
     graphs = [graph for graph in raw.graphs if graph is not None]
-    for level, features in (("node", schema.node_features), ("edge", schema.edge_features)):
+    levels = (("node", schema.node_features), ("edge", schema.edge_features), ("pair", schema.pair_features))
+    for level, features in levels:
         there = {name for graph in graphs for name in graph.columns(level)}
         absent = [feature.name for feature in features if feature.kind != "ignored" and feature.name not in there]
-        if absent and any(level == "node" or graph.edges.size for graph in graphs):
+        if level == "node" and not raw.is_molecules:
+            absent += [name for name in schema.positions if name not in there]
+        if absent and any(level != "edge" or graph.edges.size for graph in graphs):
             raise DataError(
                 f"{raw.where}: the {level} columns {', '.join(absent)} are missing; "
                 f"there are {', '.join(sorted(there)) or 'none'}. Name the columns as in the training data"
             )
+
+
+_PAIRS_LEARNED = 5_000_000
+"""How many entries of matrices the mean and deviation are taken from, about."""
 
 
 def learn(raw: RawData, schema: CustomSchema, division: Division) -> CustomSchema:
@@ -282,6 +289,9 @@ def learn(raw: RawData, schema: CustomSchema, division: Division) -> CustomSchem
     def learned(feature: Feature, level: str) -> Feature:
         columns = {row: graph.columns(level) for row, graph in training.items()}
         found = {row: named[feature.name] for row, named in columns.items() if feature.name in named}
+        if level == "pair" and feature.kind == "continuous":
+            step = max(1, sum(map(len, found.values())) // _PAIRS_LEARNED)
+            found = {row: column[::step] for row, column in found.items()}
         if hides_edges and level == "edge":
             found = {row: column[division.parts[row] == 0] for row, column in found.items()}
         return _learn_feature(feature, list(found.values()))
@@ -295,6 +305,7 @@ def learn(raw: RawData, schema: CustomSchema, division: Division) -> CustomSchem
             "elements": tuple(sorted(elements)),
             "node_features": tuple(learned(feature, "node") for feature in schema.node_features),
             "edge_features": tuple(learned(feature, "edge") for feature in schema.edge_features),
+            "pair_features": tuple(learned(feature, "pair") for feature in schema.pair_features),
             "graph_features": tuple(
                 _learn_feature(feature, [raw.table[feature.name][rows]]) for feature in schema.graph_features
             ),

@@ -315,6 +315,9 @@ def build_graph(
         edge_columns[schema.weight] = merged.weight
     node_categories, node_values = _features(raw_graph.nodes, schema.node_features, num_nodes, warnings)
     edge_categories, edge_values = _features(edge_columns, schema.edge_features, len(merged.rows), warnings)
+    dense = _pair_features(raw_graph, schema.pair_features, warnings)
+    if schema.place:
+        dense["positions"] = _positions(raw_graph.nodes, schema, num_nodes)
     targets: dict[str, Any] = {}
     if schema.level == "graph":
         targets["graph_targets"] = graph_targets
@@ -335,9 +338,48 @@ def build_graph(
         edge_weight=None if merged.weight is None else merged.weight.astype(np.float32),
         query_index=raw_graph.queries if schema.level == "link" else None,
         id=id,
+        **dense,
         **targets,
     )
     return graph, warnings
+
+
+def _pair_features(raw_graph: RawGraph, features: Sequence[Feature], warnings: list[str]) -> dict[str, Any]:
+    """Return the fields of a graph that hold its matrices; unlike features of nodes, missing entries stay missing."""
+    n, columns = raw_graph.num_nodes, raw_graph.columns("pair")
+    ids: list[IntArray] = []
+    values: list[NDArray[np.float64]] = []
+    for feature in features:
+        if feature.kind == "ignored":
+            continue
+        column = columns.get(feature.name)
+        if column is None:
+            warnings.append(f"the matrix {feature.name!r} is missing: every entry counts as unknown")
+            column = np.full((n * n, feature.width) if feature.width > 1 else n * n, np.nan)
+        if feature.kind == "categorical":
+            ids.append(_category_ids(column, feature, []))
+        else:
+            missing = np.isnan(as_numbers(column)[0].reshape(n * n, -1))
+            values.append(np.where(missing, np.nan, standardized(column, feature, [])))
+    return {
+        "pair_categories": np.stack(ids, axis=-1).reshape(n, n, -1) if ids else None,
+        "pair_values": np.concatenate(values, axis=1).reshape(n, n, -1) if values else None,
+    }
+
+
+def _positions(columns: Columns, schema: CustomSchema, num_nodes: int) -> NDArray[np.float64]:
+    """(N, axes) or (N, conformers, axes) the places of the nodes."""
+    axes = schema.place[-1]
+    are_vectors = len(schema.place) == 2 or len(schema.positions) == 1
+    unknown = np.full((num_nodes, axes) if are_vectors else num_nodes, np.nan)
+    found = []
+    for name in schema.positions:
+        numbers, strange = as_numbers(columns.get(name, unknown))
+        if strange or numbers.shape[1:] != ((axes,) if are_vectors else ()):
+            given = repr(strange[0]) if strange else f"of shape {numbers.shape[1:]} for each node"
+            raise DataError(f"the position {name!r} is {given}; it must be {axes if are_vectors else 'one'} numbers")
+        found.append(numbers)
+    return np.stack(found, axis=1).reshape(num_nodes, *schema.place)
 
 
 @dataclass(frozen=True, eq=False)

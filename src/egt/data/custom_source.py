@@ -38,6 +38,12 @@ MAX_GRAPHS_MEASURED = 1000
 _NOT_IN_GRAPHS: Any = {"elements": True, "notes": True, "split": {"fold"}}
 """Of a schema: what changes no graph, or is in the division anyway."""
 
+_LATER = (
+    *("graph_features", "more_smiles", "standardize", "replicates", "groups", "row_weight"),
+    *("pair_features", "positions", "place", "hydrogens"),
+)
+"""What earlier schemas could not say: named in a fingerprint only where something is said."""
+
 _SHOWN = 5
 
 Built = tuple[Graph, str] | EgtError
@@ -167,11 +173,7 @@ class CustomSource(Source):
         total = hashlib.sha256(f"custom {VERSION} {self._raw.digest}".encode())
         silent = dict(_NOT_IN_GRAPHS)
         # What earlier versions did not have, and this data does not have either:
-        silent |= {
-            name: True
-            for name in ("graph_features", "more_smiles", "standardize", "replicates", "groups", "row_weight")
-            if not getattr(self.schema, name)
-        }
+        silent |= {name: True for name in _LATER if not getattr(self.schema, name)}
         schema = self.schema.model_dump(mode="json", exclude=silent)
         total.update(json.dumps(schema, sort_keys=True).encode())
         if self._division is not None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from egt.data.cleaning import Replicates, Standard
 from egt.data.columns import (
+    POSITION_NAMES,
     Column,
     Columns,
     RawData,
@@ -64,19 +65,9 @@ _LABEL = re.compile(
 )
 
 OVERRIDES = (
-    *(
-        "id",
-        "smiles",
-        "weight",
-        "row_weight",
-        "directed",
-        "kind",
-        "positive",
-        "vocabulary",
-        "standardize",
-        "replicates",
-    ),
-    *("node_features", "edge_features", "graph_features"),
+    *("id", "smiles", "weight", "row_weight", "directed", "kind", "positive"),
+    *("vocabulary", "standardize", "replicates"),
+    *("node_features", "edge_features", "graph_features", "pair_features", "positions"),
 )
 
 
@@ -98,8 +89,9 @@ def infer(
         overrides: decisions of the user, by the names in `OVERRIDES`: the columns `id`, `smiles` (one or several),
             `weight` of edges ("" for none) and `row_weight`, `directed`, the `kind` of the target, the `positive` one
             of its two classes, the molecule `vocabulary`, how to `standardize` molecules and merge `replicates`, and in
-            `node_features` and `edge_features` a mapping column -> "categorical", "continuous" or "ignored"; in
-            `graph_features` the numeric columns of whole graphs that are given to the model, names or patterns.
+            `node_features`, `edge_features` and `pair_features` a mapping column -> "categorical", "continuous" or
+            "ignored"; in `graph_features` the numeric columns of whole graphs that are given to the model, names or
+            patterns; in `positions` the columns of nodes with their coordinates ("" for none).
         split: how to divide the data.
         labeled: False for whole graphs without a target; columns of nodes and edges that look like labels are left out.
 
@@ -140,7 +132,9 @@ def infer(
         notes |= {f"graph_features.{name}": _why_copy(copies[name]) for name in inputs if name in copies}
         inputs = {name: column for name, column in inputs.items() if name not in copies}
     features: dict[str, Any] = {"graph_features": tuple(_continuous(*each) for each in inputs.items())}
-    for place in ("node", "edge"):
+    positions = _find_positions(roles.columns["node"], given.get("positions"), raw.where)
+    places = {name: roles.columns["node"][name] for name in positions}
+    for place in ("node", "edge", "pair"):
         key, free = f"{place}_features", roles.free[place]
         chosen: Mapping[str, str] = given.get(key, {})
         if place == level or not labeled:
@@ -154,6 +148,8 @@ def infer(
             for name, column in ({weight: roles.columns["edge"][weight], **free} if weight else free).items()
             if name not in barred and not (name == "split" and is_split_column(column))
         }
+        if place == "node" and _place(places)[-1:] == (3,):  # in space, what a node is does not depend on where it is
+            columns = {name: column for name, column in columns.items() if name not in places}
         features[key] = choose_features(columns, weight, chosen, f"{raw.where}: {place}s")
     return CustomSchema(
         format=raw.format,
@@ -174,8 +170,37 @@ def infer(
         directed=directed,
         split=_find_plan(plan, roles, level, raw, divides_classes=bool(classes) and level == "graph"),
         notes=notes,
+        positions=positions,
+        place=_place(places),
         **features,
     )
+
+
+def _find_positions(columns: Columns, given: str | Sequence[str] | None, where: str) -> tuple[str, ...]:
+    """Return the node columns with coordinates: those that are given, else vectors of 2 or 3 numbers with such a name.
+
+    Several vectors are conformers, which are called `positions.0`, `positions.1`, ... where they are guessed.
+    """
+    if given is None:
+        found = [name for name, column in columns.items() if column.ndim == 2 and column.shape[1] in (2, 3)]
+        numbered = tuple(takewhile(found.__contains__, (f"positions.{k}" for k in count())))
+        return numbered or tuple(name for name in found if name.lower() in POSITION_NAMES)[:1]
+    names = tuple(filter(None, [given] if isinstance(given, str) else given))
+    shape = _place({name: _named(columns, name, where) for name in names})
+    if names and (not 1 <= len(shape) <= 2 or shape[-1] not in (2, 3)):
+        raise DataError(
+            f"{where}: overrides.positions names {', '.join(names)}; give two or three columns of numbers, one for "
+            "each axis, or columns of vectors with 2 or 3 numbers, one for each conformer"
+        )
+    return names
+
+
+def _place(columns: Columns) -> tuple[int, ...]:
+    """Return the shape of the place of a node: (axes,) or (conformers, axes); (0,) for columns that do not fit."""
+    shapes = {column.shape[1:] for column in columns.values()}
+    if len(shapes) > 1:
+        return (0,)
+    return () if not columns else shapes.pop() if len(columns) == 1 else (len(columns), *shapes.pop())
 
 
 def _check_overrides(overrides: Mapping[str, Any], level: str | None) -> None:
@@ -198,11 +223,15 @@ def _check_overrides(overrides: Mapping[str, Any], level: str | None) -> None:
             raise DataError(f"overrides.{key} is {overrides[key]!r}; give the name of a column")
     if not isinstance(overrides.get("positive", ""), str | int | float):
         raise DataError(f"overrides.positive is {overrides['positive']!r}; give the name of a class")
-    for key in ("node_features", "edge_features"):
+    for key in ("node_features", "edge_features", "pair_features"):
         kinds = overrides.get(key, {})
         if not isinstance(kinds, Mapping) or not all(isinstance(each, str) for pair in kinds.items() for each in pair):
             raise DataError(f"overrides.{key} is {kinds!r}; give a mapping from columns to kinds")
-    for key, example in (("smiles", "[solute, solvent]"), ("graph_features", "[temperature, pH]")):
+    for key, example in (
+        ("smiles", "[solute, solvent]"),
+        ("graph_features", "[temperature, pH]"),
+        ("positions", "[x, y, z]"),
+    ):
         names = overrides.get(key, ())
         if not isinstance(names, str | Sequence) or not all(isinstance(name, str) for name in names):
             raise DataError(f"overrides.{key} is {names!r}; give the names of columns, as {example}")
@@ -224,8 +253,13 @@ class _Roles:
     free: dict[str, dict[str, Column]]  # those without a role, by level
 
 
+_MATRICES_TRIED = 50
+"""The kind of a matrix is guessed from so many graphs."""
+
+
 def _find_roles(raw: RawData, given: Mapping[str, Any], plan: SplitPlan) -> _Roles:
     columns = {level: columns_at(raw, level) for level in ("graph", "node", "edge")}
+    columns["pair"] = columns_at(replace(raw, graphs=raw.graphs[:_MATRICES_TRIED]), "pair")
     table, where = columns["graph"], raw.where
     id_column = find_id(table, given.get("id"), where)
     smiles = find_smiles(table, given.get("smiles"), where) if raw.is_molecules else ()
@@ -238,7 +272,7 @@ def _find_roles(raw: RawData, given: Mapping[str, Any], plan: SplitPlan) -> _Rol
     row_weight = str(given.get("row_weight", ""))
     if row_weight:
         _named(table, row_weight, where)
-    taken = {"graph": {id_column, *smiles, *inputs, row_weight}, "node": set(), "edge": {weight}}
+    taken = {"graph": {id_column, *smiles, *inputs, row_weight}, "node": set(), "edge": {weight}, "pair": set()}
     free: dict[str, dict[str, Column]] = {}
     for level, named in columns.items():
         roles = taken[level] | {splits[level], plan.column}

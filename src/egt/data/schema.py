@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
 from egt.data.cleaning import Replicates, Standard
-from egt.data.columns import Column, Columns, RawData, RawGraph, encode_bounds, encode_target, text_of
+from egt.data.columns import Column, Columns, RawData, RawGraph, encode_bounds, encode_target, position_columns, text_of
 from egt.data.molecules import OGB_SCHEMA, RDKIT_ERRORS, ZINC_SCHEMA, MoleculeVocabulary, parse_or_none, require_rdkit
 from egt.data.source import NUMBERS, DataCard, TargetKind, TargetSchema
 from egt.errors import DataError
@@ -131,6 +131,11 @@ class CustomSchema(Section):
         split: how the data was divided.
         node_features, edge_features: the feature columns in the order of the file.
         graph_features: the columns of whole graphs that are given to the model; all of them continuous.
+        pair_features: the matrices with an entry for each pair of nodes; missing entries stay missing.
+        positions: the columns of nodes with their coordinates: one for each axis, or vectors, one for each conformer.
+            Of molecules: "file" or "rdkit", where they come from.
+        place: the shape of the place of a node: (axes,) or (conformers, axes).
+        hydrogens: whether hydrogen atoms of molecules are nodes.
         elements: of the molecules in training; others are warned of.
         notes: why something was decided so, by the name of the decision; for the reader.
     """
@@ -155,6 +160,10 @@ class CustomSchema(Section):
     node_features: tuple[Feature, ...] = ()
     edge_features: tuple[Feature, ...] = ()
     graph_features: tuple[Feature, ...] = ()
+    pair_features: tuple[Feature, ...] = ()
+    positions: tuple[str, ...] = ()
+    place: tuple[PositiveInt, ...] = ()
+    hydrogens: bool = False
     elements: tuple[str, ...] = ()
     notes: dict[str, str] = Field(default_factory=dict)
 
@@ -172,6 +181,7 @@ class CustomSchema(Section):
                 MOLECULE_SCHEMAS[self.vocabulary],
                 node_categories=(*atoms, *components),
                 num_graph_values=_width(self.graph_features),
+                positions=self.place,
             )
         return FeatureSchema(
             node_categories=_sizes(self.node_features),
@@ -179,6 +189,9 @@ class CustomSchema(Section):
             edge_categories=_sizes(self.edge_features),
             num_edge_values=_width(self.edge_features),
             num_graph_values=_width(self.graph_features),
+            pair_categories=_sizes(self.pair_features),
+            num_pair_values=_width(self.pair_features),
+            positions=self.place,
         )
 
     def target(self) -> TargetSchema:
@@ -241,7 +254,9 @@ class CustomSchema(Section):
             table.append(("positive class", meaning, "overrides.positive"))
         table += [("id", self.id or "row number", "overrides.id"), ("split", split, "split")]
         inputs = [*map(_feature_text, self.graph_features), *left_out]
+        places = f"{', '.join(self.positions)}: {' x '.join(map(str, self.place))} coordinates"
         table += [("graph feature", text, "overrides.graph_features") for text in inputs]
+        table += [("positions", places, "overrides.positions")] if self.place else []
         if self.format == "molecules":
             count = len(self.smiles_columns)
             smiles = ", ".join(self.smiles_columns) + (f": {count} components of one graph" if count > 1 else "")
@@ -251,11 +266,14 @@ class CustomSchema(Section):
             return [*table, ("atoms and bonds", self.vocabulary, "overrides.vocabulary")]
         directed = {True: "yes", False: "no", None: "as each graph says"}[self.directed] + self._note("directed")
         table += [("directed", directed, "overrides.directed"), ("weight", self.weight or "none", "overrides.weight")]
-        for level, features in (("node", self.node_features), ("edge", self.edge_features)):
+        for level, features in self._levels():
             key = f"{level}_features"
             texts = [_feature_text(each) + self._note(f"{key}.{each.name}") for each in features]
             table += [(f"{level} feature", text, f"overrides.{key}") for text in texts]
         return table
+
+    def _levels(self) -> tuple[tuple[str, tuple[Feature, ...]], ...]:
+        return ("node", self.node_features), ("edge", self.edge_features), ("pair", self.pair_features)
 
     def _note(self, name: str) -> str:
         return f" ({self.notes[name]})" if name in self.notes else ""
@@ -285,6 +303,13 @@ def card_schema(card: DataCard) -> CustomSchema:
             numbered = [f"{level}_category.{k}" if len(sizes) > 1 else f"{level}_category" for k in range(len(sizes))]
             named = {name: [str(k) for k in range(size)] for name, size in zip(numbered, sizes, strict=True)}
         reading[f"{level}_features"] = _features(named, vector, getattr(schema, f"num_{level}_values"))
+    count = len(schema.pair_categories)
+    ids = {
+        f"pair_category.{k}" if count > 1 else "pair_category": [str(id) for id in range(size)]
+        for k, size in enumerate(schema.pair_categories)
+    }
+    reading["pair_features"] = _features(ids, "pair_values", schema.num_pair_values)
+    reading |= {"positions": position_columns(schema.positions), "place": schema.positions}
     classes = target.class_names or tuple(str(k) for k in range(target.num_classes))
     return CustomSchema.model_validate(
         {"level": target.level, "kind": target.kind, "targets": target.names, "classes": classes, **reading}

@@ -248,6 +248,23 @@ def edge_features(schema: FeatureSchema, absent: Absent = "zero") -> tuple[PairI
     return tuple(inputs)
 
 
+def pair_features(schema: FeatureSchema) -> tuple[PairInput, ...]:
+    """Return the inputs for matrices and positions; distances know the types of atoms where there are such types."""
+    inputs: list[PairInput] = []
+    if schema.pair_categories:
+        inputs.append(PairCategories(sizes=_sizes(schema.pair_categories)))
+    if schema.num_pair_values:
+        inputs.append(PairValues(num_values=schema.num_pair_values, num_basis=16))
+    if schema.positions:
+        types = schema.node_categories[0] if schema.positions[-1] == 3 and schema.node_categories else 0
+        inputs.append(Positions(shape=schema.positions, types=types if types <= _MOST_TYPES else 0))
+    return tuple(inputs)
+
+
+_MOST_TYPES = 150
+"""A vocabulary of more is no list of elements."""
+
+
 def _sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
     """Give a column without any known category a row in the table all the same."""
     return tuple(max(size, 1) for size in sizes)

@@ -21,6 +21,7 @@ from egt.data.columns import (
     expanded,
     objects,
     one_or_many,
+    position_columns,
 )
 from egt.errors import DataError
 from egt.graph import UNKNOWN, Graph
@@ -110,6 +111,17 @@ def _raw_graph(graph: Graph, level: str | None) -> RawGraph:
         columns[place] = expanded(f"{place}_category", texts) if ids.shape[1] else {}
         if values.shape[1]:
             columns[place][f"{place}_values"] = values.astype(np.float64)
+    pairs: dict[str, Column] = {}
+    if (codes := graph.pair_categories) is not None:
+        codes_as_text = codes.astype(str).astype(object)
+        codes_as_text[codes == UNKNOWN] = None
+        names = ["pair_category"] if codes.shape[-1] == 1 else [f"pair_category.{k}" for k in range(codes.shape[-1])]
+        pairs = {name: codes_as_text[:, :, k] for k, name in enumerate(names)}
+    if graph.pair_values is not None:
+        pairs["pair_values"] = graph.pair_values.astype(np.float64)
+    if graph.positions is not None:
+        places = graph.positions.astype(np.float64).reshape(graph.num_nodes, -1, graph.positions.shape[-1])
+        columns["node"] |= {name: places[:, k] for k, name in enumerate(position_columns(graph.positions.shape[1:]))}
     if graph.edge_weight is not None:
         columns["edge"]["edge_weight"] = graph.edge_weight.astype(np.float64)
     if level in columns and (targets := getattr(graph, f"{level}_targets")) is not None:
@@ -119,6 +131,7 @@ def _raw_graph(graph: Graph, level: str | None) -> RawGraph:
         edges=np.array(graph.edge_index),
         nodes=columns["node"],
         edge_columns=columns["edge"],
+        pairs=pairs,
         directed=not graph.is_symmetric,
         queries=graph.query_index,
         query_targets=None if graph.query_index is None else graph.edge_targets,

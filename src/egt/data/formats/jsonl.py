@@ -8,6 +8,9 @@ A line is a JSON object with these keys; only `edges` and one of `nodes` and `nu
     num_nodes     for a graph whose nodes have no columns
     edges         pairs [[0, 1], ...], columns {"source": [0], "target": [1], "weight": [2.5]}, or rows
                   [{"source": 0, "target": 1, "weight": 2.5}, ...]
+    pairs         {"distance": [[0, 1.5], [1.5, null]]}: matrices with an entry for each pair of nodes, edge or not;
+                  numbers, texts (categories), or lists of numbers. Coordinates of nodes are vectors in `nodes`
+                  ("pos": [[0.1, 0.2, 0.3], ...])
     targets       {"energy": -1.5}: targets of the graph
     features      {"temperature": 300}: numbers that describe the whole graph, given to the model
     node_targets  {"label": ["a", null]}: targets of the nodes; null where a node is not scored
@@ -38,6 +41,7 @@ from egt.data.columns import (
     column_of_values,
     digest_of_files,
     expanded,
+    matrix_of,
     text_of,
     with_mask_split,
 )
@@ -49,7 +53,7 @@ JSONL_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson")
 
 KEYS = (
     "nodes", "num_nodes", "edges", "targets", "features", "node_targets", "edge_targets", "queries", "directed",
-    "id", "split",
+    "id", "split", "pairs",
 )  # fmt: skip
 
 
@@ -171,6 +175,7 @@ def _raw_graph(content: dict[str, Any]) -> tuple[RawGraph, dict[str, Columns]]:
     if directed is not None and not isinstance(directed, bool):
         raise DataError(f"directed is {directed!r:.60}; it must be true or false")
     targets = {level: _targets(content, f"{level}_targets") for level in ("node", "edge")}
+    matrices = _object(content, "pairs")
     graph = RawGraph(
         num_nodes=num_nodes,
         edges=pairs,
@@ -179,6 +184,7 @@ def _raw_graph(content: dict[str, Any]) -> tuple[RawGraph, dict[str, Columns]]:
         directed=directed,
         queries=queries,
         names=tuple(number_of or ()),
+        pairs={name: matrix_of(rows, num_nodes, f"matrix {name!r}") for name, rows in matrices.items()},
     )
     return graph, targets
 

@@ -19,6 +19,7 @@ from egt.data.columns import (
     digest_of_files,
     digest_of_graphs,
     expanded,
+    matrix_of,
     one_or_many,
     read_each,
     text_of,
@@ -139,7 +140,9 @@ def _raw_data(graphs: Sequence[Any], names: Sequence[str], where: str, format: s
 
     rows = read_each(graphs, read, lambda row: names[row] if names else f"graph {row}")
     attributes = [
-        {} if isinstance(graph, DataError) else {str(key): _plain(value) for key, value in graph.graph.items()}
+        {}
+        if isinstance(graph, DataError)
+        else {str(key): _plain(value) for key, value in graph.graph.items() if not _is_matrix(value, len(graph))}
         for graph in graphs
     ]
     table: dict[str, Column] = {}
@@ -167,7 +170,17 @@ def _raw_graph(graph: Any) -> RawGraph:
         edge_columns=with_mask_split(_columns([data for _, _, data in edges], "edge"), "edges"),
         directed=bool(graph.is_directed()),
         names=tuple(str(node) for node in number_of),
+        pairs={
+            str(key): matrix_of(value, len(number_of), f"graph attribute {key!r}")
+            for key, value in graph.graph.items()
+            if _is_matrix(value, len(number_of))
+        },
     )
+
+
+def _is_matrix(value: Any, num_nodes: int) -> bool:
+    """Return whether an attribute of a graph is an array of all pairs of its nodes."""
+    return getattr(value, "ndim", 0) >= 2 and tuple(value.shape[:2]) == (num_nodes, num_nodes)
 
 
 def _columns(rows: Sequence[Mapping[Any, Any]], level: str) -> Columns:

@@ -19,6 +19,7 @@ from egt.data.columns import (
     digest_of_files,
     digest_of_graphs,
     expanded,
+    matrix_of,
     one_or_many,
     read_each,
     text_of,
@@ -91,7 +92,8 @@ def raw_pyg(datas: Sequence[Any], where: str = "PyG data", digest: str = "") -> 
         if _array(data.y).dtype.kind not in "biuf":
             raise DataError(f"{where}: y is {data.y!r:.60}; it must hold numbers (number the classes 0, 1, ...)")
     level = _target_level(labeled)
-    rows = read_each(datas, lambda data: _raw_graph(data, level), lambda row: f"{where}: graph {row}")
+    matrices = _matrices(datas)
+    rows = read_each(datas, lambda data: _raw_graph(data, level, matrices), lambda row: f"{where}: graph {row}")
     table: dict[str, Column] = {}
     names: tuple[str, ...] = ()
     if level == "graph":
@@ -115,7 +117,7 @@ def from_pyg(data: Any, *, level: Literal["graph", "node", "edge"] | None = None
     """Return a PyG `Data` as a `Graph`, features taken as they are: integer ones are category ids, float ones values.
 
     Args:
-        data: a `Data` with `edge_index` and any of `x`, `edge_attr`, `edge_weight` and `y`.
+        data: a `Data` with `edge_index` and any of `x`, `edge_attr`, `edge_weight`, `pos` and `y`.
         level: what `y` describes; None: nodes if it has as many rows as there are nodes, else edges, else the graph.
         id: the name of the graph.
     """
@@ -127,6 +129,8 @@ def from_pyg(data: Any, *, level: Literal["graph", "node", "edge"] | None = None
             fields[f"{prefix}_values" if features.dtype.kind == "f" else f"{prefix}_categories"] = features
     if getattr(data, "edge_weight", None) is not None:
         fields["edge_weight"] = _array(data.edge_weight).reshape(-1)
+    if getattr(data, "pos", None) is not None:
+        fields["positions"] = _array(data.pos)
     if getattr(data, "y", None) is not None:
         targets = _array(data.y).astype(np.float64)
         level = level or _target_level([data])
@@ -183,7 +187,24 @@ def _target_level(datas: Sequence[Any]) -> Literal["graph", "node", "edge"] | No
     raise DataError("y has neither one row per node, nor per edge, nor the same number of values in each graph")
 
 
-def _raw_graph(data: Any, level: str | None) -> RawGraph:
+def _matrices(datas: Sequence[Any]) -> frozenset[str]:
+    """Return the attributes that have a row and a column for each node in every graph, such as distances.
+
+    What PyG gives a meaning of its own is none of them: `x` of a graph may be as wide as it has nodes.
+    """
+    arrays = [{name: given for name, given in data.to_dict().items() if hasattr(given, "shape")} for data in datas]
+    shapes = [{name: tuple(given.shape) for name, given in each.items()} for each in arrays]
+    return frozenset(
+        name
+        for name in set().union(*shapes) - {*STRUCTURE, "x", "pos", "edge_attr"}
+        if all(
+            len(shape.get(name, ())) in (2, 3) and shape[name][:2] == (data.num_nodes, data.num_nodes)
+            for shape, data in zip(shapes, datas, strict=True)
+        )
+    )
+
+
+def _raw_graph(data: Any, level: str | None, matrices: frozenset[str]) -> RawGraph:
     num_nodes = int(data.num_nodes or 0)
     if num_nodes < 1 or getattr(data, "edge_index", None) is None:
         raise DataError("a graph needs at least one node and an edge_index")
@@ -195,7 +216,7 @@ def _raw_graph(data: Any, level: str | None) -> RawGraph:
     nodes: dict[str, Column] = {}
     edge_columns: dict[str, Column] = {}
     for name, given in data.to_dict().items():
-        if name in STRUCTURE or not hasattr(given, "shape") or not len(given.shape):
+        if name in STRUCTURE or name in matrices or not hasattr(given, "shape") or not len(given.shape):
             continue
         array = _array(given)
         if len(array) == num_nodes and name not in ("edge_attr", "edge_weight", "edge_label"):
@@ -210,6 +231,7 @@ def _raw_graph(data: Any, level: str | None) -> RawGraph:
         edges=edges,
         nodes=with_mask_split(nodes, "Data"),
         edge_columns=with_mask_split(edge_columns, "Data"),
+        pairs={name: matrix_of(_array(getattr(data, name)), num_nodes, name) for name in sorted(matrices)},
     )
 
 
