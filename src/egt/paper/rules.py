@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from egt.data.propagation import neighbors_of, spread
 from egt.data.source import TargetSchema
 from egt.errors import ConfigError, DataError
 from egt.graph import Graph
@@ -104,7 +105,7 @@ class Propagation:
 
     def predict(self, graphs: Sequence[Graph]) -> list[Rows]:
         """See `Rule.predict`."""
-        return [self._spread(graph) for graph in graphs]
+        return [np.log(spread(neighbors_of(graph), self._seeds(graph), 50) + _SURE) for graph in graphs]
 
     def _seeds(self, graph: Graph) -> Rows:
         """(N, C) one-hot rows of nodes whose class is known."""
@@ -116,18 +117,6 @@ class Propagation:
             known = np.flatnonzero(~np.isnan(labels) & (labels >= 0) & (labels < self._num_classes))
             seeds[known, labels[known].astype(int)] = 1.0
         return seeds
-
-    def _spread(self, graph: Graph, rate: float = 0.9, steps: int = 50) -> Rows:
-        from scipy.sparse import csr_array
-
-        seeds = self._seeds(graph)
-        i, j = graph.edge_index
-        degree = np.maximum(np.bincount(i, minlength=graph.num_nodes), 1)
-        S = csr_array((1 / np.sqrt(degree[i] * degree[j]), (i, j)), shape=(graph.num_nodes, graph.num_nodes))
-        state = seeds.copy()
-        for _ in range(steps):
-            state = rate * (S @ state) + (1 - rate) * seeds
-        return np.log(state + _SURE)
 
 
 RULES: dict[str, Callable[[Sequence[Graph], TargetSchema, int], Rule]] = {
