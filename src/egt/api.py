@@ -7,6 +7,7 @@ trained is decided in `egt.training`.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -126,8 +127,25 @@ def train(
 
         members = choose_members(folder, ensemble, folds, resume=resume)
         if members is not None:
-            return train_members(config, folder, members, **options)
-    return train_run(config, folder, **options)
+            return _compared(train_members(config, folder, members, **options))
+    return _compared(train_run(config, folder, **options))
+
+
+def _compared(run: Run) -> Run:
+    """Return the run, after a warning where its baseline is better on the last split by the metric that decides."""
+    artifact, baseline = run.artifact, run.artifact.data.get("baseline")
+    if baseline is None or artifact.config.trainer.blend:
+        return run
+    task, split = artifact.config.task, list(artifact.metrics)[-1]
+    ours = artifact.metrics[split][task.deciding_metric]
+    other = baseline["metrics"].get(split, {}).get(task.deciding_metric, math.nan)
+    if (ours < other) if task.higher_is_better else (ours > other):
+        log.warning(
+            "%s %s: the %s is better (%.4g) than this model (%.4g); try --ensemble 5, `egt tune`, more data or other "
+            "features",
+            *(split, task.deciding_metric, baseline["name"], other, ours),
+        )
+    return run
 
 
 PRETRAINED, _NONE = "molecules", "none"

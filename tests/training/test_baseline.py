@@ -73,9 +73,7 @@ def test_other_graphs_are_compared_with_the_mean(tmp_path: Path) -> None:
     assert found["metrics"]["test"]["r2"] <= 0.0
 
 
-def test_the_command_says_that_a_model_loses_or_does_without(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_that_a_model_loses_or_does_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("sklearn")
     common = [
         "train",
@@ -91,8 +89,8 @@ def test_the_command_says_that_a_model_loses_or_does_without(
         with pytest.raises(SystemExit) as end:
             main([*common, "--out", str(tmp_path / f"run{said}"), *more])
         assert not end.value.code
-        printed = "".join(capsys.readouterr())
-        assert ("the forest and GP is better" in printed) is said
+        assert ("the forest and GP is better" in caplog.text) is said
+        caplog.clear()
 
 
 def test_the_share_of_the_network_has_the_smallest_squared_error() -> None:

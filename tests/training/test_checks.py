@@ -30,7 +30,6 @@ from egt.training.checks import (
     check_devices,
     check_labels,
     check_launch,
-    check_learned,
     check_rows,
     check_spread,
     check_threads,
@@ -56,10 +55,6 @@ NONE = [np.nan, np.nan]
 
 def check(config: RunConfig, training: list[Sample], validation: list[Sample]) -> None:
     check_labels(config, read_labels(config, training), validation)
-
-
-def check_result(config: RunConfig, samples: list[Sample], metrics: dict[str, float]) -> None:
-    check_learned(config, read_labels(config, samples), {"test": samples}, {"test": metrics})
 
 
 @pytest.mark.parametrize("split", ["training", "validation"])
@@ -171,16 +166,6 @@ def test_another_number_of_threads_is_told(caplog: pytest.LogCaptureFixture) -> 
     assert "started with 2 threads and continues with 4" in caplog.text
 
 
-def test_a_model_worse_than_the_mean_is_said_to_be(caplog: pytest.LogCaptureFixture) -> None:
-    config = tiny_config()
-    samples = tiny_samples(config, 20)
-    check_result(config, samples, {"mae": 0.01})
-    assert not caplog.text
-    check_result(config, samples, {"mae": 7186.0})
-    assert "test: mae is 7186" in caplog.text
-    assert "mean of the training labels" in caplog.text
-
-
 def test_labels_of_one_class_are_refused() -> None:
     config = tiny_config(task={"kind": "binary", "names": ["a", "b"], "auxiliary": []})
     samples = [
@@ -191,28 +176,6 @@ def test_labels_of_one_class_are_refused() -> None:
         check(config, samples, [])
     two = replace(samples[0], graph=replace(samples[0].graph, graph_targets=np.array([0.0, np.nan])))
     check(config, [*samples, two], [])
-
-
-@pytest.mark.parametrize(
-    ("task", "column"),
-    [
-        ({"kind": "binary", "names": ["a", "b"]}, "roc_auc"),
-        ({"kind": "multiclass", "num_classes": 2}, "accuracy"),
-        ({"kind": "gaussian", "names": ["a", "b"]}, "mae"),
-    ],
-)
-def test_classes_worse_than_the_most_common_one_and_means_with_deviations(
-    task: dict[str, Any], column: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    config = classes(**task)
-    rows = [[0.0], [0.0], [1.0]] if column == "accuracy" else [[0.0, 1.0], [0.0, np.nan], [1.0, 0.0]]
-    samples = labelled(config, *rows)
-    bad, good = (0.1, 0.9) if config.task.higher_is_better else (0.9, 0.1)
-    check_result(config, samples, {column: good})
-    assert not caplog.text
-    check_result(config, samples, {column: bad})
-    assert f"test: {column} is {bad}" in caplog.text
-    assert ("most common class" in caplog.text) == config.task.has_classes
 
 
 @pytest.mark.parametrize(

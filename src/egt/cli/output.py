@@ -107,17 +107,6 @@ def print_targets(title: str, by_target: Mapping[str, Mapping[str, float]], posi
     print_table(title, ("target", *(shown_name(name, positive) for name in names), "labels"), rows)
 
 
-def warn_of_baseline(task: TaskPart, metrics: Mapping[str, Mapping[str, float]], baseline: Mapping[str, Any]) -> None:
-    """Say so where a model loses to its baseline on the last split, by the metric that decides."""
-    split, metric = list(metrics)[-1], task.deciding_metric
-    ours, other = metrics[split][metric], baseline["metrics"].get(split, {}).get(metric, math.nan)
-    if (ours < other) if task.higher_is_better else (ours > other):
-        say(
-            f"{split} {metric}: the {baseline['name']} is better ({shown(other, 4)}) than this model "
-            f"({shown(ours, 4)}); try --ensemble 5, `egt tune`, more data or other features"
-        )
-
-
 def suggest_blend(task: TaskPart, blend: Mapping[str, Any], again: str) -> None:
     """Say so where a blend has clearly smaller errors on validation than the network, by the metric that decides.
 

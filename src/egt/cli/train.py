@@ -23,7 +23,6 @@ from egt.cli.output import (
     print_targets,
     say,
     suggest_blend,
-    warn_of_baseline,
     with_epochs,
 )
 from egt.errors import counted
@@ -182,8 +181,6 @@ def _report(run: Run, json: bool) -> None:
     if run.members:
         size = f"{len(run.members)} models of {parameters:,} parameters"
     print_table(f"{run.artifact.config.name}: {size}", columns, rows)
-    if baseline is not None and not is_blend:
-        warn_of_baseline(run.artifact.config.task, metrics, baseline)
     if blend is not None and is_blend:
         say(f"the network has {blend['share']:.0%} of the weight in the blend")
     elif blend is not None:

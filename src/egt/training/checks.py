@@ -279,36 +279,6 @@ def check_spread(names: Sequence[str], rows: Iterable[Rows], scale: TargetScale)
             )
 
 
-def check_learned(
-    config: RunConfig,
-    labels: Sequence[Rows],
-    splits: Mapping[str, Sequence[Sample]],
-    metrics: Mapping[str, Mapping[str, float]],
-) -> None:
-    """Warn where a trained model is worse on a split than one that answers the same for every graph."""
-    task = config.task
-    answer = task.uninformed(iter(labels))
-    if answer is None:
-        return
-    for split, found in metrics.items():
-        scores = task.scores()
-        for sample in splits[split]:
-            target = _targets(config, sample)
-            scores.update(torch.tensor(np.tile(answer, (len(target), 1))), torch.tensor(target))
-        simple, reached = scores.compute()[task.deciding_metric], found[task.deciding_metric]
-        if (reached < simple) if task.higher_is_better else (reached > simple):
-            log.warning(
-                "%s: %s is %.4g, but %.4g if %s is predicted for every %s: the model has learned nothing useful; "
-                "try a lower optimizer.lr, more epochs or other features",
-                split,
-                task.deciding_metric,
-                reached,
-                simple,
-                "the most common class" if task.has_classes else "the mean of the training labels",
-                config.model.level,
-            )
-
-
 def _is_computable(config: RunConfig, samples: Sequence[Sample]) -> bool:
     """Whether the metric is a number on these samples, whatever is predicted; mostly the first few decide."""
     task, look = build_task(config), 1
