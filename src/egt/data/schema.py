@@ -102,6 +102,7 @@ class TargetGroup(Section):
     """The targets of one kind of a mixed table.
 
     Fields:
+        targets: their names.
         classes: the raw values behind class 0 and 1, of yes and no.
     """
 
