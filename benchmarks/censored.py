@@ -1,7 +1,7 @@
 """Labels that are bounds: learning from them against dropping them, on open potency tables of MoleculeACE.
 
-    python -m benchmarks.censored [TARGET ...] [--seeds 3] [--how limit random] [--forms bounds dropped all] [--epochs N]
-        [--out runs/censored]
+    python -m benchmarks.censored [TARGET ...] [--seeds 3] [--how limit random] [--forms bounds dropped all] \
+        [--epochs N] [--out runs/censored]
 
 Reads EGT_DATA_DIR/moleculeace. In each table 30% of the training and validation labels are replaced by bounds, and all
 test rows stay measured. `limit`: the assay does not resolve weak binders, so that the lowest 30% become `<LIMIT`.

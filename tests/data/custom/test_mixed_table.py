@@ -135,7 +135,7 @@ def test_a_model_of_a_mixed_table_trains_and_answers(tmp_path: Path, caplog: pyt
             progress=False,
         )
     assert run.artifact.data["baseline"]["name"] in ("forest and GP", "mean of the training labels")
-    assert isinstance(run.artifact.config.task.target_weights, tuple)
+    assert isinstance(run.artifact.config.task.model_dump()["target_weights"], tuple)
     assert {*run.artifact.data["metrics_by_target"]["test"]} == {"logS", "ic50", "toxic"}
     model = egt.load(tmp_path / "run")
     [answer] = model.predict(["CCO"]).table()
