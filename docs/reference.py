@@ -76,7 +76,7 @@ def results_page() -> str:
     start = text.index(KEPT) + len(KEPT)
     records, _ = read_records([HERE.parent / "benchmarks" / "runs"])
     whole = results_sheet("", sorted(collect(records), key=lambda group: (group.data, group.name)))
-    columns = ("data", "model", "measure", "ours", "seeds", "paper", "marks")
+    columns = ("data", "model", "measure", "result", "seeds", "paper", "marks")
     return f"{text[:start]}\n{whole.only(columns).markdown(level=0)}\n{text[text.index(END, start) :]}"
 
 

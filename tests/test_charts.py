@@ -6,8 +6,9 @@ import math
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 
-from egt.charts import edges_to_draw, graph_drawing, line_chart, spring_positions
+from egt.charts import edges_to_draw, graph_drawing, line_chart, molecule_drawing, round_numbers, spring_positions
 from egt.graph import Graph
 from egt.pages import figure, page, table
 
@@ -27,6 +28,27 @@ def test_a_line_has_a_point_per_finite_value() -> None:
 def test_a_flat_line_and_no_value_at_all() -> None:
     ElementTree.fromstring(line_chart({"a": [1.0, 1.0]}, "x", "y"))
     ElementTree.fromstring(line_chart({"a": []}, "x", "y"))
+
+
+def test_axes_have_round_numbers_whatever_they_span() -> None:
+    rng = np.random.default_rng(0)
+    for low, span in zip(
+        rng.normal(size=50) * 10.0 ** rng.integers(-4, 6, 50), 10 ** rng.uniform(-4, 6, 50), strict=True
+    ):
+        limits = (float(low), float(low + span))
+        found = round_numbers(limits)
+        assert 3 <= len(found) <= 8
+        assert limits[0] - 1e-6 * span <= found[0] < found[-1] <= limits[1] + 1e-6 * span
+        step = (found[-1] - found[0]) / (len(found) - 1)
+        assert f"{step:.0e}"[0] in "125"
+        assert found[0] / step == pytest.approx(round(found[0] / step), abs=0.01)
+
+
+def test_a_molecule_is_drawn_with_its_stereo_centers() -> None:
+    flat, chiral = (molecule_drawing(smiles, 200, 150) for smiles in ("CC(N)C(=O)O", "C[C@H](N)C(=O)O"))
+    for each in (flat, chiral):
+        ElementTree.fromstring(each)
+    assert chiral.count("<path") > flat.count("<path")  # the lines of a wedge
 
 
 def test_a_graph_shows_its_nodes_edges_and_marks() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from egt.data.molecules import parse_smiles
 from egt.graph import Graph
 
 COLORS = ("#3266ad", "#d1662f", "#4d9a4d", "#8a5aa8")
@@ -41,8 +44,17 @@ def _widen(limits: Limits) -> Limits:
     return (low, high) if high - low > 1e-12 else (low - 0.5, high + 0.5)
 
 
+def round_numbers(limits: Limits, most: int = 8) -> list[float]:
+    """Return the numbers to write on an axis: multiples of 1, 2 or 5 times a power of ten between its ends."""
+    low, high = limits
+    least = (high - low) / (most - 1)
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
+    return [step * k for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
 class _Axes:
-    """A frame with five numbers on the y axis and the given ones on the x axis."""
+    """A frame with round numbers on the y axis and the given ones on the x axis."""
 
     def __init__(self, x: Limits, y: Limits, x_name: str, y_name: str, width: int = 360, height: int = 360) -> None:
         self.x, self.y = _widen(x), _widen(y)
@@ -50,21 +62,23 @@ class _Axes:
         middle = height / 2
         turned = f' transform="rotate(-90 12 {middle:.0f})"'
         self.parts = [_text(width / 2, height - 6, x_name), _text(12, middle, y_name, attributes=turned)]
-        for y_value in np.linspace(*self.y, 5).tolist():
+        for y_value in round_numbers(self.y):
             left, right = self.place(self.x[0], y_value), self.place(self.x[1], y_value)
             self.parts.append(_line(left, right, 'class="grid"'))
-            self.parts.append(_text(left[0] - 6, left[1] + 4, f"{y_value:.3g}", "end"))
+            self.parts.append(_text(left[0] - 6, left[1] + 4, f"{y_value:.10g}", "end"))
 
     def place(self, x: float, y: float) -> tuple[float, float]:
         across = (x - self.x[0]) / (self.x[1] - self.x[0])
         up = (y - self.y[0]) / (self.y[1] - self.y[0])
         return _LEFT + (self.width - _LEFT - _RIGHT) * across, _TOP + (self.height - _TOP - _BOTTOM) * (1 - up)
 
-    def number(self, values: Iterable[float]) -> None:
-        """Write numbers below the x axis."""
+    def number(self, values: Iterable[float], *, grid: bool = False) -> None:
+        """Write numbers below the x axis, with a line above each of them if asked."""
         for value in values:
             x, y = self.place(value, self.y[0])
-            self.parts.append(_text(x, y + 17, f"{value:.3g}"))
+            self.parts.append(_text(x, y + 17, f"{value:.10g}"))
+            if grid:
+                self.parts.append(_line((x, y), self.place(value, self.y[1]), 'class="grid"'))
 
     def draw_curves(self, series: Mapping[str, Points], *, legend: float, step: float) -> None:
         """Draw a curve for each name; the names stand from the height `legend` on."""
@@ -104,9 +118,10 @@ def parity_chart(truth: NDArray[np.float64], predicted: NDArray[np.float64], nam
         name: The target.
     """
     both = np.concatenate([truth, predicted])
-    limits = (float(both.min()), float(both.max()))
+    margin = 0.03 * float(np.ptp(both))
+    limits = (float(both.min()) - margin, float(both.max()) + margin)
     axes = _Axes(limits, limits, f"true {name}", f"predicted {name}")
-    axes.number(np.linspace(*axes.x, 5).tolist())
+    axes.number(round_numbers(axes.x), grid=True)
     low, high = axes.x
     axes.parts.append(_line(axes.place(low, low), axes.place(high, high), f'stroke="{COLORS[1]}"'))
     for row in np.random.default_rng(0).permutation(len(truth))[:_MOST_POINTS].tolist():
@@ -118,7 +133,7 @@ def parity_chart(truth: NDArray[np.float64], predicted: NDArray[np.float64], nam
 def curve_chart(series: Mapping[str, Points], x_name: str, y_name: str, *, diagonal: bool = False) -> str:
     """Return curves of shares between 0 and 1, as those of ROC and precision; `diagonal` is the line of guessing."""
     axes = _Axes((0.0, 1.0), (0.0, 1.0), x_name, y_name)
-    axes.number(np.linspace(0, 1, 5).tolist())
+    axes.number(round_numbers(axes.x))
     if diagonal:
         axes.parts.append(_line(axes.place(0, 0), axes.place(1, 1), 'class="grid"'))
     shown = {}
@@ -200,6 +215,30 @@ def graph_drawing(
         title = f"<title>node {k}: {100 * shares[k]:.0f}%</title>"
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6.5" fill="{_shade(shares[k])}" {ring}>{title}</circle>')
     return _svg(size, size, f"graph {graph.id}", parts)
+
+
+def molecule_drawing(smiles: str, width: int, height: int, *, numbers: bool = False, **colors: Any) -> str:
+    """Return a molecule as chemists draw it, with wedges at stereo centers.
+
+    Args:
+        smiles: of a molecule that RDKit reads.
+        width: of the drawing.
+        height: of the drawing.
+        numbers: write the numbers of the atoms beside them.
+        colors: highlightAtoms, highlightAtomColors, highlightBonds and highlightBondColors of RDKit.
+    """
+    from rdkit.Chem.Draw import rdMolDraw2D  # here: RDKit is an extra
+
+    [(molecule, _)] = parse_smiles([smiles])
+    drawer = rdMolDraw2D.MolDraw2DSVG(width, height)
+    options: Any = drawer.drawOptions()
+    options.addAtomIndices = numbers
+    options.clearBackground = False
+    options.fixedBondLength = 26.0  # a small molecule is not drawn huge
+    rdMolDraw2D.PrepareAndDrawMolecule(drawer, molecule, **colors)
+    drawer.FinishDrawing()
+    text: str = drawer.GetDrawingText()
+    return text.partition("?>")[2].strip() or text
 
 
 def edges_to_draw(graph: Graph) -> list[tuple[int, int]]:

@@ -32,6 +32,10 @@ td, th { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px so
 pre { background: color-mix(in srgb, var(--line) 40%, transparent); padding: .8rem 1rem; border-radius: 6px;
       overflow-x: auto; }
 svg { max-width: 100%; height: auto; } svg text { font-size: 12px; } svg text:not([fill]) { fill: var(--ink); }
+.card { display: flex; flex-wrap: wrap; gap: .8rem; padding: .8rem 0; border-bottom: 1px solid var(--line); }
+.card figure:first-child { border-right: 2px solid var(--line); padding-right: .8rem; }
+.card svg { background: #fff; border-radius: 6px; } .card figcaption { max-width: 14.5rem; overflow-wrap: anywhere; }
+details { margin-top: 2.2rem; } summary { font-size: 1.15rem; font-weight: bold; cursor: pointer; }
 .grid { stroke: var(--line); } .edge { stroke: var(--soft); stroke-opacity: .10; }
 .edge.hot { stroke: #d65c1c; stroke-opacity: .55; }
 """
@@ -52,6 +56,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def folded(heading: str, content: str) -> str:
+    """Return HTML that a click on its heading opens."""
+    return f"<details><summary>{escape(heading)}</summary>{content}</details>"
 
 
 def figure(drawing: str, caption: str) -> str:
@@ -95,6 +104,11 @@ class Sheet:
             return self
         places = [list(self.columns).index(column) for column in columns]
         return Sheet(self.title, columns, [[row[k] for k in places] for row in self.rows], self.notes)
+
+    def filled(self) -> Sheet:
+        """Return the table without columns that say nothing about any row."""
+        kept = [name for k, name in enumerate(self.columns) if any(row[k] != "-" for row in self.rows)]
+        return self.only(kept)
 
     def html(self) -> str:
         """Return the table as HTML, without its title."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from egt.config.run import RunConfig
-from egt.explain.prediction_page import Answers, plots, worst
+from egt.explain.prediction_page import Answers, plots, worst_sheet
 from tests.training.tiny import tiny_config
 
 
@@ -19,7 +19,7 @@ def answers(task: dict[str, Any], truth: list[list[float]], said: list[list[floa
 def test_numbers_with_deviations_are_numbers() -> None:
     found = answers({"kind": "gaussian", "names": ["y"]}, [[1.0], [2.0], [np.nan]], [[1.5, 9.0], [4.0, 9.0], [0, 9]])
     assert "mean absolute error 1.25" in plots(found)
-    sheet = worst(found)
+    sheet = worst_sheet(found)
     assert sheet.columns[-1] == "error"
     assert sheet.rows == [("g1", "y", "2", "4", "2"), ("g0", "y", "1", "1.5", "0.5")]
 
@@ -30,7 +30,7 @@ def test_two_classes_have_their_names() -> None:
     page = plots(found)
     assert "ROC curve" in page
     assert all(name in page for name in ("active", "inactive"))
-    sheet = worst(found)
+    sheet = worst_sheet(found)
     assert sheet.columns[-1] == "missing probability"
     assert sheet.rows == [("g0", "y", "active", "inactive", "0.75"), ("g1", "y", "inactive", "inactive", "0.375")]
 
@@ -39,4 +39,4 @@ def test_several_classes_are_confused_by_name() -> None:
     task = {"kind": "multiclass", "names": ["y"], "num_classes": 3, "class_names": ["a", "b", "c"]}
     found = answers(task, [[2.0], [0.0]], [[0.5, 0.25, 0.25], [0.75, 0.25, 0.0]])
     assert "True class (rows) and predicted class (columns)" in plots(found)
-    assert worst(found).rows[0] == ("g0", "y", "c", "a", "0.75")
+    assert worst_sheet(found).rows[0] == ("g0", "y", "c", "a", "0.75")

@@ -19,11 +19,11 @@ from egt.charts import curve_chart, matrix_chart, parity_chart, precision_recall
 from egt.cli.main import main
 from egt.config.load import override
 from egt.paper.presets import preset
-from egt.paper.report import analysis_link, run_page, write_report
+from egt.paper.report import analysis_link, run_page, write_report, write_run_page
 from egt.paper.results import collect, marks, read_records, results_sheet, runs_sheet, sheets, short_mark, write_record
 from egt.training.record import RunRecord
 from tests.caches import fresh_cache
-from tests.cli.runs import TINY, egt, molecules
+from tests.cli.runs import SMILES, TINY, egt, molecules, write_csv
 
 ROOT = Path(__file__).resolve().parents[2]
 FULL = {"train": 10_000, "val": 1_000, "test": 1_000}
@@ -266,12 +266,62 @@ def test_a_run_on_custom_data_gets_its_plots(
     done = egt(capsys, "report", tmp_path / "run", "-o", tmp_path / "report", "--json")
     assert done.code == 0, done.err
     assert done.json["results"][0]["paper"] is None
-    page = (tmp_path / "report" / "data-seed0.html").read_text()
+    assert f"report: {tmp_path / 'run/report.html'}" in trained.err
+    page = (tmp_path / "run/report.html").read_text()
+    assert page == (tmp_path / "report/data-seed0.html").read_text()
     check_page(page)
+    check_cards(page, kind)
     expected = {"regression": ["mean absolute error"], "binary": ["ROC curve", "Precision over recall"],
                 "multiclass": ["True class (rows)"]}[kind]  # fmt: skip
-    for words in (*expected, "Worst-predicted rows", "How it learned", "node_width: 16"):
+    for words in (*expected, "Largest errors", "How it learned", "node_width: 16"):
         assert words in page
+    first = {"regression": "RMSE", "binary": "ROC-AUC", "multiclass": "accuracy"}[kind]
+    assert re.findall(r"<td>([^<]*)</td>", page)[0] == first
+    assert "mean of the training labels" in page or "forest and GP" in page or "common" in page  # beside it
+    assert page.index("Largest errors") < page.index("<details><summary>Settings")
+    assert "the paper" not in page
+
+
+def check_cards(page: str, kind: str) -> None:
+    """Molecules with large errors, and those least like training, are drawn beside their nearest training molecules."""
+    cards = [each.partition("</div>")[0] for each in page.split('<div class="card">')[1:]]
+    assert len(cards) == 12
+    for card in cards:
+        assert card.count("<svg") == 4
+        similarity = [float(each) for each in re.findall(r"similarity (\d\.\d\d)", card)]
+        assert len(similarity) == 3
+        assert similarity == sorted(similarity, reverse=True)
+    if kind == "regression":
+        errors = [abs(float(a) - float(b)) for a, b in re.findall(r"y: ([^<]+)<br>predicted ([^<]+)<", page)]
+        assert errors[:6] == sorted(errors[:6], reverse=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("several", [{"ensemble": 2}, {"folds": 3}])
+def test_an_ensemble_has_a_page_about_all_of_its_models(several: dict[str, int], tmp_path: Path) -> None:
+    run = train(
+        molecules(tmp_path / "t.csv", y=range(20)), "y", set=TINY, out=tmp_path / "run", progress=False, **several
+    )
+    page = write_run_page(run.folder).read_text()
+    check_page(page)
+    assert f"{run.artifact.metrics['test']['rmse']:.4g}" in page
+    tested = 20 if "folds" in several else 2
+    assert f"y: {tested} rows" in page  # of folds, each row by the model that has not seen it
+
+
+def test_what_was_cleaned_stands_on_the_page(tmp_path: Path) -> None:
+    run = train(
+        write_csv(
+            tmp_path / "t.csv", [{"smiles": s, "y": y} for s, y in [*zip(SMILES, range(20), strict=True), ("OCC", 5)]]
+        ),
+        "y",
+        set=[*TINY, "overrides.replicates=mean"],
+        out=tmp_path / "run",
+        progress=False,
+    )
+    page = write_run_page(run.folder).read_text()
+    assert "different labels of y: 1 time" in page
+    assert "changes.csv" in page
 
 
 def test_results_are_kept_and_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

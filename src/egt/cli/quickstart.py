@@ -17,12 +17,9 @@ from egt.config.run import RunConfig
 from egt.config.run_data import open_source
 from egt.explain.analysis_page import ANALYSIS, analyze_artifact
 from egt.inference.backends import execution
-from egt.pages import write_page
 from egt.paper.presets import preset
-from egt.paper.report import run_page
-from egt.paper.results import collect
+from egt.paper.report import write_run_page
 from egt.training.memory import measure_seconds
-from egt.training.record import read_run
 from egt.training.run import train
 
 FOLDER = Path("runs", "quickstart")
@@ -61,10 +58,7 @@ def main(folder: Path = FOLDER, settings: Sequence[str] = (), epochs: int | None
         run = train(config, folder, source=source, watch=bars)
         command = f"egt analyze {folder} test --limit {_ANALYZED}"
         analyze_artifact(str(folder), "test", None, command, limit=_ANALYZED, choice={"crop": 60}, watch=bars)
-        record = read_run(folder)
-        [group] = collect([record])
-        report = folder / "report.html"
-        write_page(report, run_page(record, group, predictions=True, watch=bars))
+        report = write_run_page(folder, predictions=True, watch=bars)
 
     baseline = run.artifact.data["baseline"]
     metrics = {baseline["name"]: baseline["metrics"], "EGT": run.artifact.metrics}

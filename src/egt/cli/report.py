@@ -1,4 +1,4 @@
-"""`egt report`: runs beside the paper, their curves and predictions."""
+"""`egt report`: runs beside the paper or their baselines, their curves and predictions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from egt.cli.output import Bars, Flag, print_json, print_table, say
 from egt.errors import DataError
 
-_SHOWN = ("data", "model", "measure", "ours", "seeds", "paper", "marks")
+_SHOWN = ("data", "model", "measure", "result", "seeds", "paper", "baseline", "marks")
 """Columns that fit into a terminal; files have all of them."""
 
 
@@ -54,7 +54,7 @@ def report(
             }
         )
         return
-    for sheet in (*ensemble_sheets(ensembles), *(sheet.plain().only(_SHOWN) for sheet in sheets(groups))):
+    for sheet in (*ensemble_sheets(ensembles), *(sheet.plain().only(_SHOWN).filled() for sheet in sheets(groups))):
         print_table(sheet.title, sheet.columns, sheet.rows)
         for note in sheet.notes:
             say(f"- {note}")

@@ -93,6 +93,7 @@ def train(
         json: Print one JSON object as the last line.
     """
     import egt.api
+    from egt.paper.report import write_run_page
 
     first = is_first()
     show_log(first)
@@ -122,8 +123,9 @@ def train(
             watch=bars if first else None,
             show=(lambda schema: show_schema(what, schema)) if first else None,
         )
-    if run.is_first:
-        _report(run, json)
+        page = write_run_page(run.folder, watch=bars) if run.is_first else None
+    if page is not None:
+        _report(run, page, json)
 
 
 def show_log(first: bool) -> None:
@@ -144,12 +146,13 @@ def show_schema(what: str, schema: CustomSchema) -> None:
     print_table(f"{what}: inferred schema", ("what", "decision", "change it with"), rows, to_error=True)
 
 
-def _report(run: Run, json: bool) -> None:
+def _report(run: Run, page: Path, json: bool) -> None:
     metrics, parameters = run.artifact.metrics, run.artifact.model.num_parameters()
     positive = run.artifact.config.task.positive_class
     if json:
         content = {
             "artifact": str(run.path),
+            "report": str(page),
             "metrics": metrics,
             "epoch": run.epoch + 1,
             "epochs": len(run.history),
@@ -205,4 +208,4 @@ def _report(run: Run, json: bool) -> None:
         following = f"egt evaluate {path}   or   {following}"
     if not run.artifact.config.task.answers:
         following = f"egt train DATA --target NAME --from {path}"
-    say(f"wrote {run.path}\nnext: {following}")
+    say(f"wrote {run.path}\nreport: {page}\nnext: {following}")

@@ -40,6 +40,13 @@ def fingerprints(graphs: Sequence[Graph]) -> Bits:
     return found
 
 
+def tanimoto(bits: Bits, others: Bits) -> NDArray[np.float32]:
+    """(m, n) bits in common / bits of either, of fingerprints (m, BITS) and (n, BITS)."""
+    common = bits.astype(np.float32) @ others.astype(np.float32).T
+    found: NDArray[np.float32] = common / (bits.sum(1)[:, None] + others.sum(1) - common)
+    return found
+
+
 def identities(graphs: Sequence[Graph]) -> Codes:
     """(graphs,) a number for each graph, the same for all its numberings; with chirality."""
     if not graphs:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from egt.charts import graph_drawing
+from egt.charts import graph_drawing, molecule_drawing
 from egt.data.molecules import parse_smiles
 from egt.explain.analysis import Floats, write_columns
 from egt.explain.explanation import Explanation, explain
@@ -122,28 +122,21 @@ def drawing(explanation: Explanation, method: str) -> str:
 
 
 def _draw_molecule(smiles: str, explanation: Explanation, nodes: Floats, edges: Floats) -> str:
-    from rdkit.Chem.Draw import rdMolDraw2D
-
     [(molecule, _)] = parse_smiles([smiles])
     bonds = [molecule.GetBondBetweenAtoms(i, j).GetIdx() for i, j in explanation.edges.T.tolist()]
     largest = max(float(np.abs(values).max(initial=1e-30)) for values in (nodes, edges))
     atom_colors = {k: _color(value / largest) for k, value in enumerate(nodes.tolist())}
     bond_colors = {bond: _color(value / largest) for bond, value in zip(bonds, edges.tolist(), strict=True)}
-    drawer = rdMolDraw2D.MolDraw2DSVG(460, 340)
-    options: Any = drawer.drawOptions()
-    options.addAtomIndices = True
-    options.clearBackground = False
-    rdMolDraw2D.PrepareAndDrawMolecule(
-        drawer,
-        molecule,
+    return molecule_drawing(
+        smiles,
+        460,
+        340,
+        numbers=True,
         highlightAtoms=list(atom_colors),
         highlightAtomColors=atom_colors,
         highlightBonds=bonds,
         highlightBondColors=bond_colors,
     )
-    drawer.FinishDrawing()
-    text: str = drawer.GetDrawingText()
-    return text.partition("?>")[2].strip() or text
 
 
 def _color(share: float) -> tuple[float, float, float]:

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from egt.charts import line_chart
 from egt.config.load import read_config, write_config
+from egt.data.cleaning import CHANGES
 from egt.data.source import Progress
-from egt.errors import EgtError
+from egt.errors import EgtError, counted
 from egt.explain.analysis_page import ANALYSIS
 from egt.explain.prediction_page import plots, read_answers, worst
 from egt.files import exists, result_folder
 from egt.inference.artifact import CONFIG, ENSEMBLE, member_name, read_ensemble
-from egt.pages import Sheet, figure, page, table, write_page
-from egt.paper.results import RunGroup, config_of, runs_sheet, sheets
-from egt.training.record import RunRecord, curves
+from egt.pages import Sheet, figure, folded, page, table, write_page
+from egt.paper.results import RunGroup, collect, config_of, runs_sheet, sheets, with_preset
+from egt.training.record import RunRecord, curves, read_run
+from egt.training.run_folder import ARTIFACT, MEMBERS
 
-_PAGE = "report.html"
+PAGE = "report.html"
 _LEAD = (
-    "Means over seeds with the sample standard deviation. A mark says how a run differs from the paper's (budget, "
-    "settings, data), or from other runs of its name."
+    "Means over seeds with the sample standard deviation. Marks, if any, say how a run differs from the paper's "
+    "(budget, settings, data), or from other runs of its name."
 )
 
 
@@ -134,7 +138,7 @@ def write_report(
         predictions: Plot the predictions of every run whose model and data are there; of custom data always.
         watch: Receives the progress of predictions.
     """
-    result_folder(folder, _PAGE)
+    result_folder(folder, PAGE)
     shown, every = sheets(groups), runs_sheet(groups)
     tables = [*ensemble_sheets(ensembles), *shown]
     beside = [sheet for sheet in shown if "paper" in sheet.columns]
@@ -150,16 +154,17 @@ def write_report(
             name = re.sub(r"[^\w.-]", "_", f"{record.name}-seed{record.seed}")
             taken[name] += 1
             name += f"-{taken[name]}" if taken[name] > 1 else ""
-            files[f"{name}.html"] = run_page(record, group, predictions=predictions, watch=watch)
+            drawn = predictions or config_of(record).data.custom is not None
+            files[f"{name}.html"] = run_page(record, group, predictions=drawn, watch=watch)
             links.append((f"{record.name}, seed {record.seed}", f"{name}.html"))
-    files[_PAGE] = _report_page(groups, tables, every, unfinished, links)
+    files[PAGE] = _report_page(groups, tables, every, unfinished, links)
     for file, content in files.items():
         write_page(folder / file, content)
     return [folder / file for file in files]
 
 
 def _markdown(shown: Sequence[Sheet], unfinished: Sequence[Path]) -> str:
-    parts = ["# Results\n", _LEAD + "\n", *(sheet.markdown() for sheet in shown)]
+    parts = ["# Results\n", _LEAD + "\n", *(sheet.filled().markdown() for sheet in shown)]
     if unfinished:
         parts.append("## Not finished\n\n" + "\n".join(f"- `{path}`" for path in unfinished) + "\n")
     return "\n".join(parts)
@@ -172,7 +177,7 @@ def _report_page(
     unfinished: Sequence[Path],
     links: Sequence[tuple[str, str]],
 ) -> str:
-    sections = [(sheet.title, sheet.plain().html()) for sheet in shown]
+    sections = [(sheet.title, sheet.plain().filled().html()) for sheet in shown]
     drawn = [(group.name, _curve_figures(group.records, group.measure.metric)) for group in groups]
     sections += [(f"Learning curves: {name}", figures) for name, figures in drawn if figures]
     sections.append((every.title, every.html()))
@@ -186,26 +191,51 @@ def _list(items: Iterable[str]) -> str:
     return f"<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>"
 
 
+def write_run_page(folder: Path, *, predictions: bool | None = None, watch: Progress | None = None) -> Path:
+    """Write report.html into the folder of a run, or of an ensemble about all of it; return the file.
+
+    predictions: plot predictions; None for those of custom data that are not one large graph in pieces.
+    """
+    if exists(folder / MEMBERS):
+        content = read_ensemble(folder / ARTIFACT)
+        data = content["data"]
+        record = replace(
+            with_preset(read_run(folder / member_name(0))),
+            metrics=content["metrics"],
+            coverage=data.get("coverage") or {},
+            baseline=data.get("baseline") or {},
+            by_target=data.get("metrics_by_target", {}),
+            folder=str(folder),
+        )
+    else:
+        record = with_preset(read_run(folder))
+    config, [group] = config_of(record), collect([record])
+    if predictions is None:
+        predictions = config.data.custom is not None and config.data.pieces is None
+    write_page(folder / PAGE, run_page(record, group, predictions=predictions, watch=watch))
+    return folder / PAGE
+
+
 def run_page(record: RunRecord, group: RunGroup, *, predictions: bool = False, watch: Progress | None = None) -> str:
-    """Return the page of one run: metrics, curves, predictions, settings."""
+    """Return the page of one run: how good it is, predictions beside the truth, how it learned, settings."""
     config, measure = config_of(record), group.measure
-    beside, columns = record.baseline.get("metrics", {}), ["split", "metric", "value"]
-    metrics = [
-        [split, name, _number(value, 6), *([_number(beside.get(split, {}).get(name), 6)] if beside else [])]
-        for split, values in record.metrics.items()
-        for name, value in values.items()
-    ]
-    columns += [f"baseline: {record.baseline['name']}"] if beside else []
-    sections = [("Metrics", Sheet("", columns, metrics).html())]
+    sections = [("How good it is", metrics_sheet(record).html())]
+    if record.by_target:
+        sections.append(("Each target", targets_sheet(record).html()))
+    shown = list[tuple[str, str]]()
+    if predictions and record.parameters and config.task.answers:
+        shown = _prediction_sections(Path(record.folder), watch)
+    sections += shown[:1]
     if record.coverage:
         sections.append(("How often the truth was inside", coverage_sheet(record.coverage).html()))
+    sections += shown[1:]
+    if cleaned := _cleaning(record):
+        sections.append(("What was left out or changed", _list(cleaned)))
     if group.marks:
         heading = "Not the paper's run" if record.preset else "What sets it apart from other runs of its name"
         sections.append((heading, _list(map(escape, group.marks))))
     if figures := _curve_figures([record], measure.metric):
         sections.append(("How it learned", figures))
-    if record.parameters and (predictions or config.data.custom is not None):
-        sections += _prediction_sections(Path(record.folder), watch)
     if record.parameters and record.folder and config.model.layer is None:
         sections.append(("What the model looks at", analysis_link(Path(record.folder))))
     facts = [
@@ -219,10 +249,82 @@ def run_page(record: RunRecord, group: RunGroup, *, predictions: bool = False, w
         ("versions", ", ".join(f"{name} {number}" for name, number in record.versions.items())),
         ("date", record.date),
     ]
-    sections.append(("What was run", table(("what", "value"), [fact for fact in facts if fact[1]])))
-    sections.append(("Settings", f"<pre>{escape(write_config(config))}</pre>"))
-    [value] = RunGroup(group.name, (record,), ()).values()
-    return page(f"{record.name}, seed {record.seed}", f"{measure.title}: {value:.6g}", sections)
+    settings = folded("Settings", f"<pre>{escape(write_config(config))}</pre>")
+    sections.append(("What was run", table(("what", "value"), [fact for fact in facts if fact[1]]) + settings))
+    targets = f": {', '.join(config.task.names)}" if config.data.custom is not None else ""
+    title = shorten(f"{record.name}{targets}", 100, placeholder=" ...")
+    return page(f"{title}, seed {record.seed}", _headline(record, group), sections)
+
+
+_TITLES = {
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "r2": "R²",
+    "spearman": "Spearman",
+    "roc_auc": "ROC-AUC",
+    "mcc": "MCC",
+    "f1": "F1",
+}
+_SPLITS = {"val": "validation"}
+
+
+def _title(metric: str) -> str:
+    return _TITLES.get(metric, metric.replace("_", " "))
+
+
+def _headline(record: RunRecord, group: RunGroup) -> str:
+    """Return the score in a sentence: the paper's measure, else the first metric, beside that of the baseline."""
+    if record.preset:
+        [value] = RunGroup(group.name, (record,), ()).values()
+        return f"{group.measure.title}: {value:.6g}"
+    split = group.measure.split
+    values = record.metrics.get(split, {})
+    name = next(iter(values), "")
+    beside = record.baseline.get("metrics", {}).get(split, {}).get(name)
+    other = "" if beside is None else f"; {record.baseline['name']} {_number(beside, 3)} on the same rows"
+    return f"{_SPLITS.get(split, split).capitalize()} {_title(name)} {_number(values.get(name), 3)}{other}"
+
+
+def metrics_sheet(record: RunRecord) -> Sheet:
+    """Return the metrics of each split, test first, beside those of the baseline."""
+    splits = sorted(record.metrics, key=lambda split: split != "test")
+    beside = record.baseline.get("metrics", {})
+    columns, rows = list[str](), []
+    for split in splits:
+        named = _SPLITS.get(split, split)
+        columns += [named, *([f"{record.baseline['name']}, {named}"] if beside else [])]
+    for name in dict.fromkeys(name for split in splits for name in record.metrics[split] if name != "num_graphs"):
+        cells = []
+        for split in splits:
+            values = [record.metrics[split], *([beside.get(split, {})] if beside else [])]
+            cells += [_number(each.get(name), 4) for each in values]
+        rows.append((_title(name).replace("num ", ""), *cells))
+    return Sheet("", ("", *columns), rows)
+
+
+def targets_sheet(record: RunRecord) -> Sheet:
+    """Return the metrics of each of several targets on the test rows, or on those for validation without any."""
+    split = "test" if "test" in record.by_target else next(iter(record.by_target))
+    targets = record.by_target[split]
+    names = [*dict.fromkeys(name for scores in targets.values() for name in scores)]
+    rows = [(target, *(_number(scores.get(name), 4) for name in names)) for target, scores in targets.items()]
+    return Sheet("", (_SPLITS.get(split, split), *(_title(name).replace("num ", "") for name in names)), rows)
+
+
+def _cleaning(record: RunRecord) -> list[str]:
+    """Return what happened to the table before training, one sentence each: rows that were left out, changed cells."""
+    found = [
+        f"{counted(count, 'row')} of {split} could not be read" for split, count in record.unreadable.items() if count
+    ]
+    if found:
+        found.append("<code>egt data info</code> names rows that cannot be read")
+    file = Path(record.folder, CHANGES)
+    if record.folder and file.is_file():
+        with file.open(newline="", encoding="utf-8") as stream:
+            why = Counter(re.sub(r"row \d+", "another row", row["why"]) for row in csv.DictReader(stream))
+        found += [f"{escape(reason)}: {counted(count, 'time')}" for reason, count in why.most_common()]
+        found.append(f"every change stands in <code>{escape(str(file))}</code>")
+    return found
 
 
 def _curve_figures(records: Sequence[RunRecord], metric: str) -> str:
@@ -235,8 +337,7 @@ def _prediction_sections(folder: Path, watch: Progress | None) -> list[tuple[str
         answers = read_answers(folder, watch=watch)
     except EgtError as error:
         return [("Predictions", f"<p>{escape(str(error))}</p>")]
-    rows = worst(answers)
-    return [("Predictions on the test split", plots(answers)), (rows.title, rows.html())]
+    return [("Predictions of test rows", plots(answers)), *worst(answers)]
 
 
 def analysis_link(folder: Path) -> str:

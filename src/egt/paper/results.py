@@ -65,7 +65,7 @@ def read_records(paths: Iterable[Path]) -> tuple[list[RunRecord], list[Path]]:
         records += [RunRecord.from_json(file) for file in results]
         cards = [file.parent for file in sorted(path.rglob(CARD)) if not _is_member(file.parent, path)]
         runs = dict.fromkeys(card.parent if card.name == ARTIFACT else card for card in cards)
-        records += [_with_preset(read_run(run)) for run in runs if not (run / RESULT).is_file()]
+        records += [with_preset(read_run(run)) for run in runs if not (run / RESULT).is_file()]
         begun = [file.parent for file in sorted(path.rglob(CONFIG)) if (file.parent / CHECKPOINTS).is_dir()]
         unfinished += [run for run in begun if not (run / ARTIFACT).is_dir() and not (run / RESULT).is_file()]
     return sorted(records, key=lambda record: (record.name, record.seed)), unfinished
@@ -77,7 +77,8 @@ def _is_member(artifact: Path, path: Path) -> bool:
     return ensemble.is_relative_to(path) and (ensemble / MEMBERS).is_file() and artifact.parent.name == ARTIFACT
 
 
-def _with_preset(record: RunRecord) -> RunRecord:
+def with_preset(record: RunRecord) -> RunRecord:
+    """Return the record of a run with the preset that has its name, if there is one."""
     try:
         preset(record.name)
     except ConfigError:
@@ -315,7 +316,8 @@ def _is_home(group: RunGroup, table: Table, groups: Sequence[RunGroup]) -> bool:
 
 def results_sheet(title: str, groups: Sequence[RunGroup]) -> Sheet:
     """Return one line for each group beside the paper, with marks and doubts about printed numbers below."""
-    columns = ("data", "model", "measure", "ours", "seeds", "paper", "parameters", "trained", "time a run", "marks")
+    named = ("data", "model", "measure", "result", "seeds", "paper", "baseline")
+    columns = (*named, "parameters", "trained", "time a run", "marks")
     reasons = list(dict.fromkeys("; ".join(group.marks) for group in groups if group.marks))
     rows = []
     for group in groups:
@@ -329,6 +331,7 @@ def results_sheet(title: str, groups: Sequence[RunGroup]) -> Sheet:
                 measure.text(group.score),
                 str(len(group.records)),
                 measure.text(paper) if paper else "-",
+                _baseline_text(group),
                 f"{record.parameters:,}" if record.parameters else "-",
                 counted(len(record.history), "epoch") if record.history else "-",
                 _duration(fmean(each.seconds for each in group.records)),
@@ -337,6 +340,14 @@ def results_sheet(title: str, groups: Sequence[RunGroup]) -> Sheet:
         )
     notes = (*(f"[{k}] {reason}" for k, reason in enumerate(reasons, 1)), *_doubts(groups))
     return Sheet(title, columns, rows, notes)
+
+
+def _baseline_text(group: RunGroup) -> str:
+    """Return the mean of the baselines that were measured beside some runs, with their name; "-" without any."""
+    measure = group.measure
+    found = [each.baseline.get("metrics", {}).get(measure.split, {}).get(measure.metric) for each in group.records]
+    known = [value * measure.factor for value in found if value is not None]
+    return f"{measure.text(Score(fmean(known)))} ({group.records[0].baseline['name']})" if known else "-"
 
 
 def _doubts(groups: Sequence[RunGroup]) -> Iterator[str]:

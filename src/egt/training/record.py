@@ -35,6 +35,8 @@ class RunRecord:
         machine: Where it ran; empty where that was not recorded.
         coverage: How often its intervals or sets held test labels, from the card of its artifact.
         baseline: The name and the metrics of the baseline on the same rows; empty where none was measured.
+        by_target: split -> target -> metric -> value, where there are several targets.
+        unreadable: split -> how many rows could not be read.
         folder: Where it was read from; "" if unknown.
     """
 
@@ -55,6 +57,8 @@ class RunRecord:
     date: str = ""
     coverage: Mapping[str, Any] = field(default_factory=dict)
     baseline: Mapping[str, Any] = field(default_factory=dict)
+    by_target: Mapping[str, Mapping[str, Mapping[str, float | None]]] = field(default_factory=dict)
+    unreadable: Mapping[str, int] = field(default_factory=dict)
     folder: str = ""
 
     def to_json(self) -> str:
@@ -101,6 +105,8 @@ def read_run(folder: Path) -> RunRecord:
         date=ended.date().isoformat(),
         coverage=data.get("coverage", {}),
         baseline=data.get("baseline", {}),
+        by_target=data.get("metrics_by_target", {}),
+        unreadable=data.get("unreadable_rows", {}),
         folder=str(folder),
     )
 

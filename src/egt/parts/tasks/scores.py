@@ -71,7 +71,7 @@ class _KeptScores:
 
 
 class ErrorScores(_KeptScores):
-    """`mae` and `rmse` in the unit of the targets, over all labels of all targets.
+    """`rmse` and `mae` in the unit of the targets, over all labels of all targets.
 
     `r2` and `spearman` are means over the targets whose labels are not all the same.
     """
@@ -94,8 +94,8 @@ class ErrorScores(_KeptScores):
         absolute, squared, labels = self.sums.tolist()
         each = self.by_target()
         return {
-            "mae": absolute / labels if labels else NAN,
             "rmse": float(np.sqrt(squared / labels)) if labels else NAN,
+            "mae": absolute / labels if labels else NAN,
             "r2": _mean(scores["r2"] for scores in each),
             "spearman": _mean(scores["spearman"] for scores in each),
             "num_labels": labels,
@@ -104,8 +104,8 @@ class ErrorScores(_KeptScores):
     def score(self, prediction: Array, target: Array) -> dict[str, float]:
         """Return the four metrics of one target."""
         return {
-            "mae": _mean(np.abs(prediction - target)),
             "rmse": float(np.sqrt(_mean((prediction - target) ** 2))),
+            "mae": _mean(np.abs(prediction - target)),
             "r2": r2(prediction, target),
             "spearman": spearman(prediction, target),
         }
