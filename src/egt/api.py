@@ -157,7 +157,7 @@ def starts_pretrained(config: RunConfig, settings: Sequence[Setting]) -> bool:
     schema = config.data.custom
     if schema is None or any(each.path.startswith("model.") for each in settings):
         return False
-    return schema.format == "molecules" and schema.vocabulary == "ogb" and schema.canonical
+    return schema.format == "molecules" and schema.vocabulary == "ogb" and schema.canonical and not schema.hydrogens
 
 
 def configured(

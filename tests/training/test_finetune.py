@@ -15,7 +15,7 @@ from egt.config.run import RunConfig
 from egt.data.schema import CustomSchema, Feature
 from egt.errors import ArtifactError, ConfigError
 from egt.inference.artifact import Artifact
-from egt.parts.inputs import Constant, Distance, Svd, edge_features, node_features
+from egt.parts.inputs import Constant, Distance, Positions, Svd, edge_features, node_features
 from egt.parts.readouts import PerEdge, PerNode, VirtualNodes
 from egt.training.finetune import start_from, start_of, with_model_of
 from tests.training.tiny import tiny_config
@@ -128,6 +128,26 @@ def test_terms_move_by_kind() -> None:
     assert torch.equal(after[f"{EDGES}.1.{TABLE}"], before[f"{EDGES}.1.{TABLE}"])
     given, before, after = tuned(own(nodes=(COLOR,)), own())
     assert torch.equal(after[f"{NODES}.1.vector"], before[f"{NODES}.1.vector"])
+
+
+@pytest.mark.parametrize("old_types", [None, 5, 128])
+def test_positions_are_learned_anew_where_the_start_has_no_such_ones(old_types: int | None) -> None:
+    def run(types: int | None) -> RunConfig:
+        schema = CustomSchema(format="molecules", level="graph", kind="regression", targets=("a",), smiles="smiles")
+        places = [] if types is None else [Positions(types=types)]
+        inputs = {
+            "node_inputs": [*node_features(schema.features())],
+            "pair_inputs": [Distance(max_hops=16), *places],
+        }
+        return tiny_config(
+            data={"source": "own.csv", "custom": schema}, model=inputs, task=custom_task(schema.target())
+        )
+
+    given, before, after = tuned(run(old_types), run(128))
+    taken = given if old_types == 128 else before
+    for name in (name for name in after if name.startswith(f"{EDGES}.1.")):
+        assert torch.equal(after[name], taken[name]), name
+    assert torch.equal(after[f"{NODES}.0.{TABLE}"], given[f"{NODES}.0.{TABLE}"])
 
 
 def test_features_without_names_move_by_number() -> None:

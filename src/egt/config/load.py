@@ -33,10 +33,10 @@ from egt.parts.schedules import SchedulePart
 from egt.parts.tasks.task import TaskPart
 from egt.registry import Part, PartError, Section
 
-_NO_TEXTS = ("directed", "seed", "fractions", "graph_features")
+_NO_TEXTS = ("directed", "hydrogens", "conformers", "seed", "fractions", "graph_features")
 """Settings of reading that are not texts."""
 
-_OF_COLUMNS = ("overrides.node_features.", "overrides.edge_features.")
+_OF_COLUMNS = ("overrides.node_features.", "overrides.edge_features.", "overrides.pair_features.")
 """Settings of a single column each."""
 
 Wanted = Level | Literal["pretrain"]
@@ -83,7 +83,7 @@ def _parse(text: str) -> Setting:
     setting = Setting(path, value)
     if setting.is_of_reading:
         key = path.rpartition(".")[2]
-        is_text = key not in _NO_TEXTS and not (key == "smiles" and value.startswith("["))
+        is_text = key not in _NO_TEXTS and not (key in ("smiles", "positions") and value.startswith("["))
         return setting if is_text or path.startswith(_OF_COLUMNS) else Setting(path, parse_yaml(value, f"--set {text}"))
     if path.endswith("-"):  # the kind of an entry
         return setting

@@ -158,6 +158,7 @@ def merge_replicates(
         table={name: column[kept] for name, column in table.items()},
         problems={place_of[row]: why for row, why in raw.problems.items()},
         numbers=[raw.number(row) for row in kept],
+        placed=None if raw.placed is None else raw.placed[kept],
         changes=changes,
     )
 

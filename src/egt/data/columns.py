@@ -83,6 +83,7 @@ class RawData:
     digest: str = ""  # a hash of the content
     first_row: int = 0  # the place of row 0 in the file, where this is a part of one
     keeps_order: bool = True  # whether the atoms of molecules are in the order of the file
+    placed: Column | None = None  # (R,) molecules with coordinates (CXSMILES), where the file has them
     numbers: Sequence[int] = ()  # the rows of the file, from 1, where some of them were merged
     changes: Sequence[tuple[int, str, str, str, str]] = ()  # what was cleaned: `egt.data.cleaning.Change`
 

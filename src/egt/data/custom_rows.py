@@ -61,12 +61,16 @@ class MoleculeRows(CustomSource):
         super().__init__(raw, schema, division)
         names = find_smiles_of(schema.smiles_columns, raw.table, raw.where)
         self._columns = [texts_in(raw.table[name]) for name in names]
+        self._texts = self._columns  # which may say where atoms are
+        if schema.positions == ("file",):
+            self._texts = self._columns if raw.placed is None else [texts_in(raw.placed)]
+            self._columns = [[text.partition(" |")[0] for text in column] for column in self._columns]
         self._parts = PartTargets(raw, schema) if schema.level in ("node", "edge") else None
         if self._parts is not None:
             self._strange |= self._parts.warnings
 
     def _record(self, row: int) -> MoleculeRecord:
-        common, smiles = self._common(row), tuple(column[row] for column in self._columns)
+        common, smiles = self._common(row), tuple(column[row] for column in self._texts)
         if not common["error"] and not all(smiles):
             column = f" of column {self.schema.smiles_columns[smiles.index('')]!r}" if len(smiles) > 1 else ""
             common["error"] = f"{self._raw.place(row)}: the SMILES{column} is missing"
@@ -76,10 +80,12 @@ class MoleculeRows(CustomSource):
         given: dict[str, Any] = {
             "vocabulary": self.schema.vocabulary,
             "canonical": self.schema.canonical,
+            "hydrogens": self.schema.hydrogens,
+            "placement": self.schema.placement,
             "ids": [record.id for record in records],
             "graph_targets": [record.targets for record in records],
         }
-        columns = [[record.smiles[k] for record in records] for k in range(len(self._columns))]
+        columns = [[record.smiles[k] for record in records] for k in range(len(self._texts))]
         built = [graphs_from_smiles(column, **given) for column in columns]
         rows = built[0] if len(built) == 1 else [self._join(parts) for parts in zip(*built, strict=True)]
         any_foreign = bool(self._foreign([text for column in columns for text in column]))
@@ -136,11 +142,18 @@ class MoleculeRows(CustomSource):
 
     def _size(self, row: int) -> tuple[int, int] | None:
         """Estimate atoms and, in both directions, bonds: a chain has one bond less than atoms, a ring as many."""
+        if self.schema.hydrogens:
+            found = [molecule for molecule, _ in self._parsed(row) if not isinstance(molecule, EgtError)]
+            atoms = sum(molecule.GetNumAtoms() for molecule in found)
+            return (atoms, 2 * sum(molecule.GetNumBonds() for molecule in found)) if atoms else None
         smiles = ".".join(without_name(column[row]) for column in self._columns)
         atoms = len(_ATOM.findall(smiles))
         outside = re.sub(r"\[[^\]]*\]", "", smiles)
         bonds = atoms - 1 - outside.count(".") + len(_RING.findall(outside)) // 2
         return (atoms, 2 * max(bonds, 0)) if atoms else None
+
+    def _parsed(self, row: int) -> list[tuple[Any, str]]:
+        return parse_smiles([column[row] for column in self._texts], hydrogens=self.schema.hydrogens)
 
     def smiles(self) -> list[str]:
         return [".".join(filter(None, texts)) for texts in zip(*self._columns, strict=True)]
@@ -151,10 +164,9 @@ class MoleculeRows(CustomSource):
         return dict(zip(self.schema.smiles_columns, self._columns, strict=True))
 
     def names(self, row: int) -> Sequence[str]:
-        if self._parts is None:
+        if self._parts is None and not self.schema.hydrogens:
             return ()
-        found = parse_smiles([column[row] for column in self._columns])
-        molecules = [molecule for molecule, _ in found if not isinstance(molecule, EgtError)]
+        molecules = [molecule for molecule, _ in self._parsed(row) if not isinstance(molecule, EgtError)]
         return [atom.GetSymbol() for molecule in molecules for atom in molecule.GetAtoms()]
 
     def _label_columns(self) -> Mapping[str, Column]:
@@ -272,8 +284,10 @@ class GraphRows(CustomSource):
     def _repeats(self) -> list[str]:
         if self._division is None or self._division.within:
             return []
-        levels = {"node": self.schema.node_features, "edge": self.schema.edge_features}
+        schema = self.schema
+        levels = {"node": schema.node_features, "edge": schema.edge_features, "pair": schema.pair_features}
         used = {level: {each.name for each in some if each.kind != "ignored"} for level, some in levels.items()}
+        used["node"] |= {*schema.positions}
         return repeats(
             graph_keys(self._raw.graphs, used),
             self._ids,

@@ -31,6 +31,7 @@ from egt.data.columns import (
     sorted_texts,
     text_of,
 )
+from egt.data.conformers import MOST_CONFORMERS, PlacedBy
 from egt.data.labels import find_parts, label_copies
 from egt.data.molecules import MoleculeVocabulary, graph_from_smiles
 from egt.data.schema import CustomSchema, Feature, FeatureKind, SplitPlan, TargetGroup, is_split_column
@@ -67,7 +68,8 @@ _LABEL = re.compile(
 OVERRIDES = (
     *("id", "smiles", "weight", "row_weight", "directed", "kind", "positive"),
     *("vocabulary", "standardize", "replicates"),
-    *("node_features", "edge_features", "graph_features", "pair_features", "positions"),
+    *("node_features", "edge_features", "graph_features", "pair_features"),
+    *("positions", "conformers", "hydrogens"),
 )
 
 
@@ -91,7 +93,8 @@ def infer(
             of its two classes, the molecule `vocabulary`, how to `standardize` molecules and merge `replicates`, and in
             `node_features`, `edge_features` and `pair_features` a mapping column -> "categorical", "continuous" or
             "ignored"; in `graph_features` the numeric columns of whole graphs that are given to the model, names or
-            patterns; in `positions` the columns of nodes with their coordinates ("" for none).
+            patterns; in `positions` the columns of nodes with their coordinates ("" for none), of molecules "file" or
+            "rdkit", how many `conformers` RDKit makes, and whether `hydrogens` are nodes.
         split: how to divide the data.
         labeled: False for whole graphs without a target; columns of nodes and edges that look like labels are left out.
 
@@ -132,8 +135,17 @@ def infer(
         notes |= {f"graph_features.{name}": _why_copy(copies[name]) for name in inputs if name in copies}
         inputs = {name: column for name, column in inputs.items() if name not in copies}
     features: dict[str, Any] = {"graph_features": tuple(_continuous(*each) for each in inputs.items())}
-    positions = _find_positions(roles.columns["node"], given.get("positions"), raw.where)
-    places = {name: roles.columns["node"][name] for name in positions}
+    places: Columns = {}
+    if raw.is_molecules:
+        positions, place_shape = _find_placement(raw, given, roles.smiles)
+        if raw.placed is not None and not positions:
+            notes["positions"] = "the file has coordinates, which positions=file reads"
+    else:
+        if only := sorted({"conformers", "hydrogens"} & given.keys()):
+            raise DataError(f"{raw.where}: overrides.{only[0]} is for molecules, and this is {raw.format} data")
+        positions = _find_positions(roles.columns["node"], given.get("positions"), raw.where)
+        places = {name: roles.columns["node"][name] for name in positions}
+        place_shape = _place(places)
     for place in ("node", "edge", "pair"):
         key, free = f"{place}_features", roles.free[place]
         chosen: Mapping[str, str] = given.get(key, {})
@@ -148,7 +160,7 @@ def infer(
             for name, column in ({weight: roles.columns["edge"][weight], **free} if weight else free).items()
             if name not in barred and not (name == "split" and is_split_column(column))
         }
-        if place == "node" and _place(places)[-1:] == (3,):  # in space, what a node is does not depend on where it is
+        if place == "node" and place_shape[-1:] == (3,):  # in space, what a node is does not depend on where it is
             columns = {name: column for name, column in columns.items() if name not in places}
         features[key] = choose_features(columns, weight, chosen, f"{raw.where}: {place}s")
     return CustomSchema(
@@ -171,9 +183,33 @@ def infer(
         split=_find_plan(plan, roles, level, raw, divides_classes=bool(classes) and level == "graph"),
         notes=notes,
         positions=positions,
-        place=_place(places),
+        place=place_shape,
+        hydrogens=bool(given.get("hydrogens", False)),
         **features,
     )
+
+
+def _find_placement(
+    raw: RawData, given: Mapping[str, Any], smiles: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Return where the positions of the atoms of molecules come from, and the shape of the place of an atom."""
+    by, count = given.get("positions") or "", given.get("conformers", 1)
+    if count > 1 and by != "rdkit":
+        raise DataError(f"overrides.conformers is {count}, and conformers are made with overrides.positions=rdkit")
+    if not by:
+        return (), ()
+    if by not in get_args(PlacedBy):
+        raise DataError(f"overrides.positions is {by!r}; of molecules it is file (their coordinates there) or rdkit")
+    if len(smiles) > 1:
+        raise DataError(f"{raw.where}: the molecules of a row have no places in common; leave overrides.positions out")
+    if by == "file" and raw.placed is None and not any(text and " |(" in text for text in raw.table[smiles[0]]):
+        raise DataError(
+            f"{raw.where}: column {smiles[0]!r} has no coordinates; name one with CXSMILES (--smiles), give a 3D file "
+            "(.sdf, .mol2), or let RDKit place the atoms (--set overrides.positions=rdkit)"
+        )
+    if by == "file" and given.get("standardize"):
+        raise DataError(f"{raw.where}: a standardized molecule has lost its coordinates; choose positions=rdkit")
+    return (by,), (3,) if count == 1 else (count, 3)
 
 
 def _find_positions(columns: Columns, given: str | Sequence[str] | None, where: str) -> tuple[str, ...]:
@@ -212,12 +248,15 @@ def _check_overrides(overrides: Mapping[str, Any], level: str | None) -> None:
         "kind": [kind for kind in get_args(TargetKind) if kind != "mixed"],  # a mixed table is found, or a column is
         "vocabulary": get_args(MoleculeVocabulary),
         "directed": (True, False),
+        "hydrogens": (True, False),
         "standardize": get_args(Standard)[1:],
         "replicates": get_args(Replicates)[1:],
     }
     for key, allowed in choices.items():
         if key in overrides and not any(overrides[key] is each or overrides[key] == each for each in allowed):
             raise DataError(f"overrides.{key} is {overrides[key]!r}; allowed are {', '.join(map(str, allowed))}")
+    if overrides.get("conformers", 1) not in range(1, MOST_CONFORMERS + 1):
+        raise DataError(f"overrides.conformers is {overrides['conformers']!r}; give 1 to {MOST_CONFORMERS}")
     for key in ("id", "weight", "row_weight"):
         if key in overrides and not isinstance(overrides[key], str):
             raise DataError(f"overrides.{key} is {overrides[key]!r}; give the name of a column")

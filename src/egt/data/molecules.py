@@ -31,8 +31,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from egt.data.conformers import Placement, positions_of
 from egt.errors import DataError, EgtError
-from egt.graph import UNKNOWN, FeatureSchema, Graph, IntArray, target_array
+from egt.graph import UNKNOWN, FeatureSchema, FloatArray, Graph, IntArray, target_array
 from egt.native.library import library
 
 _LONGEST = 520
@@ -354,6 +355,8 @@ def graph_from_smiles(
     *,
     vocabulary: MoleculeVocabulary = "ogb",
     canonical: bool = False,
+    hydrogens: bool = False,
+    placement: Placement | None = None,
     id: str = "",
     graph_targets: ArrayLike | None = None,
 ) -> tuple[Graph, str]:
@@ -364,6 +367,8 @@ def graph_from_smiles(
         vocabulary: "ogb" gives nine atom and three bond features, equal to OGB's `smiles2graph`; "zinc" gives the
             28 atom types and 4 bond types of ZINC (kekulized: there is no aromatic bond).
         canonical: give every spelling of a molecule the same answers; False equals OGB's reading to the letter.
+        hydrogens: make every hydrogen atom a node.
+        placement: where the `positions` of the atoms come from; None for none.
         id: the name of the graph.
         graph_targets: (T,) the targets; NaN marks a missing label.
 
@@ -376,7 +381,13 @@ def graph_from_smiles(
         GraphError: if the targets are not numbers.
     """
     [result] = graphs_from_smiles(
-        [smiles], vocabulary=vocabulary, canonical=canonical, ids=[id], graph_targets=[graph_targets]
+        [smiles],
+        vocabulary=vocabulary,
+        canonical=canonical,
+        hydrogens=hydrogens,
+        placement=placement,
+        ids=[id],
+        graph_targets=[graph_targets],
     )
     if isinstance(result, EgtError):
         raise result
@@ -388,6 +399,8 @@ def graphs_from_smiles(
     *,
     vocabulary: MoleculeVocabulary = "ogb",
     canonical: bool = False,
+    hydrogens: bool = False,
+    placement: Placement | None = None,
     ids: Sequence[str],
     graph_targets: Sequence[ArrayLike | None],
 ) -> list[tuple[Graph, str] | EgtError]:
@@ -396,41 +409,62 @@ def graphs_from_smiles(
     Parsing is done for some, then features for all, then graphs: RDKit is large, and the processor's caches hold one
     step, and the molecules of some.
     """
-    read: list[tuple[Any, Canonical | None, str]] = []
+    read: list[_Kept] = []
     for start in range(0, len(smiles), _PARSED_AT_ONCE):
         texts = smiles[start : start + _PARSED_AT_ONCE]
-        for text, (each, warning) in zip(texts, parse_smiles(texts), strict=True):
-            kept = (each, None) if isinstance(each, EgtError) else _kept(each, text, vocabulary, canonical)
-            read.append((*kept, warning))
-    good = [each for each, _, _ in read if not isinstance(each, EgtError)]
+        for text, (each, warning) in zip(texts, parse_smiles(texts, hydrogens=hydrogens), strict=True):
+            if isinstance(each, EgtError):
+                read.append(_Kept(each))
+            else:
+                read.append(_kept(each, text, vocabulary, canonical, placement, warning))
+    good = [each.form for each in read if not isinstance(each.form, EgtError)]
     features = iter(ogb_features(good) if vocabulary == "ogb" else good)
     results: list[tuple[Graph, str] | EgtError] = []
-    for (each, common, warning), name, targets in zip(read, ids, graph_targets, strict=True):
-        found = each if isinstance(each, EgtError) else next(features)
+    for kept, name, targets in zip(read, ids, graph_targets, strict=True):
+        found = kept.form if isinstance(kept.form, EgtError) else next(features)
         try:
             if isinstance(found, EgtError):
                 raise found
-            results.append((_graph(found, common, targets, name), "; ".join(filter(None, (warning, found.warning)))))
+            graph = _graph(found, kept.common, kept.positions, targets, name)
+            results.append((graph, "; ".join(filter(None, (kept.warning, found.warning)))))
         except EgtError as error:
             results.append(error)
     return results
 
 
+class _Kept(NamedTuple):
+    """What is kept of an RDKit molecule: its binary form, from which many are read at once, or its features."""
+
+    form: Any  # bytes, MoleculeFeatures or an error
+    common: Canonical | None = None  # what is the same for all its spellings, if it is to be read so
+    positions: FloatArray | None = None
+    warning: str = ""
+
+
 def _kept(
-    molecule: Any, smiles: str, vocabulary: MoleculeVocabulary, is_canonical: bool
-) -> tuple[bytes | MoleculeFeatures | DataError, Canonical | None]:
-    """Return what is kept of an RDKit molecule: its binary form, from which many are read at once, or its features.
-
-    And, if it is to be read so, what is the same for all its spellings.
-    """
+    molecule: Any,
+    smiles: str,
+    vocabulary: MoleculeVocabulary,
+    is_canonical: bool,
+    placement: Placement | None,
+    warning: str,
+) -> _Kept:
     try:
+        positions, why = (None, "") if placement is None else positions_of(molecule, placement)
         common = canonical_numbers(molecule, chiral="@" in smiles) if is_canonical else None
-        return zinc_features(molecule) if vocabulary == "zinc" else binary_form(molecule), common
+        form = zinc_features(molecule) if vocabulary == "zinc" else binary_form(molecule)
+        return _Kept(form, common, positions, "; ".join(filter(None, (warning, why))))
     except RDKIT_ERRORS as error:
-        return _unreadable(smiles, reason_of(error)), None
+        return _Kept(_unreadable(smiles, reason_of(error)))
 
 
-def _graph(features: MoleculeFeatures, common: Canonical | None, graph_targets: ArrayLike | None, id: str) -> Graph:
+def _graph(
+    features: MoleculeFeatures,
+    common: Canonical | None,
+    positions: FloatArray | None,
+    graph_targets: ArrayLike | None,
+    id: str,
+) -> Graph:
     """Build the graph of a molecule. RDKit has no parallel bonds, so only the targets are checked."""
     if common is not None and common.chirality is not None and features.atoms.shape[1] > CHIRALITY:
         features = features.with_chirality(common.chirality)
@@ -446,6 +480,7 @@ def _graph(features: MoleculeFeatures, common: Canonical | None, graph_targets: 
         edge_categories=features.bonds,
         edge_values=np.empty((len(features.bonds), 0), np.float32),
         graph_values=np.empty(0, np.float32),
+        positions=positions,
         edge_weight=None,
         graph_targets=targets,
         node_targets=None,
@@ -465,12 +500,15 @@ def require_rdkit() -> Any:
     return Chem
 
 
-def parse_smiles(smiles: Sequence[str]) -> list[tuple[Any, str]]:
-    """Return the RDKit molecule of each SMILES string, or a `DataError`; and a warning if it was read relaxed."""
+def parse_smiles(smiles: Sequence[str], *, hydrogens: bool = False) -> list[tuple[Any, str]]:
+    """Return the RDKit molecule of each SMILES string, or a `DataError`; and a warning if it was read relaxed.
+
+    With `hydrogens` all of them are atoms, behind those that the text writes; otherwise none is that can be left out.
+    """
     Chem = require_rdkit()
-    flat = [is_flat(text) is not None for text in smiles]
+    flat = [not hydrogens and is_flat(text) is not None for text in smiles]
     with Chem.rdBase.BlockLogs():
-        strict = [_parse_strict(text, Chem, flat=f) for text, f in zip(smiles, flat, strict=True)]
+        strict = [_parse_strict(text, Chem, flat=f, hydrogens=hydrogens) for text, f in zip(smiles, flat, strict=True)]
     results: list[tuple[Any, str]] = []
     for text, is_plain, molecule in zip(smiles, flat, strict, strict=True):
         warning = ""
@@ -480,23 +518,31 @@ def parse_smiles(smiles: Sequence[str]) -> list[tuple[Any, str]]:
             if not is_plain and (found := _NO_ELEMENT.search(without_name(text))):
                 raise _unreadable(text, f"no element has the atomic number {found[1]}")
             if molecule is None:
-                molecule, reason = _parse_relaxed(text, Chem)
+                molecule, reason = _parse_relaxed(text, Chem, hydrogens=hydrogens)
                 warning = f"read with relaxed sanitization: {reason}"
             if molecule.GetNumAtoms() == 0:
                 raise DataError(f"SMILES {text!r} has no atoms")
+            if hydrogens:
+                molecule = Chem.AddHs(molecule, addCoords=molecule.GetNumConformers() > 0)
         except DataError as error:
             results.append((error, ""))
+        except RDKIT_ERRORS as error:
+            results.append((_unreadable(text, reason_of(error)), ""))
         else:
             results.append((molecule, warning))
     return results
 
 
-def _parse_strict(smiles: str, Chem: Any, *, flat: bool) -> Any:
+def _parse_strict(smiles: str, Chem: Any, *, flat: bool, hydrogens: bool = False) -> Any:
     """Return the molecule that RDKit accepts as it is, or None.
 
     For a flat SMILES this is `MolFromSmiles` without its steps for hydrogen atoms and stereo marks.
     """
     try:
+        if hydrogens:
+            settings = Chem.SmilesParserParams()
+            settings.removeHs = False
+            return Chem.MolFromSmiles(smiles, settings)
         molecule = Chem.MolFromSmiles(smiles, sanitize=not flat)
         if not flat or molecule is None:
             return molecule
@@ -510,7 +556,7 @@ def parse_or_none(smiles: str) -> Any:
     return _parse_strict(smiles, require_rdkit(), flat=False)
 
 
-def _parse_relaxed(smiles: str, Chem: Any) -> tuple[Any, str]:
+def _parse_relaxed(smiles: str, Chem: Any, *, hydrogens: bool) -> tuple[Any, str]:
     """Return the molecule without the check of valences, and the reason why it needs that."""
     with _rdkit_messages() as messages:
         try:
@@ -519,8 +565,9 @@ def _parse_relaxed(smiles: str, Chem: Any) -> tuple[Any, str]:
                 raise _unreadable(smiles, _one_line(messages))
             reason = _one_line([problem.Message() for problem in Chem.DetectChemistryProblems(molecule)])
             molecule.UpdatePropertyCache(strict=False)
-            molecule = Chem.RemoveHs(molecule, sanitize=False)
-            molecule.UpdatePropertyCache(strict=False)  # the hydrogens that went are now implicit ones
+            if not hydrogens:
+                molecule = Chem.RemoveHs(molecule, sanitize=False)
+                molecule.UpdatePropertyCache(strict=False)  # the hydrogens that went are now implicit ones
             Chem.SanitizeMol(molecule, Chem.SANITIZE_ALL ^ Chem.SANITIZE_PROPERTIES)
             Chem.AssignStereochemistry(molecule, cleanIt=True, force=True)
         except SystemError as error:  # RDKit cut its message inside of a character
@@ -531,7 +578,7 @@ def _parse_relaxed(smiles: str, Chem: Any) -> tuple[Any, str]:
 
 
 def _unreadable(smiles: str, reason: str) -> DataError:
-    return DataError(f"SMILES {smiles!r} cannot be read: {reason}")
+    return DataError(f"SMILES {smiles.partition(' |')[0]!r} cannot be read: {reason}")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_
 
 from egt.data.cleaning import Replicates, Standard
 from egt.data.columns import Column, Columns, RawData, RawGraph, encode_bounds, encode_target, position_columns, text_of
+from egt.data.conformers import PlacedBy, Placement
 from egt.data.molecules import OGB_SCHEMA, RDKIT_ERRORS, ZINC_SCHEMA, MoleculeVocabulary, parse_or_none, require_rdkit
 from egt.data.source import NUMBERS, DataCard, TargetKind, TargetSchema
 from egt.errors import DataError
@@ -173,6 +174,13 @@ class CustomSchema(Section):
         """The columns with the molecules of a row: component 0, 1, ... of its graph."""
         return (self.smiles, *self.more_smiles)
 
+    @property
+    def placement(self) -> Placement | None:
+        """Where the positions of the atoms of molecules come from; None where they have none."""
+        if self.format != "molecules" or not self.place:
+            return None
+        return Placement(cast(PlacedBy, self.positions[0]), self.place)
+
     def features(self) -> FeatureSchema:
         """Return the features of the graphs: what a model reads."""
         if self.format == "molecules":
@@ -255,13 +263,18 @@ class CustomSchema(Section):
             table.append(("positive class", meaning, "overrides.positive"))
         table += [("id", self.id or "row number", "overrides.id"), ("split", split, "split")]
         inputs = [*map(_feature_text, self.graph_features), *left_out]
-        places = f"{', '.join(self.positions)}: {' x '.join(map(str, self.place))} coordinates"
+        places = (
+            f"{', '.join(self.positions)}: {' x '.join(map(str, self.place))} coordinates" if self.place else "none"
+        )
         table += [("graph feature", text, "overrides.graph_features") for text in inputs]
-        table += [("positions", places, "overrides.positions")] if self.place else []
+        if self.place or "positions" in self.notes:
+            table.append(("positions", places + self._note("positions"), "overrides.positions"))
         if self.format == "molecules":
             count = len(self.smiles_columns)
             smiles = ", ".join(self.smiles_columns) + (f": {count} components of one graph" if count > 1 else "")
             table.append(("smiles", smiles, "overrides.smiles"))
+            if self.hydrogens:
+                table.append(("hydrogens", "are nodes", "overrides.hydrogens"))
             table.append(("standardized", self.standardize or "no", "overrides.standardize"))
             table.append(("replicates", self.replicates or "all rows are kept", "overrides.replicates"))
             return [*table, ("atoms and bonds", self.vocabulary, "overrides.vocabulary")]

@@ -55,10 +55,10 @@ class Subject:
     @classmethod
     def of(cls, graph: Graph, smiles: str | None, names: Sequence[str]) -> Subject:
         """Return a graph with the names of its atoms, or with the names that its data has for nodes."""
-        if smiles is None:
-            shown = list(names) or [str(k) for k in range(graph.num_nodes)]
-        else:
-            shown = _atom_names(_molecule(smiles))
+        shown = list(names) or [str(k) for k in range(graph.num_nodes)]
+        if smiles is not None:
+            atoms = _atom_names(_molecule(smiles))
+            smiles, shown = (smiles, atoms) if len(atoms) == graph.num_nodes else (None, shown)  # hydrogens are nodes
         return cls(graph, smiles, shown, graph.edge_index if graph.query_index is None else graph.query_index)
 
     @property

@@ -138,7 +138,8 @@ def _names_in(model: EGT, *modules: nn.Module) -> frozenset[str]:
 
 
 _FEATURES = ("node_categories", "node_values", "constant", "edge_categories", "edge_values")
-_OF_GRAPHS = ("graph_values",)
+_OF_PAIRS = ("pair_values", "pair_categories", "positions")
+_OF_DATA = ("graph_values", *_OF_PAIRS)
 """Features that every table has of its own, molecules or not."""
 
 
@@ -183,16 +184,16 @@ def load_start(config: RunConfig) -> Start | None:
 def with_model_of(config: RunConfig, trained: RunConfig, settings: Settings = ()) -> RunConfig:
     """Return a run of custom data with the sizes and parts of a trained model, and then with some settings replaced.
 
-    Molecules of the same vocabulary keep its inputs, except those of whole graphs, and of atoms where rows have another
-    number of molecules; other data brings all its own features, in the places of the trained model's. The readout is
-    the trained model's where both predict at the same level; that of hidden features is of no use here. What was
-    pre-trained for the same level has a recipe of its own.
+    Molecules of the same vocabulary keep its inputs, except those of whole graphs, matrices and positions, and of atoms
+    where rows have another number of molecules; other data brings all its own features, in the places of the trained
+    model's. The readout is the trained model's where both predict at the same level; that of hidden features is of no
+    use here. What was pre-trained for the same level has a recipe of its own.
 
     Raises:
         ConfigError: the trained model does not fit the run.
     """
     same = _vocabulary(config) is not None and _vocabulary(config) == _vocabulary(trained)
-    own: tuple[str, ...] = _OF_GRAPHS if same else (*_FEATURES, *_OF_GRAPHS)
+    own: tuple[str, ...] = _OF_DATA if same else (*_FEATURES, *_OF_DATA)
     if same and _num_components(config) != _num_components(trained):
         own += ("node_categories",)
     changes: dict[str, Any] = {
@@ -233,15 +234,16 @@ def start_of(
         old_terms, new_terms = _terms(trained, old_model, level), _terms(config, model, level)
         old, new = _features(trained, level), _features(config, level)
         by_name = old is not None or new is not None
+        other = {kind for kind in _OF_PAIRS if _input(trained, kind) != _input(config, kind)}
         for kind, term in old_terms.items():
-            place = new_terms.get(kind)
+            place = None if kind in other else new_terms.get(kind)
             prefix = f"{kind}." if place is None else _prefix(model, place)
             weights |= {f"{prefix}{name}": weight for name, weight in term.state_dict().items()}
         for kind, term in new_terms.items():
-            if kind not in old_terms:
-                is_new = kind in _OF_GRAPHS or (by_name and kind in _FEATURES)
+            if kind not in old_terms or kind in other:
+                is_new = kind in _OF_DATA or (by_name and kind in _FEATURES)
                 fresh |= _names_in(model, term) if is_new else frozenset()
-            elif kind in _OF_GRAPHS:
+            elif kind == "graph_values":
                 moves[_name_of(model, term.W.weight)] = Remap(
                     _columns(trained, "graph"), _columns(config, "graph"), dim=1
                 )
@@ -281,6 +283,11 @@ def _terms(config: RunConfig, model: EGT, level: Level) -> dict[str, Any]:
     terms = model.embed.node_terms if level == "node" else model.embed.pair_terms
     kinds = [*(each.kind for each in inputs), "types of pairs"]
     return dict(zip(kinds, terms, strict=False))
+
+
+def _input(config: RunConfig, kind: str) -> Any:
+    """Return the pair input of a kind; None where there is none."""
+    return next((each for each in config.model.pair_inputs if each.kind == kind), None)
 
 
 def _prefix(model: EGT, module: nn.Module) -> str:

@@ -5,6 +5,7 @@
     two.npy      (N, N) or (N, N, F) numbers
     three.npz    several arrays by name: (N, N) or (N, N, F) ones are matrices, (N,) and (N, F) ones are columns of the
                  nodes, and `edges`, (2, E) or (E, 2), the edges
+    four.xyz     atoms in space, as in `egt.data.formats.xyz`
 
 The matrix of a file without names is called `matrix`. Nothing is ever unpickled.
 """
@@ -31,19 +32,20 @@ from egt.data.columns import (
     read_each,
     texts_in,
 )
+from egt.data.formats import xyz
 from egt.data.formats.tables import MISSING_TEXTS, TABLE_SUFFIXES, open_text, read_table
 from egt.errors import DataError
 
 INDEX_NAMES = ("index", "graphs")
 FILE_NAMES = ("file", "path", "filename", "matrix")
-SUFFIXES = (".csv", ".tsv", ".csv.gz", ".npy", ".npz")
+SUFFIXES = (".csv", ".tsv", ".csv.gz", ".npy", ".npz", *xyz.SUFFIXES)
 
 
 @FORMATS.register("matrices")
 class Matrices(Format):
     """A folder with an index table whose column `file` names matrices."""
 
-    what = "a folder with index.csv (column file) and matrices (.csv, .npy, .npz)"
+    what = "a folder with index.csv (column file) and matrices (.csv, .npy, .npz) or atoms (.xyz)"
 
     @staticmethod
     def fits(data: Any) -> bool:
@@ -89,6 +91,8 @@ def _raw_graph(folder: Path, name: str) -> RawGraph:
         raise DataError(f"file {name!r} is not inside of the folder")
     if not path.is_file():
         raise DataError("there is no such file")
+    if name.lower().endswith(xyz.SUFFIXES):
+        return xyz.read_frame(xyz.split_frames(path)[0])
     arrays = _arrays(path)
     rest = {key: array for key, array in arrays.items() if key != "edges" and key.lower() not in POSITION_NAMES}
     square = {key: array for key, array in rest.items() if array.ndim in (2, 3) and len(array) == array.shape[1]}

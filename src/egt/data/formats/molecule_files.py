@@ -1,20 +1,23 @@
-"""Files of molecules: SDF with properties as columns, which RDKit reads, and lists with a SMILES a line."""
+"""Files of molecules: SDF with properties as columns and MOL2, which RDKit reads, and lists with a SMILES a line."""
 
 from __future__ import annotations
 
 import gzip
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from egt.data.columns import FORMATS, Format, RawData, Table, digest_of_files, objects
+from egt.data.conformers import with_coordinates
 from egt.data.formats.tables import column_of_texts, encoding_of, molecules_of, open_text, read_delimited
 from egt.data.molecules import RDKIT_ERRORS, reason_of, require_rdkit
 from egt.errors import DataError
 
 SDF_SUFFIXES = (".sdf", ".sdf.gz")
+MOL2_SUFFIXES = (".mol2", ".mol2.gz")
+_MOL2_MOLECULE = "@<TRIPOS>MOLECULE"
 LIST_SUFFIXES = (".smi", ".smi.gz", ".smiles", ".txt", ".txt.gz")
 
 
@@ -30,8 +33,22 @@ class Sdf(Format):
 
     @staticmethod
     def read(data: Any) -> RawData:
-        raw = molecules_of(_read_sdf(data), str(data), digest_of_files([data]))
-        return replace(raw, keeps_order=False)
+        return _read_molecules(data, _molecules(data))
+
+
+@FORMATS.register("mol2")
+class Mol2(Format):
+    """A file of molecules with Tripos atom types, as docking programs write it."""
+
+    what = f"molecules ({', '.join(MOL2_SUFFIXES)})"
+
+    @staticmethod
+    def fits(data: Any) -> bool:
+        return isinstance(data, Path) and data.is_file() and data.name.lower().endswith(MOL2_SUFFIXES)
+
+    @staticmethod
+    def read(data: Any) -> RawData:
+        return _read_molecules(data, _mol2_molecules(data))
 
 
 @FORMATS.register("smiles-list")
@@ -52,25 +69,28 @@ class SmilesList(Format):
         return molecules_of(read_delimited(data) if is_header else _read_list(data), str(data), digest_of_files([data]))
 
 
-def _read_sdf(path: Path) -> Table:
+def _read_molecules(path: Path, molecules: Iterable[Any]) -> RawData:
     """Return the columns: `smiles`, `name` where a molecule has one, and properties in order of appearance."""
     chem = require_rdkit()
     smiles: list[str | None] = []
+    placed: list[str | None] = []
     names: list[str | None] = []
     rows: list[dict[str, str]] = []
     problems: dict[int, str] = {}
-    for number, molecule in enumerate(_molecules(path)):
-        text, name, row = None, None, {}
+    for number, molecule in enumerate(molecules):
+        text, place, name, row = None, None, None, {}
         try:
             if molecule is None:
                 problems[number] = f"{path.name}: molecule {number + 1} cannot be read"
             else:
                 name = molecule.GetProp("_Name").strip() or None
                 row = {key: molecule.GetProp(key) for key in molecule.GetPropNames()}
-                text = chem.MolToSmiles(molecule)
+                place = with_coordinates(molecule)
+                text = chem.MolToSmiles(chem.RemoveHs(molecule))
         except RDKIT_ERRORS as error:
             problems[number] = f"{path.name}: molecule {number + 1} cannot be read: {reason_of(error)}"
         smiles.append(text)
+        placed.append(place)
         names.append(name)
         rows.append(row)
     if not rows:
@@ -79,7 +99,8 @@ def _read_sdf(path: Path) -> Table:
     for key in dict.fromkeys(key for row in rows for key in row):
         if key.lower() not in ("smiles", "name"):
             columns[key] = column_of_texts([row.get(key, "") for row in rows])
-    return Table(columns, len(rows), problems)
+    raw = molecules_of(Table(columns, len(rows), problems), str(path), digest_of_files([path]))
+    return replace(raw, keeps_order=False, placed=objects(placed) if any(placed) else None)
 
 
 def _molecules(path: Path) -> Iterator[Any]:
@@ -92,9 +113,18 @@ def _molecules(path: Path) -> Iterator[Any]:
             # RDKit reads UTF-8 only; a file of an older program is converted in memory.
             is_utf8 = encoding == "utf-8-sig"
             content: Any = file if is_utf8 else io.BytesIO(file.read().decode(encoding, "replace").encode())
-            yield from chem.ForwardSDMolSupplier(content)
+            yield from chem.ForwardSDMolSupplier(content, removeHs=False)
     except (OSError, EOFError, RuntimeError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read as SDF ({error})") from error
+
+
+def _mol2_molecules(path: Path) -> Iterator[Any]:
+    chem = require_rdkit()
+    with open_text(path) as file:
+        _, *blocks = file.read().split(_MOL2_MOLECULE)
+    with chem.rdBase.BlockLogs():
+        for block in blocks:
+            yield chem.MolFromMol2Block(_MOL2_MOLECULE + block, removeHs=False)
 
 
 def _read_list(path: Path) -> Table:
