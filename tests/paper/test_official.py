@@ -12,7 +12,7 @@ import yaml
 
 from egt.cli.main import main
 from egt.data.batching.batch import collate
-from egt.errors import ArtifactError, ConfigError
+from egt.errors import ArtifactError, ConfigError, EgtError
 from egt.inference.artifact import load_artifact, save_artifact
 from egt.paper.official import OfficialSettings, find_settings, import_official
 from tests.parity.golden import Golden, pytorch_config, pytorch_samples
@@ -85,6 +85,46 @@ def test_misshapen_tensors_are_named(checkpoint: Path) -> None:
     change = {"EGT_layers.1.lin_O_h.weight": torch.zeros(3, 3)}
     with pytest.raises(ArtifactError, match=r"layers\.1\.O_h\.weight has shape \(3, 3\), the model needs \(16, 16\)"):
         import_official(rewrite(checkpoint, change))
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [
+        ("EGT_layers.1.lin_QKV.weight", torch.zeros(())),
+        ("EGT_layers.1.lin_O_h.weight", torch.zeros(16)),
+        ("EGT_layers.1.lin_E.weight", torch.zeros(1, 1).expand(4, 8)),
+        ("nodef_embed.weight", torch.zeros(1).expand(400_000_000)),
+        ("nodef_embed.weight", torch.zeros(1153, 0)),
+        ("nodef_embed.weight", torch.zeros(1, 1_000_000)),
+        ("featm_embed.weight", torch.zeros(8)),
+        ("dist_embed.weight", torch.zeros(0, 8)),
+        ("svd_embed.weight", torch.zeros(16, 16).to_sparse()),
+        ("final_ln_h.bias", torch.zeros(16, dtype=torch.complex64)),
+        ("EGT_layers.99999999.lin_E.weight", torch.zeros(4, 8)),
+    ],
+)
+def test_tensors_that_no_layer_can_have_are_refused(checkpoint: Path, name: str, tensor: torch.Tensor) -> None:
+    with pytest.raises(EgtError):
+        import_official(rewrite(checkpoint, {name: tensor}))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"activation": True},
+        {"activation": ["elu"]},
+        {"attn_maskout": "high"},
+        {"attn_dropout": 2},
+        {"clip_logits_value": [1, 2, 3]},
+        {"clip_logits_value": [2, 1]},
+        {"clip_logits_value": 5},
+        {"scale_degree": {"a": 1}},
+    ],
+)
+def test_settings_of_wrong_types_are_refused(checkpoint: Path, settings: dict[str, Any]) -> None:
+    (checkpoint / "config_input.yaml").write_text(yaml.safe_dump(settings))
+    with pytest.raises(ConfigError):
+        import_official(checkpoint)
 
 
 def test_foreign_tensors_are_named(checkpoint: Path) -> None:

@@ -296,7 +296,7 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
             if config.model.num_layers > len(names):
                 raise ArtifactError(f"{where}: does not fit the model, which has {config.model.num_layers} layers")
             found = {name: tuple(file.get_slice(name).get_shape()) for name in names}
-            _check_shapes(weight_shapes(config), found, where)  # before memory is taken for either
+            check_shapes(weight_shapes(config), found, where)  # before memory is taken for either
             weights = {name: file.get_tensor(name) for name in names}
     except safetensors.SafetensorError as error:
         raise ArtifactError(f"{path}: {WEIGHTS} is not a safetensors file ({error})") from error
@@ -421,15 +421,17 @@ def weights_sha256(path: Path) -> str:
 
 def load_weights(model: EGT, weights: Mapping[str, torch.Tensor], where: str) -> None:
     """Copy weights into a model; every tensor must be there with the right shape, and no other."""
-    _check_shapes(_shapes(model.state_dict()), _shapes(weights), where)
+    check_shapes(shapes_of(model.state_dict()), shapes_of(weights), where)
     model.load_state_dict(dict(weights))
 
 
-def _shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
+def shapes_of(weights: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of weights, by their names."""
     return {name: tuple(tensor.shape) for name, tensor in weights.items()}
 
 
-def _check_shapes(expected: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]], where: str) -> None:
+def check_shapes(expected: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]], where: str) -> None:
+    """Raise an `ArtifactError` where the weights that were found are not those of a model."""
     problems = [f"{name} is missing" for name in expected if name not in found]
     problems += [f"{name} is not part of this model" for name in found if name not in expected]
     problems += [

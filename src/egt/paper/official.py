@@ -10,20 +10,22 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import safetensors
 import safetensors.torch
 import torch
+from pydantic import ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from egt.assemble import build_model, weight_shapes
 from egt.config.run import FrozenEdgesConfig, ModelConfig, RandomMaskingConfig, ResidualEdgesConfig, RunConfig
+from egt.data.bounds import check_tensors
 from egt.errors import ArtifactError, ConfigError
 from egt.files import exists, parse_yaml
-from egt.inference.artifact import Artifact, load_weights
+from egt.inference.artifact import Artifact, check_shapes, load_weights, shapes_of
 from egt.paper.presets import preset
 from egt.parts.inputs import Distance, EdgeCategories, NodeCategories, Svd
 from egt.parts.readouts import MeanPool, VirtualNodes
@@ -32,18 +34,19 @@ from egt.parts.tasks.regression import Regression
 from egt.parts.tasks.task import TaskPart
 
 Weights = Mapping[str, Tensor]
+_Share = Annotated[float, Field(ge=0, le=1)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(strict=True))
 class OfficialSettings:
     """Settings that a state_dict does not show; the defaults are those of the authors' code."""
 
     activation: str = "elu"
-    clip_logits_value: tuple[float, float] | None = (-5.0, 5.0)
+    clip_logits_value: tuple[FiniteFloat, FiniteFloat] | None = (-5.0, 5.0)
     scale_dot_product: bool = True
     scale_degree: bool = True
-    attn_dropout: float = 0.0
-    attn_maskout: float = 0.0
+    attn_dropout: _Share = 0.0
+    attn_maskout: _Share = 0.0
 
     @classmethod
     def read(cls, path: Path) -> OfficialSettings:
@@ -58,7 +61,11 @@ class OfficialSettings:
         clip = known.get("clip_logits_value")
         if isinstance(clip, list):
             known["clip_logits_value"] = tuple(clip)
-        return cls(**known)
+        try:
+            return cls(**known)
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            raise ConfigError(f"{path}: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from error
 
 
 def import_official(
@@ -85,11 +92,13 @@ def import_official(
     config = official_config(weights, settings or find_settings(checkpoint), task=task, names=names, new_head=new_head)
     if attend_padding:
         config = with_padding_attended(config)
-    model = build_model(config)
     converted = convert(weights, config, str(file))
-    if new_head is not None:
-        last = f"head.linears.{len(config.model.head_ratios)}."
-        converted |= {name: tensor for name, tensor in model.state_dict().items() if name.startswith(last)}
+    last = "-" if new_head is None else f"head.linears.{len(config.model.head_ratios)}."
+    expected = weight_shapes(config)
+    own = {name: shape for name, shape in expected.items() if name.startswith(last)}
+    check_shapes(expected, shapes_of(converted) | own, str(file))  # before memory is taken
+    model = build_model(config)
+    converted |= {name: tensor for name, tensor in model.state_dict().items() if name in own}
     load_weights(model, converted, str(file))
     return Artifact(config, model.eval(), notes=f"weights imported from the authors' PyTorch checkpoint {file.name}")
 
@@ -118,6 +127,7 @@ def read_weights(file: Path) -> dict[str, Tensor]:
         if file.suffix == ".safetensors":
             return safetensors.torch.load_file(file)
         content = torch.load(file, map_location="cpu", weights_only=True)
+        check_tensors(content, file)
     except pickle.UnpicklingError as error:
         raise ArtifactError(
             f"{file}: holds more than plain tensors, and running what is inside is not safe; "
@@ -126,9 +136,14 @@ def read_weights(file: Path) -> dict[str, Tensor]:
     except (OSError, RuntimeError, EOFError, ValueError, LookupError, safetensors.SafetensorError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise ArtifactError(f"{file}: is not a readable checkpoint ({reason})") from error
-    if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
-        raise ArtifactError(f"{file}: is not a state_dict (a mapping of names to tensors)")
+    if not isinstance(content, dict) or not all(_is_plain(value) for value in content.values()):
+        raise ArtifactError(f"{file}: is not a state_dict (a mapping of names to tensors of numbers)")
     return {str(name).removeprefix("module."): tensor for name, tensor in content.items()}
+
+
+def _is_plain(value: Any) -> bool:
+    is_numbers = isinstance(value, Tensor) and value.is_floating_point() and value.layout == torch.strided
+    return is_numbers and value.device.type == "cpu" and not value.is_quantized
 
 
 def official_config(
@@ -152,28 +167,31 @@ def official_config(
     svd = (Svd(rank=shape.of("svd_embed.weight")[1] // 2),) if "svd_embed.weight" in weights else ()
     virtual = shape.of("vn_layer.vn_node_embeddings")[0] if "vn_layer.vn_node_embeddings" in weights else 0
     hidden = [shape.of(f"mlp_layers.{k}.weight")[0] / shape.node_width for k in range(shape.num_linears - 1)]
-    model = ModelConfig(
-        num_layers=shape.num_layers,
-        node_width=shape.node_width,
-        edge_width=shape.edge_width,
-        num_heads=shape.of("EGT_layers.0.lin_E.weight")[0],
-        node_inputs=(NodeCategories(sizes=(128,) * 9), *svd),
-        pair_inputs=(
-            Distance(max_hops=shape.of("dist_embed.weight")[0] - 2),
-            EdgeCategories(sizes=(8,) * 3, absent="zero"),
-        ),
-        edges=FrozenEdgesConfig(normalize=True) if simple else ResidualEdgesConfig(),
-        gate="centrality" if settings.scale_degree else "sigmoid",
-        readout=VirtualNodes(num_virtual=virtual) if virtual else MeanPool(),
-        head_ratios=tuple(hidden),
-        node_ffn_multiplier=shape.of("EGT_layers.0.lin_W_h_1.weight")[0] / shape.node_width,
-        edge_ffn_multiplier=edge_ffn,
-        activation=_activation(settings.activation),
-        clip=settings.clip_logits_value,
-        scale_dot=settings.scale_dot_product,
-        masking=RandomMaskingConfig(probability=settings.attn_maskout, gates=False),
-        attention_dropout=settings.attn_dropout,
-    )
+    try:
+        model = ModelConfig(
+            num_layers=shape.num_layers,
+            node_width=shape.node_width,
+            edge_width=shape.edge_width,
+            num_heads=shape.of("EGT_layers.0.lin_E.weight")[0],
+            node_inputs=(NodeCategories(sizes=(128,) * 9), *svd),
+            pair_inputs=(
+                Distance(max_hops=shape.of("dist_embed.weight")[0] - 2),
+                EdgeCategories(sizes=(8,) * 3, absent="zero"),
+            ),
+            edges=FrozenEdgesConfig(normalize=True) if simple else ResidualEdgesConfig(),
+            gate="centrality" if settings.scale_degree else "sigmoid",
+            readout=VirtualNodes(num_virtual=virtual) if virtual else MeanPool(),
+            head_ratios=tuple(hidden),
+            node_ffn_multiplier=shape.of("EGT_layers.0.lin_W_h_1.weight")[0] / shape.node_width,
+            edge_ffn_multiplier=edge_ffn,
+            activation=_activation(settings.activation),
+            clip=settings.clip_logits_value,
+            scale_dot=settings.scale_dot_product,
+            masking=RandomMaskingConfig(probability=settings.attn_maskout, gates=False),
+            attention_dropout=settings.attn_dropout,
+        )
+    except ValidationError as error:
+        raise ConfigError(f"these weights and settings make no model: {error.errors()[0]['msg']}") from error
     meaning: TaskPart = Binary(names=names) if task == "binary" else Regression(names=names)
     return preset("pcqm4mv2-small").model_copy(update={"name": "official", "model": model, "task": meaning})
 
@@ -186,7 +204,7 @@ def convert(weights: Weights, config: RunConfig, where: str = "state_dict") -> d
     """
     heads, width = config.model.num_heads, config.model.node_width
     head_major = torch.arange(width).view(-1, heads).T.reshape(-1)  # ours t * d_k + c <- theirs c * H + t
-    read = weight_shapes(config).keys()
+    read = weight_shapes(config)
     converted: dict[str, Tensor] = {}
     strange: list[str] = []
     for name, tensor in weights.items():
@@ -194,7 +212,8 @@ def convert(weights: Weights, config: RunConfig, where: str = "state_dict") -> d
         if ours is None:
             strange.append(name)
         elif ours in read:
-            converted[ours] = _reorder(ours, tensor, head_major)
+            fits = tensor.shape == read[ours]
+            converted[ours] = _reorder(ours, tensor, head_major) if fits else tensor
     if strange:
         raise ArtifactError(f"{where}: holds tensors that are not part of an EGT: {', '.join(strange[:8])}")
     return converted
@@ -239,9 +258,9 @@ def _our_name(name: str) -> str | None:
 
 
 def _reorder(ours: str, tensor: Tensor, head_major: Tensor) -> Tensor:
-    if re.search(r"\.qkv\.", ours) and tensor.shape[0] == 3 * len(head_major):
+    if re.search(r"\.qkv\.", ours):
         return tensor.view(3, len(head_major), *tensor.shape[1:])[:, head_major].flatten(0, 1)
-    if ours.endswith(".O_h.weight") and tensor.shape[1] == len(head_major):
+    if ours.endswith(".O_h.weight"):
         return tensor[:, head_major]
     if ours.endswith(".W_enc.weight"):
         return torch.cat([tensor[:, 0::2], tensor[:, 1::2]], dim=1)
@@ -257,14 +276,17 @@ class _Shapes:
         linears = [int(found[1]) for name in weights if (found := re.match(r"mlp_layers\.(\d+)\.", name))]
         if not layers or not linears:
             raise ArtifactError("this is not a checkpoint of the authors' EGT: it has no EGT_layers.* and mlp_layers.*")
-        self.num_layers, self.num_linears = max(layers) + 1, max(linears) + 1
+        self.num_layers, self.num_linears = len({*layers}), len({*linears})  # a missing one is found by its tensors
         self.node_width = self.of("nodef_embed.weight")[1]
         self.edge_width = self.of("featm_embed.weight")[1]
 
     def of(self, name: str) -> tuple[int, ...]:
         if name not in self.weights:
             raise ArtifactError(f"the checkpoint has no tensor {name}; it is incomplete or not an EGT")
-        return tuple(self.weights[name].shape)
+        shape = tuple(self.weights[name].shape)
+        if len(shape) != 2 or 0 in shape:
+            raise ArtifactError(f"the checkpoint has a tensor {name} of the shape {shape}; it must be a matrix")
+        return shape
 
 
 def _activation(name: str) -> Any:

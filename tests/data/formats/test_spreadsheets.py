@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from egt.data.bounds import Bounds, TooLarge, bounded
 from egt.data.custom import open_custom, read_raw
 from egt.data.formats import spreadsheets
 from egt.data.formats.spreadsheets import write_xlsx
@@ -92,13 +93,10 @@ def test_without_the_package_the_error_names_it_and_csv(tmp_path: Path, monkeypa
         read_raw(path)
 
 
-def test_what_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("bounds", [Bounds(cells=5), Bounds(bytes=100), Bounds(rows=1)])
+def test_what_would_fill_the_memory_is_refused(tmp_path: Path, bounds: Bounds) -> None:
     path = sheet(tmp_path / "t.xlsx", ["smiles", "y"], ["CCO", 1], ["CCC", 2])
-    monkeypatch.setattr(spreadsheets, "_MOST_CELLS", 5)
-    with pytest.raises(DataError, match="more than 5 cells"):
-        read_raw(path)
-    monkeypatch.setattr(spreadsheets, "_MOST_BYTES", 100)
-    with pytest.raises(DataError, match="holds more than"):
+    with bounded(bounds), pytest.raises(TooLarge, match="holds more than"):
         read_raw(path)
 
 

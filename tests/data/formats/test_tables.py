@@ -9,7 +9,7 @@ import pytest
 
 from egt.data.columns import check_header
 from egt.data.custom import read_raw
-from egt.data.formats.tables import Tables, column_of_texts, read_table
+from egt.data.formats.tables import Tables, column_of_texts, columns_of_texts, read_table
 from egt.errors import DataError
 
 CSV = "name,mass,element\na,1.5,Na\nb,NA,\nc,-2,K\n"
@@ -161,8 +161,9 @@ def test_decimal_commas_of_a_file_are_told(tmp_path: Path, caplog: pytest.LogCap
 
 
 def test_a_decimal_comma_where_the_comma_is_free() -> None:
-    np.testing.assert_equal(column_of_texts(["1,5", "-2", "", "3,25e2"], decimal_comma=True), [1.5, -2, np.nan, 325])
-    assert column_of_texts(["1,5", "1.5"], decimal_comma=True).tolist() == ["1,5", "1.5"], "two spellings: no guess"
+    plain, mixed = columns_of_texts([["1,5", "-2", "", "3,25e2"], ["1,5", "1.5", "", ""]], decimal_comma=True)
+    np.testing.assert_equal(plain, [1.5, -2, np.nan, 325])
+    assert mixed.tolist() == ["1,5", "1.5", None, None], "two spellings: no guess"
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "cp1252", "utf-8-sig"])

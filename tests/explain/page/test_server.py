@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import logging
 import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
 
+from egt.config.run_data import open_new
 from egt.errors import RunError
 from egt.explain.page import server as module
+from egt.explain.page import session as sessions
 from egt.explain.page.server import Server
 from egt.explain.page.session import MOST_BYTES, Session
 
@@ -122,6 +127,33 @@ def test_the_sender_of_too_much_reads_why(server: Server, size: int) -> None:
     status, _, found = ask(server, "/api/upload?name=x.csv", b"x" * size, FILE)
     assert status == 413
     assert "egt predict" in found["error"]
+
+
+def test_a_small_file_that_unpacks_to_much_is_refused_in_words(server: Server) -> None:
+    bomb = gzip.compress(b"smiles\n" + b"C\n" * 20_000_000)
+    assert len(bomb) < 100_000
+    status, _, found = ask(server, "/api/upload?name=x.csv.gz", bomb, FILE)
+    assert status == 413
+    assert "more than 2,000 rows" in found["error"]
+    assert "egt predict" in found["error"]
+
+
+def test_an_upload_that_is_read_keeps_no_prediction_waiting(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_reading, may_go_on = Event(), Event()
+
+    def read_slowly(config: Any, data: Any, *rest: Any) -> Any:
+        if isinstance(data, Path):
+            is_reading.set()
+            assert may_go_on.wait(30)
+        return open_new(config, data, *rest)
+
+    monkeypatch.setattr(sessions, "open_new", read_slowly)
+    with ThreadPoolExecutor() as pool:
+        upload = pool.submit(ask, server, "/api/upload?name=x.csv", b"smiles\nCC\n", FILE)
+        assert is_reading.wait(30)
+        assert ask(server, "/api/smiles", {"smiles": ["C"]})[0] == 200
+        may_go_on.set()
+        assert upload.result()[0] == 200
 
 
 def test_a_path_and_a_length_without_end_are_refused(server: Server) -> None:

@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from egt.data.bounds import Bounds
 from egt.data.columns import (
     FORMATS,
     MAX_NODES,
@@ -78,10 +79,12 @@ def read_jsonl(path: Path) -> RawData:
     heads: list[dict[str, Any]] = []
     problems: dict[int, str] = {}
     declared: dict[str, dict[str, None]] = {"graph": {}, "node": {}, "edge": {}, "features": {}}
+    bounds = Bounds.current()
     with open_text(path) as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
+            bounds.check("rows", len(raw_graphs) + 1, path)
             head: dict[str, Any] = {}
             raw_graph: RawGraph | None = None
             try:

@@ -13,12 +13,14 @@ The matrix of a file without names is called `matrix`. Nothing is ever unpickled
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from egt.data.bounds import Bounds
 from egt.data.columns import (
     FORMATS,
     POSITION_NAMES,
@@ -134,11 +136,13 @@ def _arrays(path: Path) -> Mapping[str, Column]:
     suffix = path.suffix.lower()
     try:
         if suffix == ".npz":
+            with zipfile.ZipFile(path) as archive:
+                Bounds.current().check("bytes", sum(part.file_size for part in archive.infolist()), path)
             with np.load(path, allow_pickle=False) as content:
                 return {name: content[name] for name in content.files}
         if suffix == ".npy":
-            return {"matrix": np.load(path, allow_pickle=False)}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            return {"matrix": np.array(np.load(path, mmap_mode="r", allow_pickle=False))}  # no more than the file has
+    except (OSError, ValueError, EOFError, MemoryError, zlib.error, zipfile.BadZipFile) as error:
         raise DataError(f"cannot be read as plain arrays: {' '.join(str(error).split())[:200]}") from error
     if not path.name.lower().endswith(SUFFIXES):
         raise DataError(f"its ending is not known; allowed are {', '.join(SUFFIXES)}")

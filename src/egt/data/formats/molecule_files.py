@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from egt.data.bounds import Bounds, open_bytes
 from egt.data.columns import FORMATS, Format, RawData, Table, digest_of_files, objects
 from egt.data.conformers import with_coordinates
 from egt.data.formats.tables import column_of_texts, encoding_of, molecules_of, open_text, read_delimited
@@ -77,7 +78,9 @@ def _read_molecules(path: Path, molecules: Iterable[Any]) -> RawData:
     names: list[str | None] = []
     rows: list[dict[str, str]] = []
     problems: dict[int, str] = {}
+    bounds = Bounds.current()
     for number, molecule in enumerate(molecules):
+        bounds.check("rows", number + 1, path)
         text, place, name, row = None, None, None, {}
         try:
             if molecule is None:
@@ -105,11 +108,10 @@ def _read_molecules(path: Path, molecules: Iterable[Any]) -> RawData:
 
 def _molecules(path: Path) -> Iterator[Any]:
     chem = require_rdkit()
-    opener = gzip.open if path.suffix.lower() == ".gz" else open
     try:
-        with opener(path, "rb") as file:
+        with open_bytes(path) as file:
             encoding = encoding_of(file)
-        with chem.rdBase.BlockLogs(), opener(path, "rb") as file:
+        with chem.rdBase.BlockLogs(), open_bytes(path) as file:
             # RDKit reads UTF-8 only; a file of an older program is converted in memory.
             is_utf8 = encoding == "utf-8-sig"
             content: Any = file if is_utf8 else io.BytesIO(file.read().decode(encoding, "replace").encode())
@@ -129,8 +131,10 @@ def _mol2_molecules(path: Path) -> Iterator[Any]:
 
 def _read_list(path: Path) -> Table:
     """Read a molecule and, after it, its name from each line; a first line that says `smiles` is skipped."""
+    bounds = Bounds.current()
     with open_text(path) as file:
-        lines = [line.split(maxsplit=1) for line in file]
+        lines = [line.split(maxsplit=1) for line in islice(file, bounds.rows + 2)]  # one may be a header
+    bounds.check("rows", len(lines) - 1, path)
     while lines and not lines[-1]:  # the file ends with them
         lines.pop()
     if lines and lines[0] and lines[0][0].lower() in ("smiles", "smi"):

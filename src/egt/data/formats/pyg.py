@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from egt.data.bounds import check_tensors
 from egt.data.columns import (
     FORMATS,
     MAX_NODES,
@@ -79,6 +80,7 @@ def read_pt(path: Path) -> RawData:
             "file with whole objects would run code from the file. Save the data as torch.save([data.to_dict() for "
             "data in dataset], path), or with InMemoryDataset.save(list_of_data, path)"
         ) from error
+    check_tensors(content, path)
     return raw_pyg(_unpacked(content, geometric), str(path), digest_of_files([path]))
 
 

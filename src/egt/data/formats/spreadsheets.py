@@ -14,16 +14,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from egt.data.bounds import Bounds
 from egt.data.columns import FORMATS, Format, RawData, Table, check_header, digest_of_files, text_of
-from egt.data.formats.tables import column_of_texts, molecules_of
+from egt.data.formats.tables import columns_of_texts, molecules_of
 from egt.errors import DataError, RunError
 
 SUFFIX = ".xlsx"
 _SAVE = "In Excel: File, Save As, CSV UTF-8"
-_MOST_BYTES = 2 << 30
-"""Of the content, which is compressed: a small file may hold much more than memory does."""
-
-_MOST_CELLS = 20_000_000
 _MOST_ROWS = 1_048_576
 """What a sheet can have."""
 
@@ -51,8 +48,7 @@ def _read_xlsx(path: Path) -> Table:
     openpyxl = _openpyxl(f"{path}: reading it")
     try:
         with zipfile.ZipFile(path) as archive:
-            if sum(part.file_size for part in archive.infolist()) > _MOST_BYTES:
-                raise DataError(f"{path}: holds more than {_MOST_BYTES >> 30} GB; save it as CSV ({_SAVE})")
+            Bounds.current().check("bytes", sum(part.file_size for part in archive.infolist()), path)
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
             sheets = [sheet.title for sheet in book.worksheets if any(True for _ in _filled(sheet))]
@@ -80,14 +76,14 @@ def _filled(sheet: Any) -> Iterable[tuple[int, list[str]]]:
 
 
 def _rows(sheet: Any, path: Path) -> list[tuple[int, list[str]]]:
-    rows, cells = [], 0
+    rows, cells, bounds = [], 0, Bounds.current()
     for number, row in _filled(sheet):
         while row and not row[-1]:
             row.pop()
         rows.append((number, row))
         cells += len(row)
-        if cells > _MOST_CELLS:
-            raise DataError(f"{path}: has more than {_MOST_CELLS:,} cells; save it as CSV ({_SAVE})")
+        bounds.check("rows", len(rows) - 1, path)
+        bounds.check("cells", cells, path)
     return rows
 
 
@@ -115,8 +111,8 @@ def _table(rows: Sequence[tuple[int, list[str]]], path: Path) -> Table:
             problems[k] = f"{path.name} row {number}: {len(row)} cells, the first row names {len(header)}"
             row = []
         lines.append([*row, *[""] * (len(header) - len(row))])
-    columns = {header[k]: column_of_texts([row[k] for row in lines]) for k in kept}
-    return Table(columns, len(lines), problems)
+    columns = columns_of_texts([[row[k] for row in lines] for k in kept])
+    return Table(dict(zip([header[k] for k in kept], columns, strict=True)), len(lines), problems)
 
 
 def write_xlsx(rows: Iterable[Sequence[Any]], file: Path, name: str) -> None:

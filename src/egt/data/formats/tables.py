@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
+import io
 import json
 import logging
 import math
@@ -24,6 +25,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from egt.data.bounds import Bounds, open_bytes
 from egt.data.columns import (
     FORMATS,
     Column,
@@ -58,8 +60,8 @@ _CLEAR_COMMA = re.compile(r",(?!\d{3}$)|^[+-]?0,|^[+-]?\d{4,},")
 """A comma that does not stand between thousands."""
 
 _BLOCK = 2**20
-
-csv.field_size_limit(2**31 - 1)
+_TOGETHER = 2**16
+"""How many cells of several columns are converted at once."""
 
 logger = logging.getLogger(__name__)
 
@@ -88,15 +90,14 @@ class Tables(Format):
 
 
 @contextmanager
-def open_text(path: Path) -> Iterator[IO[str]]:
-    """Open a plain or gzipped text file; whatever goes wrong while it is read is a `DataError`."""
+def open_text(path: Path, *, whole: bool = True) -> Iterator[IO[str]]:
+    """Open a plain or gzipped text file; whatever goes wrong while it is read is a `DataError`. As `open_bytes`."""
     try:
-        opener = gzip.open if path.suffix.lower() == ".gz" else open
-        with opener(path, "rb") as content:
+        with open_bytes(path, whole=whole) as content:
             encoding = encoding_of(content)
         if encoding == "cp1252":
             logger.warning("%s is not UTF-8; it is read as Windows-1252 (older Excel): check names with accents", path)
-        with opener(path, "rt", encoding=encoding, newline="") as file:
+        with open_bytes(path, whole=whole) as content, io.TextIOWrapper(content, encoding, newline="") as file:
             yield file
     except UnicodeError as error:
         raise DataError(f"{path}: not UTF-8 text ({error}); save the file as UTF-8") from error
@@ -106,7 +107,7 @@ def open_text(path: Path) -> Iterator[IO[str]]:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def encoding_of(file: IO[bytes] | gzip.GzipFile) -> str:
+def encoding_of(file: IO[bytes]) -> str:
     """How a text is written: UTF-16 says so in its first bytes, else UTF-8 or, if that is impossible, Windows-1252."""
     start = file.read(2)
     if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
@@ -200,7 +201,10 @@ def read_delimited(path: Path) -> Table:
 
 def table_blocks(path: Path, size: int = sys.maxsize) -> Iterator[Table]:
     """Yield the rows of a text file of columns, `size` at a time; at least one block, which may have no rows."""
-    with open_text(path) as file:
+    bounds = Bounds.current()
+    whole = size == sys.maxsize
+    csv.field_size_limit(min(bounds.line, 2**31 - 1))
+    with open_text(path, whole=whole) as file:
         first = file.readline()
         # Spreadsheets may name the delimiter in a line of its own.
         skipped = int(first.lower().rstrip("\r\n") in {f"sep={delimiter}" for delimiter in DELIMITERS})
@@ -212,9 +216,15 @@ def table_blocks(path: Path, size: int = sys.maxsize) -> Iterator[Table]:
             header = [name.strip() for name in next(reader, [])]
             if not header:
                 raise DataError(f"{path}: the file is empty; its first line must name the columns")
-            lines = _rows(reader, has_one_column=len(header) == 1)
+            bounds.check("columns", len(header), path)
+            lines = _rows(reader, len(header))
+            most = bounds.rows_of(len(header))
+            size = most + 1 if whole else min(size, max(most, 1))
             block = list(islice(lines, size))
             while True:
+                if whole:
+                    bounds.check("rows", len(block), path)
+                    bounds.check("cells", len(block) * len(header), path)
                 following = list(islice(lines, size))
                 yield _table(block, header, path, skipped, decimal_comma=delimiter == ";")
                 if not following:
@@ -224,36 +234,37 @@ def table_blocks(path: Path, size: int = sys.maxsize) -> Iterator[Table]:
             raise DataError(f"{path} line {reader.line_num + skipped}: {error}; is a quote left open?") from error
 
 
-def _rows(reader: Any, *, has_one_column: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the cells of each line below the header that is a row."""
+def _rows(reader: Any, width: int) -> Iterator[tuple[int, list[str] | int]]:
+    """Yield the number and the cells of each line below the header that is a row; how many, if they are not `width`."""
     blank = 0
     for cells in reader:
         if not cells:
             blank += 1
             continue
-        if has_one_column:  # a blank line is an empty cell here, unless the file ends with it
+        if width == 1:  # a blank line is an empty cell here, unless the file ends with it
             yield from ((reader.line_num, [""]) for _ in range(blank))
         blank = 0
-        yield reader.line_num, cells
+        yield reader.line_num, cells if len(cells) == width else len(cells)
 
 
 def _table(
-    lines: Sequence[tuple[int, list[str]]], header: list[str], path: Path, skipped: int, *, decimal_comma: bool
+    lines: Sequence[tuple[int, list[str] | int]], header: list[str], path: Path, skipped: int, *, decimal_comma: bool
 ) -> Table:
     problems: dict[int, str] = {}
     rows: list[list[str]] = []
+    blank = [""] * len(header)
     for line, cells in lines:
-        if len(cells) != len(header):
-            given, there = len(cells), len(header)
-            problems[len(rows)] = f"{path.name} line {line + skipped}: {given} fields, the header has {there}"
-            cells = [""] * len(header)
+        if isinstance(cells, int):
+            problems[len(rows)] = f"{path.name} line {line + skipped}: {cells} fields, the header has {len(header)}"
+            cells = blank
         rows.append(cells)
     cells_of = list(zip(*rows, strict=True)) if rows else [()] * len(header)
     # Spreadsheets leave empty columns without a name at the right.
     kept = [k for k, name in enumerate(header) if name or any(cells_of[k])]
     check_header([header[k] for k in kept], f"{path} line 1")
     # Where the comma is free, it is the decimal sign of many countries.
-    columns = {header[k]: column_of_texts(cells_of[k], decimal_comma=decimal_comma) for k in kept}
+    read = columns_of_texts([cells_of[k] for k in kept], decimal_comma=decimal_comma)
+    columns = {header[k]: column for k, column in zip(kept, read, strict=True)}
     if not decimal_comma:
         _tell_commas({header[k]: cells_of[k] for k in kept}, columns, path)
     return Table(columns, len(rows), problems)
@@ -275,8 +286,8 @@ def _tell_commas(cells: Mapping[str, Sequence[str]], columns: Columns, path: Pat
             logger.warning(message, path, name, example, plain, point)
 
 
-def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Column:
-    """Return a column of a text file: numbers if every cell that is there is one, or true or false; else texts.
+def columns_of_texts(columns: Sequence[Sequence[str]], *, decimal_comma: bool = False) -> list[Column]:
+    """Return the columns of a text file: numbers if every cell that is there is one, or true or false; else texts.
 
     Codes stay texts, though they look like numbers: whole numbers with leading zeros (0042), and those with so many
     digits that no float64 holds them exactly.
@@ -284,11 +295,43 @@ def column_of_texts(cells: Sequence[str], *, decimal_comma: bool = False) -> Col
     Where a column has no other spelling of numbers, 1,5 is one; 1,234 only with `decimal_comma`, where no comma can
     stand between thousands.
     """
-    first = next((cell for raw in cells if (cell := raw.strip()) not in MISSING_TEXTS), "")
-    if first and not _is_value(first):
-        return objects(_present(cells))
-    if (plain := plain_numbers(cells, MISSING_TEXTS)) is not None:
-        return plain
+    found: list[Column | None] = [None] * len(columns)
+    likely = []
+    for k, cells in enumerate(columns):
+        first = next((cell for raw in cells if (cell := raw.strip()) not in MISSING_TEXTS), "")
+        if first and not _is_value(first):
+            found[k] = objects(_present(cells))
+        else:
+            likely.append(k)
+    step = max(1, _TOGETHER // max([1, *map(len, columns)]))
+    for first_of in range(0, len(likely), step):
+        group = likely[first_of : first_of + step]
+        for k, plain in zip(group, _plain_columns([columns[k] for k in group]), strict=True):
+            found[k] = plain
+    return [
+        _mixed_column(cells, decimal_comma=decimal_comma) if column is None else column
+        for cells, column in zip(columns, found, strict=True)
+    ]
+
+
+def _plain_columns(columns: Sequence[Sequence[str]]) -> list[Column | None]:
+    """Return columns of one length that are plain numbers, None for others; a call for each would take most time."""
+    joined = plain_numbers([cell for cells in columns for cell in cells], MISSING_TEXTS)
+    if joined is not None:
+        return [*joined.reshape(len(columns), len(columns[0]))]
+    if len(columns) == 1:
+        return [None]
+    half = len(columns) // 2
+    return _plain_columns(columns[:half]) + _plain_columns(columns[half:])
+
+
+def column_of_texts(cells: Sequence[str]) -> Column:
+    """Return one column of a text file: see `columns_of_texts`."""
+    [column] = columns_of_texts([cells])
+    return column
+
+
+def _mixed_column(cells: Sequence[str], *, decimal_comma: bool) -> Column:
     present = _present(cells)
     known = [cell for cell in present if cell is not None]
     if known and all(cell.lower() in _BOOLEANS for cell in known):
@@ -345,13 +388,44 @@ def table_of_frame(frame: Any, *, ragged: bool = False) -> Table:
 def read_parquet(path: Path, *, ragged: bool) -> Table:
     """Read a Parquet file. `ragged` as in `read_table`."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
+        return _table_of_arrow(_bounded_parquet(path), str(path), ragged)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: not a Parquet file that can be read: {error}") from error
-    return _table_of_arrow(table, str(path), ragged)
+
+
+def _bounded_parquet(path: Path) -> Any:
+    """Return the table of a Parquet file; its texts stay words and numbers of words until their length is known."""
+    import pyarrow.parquet as pq
+
+    bounds = Bounds.current()
+    with pq.ParquetFile(path) as file:
+        facts = file.metadata
+        groups = [facts.row_group(k) for k in range(facts.num_row_groups)]
+        bounds.check("columns", facts.num_columns, path)
+        bounds.check("rows", facts.num_rows, path)
+        bounds.check("cells", sum(g.column(c).num_values for g in groups for c in range(g.num_columns)), path)
+        bounds.check("bytes", sum(group.total_byte_size for group in groups), path)
+        leaves = [file.schema.column(c) for c in range(facts.num_columns)]
+    texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+    table = pq.read_table(path, read_dictionary=texts)
+    for column in table.columns:
+        bounds.check("bytes", sum(_text_bytes(chunk) for chunk in column.chunks), path)
+    return table
+
+
+def _text_bytes(array: Any) -> int:
+    """Return how many bytes the texts of an Arrow array have if each cell has its own."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_nested(array.type):
+        return _text_bytes(array.flatten()) if hasattr(array, "values") else 0  # others are left out
+    if not pa.types.is_dictionary(array.type):
+        return 0
+    lengths = pc.take(pc.binary_length(array.dictionary).cast(pa.int64()), array.indices)
+    return pc.sum(lengths).as_py() or 0
 
 
 def _table_of_arrow(table: Any, where: str, ragged: bool) -> Table:

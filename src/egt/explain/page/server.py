@@ -19,8 +19,9 @@ from urllib.parse import parse_qs
 
 from pydantic import ValidationError, validate_call
 
+from egt.data.bounds import TooLarge
 from egt.errors import EgtError, RunError
-from egt.explain.page.session import MOST_BYTES, Session
+from egt.explain.page.session import ADVICE, MOST_BYTES, Session
 from egt.inference.predictor import load
 
 log = logging.getLogger(__name__)
@@ -112,6 +113,8 @@ class _Handler(BaseHTTPRequestHandler):
             wrong = error.errors()[0]
             reason = f"not understood: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
             status, (kind, content) = HTTPStatus.BAD_REQUEST, _json({"error": reason})
+        except TooLarge as error:
+            status, (kind, content) = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _json({"error": str(error)})
         except EgtError as error:
             kind, content = _json({"error": str(error)})  # status 200: browsers log other ones as failures
         except Exception as error:  # the page goes on; the terminal shows the error
@@ -170,8 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/api/upload":
             content = self._body("application/octet-stream")
             [name] = parse_qs(query).get("name", ["file"])[:1]
-            with session.lock:
-                return _json(session.upload(name, content))
+            return _json(session.upload(name, content))
         if path not in calls:
             raise Refused(HTTPStatus.NOT_FOUND, "there is no such page")
         try:
@@ -195,8 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
         if int(length) > MOST_BYTES:
             raise Refused(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"this is larger than {MOST_BYTES / 1e6:.0f} MB, which is the most that the page takes; "
-                "`egt predict ARTIFACT FILE -o out.csv` takes any size",
+                f"this is larger than {MOST_BYTES / 1e6:.0f} MB, which is the most that the page takes; {ADVICE}",
             )
         try:
             return self.rfile.read(int(length))

@@ -19,6 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from egt.config.run_data import open_new, open_source, reading_schema
+from egt.data.bounds import Bounds, TooLarge, bounded
 from egt.data.columns import RawData, Table, objects
 from egt.data.formats.tables import molecules_of
 from egt.data.schema import CustomSchema
@@ -51,6 +52,10 @@ MOST_ROWS = 2_000
 
 PAGE_ROWS = 100
 """The number of rows of a split that are shown together."""
+
+ADVICE = "`egt predict ARTIFACT FILE -o out.csv` takes more"
+_BOUNDS = Bounds(bytes=50_000_000, line=5_000_000, rows=MOST_ROWS, columns=10_000, cells=5_000_000, advice=ADVICE)
+"""Of a file, which may be packed."""
 
 _BINARY = (".gz", ".parquet", ".zip", ".xlsx", ".npz", ".pt")
 Thing = TypeVar("Thing")
@@ -228,6 +233,7 @@ class Session:
     def __init__(self, model: Predictor, record: RunRecord) -> None:
         self.model, self.record, self.lock = model, record, Lock()
         self.members = model.members
+        self._uploading = Lock()
         self._recent, self._looks = Recent[Rows]("data", 8), Recent[Look]("graph", 4)
 
     @classmethod
@@ -285,17 +291,21 @@ class Session:
         return self._open(Rows(open_new(config, texts, self.model.overrides)))
 
     def upload(self, name: str, content: bytes) -> Json:
-        """Open a file that was uploaded; nothing of it stays on the disk."""
+        """Open a file that was uploaded, one at a time and without the lock; nothing of it stays on the disk."""
         safe = re.sub(r"[^\w.-]+", "_", Path(name).name)[-60:].lstrip(".") or "file"
         if is_binary(safe, content):
             raise DataError(f"{safe}: this looks like a picture or a program, not like a table of molecules or graphs")
-        with TemporaryDirectory(prefix="egt-app-") as folder:
+        with self._uploading, TemporaryDirectory(prefix="egt-app-") as folder:
             path = Path(folder, safe)
             path.write_bytes(content)
             try:
-                return self._open(Rows(open_new(self.model.config, path, self.model.overrides), folder=folder))
+                with bounded(_BOUNDS):
+                    rows = Rows(open_new(self.model.config, path, self.model.overrides), folder=folder)
+                with self.lock:
+                    return self._open(rows)
             except EgtError as error:
-                raise DataError(hide_folder(folder, str(error))) from error
+                kind = TooLarge if isinstance(error, TooLarge) else DataError
+                raise kind(hide_folder(folder, str(error))) from error
 
     def split(self, split: Split, start: Number = 0) -> Json:
         """Open a part of a split of the data that the model was trained on."""
@@ -372,9 +382,6 @@ class Session:
 
     def _open(self, rows: Rows) -> Json:
         if len(rows) > MOST_ROWS:
-            raise DataError(
-                f"there are {len(rows):,} rows, and this page takes {MOST_ROWS:,}; "
-                "`egt predict ARTIFACT FILE -o out.csv` takes any number"
-            )
+            raise TooLarge(f"there are {len(rows):,} rows, and this page takes {MOST_ROWS:,}; {ADVICE}")
         answers = table(rows.predict(self.model, 0, len(rows)), 0)
         return {"data": self._recent.keep(rows), "start": 0, "total": len(rows), **answers}
