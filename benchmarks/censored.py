@@ -81,7 +81,7 @@ def measured(target: str, how: str, form: str, seed: int, epochs: int | None, fo
 
 
 def rows_of(target: str) -> list[dict[str, str]]:
-    """Return the rows of a table of MoleculeACE: smiles, y (-log10 of nM), split."""
+    """Return the rows of a table of MoleculeACE: smiles, y (-log10 of mol/L), split."""
     path = Path(os.environ["EGT_DATA_DIR"]) / "moleculeace" / f"{target}.csv.gz"
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return list(csv.DictReader(file))

@@ -1,10 +1,10 @@
-"""Bars are on standard error, only on a terminal, and come and go with the work."""
+"""Bars are on standard error, only on a terminal, and come and go with the work; remarks stay short."""
 
 from __future__ import annotations
 
 import pytest
 
-from egt.cli.output import Bars, print_table
+from egt.cli.output import Bars, print_coverage, print_table
 
 
 def test_each_piece_of_work_has_a_bar(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,3 +41,12 @@ def test_names_with_brackets_are_no_markup(capsys: pytest.CaptureFixture[str], m
     seen = capsys.readouterr()
     assert all(name in seen.out for name in ("data[bold].csv", "a[/b]", "[/c]"))
     assert "x[/y].csv" in seen.err
+
+
+def test_of_many_targets_coverage_is_said_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    targets = {f"t{k}": {"coverage": 0.8 + k / 1000, "size": 1.0, "num_labels": 40} for k in range(100)}
+    print_coverage({"asked": 0.9, "kind": "interval", "transductive": False, "targets": targets})
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 7
+    assert lines[0].startswith("t0: 90% intervals covered 80.0%")
+    assert lines[-1].startswith("94 other targets: covered 85.2% on average, 80.6% to 89.9%")

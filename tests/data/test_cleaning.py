@@ -117,6 +117,14 @@ def test_bounds_are_not_averaged(tmp_path: Path) -> None:
     assert len(table(tmp_path, rows, replicates="mean").records(ALL)) == len(rows)
 
 
+def test_words_for_no_number_do_not_keep_replicates_apart(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"smiles": "CCO", "y": y} for y in ("1.5", "n/a", "2.5")]
+    rows += [{"smiles": text, "y": k / 7} for k, text in enumerate(SMILES) if text != "CCO"]
+    source = table(tmp_path, rows, replicates="mean")
+    assert len(source.records(ALL)) == len(rows) - 2
+    assert source.read_all(source.records(ALL)[:1])[0].graph.graph_targets == pytest.approx([2.0])
+
+
 def test_messages_name_the_rows_of_the_file(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [
         {"smiles": "CCO", "y": 1.0},

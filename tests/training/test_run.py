@@ -13,7 +13,7 @@ from egt.api import Run, train
 from egt.config.load import read_config, write_config
 from egt.errors import ConfigError
 from egt.training.run_folder import hold_folder
-from tests.cli.runs import SMILES, TINY, molecules
+from tests.cli.runs import SMILES, TINY, molecules, write_csv
 from tests.training.tiny import tiny_config
 
 
@@ -74,3 +74,12 @@ def test_the_name_of_a_run_does_not_lead_out_of_runs(tmp_path: Path, monkeypatch
     with pytest.raises(ConfigError, match="plain name of a folder"):
         train(tmp_path / "run.yaml")
     assert {path.name for path in tmp_path.iterdir()} == {"deep", "run.yaml"}
+
+
+def test_molecules_that_are_read_with_a_warning_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [*zip(SMILES, range(20), strict=True), ("CC(C)(C)(C)C", 1), ("no molecule", 2)]
+    table = write_csv(tmp_path / "t.csv", [{"smiles": smiles, "y": y} for smiles, y in rows])
+    begin(table, "y", tmp_path / "run")
+    told = [record.message for record in caplog.records]
+    assert sum("row 21 (20) is read with a warning: read with relaxed sanitization" in each for each in told) == 1
+    assert sum("row 22 (21) is left out" in each for each in told) == 1

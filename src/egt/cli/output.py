@@ -33,6 +33,9 @@ _CLEARLY = 0.05
 _MOST_TARGETS = 30
 """How many rows a table of targets has."""
 
+_MOST_COVERED = 6
+"""Targets whose coverage is said one by one."""
+
 _OF_ONE_CLASS = ("average_precision", "f1")
 """Metrics that are about one of two classes."""
 
@@ -136,13 +139,18 @@ def print_coverage(coverage: Mapping[str, Any] | None) -> None:
     """Say how often the intervals or sets of a model have held labels that it was not calibrated on."""
     if not coverage:
         return
-    for name, found in coverage["targets"].items():
+    targets, where = coverage["targets"], " (of the same graph: transductive)" * coverage["transductive"]
+    for name, found in islice(targets.items(), _MOST_COVERED):
         kind = found.get("kind", coverage["kind"])
         size = "infinitely" if found["size"] is None else f"{found['size']:.3g}"
-        where = " (of the same graph: transductive)" if coverage["transductive"] else ""
         say(
             f"{name}: {coverage['asked']:.0%} {kind}s covered {found['coverage']:.1%} of "
             f"{counted(found['num_labels'], 'test label')}, {size} {_SIZES[kind]} on average{where}"
+        )
+    if others := [found["coverage"] for found in islice(targets.values(), _MOST_COVERED, None)]:
+        say(
+            f"{counted(len(others), 'other target')}: covered {sum(others) / len(others):.1%} on average, "
+            f"{min(others):.1%} to {max(others):.1%}; the report has each{where}"
         )
     for doubt in coverage.get("doubts", ()):
         say(doubt)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -123,7 +125,8 @@ def train(
             watch=bars if first else None,
             show=(lambda schema: show_schema(what, schema)) if first else None,
         )
-        page = write_run_page(run.folder, watch=bars) if run.is_first else None
+        with _already_warned():
+            page = write_run_page(run.folder, watch=bars) if run.is_first else None
     if page is not None:
         _report(run, page, json)
 
@@ -137,6 +140,18 @@ def show_log(first: bool) -> None:
     if first:
         logging.getLogger("egt.training.ensemble").setLevel(logging.INFO)
     logging.getLogger("egt.training.callbacks").setLevel(logging.NOTSET if sys.stderr.isatty() else logging.INFO)
+
+
+@contextmanager
+def _already_warned() -> Iterator[None]:
+    """Keep what reads the data of a run once more from repeating its warnings."""
+    logger = logging.getLogger("egt")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def show_schema(what: str, schema: CustomSchema) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from egt.data.columns import Column, RawData, missing_in, objects, text_of, texts_in
+from egt.data.columns import Column, RawData, as_numbers, bound_of, missing_in, objects, text_of, texts_in
 from egt.data.molecules import RDKIT_ERRORS, parse_or_none, require_rdkit, without_name
 from egt.errors import DataError, counted
 from egt.files import write_atomically
@@ -192,6 +192,12 @@ def _merge(columns: dict[str, Column], how: Replicates, classes: Collection[str]
     torn: list[str] = []
     for name, column in columns.items():
         present = column[~missing_in(column)]
+        if name not in classes and column.dtype == object:
+            numbers, strange = as_numbers(present)
+            if not any(map(bound_of, strange)):
+                present = numbers[~np.isnan(numbers)]  # without words for none
+            elif len({*present.tolist()}) > 1:
+                return None
         distinct = {*present.tolist()}
         if len(distinct) < 2:
             labels[name] = present[0] if len(present) else column[0]
@@ -200,8 +206,6 @@ def _merge(columns: dict[str, Column], how: Replicates, classes: Collection[str]
         if name in classes:
             [(label, count), (_, next_count), *_] = Counter(present.tolist()).most_common()
             labels[name] = label if count > next_count else (None if column.dtype == object else np.nan)
-        elif column.dtype == object:
-            return None
         else:
             labels[name] = float(np.median(present) if how == "median" else np.mean(present))
     conflict = f"different labels of {', '.join(torn)}" if torn else ""

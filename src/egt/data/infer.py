@@ -58,6 +58,11 @@ MAX_VOCABULARY = 1000
 
 _CLASS_NAMES = ("0", "1")
 
+_GAPS = frozenset(
+    ("n/a", "na", "n.a.", "nd", "n.d.", "nt", "n.t.", "-", "--", "?", "none", "missing", "tbd", "#n/a", "#value!")
+) | {f"{no} {done}" for no in ("not", "no") for done in ("available", "determined", "tested", "measured", "data")}
+"""Words among numbers for one that is not there, in small letters."""
+
 MIN_YES_OR_NO = 10
 """So many labels, all 0 or 1, are no accident."""
 
@@ -758,7 +763,7 @@ def _values_by_target(columns: Columns) -> dict[str, tuple[str, ...]]:
     for name, column in columns.items():
         if column.ndim != 1:
             return {}
-        present = column[~missing_in(column)]
+        present = _labels_in(column)
         strange = as_numbers(present)[1]
         distinct = tuple(sorted({text_of(value) for value in present}))
         if strange and len(strange) == len(present) and len(distinct) == 2:
@@ -775,7 +780,7 @@ def _values_by_target(columns: Columns) -> dict[str, tuple[str, ...]]:
 
 def guess_numbers(columns: Columns, where: str) -> tuple[TargetKind, tuple[str, ...]]:
     """Return the kind of targets that are numbers, and no classes."""
-    values = {name: column[~missing_in(column)] for name, column in columns.items()}
+    values = {name: _labels_in(column) for name, column in columns.items()}
     kind: TargetKind = "censored" if _has_bounds(values) else "regression"
     return kind, ()
 
@@ -790,7 +795,7 @@ def guess_target(columns: Columns, given: TargetKind | None, where: str) -> tupl
     for name, column in columns.items():
         if column.ndim != 1:
             raise DataError(f"{where}: target {name!r} holds vectors; give one column per target")
-    values = {name: column[~missing_in(column)] for name, column in columns.items()}
+    values = {name: _labels_in(column) for name, column in columns.items()}
     distinct = sorted_texts({text_of(value) for part in values.values() for value in part})
     if not distinct:
         raise DataError(f"{where}: target {', '.join(columns)} has no value at all")
@@ -810,6 +815,15 @@ def guess_target(columns: Columns, given: TargetKind | None, where: str) -> tupl
     elif given is None and any(part.dtype == object for part in values.values()):
         _check_classes(*next(iter(values.items())), len(distinct), where)
     return kind, tuple(distinct)
+
+
+def _labels_in(column: Column) -> Column:
+    """Return the labels that are there; among numbers, words for none are not (training tells that they count so)."""
+    present = column[~missing_in(column)]
+    strange = as_numbers(present)[1]
+    if 2 * len(strange) > len(present) or not any(text.strip().casefold() in _GAPS for text in strange):
+        return present
+    return present[[not isinstance(value, str) or value.strip().casefold() not in _GAPS for value in present.tolist()]]
 
 
 def _has_bounds(values: Columns) -> bool:

@@ -20,9 +20,9 @@ from egt.config.run_data import keep_schema, open_labeled, prepare_split, readin
 from egt.data.batching.loader import graph_sizes
 from egt.data.cleaning import CHANGES, write_changes
 from egt.data.encodings.encoding import Sample
-from egt.data.source import SPLITS, Progress, Source
+from egt.data.source import SPLITS, Progress, Reading, Source
 from egt.data.store import Store
-from egt.errors import ArtifactError, ConfigError
+from egt.errors import ArtifactError, ConfigError, counted
 from egt.inference.backends import execution, num_devices
 from egt.inference.evaluation import Evaluation, Seen, evaluate, evaluate_answers, labeled_graphs
 from egt.parts.tasks.task import TargetScale
@@ -72,6 +72,9 @@ if TYPE_CHECKING:
 
 _APART = "apart"
 """Among answers by split those for validation rows by weights that other rows have chosen (`Run.held_out`)."""
+
+_MOST_TOLD = 5
+"""How many rows of a split are named that could not be read."""
 
 log = logging.getLogger(__name__)
 
@@ -266,14 +269,21 @@ def _prepare(config: RunConfig, source: Source, watch: Progress | None) -> dict[
         if not source.card.split_sizes.get(split):
             continue
         store = prepare_split(config, source, split, progress=watch)
-        for problem in store.problems[:5]:
-            if problem.error:
-                log.warning("%s: row %s (%s) is left out: %s", split, problem.row + 1, problem.id, problem.error)
+        _tell(split, [each for each in store.problems if each.error], "is left out")
+        _tell(split, [each for each in store.problems if not each.error], "is read with a warning")
         if len(store):
             stores[split] = store
     if "train" not in stores:
         raise ConfigError(f"{config.data.source}: no graph of the training split can be read")
     return stores
+
+
+def _tell(split: str, problems: Sequence[Reading], what: str) -> None:
+    """Warn of rows that could not be read, or only with a warning: of the first ones, and how many more there are."""
+    for each in problems[:_MOST_TOLD]:
+        log.warning("%s: row %s (%s) %s: %s", split, each.row + 1, each.id, what, each.error or each.warning)
+    if more := len(problems[_MOST_TOLD:]):
+        log.warning("%s: so are %s more; `egt data info` counts them", split, counted(more, "row"))
 
 
 def _write_config(config: RunConfig, folder: Path) -> None:

@@ -305,6 +305,11 @@ def test_the_user_may_say_otherwise() -> None:
         ([[0, 1], [0.5, 1]], "regression", ()),
         ([[2**60 + 1, 2**60 + 3, 2**61 + 1]], "regression", ()),
         ([["00", "01", "00", "01"]], "binary", ("00", "01")),
+        ([["1.5", "2", "n/a", "3", "ND", "not determined", "4"]], "regression", ()),
+        ([["1.5", "<2", "n/a", "3"]], "censored", ()),
+        ([["1.5", "n.d."], ["0.2", "3"]], "regression", ()),
+        ([["0", "1", "ND", "1"]], "binary", ("0", "1")),
+        ([["nd", "d", "nd", "d"]], "binary", ("d", "nd")),  # no numbers: names of classes
     ],
 )
 def test_target_kinds(columns: list[list[Any]], kind: str, classes: tuple[str, ...]) -> None:
