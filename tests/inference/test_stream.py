@@ -113,9 +113,9 @@ def test_only_the_same_model_input_and_options_go_on(
     assert egt(capsys, "train", "data.csv", "--out", "other", "--set", *settings).code == 0
     reversed_table = write_csv(tmp_path / "reversed.csv", read_csv(table)[::-1])
     for words, reason in (
-        (("other", table), f"{name}: holds predictions of another model;"),
-        ((run, reversed_table), f"{name}: holds predictions of another input (or it has changed since);"),
-        ((run, table, "--keep", "lot"), f"{name}: holds predictions of other options (keep);"),
+        (("other", table), f"{name}: holds results of another model;"),
+        ((run, reversed_table), f"{name}: holds results of another input (or it has changed since);"),
+        ((run, table, "--keep", "lot"), f"{name}: holds results of other options (keep);"),
         (("other", reversed_table, "--interval", "0.5"), "of another model and another input"),
     ):
         done = egt(capsys, "predict", *words, "-o", "out.csv", "--resume")

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -93,12 +93,23 @@ class RawData:
         return self.format == "molecules"
 
     def place(self, row: int) -> str:
-        """Return the name of a row for messages."""
-        return f"{self.where} row {self.number(row)}"
+        """Return the name of a row for messages, the same wherever its file lies: results hold it."""
+        return f"{Path(self.where).name} row {self.number(row)}"
 
     def number(self, row: int) -> int:
         """Return the number of a row in its file, from 1."""
         return self.numbers[row] if self.numbers else self.first_row + row + 1
+
+    def part(self, start: int, stop: int) -> RawData:
+        """Return some rows of molecules, which know their place in the whole."""
+        stop = min(stop, self.num_rows)
+        return replace(
+            self,
+            num_rows=stop - start,
+            table={name: column[start:stop] for name, column in self.table.items()},
+            problems={row - start: why for row, why in self.problems.items() if start <= row < stop},
+            first_row=self.first_row + start,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +136,12 @@ class Format:
     def read(data: Any) -> RawData:
         """Return the columns of the data; raises a `DataError` if it cannot be read as a whole."""
         raise NotImplementedError
+
+    @classmethod
+    def blocks(cls, data: Any, size: int) -> Iterator[RawData]:
+        """Yield a file of molecules in blocks of so many rows; formats of large files have no more in memory."""
+        raw = cls.read(data)
+        yield from (raw.part(start, start + size) for start in range(0, raw.num_rows, size))
 
 
 FORMATS: Registry[type[Format]] = Registry("file format", "egt.data.formats")

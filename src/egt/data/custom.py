@@ -173,9 +173,23 @@ def read_raw(data: Any) -> RawData:
             raise DataError(f"{data}: there is no such file or folder")
     elif isinstance(data, Iterator):
         data = list(data)
+    return _format_of(data).read(data)
+
+
+def read_blocks(path: Path, size: int) -> Iterator[RawData]:
+    """Yield a file of molecules `size` rows at a time, in the way of its format; each block is data of its own."""
+    return _format_of(path).blocks(path, size)
+
+
+def is_known(data: Any) -> bool:
+    """Return whether some format reads this: a path that exists, or Python objects."""
+    return any(known.fits(data) for known in _formats())
+
+
+def _format_of(data: Any) -> type[Format]:
     for known in _formats():
         if known.fits(data):
-            return known.read(data)
+            return known
     raise DataError(f"{_describe_unknown(data)}; allowed are {'; '.join(known.what for known in _formats())}")
 
 

@@ -393,7 +393,7 @@ def find_smiles_of(model: Sequence[str], columns: Columns, where: str) -> tuple[
 
     Other names are guessed for a single one only: nothing says which of several is which.
     """
-    if all(name in columns for name in model):
+    if all(name and name in columns for name in model):  # a model of a benchmark knows no name, an index has none
         return tuple(model)
     found = _numbered(columns) if len(model) > 1 else find_smiles(columns, None, where)
     if len(found) != len(model):

@@ -387,8 +387,9 @@ def prepare_in_memory(
     *,
     num_workers: int | None = None,
     progress: Progress | None = None,
+    at_once: int = CHUNKS_AT_ONCE * CHUNK_RECORDS,
 ) -> Iterator[Prepared]:
-    """Yield the prepared graphs of a split, about two thousand at a time; no file is written.
+    """Yield the prepared graphs of a split, `at_once` records at a time; no file is written.
 
     Arguments as in `prepare`; the stage that `progress` receives is "preparing".
     """
@@ -396,7 +397,7 @@ def prepare_in_memory(
     num_done = 0
     workers = Workers(source, preparation, num_workers, ahead=CHUNKS_AT_ONCE)
     with workers, closing(workers.chunks(records)) as chunks:
-        while group := list(islice(chunks, CHUNKS_AT_ONCE)):
+        while group := list(islice(chunks, max(at_once // CHUNK_RECORDS, 1))):
             num_done += sum(chunk.num_records for chunk in group)
             if progress is not None:
                 progress("preparing", num_done, len(records))

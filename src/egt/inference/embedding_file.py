@@ -26,7 +26,7 @@ from egt.inference.answering import Beside, rows_of
 from egt.inference.embedding import EmbeddingLevel, FloatRows, Rows, check_layer, embedding_rows
 from egt.inference.neighbors import KnownRows, training_rows
 from egt.inference.predictor import reading
-from egt.inference.stream import Written, is_text_table
+from egt.inference.stream import Written, is_streamed
 
 if TYPE_CHECKING:
     from egt.inference.predictor import Predictor
@@ -98,6 +98,13 @@ def embed_to_file(
     return written
 
 
+def embed_part(
+    model: Predictor, path: Path, output: Path, *, level: EmbeddingLevel, layer: int | None, neighbors: int
+) -> Written:
+    """Write the embeddings of one file; arguments as for `embed_to_file`."""
+    return embed_to_file(model, [path], output, level=level, layer=layer, neighbors=neighbors)
+
+
 def _width(config: RunConfig, level: EmbeddingLevel) -> int:
     """Return how many numbers an embedding has."""
     model = config.model
@@ -112,7 +119,7 @@ def _sources(
     if split is not None:
         yield open_source(model.config, of)
     for data in inputs if split is None else ():
-        if is_text_table(data):
+        if is_streamed(data):
             yield from (source for _, source in model.open_blocks(Path(data)))
         else:
             with reading(watch):

@@ -22,6 +22,7 @@ from egt.parts.tasks.task import FAMILIARITY, PLACES, REMARKS
 
 if TYPE_CHECKING:
     import pandas
+    import pyarrow
 
 log = logging.getLogger(__name__)
 Row = dict[str, Any]
@@ -86,11 +87,11 @@ class Predictions(Sequence[Prediction]):
     Args:
         config: of the run that the model comes from.
         answers: one per input row.
-        more: columns behind those of the answers: deviations, intervals or sets.
+        more: columns behind those of the answers (deviations, intervals or sets), each with a cell of its kind.
     """
 
-    def __init__(self, config: RunConfig, answers: Iterable[Prediction], more: Sequence[str] = ()) -> None:
-        self.config, self.more = config, tuple(more)
+    def __init__(self, config: RunConfig, answers: Iterable[Prediction], more: Row | None = None) -> None:
+        self.config, self.more = config, dict(more or {})
         self._answers = tuple(answers)
 
     def __len__(self) -> int:
@@ -175,15 +176,29 @@ class Predictions(Sequence[Prediction]):
         """Write the table as a Parquet file; what a row does not have is null."""
         import pyarrow.parquet
 
-        def column(cells: list[Any]) -> Any:  # of numbers or of texts; an empty text among numbers is a missing one
-            texts = all(isinstance(cell, str | None) for cell in cells)
-            numbers = [None if cell == "" else cell for cell in cells]
-            return pyarrow.array(cells, pyarrow.string()) if texts else pyarrow.array(numbers)
+        with _writing(path) as draft:
+            pyarrow.parquet.write_table(self.to_arrow(), draft)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Return the table as one of Arrow; the kind of a column does not depend on the cells that happen to be there.
+
+        Only that of labels does: an empty text among numbers is a missing one.
+        """
+        import pyarrow
+
+        task = self.config.task
+        examples = {**self.more, **task.columns(np.zeros(task.num_outputs, np.float32))}
+        text, number = pyarrow.string(), pyarrow.float64()
+        kinds = {name: text if isinstance(cell, str) else number for name, cell in examples.items()}
+        kinds |= dict.fromkeys(PLACES[self.config.model.level], pyarrow.int64())
+
+        def column(name: str, cells: list[Any]) -> Any:
+            if name in kinds or all(isinstance(cell, str | None) for cell in cells):
+                return pyarrow.array(cells, kinds.get(name, text))
+            return pyarrow.array([None if cell == "" else cell for cell in cells])
 
         rows = self.table()
-        columns = {name: column([row.get(name) for row in rows]) for name in self.columns}
-        with _writing(path) as draft:
-            pyarrow.parquet.write_table(pyarrow.table(columns), draft)
+        return pyarrow.table({name: column(name, [row.get(name) for row in rows]) for name in self.columns})
 
     def to_xlsx(self, path: Path | str) -> None:
         """Write the table as an Excel file; what a row does not have is an empty cell."""

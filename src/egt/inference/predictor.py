@@ -16,9 +16,8 @@ import torch
 
 from egt.config.load import Settings, override, split_trained
 from egt.config.run_data import open_new, open_source, preparation, prepare_split, reading_schema, warn_of_labels
-from egt.data.custom import open_custom, with_columns
+from egt.data.custom import open_custom, read_blocks, with_columns
 from egt.data.encodings.encoding import Sample
-from egt.data.formats.tables import molecule_blocks
 from egt.data.preparing import Prepared, compute_in_workers, prepare_in_memory
 from egt.data.source import ALL, SPLITS, Progress, SomeRows, Source
 from egt.deprecation import warn_renamed
@@ -36,7 +35,7 @@ from egt.inference.artifact import (
 )
 from egt.inference.backends import device_of, too_large
 from egt.inference.forward import check_dropout
-from egt.inference.predictions import Prediction, Predictions
+from egt.inference.predictions import Prediction, Predictions, Row
 from egt.inference.uncertainty import Calibration, bounds_of, doubts
 from egt.parts.tasks.task import FAMILIARITY
 from egt.processes import ALONE, Processes
@@ -99,6 +98,11 @@ class Predictor:
         self.novelty: Novelty | None = None
         self._doubted: set[float] = set()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Be rebuilt in another process (Ray, Spark, Dask), which computes alone on the device that is there."""
+        rebuild = partial(Predictor, calibrated=self.temperatures is not None)
+        return rebuild, (self.artifact, None, ALONE, self.overrides), {"novelty": self.novelty}
+
     @property
     def is_ensemble(self) -> bool:
         """Whether the answers are means of several models, with a deviation."""
@@ -151,10 +155,10 @@ class Predictor:
         watch: Progress | None = None,
         **options: Unpack[Options],
     ) -> Iterator[Predictions]:
-        """Yield the predictions for a text file of molecules, part by part: its size does not matter.
+        """Yield the predictions for a file of molecules, part by part: the size of a table or SDF does not matter.
 
         Args:
-            path: of a .csv, .csv.gz, .tsv or .tsv.gz file.
+            path: of the file.
             rows: of a part.
             skip: rows that are left out at the beginning.
             watch: receives the progress of the work on a part.
@@ -165,12 +169,12 @@ class Predictor:
             yield found[max(skip - first_row, 0) :]
 
     def open_blocks(self, path: Path, *, rows: int = ROWS_AT_ONCE, skip: int = 0) -> Iterator[tuple[int, Source]]:
-        """Yield the parts of a text file of molecules, each with its first row; those before row `skip` are left out.
+        """Yield the parts of a file of molecules, each with its first row; those before row `skip` are left out.
 
         Arguments as for `predict_blocks`.
         """
         schema = reading_schema(self.config)
-        for number, raw in enumerate(molecule_blocks(path, rows)):
+        for number, raw in enumerate(read_blocks(path, rows)):
             if number == 0:
                 schema = with_columns(raw, schema, self.overrides or {})
             if raw.first_row + raw.num_rows > skip:
@@ -358,7 +362,11 @@ class Predictor:
                 if watch is not None:
                     watch("predicting", done, total)
             return
-        for prepared in prepare_in_memory(source, split, prepare, progress=watch):
+        # The same groups whether processes share them or not: the sums of a group depend on its size in the last bit.
+        options = {"at_once": RECORDS_AT_ONCE} if source.smiles() is not None else {}
+        if torch.get_num_threads() == 1:  # no more processors are asked for
+            options["num_workers"] = 1
+        for prepared in prepare_in_memory(source, split, prepare, progress=watch, **options):
             counting = watch if watch is None or self.config.data.pieces is not None else _count(watch, done, total)
             yield answering(prepared, counting)
             done += prepared.num_records
@@ -412,18 +420,18 @@ class Predictor:
             raise DataError(f"{what} are made for answers without dropout; ask for one of the two")
         check_dropout(self.model, self.config.name, samples)
 
-    def _more_columns(self, interval: float | None, *, has_spread: bool) -> list[str]:
-        """Return the names of the columns of deviations, of intervals or sets, and of how familiar molecules are."""
+    def _more_columns(self, interval: float | None, *, has_spread: bool) -> Row:
+        """Return the columns of deviations, intervals or sets, and how familiar molecules are, with a cell of each."""
         part, zeros = self.task.part, np.zeros((1, self.task.part.num_outputs), np.float32)
-        columns = [*part.spread_columns(zeros[0], zeros[0])] if has_spread else []
+        columns: Row = part.spread_columns(zeros[0], zeros[0]) if has_spread else {}
         if interval is not None:
-            columns += part.bound_columns(bounds_of(part, self._calibration(), zeros, interval)[0])
+            columns |= part.bound_columns(bounds_of(part, self._calibration(), zeros, interval)[0])
         if both := sorted({*columns} & {*part.names}):
             raise DataError(
                 f"{self.config.name}: {both[0]!r} is a target, and also the column of a deviation or interval; "
                 "predict without them"
             )
-        return columns if self.artifact.molecules is None else [*columns, FAMILIARITY]
+        return columns if self.artifact.molecules is None else {**columns, FAMILIARITY: 0.0}
 
     def _warn_of_doubts(self, interval: float | None) -> None:
         """Say once, and not for each part of a file, what intervals or sets cannot promise."""

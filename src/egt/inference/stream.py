@@ -1,9 +1,9 @@
-"""A table of molecules of any length to a file of predictions: read, computed and written part by part.
+"""A file of molecules of any length to one of predictions: read, computed and written part by part.
 
-Rows are added to OUTPUT.partial, which takes the place of the output when it has all of them: whatever happens, the
-output is the old file or the whole result. Beside it lies a small file, its `Record`: what the rows come from, and how
-many of them are known to be right. It is written after the rows it vouches for, so that a run that is killed at any
-moment leaves both in a state from which a later one can go on.
+Rows of a text are added to OUTPUT.partial, which takes the place of the output when it has all of them: whatever
+happens, the output is the old file or the whole result. Beside it lies a small file, its `Record`: what the rows come
+from, and how many of them are known to be right. It is written after the rows it vouches for, so that a run that is
+killed at any moment leaves both in a state from which a later one can go on. A Parquet file is written in one go.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from egt.data.formats.tables import TEXT_SUFFIXES
+from egt.data.formats.molecule_files import SDF_SUFFIXES
+from egt.data.formats.tables import TABLE_SUFFIXES
 from egt.data.source import Progress
 from egt.errors import DataError, RunError
 from egt.files import begin_draft, exists, put_in_place, replaceable, write_atomically
@@ -43,6 +45,12 @@ class Written:
     errors: int = 0
     warnings: int = 0
 
+    def add(self, part: Predictions) -> None:
+        """Count the rows of a part."""
+        self.rows += len(part)
+        self.errors += part.num_errors
+        self.warnings += part.num_warnings
+
 
 @dataclass(frozen=True)
 class Record:
@@ -58,36 +66,47 @@ class Record:
     size: int = 0
     sha256: str = ""
 
-    def check_same(self, found: Record, output: Path) -> None:
-        """Raise a `DataError` if the rows of an output, with the record that was found, come from something else."""
+    def check_same(self, found: Record, where: Path | str, instead: str) -> None:
+        """Raise a `DataError` if the rows of an output, with the record that was found, come from something else.
+
+        Args:
+            found: the record.
+            where: begins the message: the output.
+            instead: ends it: what to do.
+        """
         other = ["another model"] if found.model != self.model else []
         other += ["another input (or it has changed since)"] if found.input != self.input else []
         names = [name for name in self.options if found.options.get(name) != self.options[name]]
         other += [f"other options ({', '.join(names)})"] if names else []
         if other:
-            raise DataError(f"{output}: holds predictions of {' and '.join(other)}; {_AGAIN}")
+            raise DataError(f"{where}: holds results of {' and '.join(other)}; {instead}")
 
 
-def is_text_table(data: Any) -> bool:
-    """Return whether this is the path of a table that can be read part by part."""
+STREAMED = (*TABLE_SUFFIXES, *SDF_SUFFIXES)
+"""Suffixes of files of molecules that are predicted part by part."""
+
+
+def is_streamed(data: Any) -> bool:
+    """Return whether this is the path of a file that is predicted part by part."""
     if not isinstance(data, str | Path) or not exists(data):
         return False
-    return Path(data).is_file() and str(data).lower().endswith(TEXT_SUFFIXES)
+    return Path(data).is_file() and str(data).lower().endswith(STREAMED)
 
 
 def find_streamed(inputs: Sequence[str], output: Path | None, *, resume: bool = False) -> Path | None:
-    """Return the table to predict part by part, with `predict_to_file`; None for what is predicted in memory.
+    """Return the file to predict part by part, with `predict_to_file`; None for what is predicted in memory.
 
-    The only rule is that a single text table goes to a file that rows can be added to.
+    The only rule is that a single file of molecules goes to a file that rows can be added to.
 
     Raises:
         DataError: something else is to be resumed.
     """
-    grows = output is not None and output.suffix in DELIMITERS and replaceable(output) is not None
-    if len(inputs) == 1 and grows and is_text_table(inputs[0]):
+    kinds = DELIMITERS if resume else (*DELIMITERS, ".parquet")
+    grows = output is not None and output.suffix in kinds and replaceable(output) is not None
+    if len(inputs) == 1 and grows and is_streamed(inputs[0]):
         return Path(inputs[0])
     if resume:
-        tables = ", ".join(TEXT_SUFFIXES)
+        tables = ", ".join(STREAMED)
         raise DataError(f"--resume needs one table ({tables}) as input and a .csv or .tsv file as output (-o)")
     return None
 
@@ -101,12 +120,12 @@ def predict_to_file(
     watch: Progress | None = None,
     **options: Unpack[Options],
 ) -> Written:
-    """Write the predictions for a text file of molecules; of several processes the first one writes.
+    """Write the predictions for a file of molecules; of several processes the first one writes.
 
     Args:
         model: that predicts one row per molecule.
-        path: the table.
-        output: the .csv or .tsv file; it is written when all rows are there.
+        path: the file.
+        output: the .csv, .tsv or .parquet file; it is written when all rows are there.
         resume: go on after the rows that the output has already, and leave its record for the next time.
         watch: receives the progress of the work.
         options: other arguments of `Predictor.predict`.
@@ -120,16 +139,18 @@ def predict_to_file(
             f"{output}: --resume counts rows, one per molecule, but this model writes one per {model.task.level}; "
             "predict without it"
         )
-    growing = _Growing(output, _record(model, path, options))
+    if output.suffix == ".parquet":
+        with write_atomically(output) if not model.processes.rank else nullcontext(output) as draft:
+            return predict_at_once(model, path, draft, watch=watch, **options)
+    every: Options = {"keep": (), "interval": None, "dropout_samples": 0, **options}
+    growing = _Growing(output, record_of(model, every, file_sha256(path)))
     if resume:
         growing.resume()
     written = Written(growing.record.rows)
     for part in model.predict_blocks(path, skip=written.before, **options):
         if not model.processes.rank:
             growing.append(part)
-        written.rows += len(part)
-        written.errors += part.num_errors
-        written.warnings += part.num_warnings
+        written.add(part)
         if watch is not None:
             watch("predicting", written.before + written.rows, None)
     if not model.processes.rank:
@@ -137,17 +158,51 @@ def predict_to_file(
     return written
 
 
-def _record(model: Predictor, path: Path, options: Options) -> Record:
-    """Return the record of an output without rows."""
-    deciding = {
-        "keep": list(options.get("keep", ())),
-        "interval": options.get("interval"),
-        "dropout_samples": options.get("dropout_samples", 0),
+def predict_at_once(
+    model: Predictor, path: Path, output: Path, *, watch: Progress | None = None, **options: Unpack[Options]
+) -> Written:
+    """Write the predictions for a file of molecules block by block; what is there if it fails is of no use.
+
+    Arguments as for `predict_to_file`.
+    """
+    written = Written()
+    with ExitStack() as opened:
+        append: Callable[[Predictions], None] | None = None
+        for part in model.predict_blocks(path, **options):
+            if not model.processes.rank:
+                append = append or opened.enter_context(_appending(output, part))
+                append(part)
+            written.add(part)
+            if watch is not None:
+                watch("predicting", written.rows, None)
+    return written
+
+
+@contextmanager
+def _appending(output: Path, first: Predictions) -> Iterator[Callable[[Predictions], None]]:
+    """Yield what adds predictions to a new file; all have the columns of the first ones."""
+    if output.suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        empty = first.to_arrow().slice(0, 0)
+        with pq.ParquetWriter(output, empty.schema) as writer:
+            yield lambda part: writer.write_table(
+                pa.concat_tables([empty, part.to_arrow()], promote_options="default").select(empty.column_names)
+            )
+        return
+    with output.open("w", newline="", encoding="utf-8") as file:
+        yield lambda part: part.to_csv(file, header=part is first, delimiter=DELIMITERS[output.suffix])
+
+
+def record_of(model: Predictor, options: Mapping[str, Any], checksum: str = "") -> Record:
+    """Return the record of an output without rows. checksum: that of the input."""
+    reading = {
         "calibrated": model.temperatures is not None,
         "unlike": model.novelty is not None,
         "overrides": dict(model.overrides or {}),
     }
-    return Record(model.artifact.checksum, file_sha256(path), json.loads(json.dumps(deciding)))
+    return Record(model.artifact.checksum, checksum, json.loads(json.dumps({**options, **reading})))
 
 
 class _Growing:
@@ -166,7 +221,7 @@ class _Growing:
         if not there.exists():
             return
         found = self._read_record(there)
-        self.record.check_same(found, there)
+        self.record.check_same(found, there, _AGAIN)
         with there.open("rb") as file:
             while block := file.read(min(_BLOCK, found.size - file.tell())):
                 self._sha256.update(block)

@@ -88,6 +88,11 @@ class Tables(Format):
         columns = {name: objects(_smiles_of(part, problems)) for name, part in _molecule_columns(data).items()}
         return molecules_of(Table(columns, len(next(iter(columns.values()))), problems), "SMILES")
 
+    @classmethod
+    def blocks(cls, data: Any, size: int) -> Iterator[RawData]:
+        tables = parquet_blocks(data, size) if data.suffix.lower() == ".parquet" else table_blocks(data, size)
+        return molecule_blocks(tables, str(data))
+
 
 @contextmanager
 def open_text(path: Path, *, whole: bool = True) -> Iterator[IO[str]]:
@@ -149,11 +154,11 @@ def molecules_of(table: Table, where: str, digest: str = "") -> RawData:
     )
 
 
-def molecule_blocks(path: Path, size: int) -> Iterator[RawData]:
-    """Yield the molecules of a large text file, `size` rows at a time, each block as data of its own."""
+def molecule_blocks(tables: Iterable[Table], where: str) -> Iterator[RawData]:
+    """Yield the tables that a large file was read as, each as data of its own that knows its place in the file."""
     first_row = 0
-    for table in table_blocks(path, size):
-        raw = molecules_of(table, str(path), f"{path} from row {first_row}")
+    for table in tables:
+        raw = molecules_of(table, where, f"{where} from row {first_row}")
         yield replace(raw, first_row=first_row)
         first_row += table.num_rows
 
@@ -426,6 +431,21 @@ def _text_bytes(array: Any) -> int:
         return 0
     lengths = pc.take(pc.binary_length(array.dictionary).cast(pa.int64()), array.indices)
     return pc.sum(lengths).as_py() or 0
+
+
+def parquet_blocks(path: Path, size: int) -> Iterator[Table]:
+    """Yield the rows of a Parquet file, `size` at a time: of its row groups one is in memory."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            for batch in file.iter_batches(size):
+                yield _table_of_arrow(pa.Table.from_batches([batch]), str(path), ragged=True)
+            if not file.metadata.num_rows:
+                yield _table_of_arrow(file.schema_arrow.empty_table(), str(path), ragged=True)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: not a Parquet file that can be read: {error}") from error
 
 
 def _table_of_arrow(table: Any, where: str, ragged: bool) -> Table:

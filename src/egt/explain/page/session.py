@@ -31,7 +31,7 @@ from egt.explain.explanation_page import MOST_NODES, TITLES
 from egt.files import strict_json
 from egt.inference.artifact import EnsembleArtifact, find_artifact, member_name
 from egt.inference.attention_capture import Attention
-from egt.inference.predictions import Prediction, Predictions
+from egt.inference.predictions import Prediction, Predictions, Row
 from egt.inference.predictor import Predictor
 from egt.nn.attention import attending
 from egt.parts.tasks.task import FAMILIARITY, REMARKS
@@ -82,7 +82,7 @@ class Rows:
     def predict(self, model: Predictor, start: int, count: int) -> Predictions:
         """Predict some rows as `Predictor.predict` does, beside the labels of a split."""
         answers: list[Prediction] = []
-        more: Sequence[str] = ()
+        more: Row = {}
         for first in range(start, start + count, AT_ONCE):
             last = min(first + AT_ONCE, start + count)
             found = model.predict_rows(self.source, self.split, first, last, interval=interval_of(model))
