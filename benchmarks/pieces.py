@@ -1,11 +1,13 @@
 """Classes of the nodes of a large graph in pieces, through the command line only: seconds, memory and accuracy.
 
-    python -m benchmarks.pieces [--nodes 200000] [--edges 2000000] [--communities 400] [--seed 0] [--set KEY=VALUE ...]
+    python -m benchmarks.pieces [--nodes 200000] [--edges 2000000] [--communities 400] [--within 0.4] [--noise 4] \
+        [--seed 0] [--set KEY=VALUE ...]
 
 Every community is of one of ten classes, and a share of the edges stays within it. A node has sixteen numbers: the mean
-of its class, which says little beside the noise. One node in twenty is labeled for training, one in twenty for
-validation, and the others are the test. Beside the model stand label propagation (`egt.baselines`) from the same
-training labels, which sees no numbers, and a logistic regression on the numbers alone, which sees no edges.
+of its class, which says little beside the noise (`--noise inf`: nothing but noise). One node in twenty is labeled for
+training, one in twenty for validation, and the others are the test. Beside the model stand label propagation
+(`egt.baselines`) from the same training labels, which sees no numbers, and a logistic regression on the numbers alone,
+which sees no edges.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ import json
 import os
 import resource
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,7 @@ from egt.data.source import TargetSchema
 from egt.graph import Graph
 from egt.paper.rules import Propagation
 
-CLASSES, VALUES, NOISE = 10, 16, 4.0
-WITHIN = 0.4
+CLASSES, VALUES = 10, 16
 LABELED = 0.05
 TARGET = TargetSchema("node", "multiclass", ("topic",), num_classes=CLASSES)
 
@@ -57,20 +57,20 @@ def propagated(edges: IntArray, topic: IntArray, known: NDArray[np.bool_]) -> In
     return found
 
 
-def measure(
-    num_nodes: int, num_edges: int, num_communities: int, seed: int, settings: Sequence[str], folder: Path
-) -> dict[str, Any]:
+def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Train, which evaluates the test nodes, and predict all nodes; files go to `folder`."""
-    random = np.random.default_rng(seed)
-    edges, community = block_model(num_nodes, num_edges, num_communities, random, within=WITHIN)
+    num_nodes, num_communities = given.nodes, given.communities
+    random = np.random.default_rng(given.seed)
+    edges, community = block_model(num_nodes, given.edges, num_communities, random, within=given.within)
     order = random.permutation(num_nodes)  # neighbors in the file are no neighbors in the graph
     topic = random.permutation(np.arange(num_communities) % CLASSES)[community][np.argsort(order)]
     edges = order[edges]
-    values = random.normal(size=(CLASSES, VALUES))[topic] + NOISE * random.normal(size=(num_nodes, VALUES))
+    means, noise = random.normal(size=(CLASSES, VALUES))[topic], random.normal(size=(num_nodes, VALUES))
+    values = noise if np.isinf(given.noise) else means + given.noise * noise
     split = random.choice(["train", "val", "test"], num_nodes, p=[LABELED, LABELED, 1 - 2 * LABELED])
     train, test = split == "train", split == "test"
     data = write_folder(folder / "graph", values, topic, split, edges)
-    words = ["--set", *settings] if settings else []
+    words = ["--set", *given.settings] if given.settings else []
     trained, training = egt("train", str(data), "--target", "topic", "--out", str(folder / "run"), "--json", *words)
     _, predicting = egt("predict", str(folder / "run"), str(data), "-o", str(folder / "answers.csv"))
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -80,8 +80,10 @@ def measure(
     spread = propagated(edges, topic, train)
     return {
         "nodes": num_nodes,
-        "edges": num_edges,
+        "edges": given.edges,
         "communities": num_communities,
+        "within": given.within,
+        "noise": given.noise,
         "training_nodes": int(train.sum()),
         "training_seconds": round(training, 1),
         "predicting_seconds": round(predicting, 1),
@@ -99,13 +101,15 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=200_000)
     parser.add_argument("--edges", type=int, default=2_000_000)
     parser.add_argument("--communities", type=int, default=400)
+    parser.add_argument("--within", type=float, default=0.4)
+    parser.add_argument("--noise", type=float, default=4.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", dest="settings")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["EGT_CACHE_DIR"] = f"{scratch}/cache"
         folder = Path(scratch) / "pieces"
-        found = measure(given.nodes, given.edges, given.communities, given.seed, given.settings, folder)
+        found = measure(given, folder)
     print(json.dumps(found))
 
 

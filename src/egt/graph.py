@@ -54,6 +54,8 @@ class Graph:
         query_index: (2, R) node pairs that are asked about (link prediction), or None: the edges themselves.
         ranks: (N,) a numbering of the nodes that stays the same however the graph is written down, each of 0..N-1 once.
             Encodings whose basis would follow the order of the nodes are computed in it. None where none is known.
+        known_labels: (N,) the class of each node whose class a model may read, from 0; `UNKNOWN` for others. None where
+            none is known.
         id: a name for messages and predictions, unique in its data set.
     """
 
@@ -73,6 +75,7 @@ class Graph:
     edge_targets: TargetArray | None = None
     query_index: IntArray | None = None
     ranks: IntArray | None = None
+    known_labels: IntArray | None = None
     id: str = ""
 
     if TYPE_CHECKING:  # what may be given is wider than what is kept: anything that `__post_init__` can turn into it
@@ -96,6 +99,7 @@ class Graph:
             edge_targets: ArrayLike | None = None,
             query_index: ArrayLike | None = None,
             ranks: ArrayLike | None = None,
+            known_labels: ArrayLike | None = None,
             id: str = "",
         ) -> None: ...
 
@@ -127,6 +131,7 @@ class Graph:
             "node_targets": target_array(self.node_targets, num_nodes, f"{where}: node_targets"),
             "edge_targets": target_array(self.edge_targets, num_queries, f"{where}: edge_targets"),
             "ranks": None if self.ranks is None else _permutation(self.ranks, num_nodes, f"{where}: ranks"),
+            "known_labels": _labels(self.known_labels, num_nodes, f"{where}: known_labels"),
         }
         for name, value in values.items():
             if isinstance(value, np.ndarray):
@@ -209,6 +214,7 @@ class Graph:
             node_targets=None if self.node_targets is None else self.node_targets[order],
             query_index=None if self.query_index is None else new_of_old[self.query_index],
             ranks=None if self.ranks is None else self.ranks[order],
+            known_labels=None if self.known_labels is None else self.known_labels[order],
         )
 
     def dense_features(self, nodes: IntArray) -> dict[str, Any]:
@@ -245,9 +251,11 @@ class FeatureSchema:
     num_pair_values: int = 0
     positions: tuple[int, ...] = ()
     """(D,) or (C, D), the shape of the place of a node; () for none."""
+    known_labels: int = 0
+    """How many classes the labels have that are read; 0 where none are."""
 
-    def random_dense(self, num_nodes: int, random: np.random.Generator) -> dict[str, Any]:
-        """Return the fields `DENSE_FEATURES` that a graph of so many nodes may have, at random."""
+    def random_optional(self, num_nodes: int, random: np.random.Generator) -> dict[str, Any]:
+        """Return the fields `DENSE_FEATURES` and `known_labels` that a graph of so many nodes may have, at random."""
         pairs = (num_nodes, num_nodes)
         fields: dict[str, Any] = {}
         if self.pair_categories:
@@ -257,6 +265,8 @@ class FeatureSchema:
             fields["pair_values"] = random.normal(size=(*pairs, self.num_pair_values))
         if self.positions:
             fields["positions"] = random.normal(size=(num_nodes, *self.positions))
+        if self.known_labels:
+            fields["known_labels"] = random.integers(UNKNOWN, self.known_labels, num_nodes)
         return fields
 
     def check(self, graph: Graph) -> None:
@@ -286,6 +296,13 @@ class FeatureSchema:
                 f"{self.num_graph_values}"
             )
         self._check_pairs(graph, where)
+        labels = graph.known_labels
+        if self.known_labels and (labels is None or labels.max() >= self.known_labels):
+            there = "none is given" if labels is None else f"there is class {labels.max()}"
+            raise GraphError(
+                f"{where}: the model reads which labels of neighbors are known, of {self.known_labels} classes, and "
+                f"{there}; keep the target column of the training data, empty where a label is not known"
+            )
 
     def _check_pairs(self, graph: Graph, where: str) -> None:
         ids = graph.pair_categories
@@ -434,6 +451,10 @@ def _known(values: FloatArray, where: str) -> FloatArray:
         at = ", ".join(str(int(k)) for k in np.argwhere(np.isinf(values))[0])
         raise GraphError(f"{where}[{at}] is infinite; give a finite number, or NaN where it is missing")
     return values
+
+
+def _labels(given: ArrayLike | None, num_nodes: int, where: str) -> IntArray | None:
+    return None if given is None else _categories(np.asarray(given).reshape(-1, 1), num_nodes, where)[:, 0]
 
 
 def _weight(given: ArrayLike | None, num_edges: int, where: str) -> FloatArray | None:

@@ -193,3 +193,51 @@ def test_targets_of_whole_graphs_are_refused(folder: Path) -> None:
     path.write_text("\n".join(json.dumps({"num_nodes": 2, "edges": [[0, 1]], "targets": {"y": k}}) for k in range(20)))
     with pytest.raises(ConfigError, match=r"needs it whole: set data\.pieces to null"):
         configured(path, "y", set={"model.scope": "neighbors", "data.layout": "edge_list", "data.pieces": {}})
+
+
+def _communities(path: Path, **columns: Any) -> Path:
+    """Two communities of 60 nodes with numbers that say nothing; a fifth of the labels is known."""
+    random = np.random.default_rng(0)
+    i = random.integers(120, size=500)
+    j = np.where(
+        random.random(500) < 0.9, 60 * (i // 60) + random.integers(60, size=500), random.integers(120, size=500)
+    )
+    edges = np.unique(np.sort(np.stack([i, j])[:, i != j], axis=0), axis=1)
+    graph: dict[str, Any] = {
+        "nodes": {
+            "x": random.normal(size=120).round(3).tolist(),
+            "split": ["train", "val", "test", "test", "test"] * 24,
+        },
+        "node_targets": {"half": [f"h{k // 60}" for k in range(120)]},
+        "edges": edges.T.tolist(),
+        "directed": False,
+    }
+    path.write_text(json.dumps({**graph, **columns}))
+    return path
+
+
+def test_labels_of_neighbors_answer_where_features_say_nothing(tmp_path: Path) -> None:
+    data, told = _communities(tmp_path / "two.jsonl"), [{"kind": "known_labels", "num_classes": 2}]
+    settings = {
+        **SMALL,
+        "data.pieces": {"roots": 8, "neighbors": [5, 5]},
+        "trainer.max_epochs": 20,
+        "optimizer.lr": 0.01,
+    }
+    found = {}
+    for name, inputs in (("alone", []), ("told", told)):
+        own = [{"kind": "node_values", "num_values": 1}]
+        run = train(
+            data, "half", set={**settings, "model.node_inputs": own + inputs}, out=tmp_path / name, progress=False
+        )
+        found[name] = run.artifact.metrics["test"]["accuracy"]
+    assert found["told"] >= 0.9 > 0.7 > found["alone"]
+    assert load(run.path).evaluate("test") == run.artifact.metrics["test"]
+    other = ["h0"] * 120  # labels that are not those of training nodes are not read
+    other[::5] = [f"h{k // 60}" for k in range(0, 120, 5)]
+    assert np.array_equal(
+        _values(run, data), _values(run, _communities(tmp_path / "o.jsonl", node_targets={"half": other}))
+    )
+    assert "keep the target column" in run.predict(_communities(tmp_path / "none.jsonl", node_targets={}))[0].error
+    with pytest.raises(ConfigError, match=r"set data\.pieces"):
+        train(data, "half", set={**SMALL, "model.node_inputs": told}, out=tmp_path / "whole", progress=False)

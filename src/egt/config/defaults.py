@@ -37,6 +37,7 @@ from egt.parts.inputs import (
     Constant,
     Distance,
     GraphValues,
+    KnownLabels,
     NodeInput,
     NodeValues,
     PairInput,
@@ -264,6 +265,7 @@ _NODES = 20_000_000
 """How many nodes a training on pieces goes through, repeated ones included: about ten minutes of one core."""
 
 _PIECE_EPOCHS = (3, 100)
+_PIECE_PATIENCE = 10
 
 
 def is_large(card: DataCard) -> bool:
@@ -297,8 +299,12 @@ def for_pieces(run: RunConfig, source: CustomSource) -> RunConfig:
         growth += new
     steps = -(-labeled // pieces.roots)
     epochs = round(_NODES / (steps * min(nodes, pieces.roots * growth)))
-    length = {"max_epochs": min(max(epochs, _PIECE_EPOCHS[0]), _PIECE_EPOCHS[1]), "patience": None}
+    length = {"max_epochs": min(max(epochs, _PIECE_EPOCHS[0]), _PIECE_EPOCHS[1])}
+    if run.trainer.patience is not None:
+        length["patience"] = _PIECE_PATIENCE
     inputs = tuple(term for term in run.model.node_inputs if term.kind != "svd")
+    if num_classes := source.schema.target().num_label_classes:
+        inputs = (*inputs, KnownLabels(num_classes=num_classes))
     return run.model_copy(
         update={
             "data": run.data.model_copy(update={"pieces": pieces, "batch_size": 1}),

@@ -211,12 +211,13 @@ class PiecesConfig(Section):
     Fields:
         roots: nodes, edges or pairs that a training step learns from.
         evaluation_roots: of a piece without gradients: more of them share more neighbors, and it needs less memory.
-        neighbors: for each hop from the roots, how many neighbors of a node come along, or "all".
+        neighbors: for each hop from the roots, how many neighbors of a node come along, or "all"; "graph" alone is the
+            whole graph.
     """
 
     roots: PositiveInt = 256
     evaluation_roots: PositiveInt = 16_384
-    neighbors: Annotated[tuple[PositiveInt | Literal["all"], ...], Field(min_length=1)] = (10, 5)
+    neighbors: Annotated[tuple[PositiveInt | Literal["all"], ...], Field(min_length=1)] | Literal["graph"] = (10, 5)
 
 
 class DataConfig(Section):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from egt.config.run import ModelConfig, RunConfig
 from egt.data import custom
 from egt.data.encodings.encoding import ChosenPairs, OutDegree, Preparation, Sample, listed, merged
+from egt.data.propagation import LabelsAround
 from egt.data.schema import CustomSchema, card_schema
 from egt.data.source import Progress, Source, TrainShare
 from egt.data.store import Store, prepare
@@ -123,9 +124,10 @@ def in_pieces(
         samples,
         "node" if config.model.level == "node" else "edge",
         how.roots if training else how.evaluation_roots,
-        [limit if isinstance(limit, int) else None for limit in how.neighbors],
+        None if how.neighbors == "graph" else [limit if isinstance(limit, int) else None for limit in how.neighbors],
         seed=config.seed,
         every=every,
+        labels=next((each for each in preparation(config).encodings if isinstance(each, LabelsAround)), None),
     )
 
 

@@ -32,7 +32,7 @@ from egt.data.infer import find_smiles_of
 from egt.data.labels import PartTargets, graph_keys, lists_of, molecule_keys, repeats, with_part_targets
 from egt.data.links import count_links, hide_links, link_graph, query_edges
 from egt.data.molecules import elements_of, graphs_from_smiles, parse_smiles, without_name
-from egt.data.schema import CustomSchema, Division, Feature, target_matrix
+from egt.data.schema import CustomSchema, Division, Feature, column_split, target_matrix
 from egt.data.source import ALL, SPLITS
 from egt.errors import DataError, EgtError, counted
 from egt.graph import UNKNOWN, Graph, IntArray
@@ -192,6 +192,7 @@ class GraphRecord(CustomRecord):
 
     graph: RawGraph | None  # as its file gives it; None for a bad row
     scored: NDArray[np.bool_] | None  # the nodes or listed edges that this split scores, or None for all
+    known: NDArray[np.bool_] | None  # the nodes whose label a model may read, or None for all that have one
     link: tuple[str, int] | None  # which of the graphs of `link_graph` this is (split, number), or None
 
 
@@ -217,7 +218,14 @@ class GraphRows(CustomSource):
     def _record(
         self, row: int, scored: NDArray[np.bool_] | None = None, link: tuple[str, int] | None = None
     ) -> GraphRecord:
-        return GraphRecord(**self._common(row), graph=self._raw.graphs[row], scored=scored, link=link)
+        graph, division = self._raw.graphs[row], self._division
+        known = None
+        if graph is not None and self.schema.level == "node":
+            if division is not None:
+                known = division.parts[row] == 0 if division.within else np.zeros(graph.num_nodes, bool)
+            elif (column := graph.nodes.get(self.schema.split.column)) is not None:
+                known = column_split(column, self._raw.where) == 0
+        return GraphRecord(**self._common(row), graph=graph, scored=scored, known=known, link=link)
 
     def _build(self, records: Sequence[GraphRecord]) -> list[Built]:
         return [self._build_one(record) for record in records]
@@ -228,7 +236,12 @@ class GraphRows(CustomSource):
             return DataError("the row holds no graph")
         try:
             graph, warnings = build_graph(
-                raw_graph, self.schema, id=record.id, graph_targets=record.targets, scored=record.scored
+                raw_graph,
+                self.schema,
+                id=record.id,
+                graph_targets=record.targets,
+                scored=record.scored,
+                known=record.known,
             )
             if self.schema.level == "link" and graph.query_index is None:
                 graph = self._hide(graph, record, directed=self.schema.is_directed(raw_graph.directed))
@@ -306,10 +319,12 @@ def build_graph(
     id: str,
     graph_targets: Sequence[float] | None = None,
     scored: NDArray[np.bool_] | None = None,
+    known: NDArray[np.bool_] | None = None,
 ) -> tuple[Graph, list[str]]:
     """Return the graph of a raw one, and warnings about what had to be filled in.
 
-    Only the nodes or listed edges that are `scored`, (N,) or (E',), keep their targets; None: all.
+    Only the nodes or listed edges that are `scored`, (N,) or (E',), keep their targets; None: all. Of the nodes that
+    are `known` (N,), the class is told to models that read labels; None: of all that have one.
 
     Raises:
         DataError, GraphError: if the graph does not fit the schema or breaks a rule of `Graph`.
@@ -336,9 +351,13 @@ def build_graph(
     if schema.level == "graph":
         targets["graph_targets"] = graph_targets
     elif schema.level == "node":
-        targets["node_targets"] = _targets(raw_graph.nodes, schema, scored, warnings)
+        labels = _targets(raw_graph.nodes, schema, warnings)
+        targets["node_targets"] = _only(labels, scored)
+        if labels is not None and schema.target().num_label_classes:
+            classes = np.nan_to_num(labels[:, 0], nan=UNKNOWN).astype(np.int64)
+            targets["known_labels"] = classes if known is None else np.where(known, classes, UNKNOWN)
     elif schema.level == "edge":
-        listed = _targets(raw_graph.edge_columns, schema, scored, warnings)
+        listed = _only(_targets(raw_graph.edge_columns, schema, warnings), scored)
         targets["edge_targets"] = None if listed is None else listed[merged.rows]
     elif raw_graph.queries is not None:
         targets["edge_targets"] = raw_graph.query_targets
@@ -483,9 +502,7 @@ def _category_ids(column: Column, feature: Feature, warnings: list[str]) -> IntA
     return ids
 
 
-def _targets(
-    columns: Columns, schema: CustomSchema, scored: NDArray[np.bool_] | None, warnings: list[str]
-) -> NDArray[np.float64] | None:
+def _targets(columns: Columns, schema: CustomSchema, warnings: list[str]) -> NDArray[np.float64] | None:
     """(n, columns) targets, or None when no target column is there (new data to predict)."""
     there = [name for name in schema.targets if name in columns]
     if not there:
@@ -495,7 +512,9 @@ def _targets(
             raise DataError(f"the target {name!r} holds vectors; it must hold one label per row")
         if strange := schema.encode(name, columns[name])[1]:
             warnings.append(strange_label(name, strange[0], schema.group_of(name).classes))
-    targets = target_matrix(columns, schema, len(columns[there[0]]))
-    if scored is not None:
-        targets[~scored] = np.nan
-    return targets
+    return target_matrix(columns, schema, len(columns[there[0]]))
+
+
+def _only(targets: NDArray[np.float64] | None, scored: NDArray[np.bool_] | None) -> NDArray[np.float64] | None:
+    """Return the targets of what is scored; NaN elsewhere."""
+    return targets if targets is None or scored is None else np.where(scored[:, None], targets, np.nan)

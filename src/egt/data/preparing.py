@@ -60,6 +60,7 @@ LATER_FIELDS: Final = {
     "pair_categories": "pair_categories",
     "pair_values": "num_pair_values",
     "positions": "positions",
+    "known_labels": "known_labels",
 }
 """Features that only some graphs have, and what their schema calls them; where there are none, stores do not name them
 (earlier ones could not)."""

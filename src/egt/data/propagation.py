@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.graph import Graph
+from egt.graph import UNKNOWN, Graph, IntArray
 
 Rows = NDArray[np.float64]
 
 _RETURN = 0.1
 """The share of the start that stays in each step of `spread` (Zhou et al., 2004)."""
 
-_FEW_HOPS = 10
+_FEW_HOPS, _MANY_HOPS = 10, 50
 
 _RIDGE = (0.1, 1.0)
 """Penalties that are tried, in units of the mean square of a row of features."""
@@ -44,6 +45,45 @@ def spread(S: Any, start: Rows, hops: int) -> Rows:
     for _ in range(hops):
         state = (1 - _RETURN) * (S @ state) + _RETURN * start
     return state
+
+
+@dataclass(frozen=True)
+class LabelsAround:
+    """The encoding of known labels of C = `num_classes`: shares of each among neighbors, and along long walks.
+
+    Fields:
+        folds: parts of the labels, one of which is hidden at a time (`hidden`).
+    """
+
+    num_classes: int
+    folds: int
+
+    name: ClassVar[str] = "known_labels"
+    level: ClassVar[Literal["node"]] = "node"
+    stored: ClassVar[bool] = True
+
+    def __call__(self, graph: Graph) -> NDArray[np.float32]:
+        """Return (N, 2 C); all zeros where there is no label."""
+        return self.without(graph, np.zeros(graph.num_nodes, bool), neighbors_of(graph))
+
+    def without(self, graph: Graph, hidden: NDArray[np.bool_], S: Any) -> NDArray[np.float32]:
+        """Return what the encoding would be if the labels of some nodes (N,) were not known. S: `neighbors_of`."""
+        assert graph.known_labels is not None
+        labels = np.where(hidden, UNKNOWN, graph.known_labels)
+        start = (labels[:, None] == np.arange(self.num_classes)).astype(np.float32)
+        shares = []
+        for state in (S @ start, spread(S, start, _MANY_HOPS)):
+            total = state.sum(1, keepdims=True)
+            shares.append(np.divide(state, total, out=np.zeros_like(state), where=total > 0))
+        return np.concatenate(shares, axis=1).astype(np.float32)
+
+    def parts(self, graph: Graph, seed: int) -> IntArray:
+        """(N,) the part of each known label, from 0; `UNKNOWN` where there is no label."""
+        assert graph.known_labels is not None
+        known = np.flatnonzero(graph.known_labels != UNKNOWN)
+        parts = np.full(graph.num_nodes, UNKNOWN)
+        parts[known] = np.random.default_rng(seed).permutation(len(known)) % self.folds
+        return parts
 
 
 def linear_models(

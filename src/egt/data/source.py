@@ -53,6 +53,13 @@ class TargetSchema:
         """How many numbers a model gives for one graph, node or pair."""
         return self.num_classes if self.kind == "multiclass" else len(self.names)
 
+    @property
+    def num_label_classes(self) -> int:
+        """How many classes a label has, where there is one of each node: what neighbors can be told of; else 0."""
+        if self.level != "node" or len(self.names) > 1 or self.row_weights:
+            return 0
+        return {"multiclass": self.num_classes, "binary": 2}.get(self.kind, 0)
+
 
 @dataclass(frozen=True)
 class DataCard:
@@ -304,7 +311,7 @@ class GraphsSource(Source):
             for graph in part:
                 for entry in fields(graph):
                     value = getattr(graph, entry.name)
-                    if value is None and entry.name in DENSE_FEATURES:
+                    if value is None and entry.name in (*DENSE_FEATURES, "known_labels"):
                         continue  # as before there were such features
                     if isinstance(value, np.ndarray):
                         total.update(f"{entry.name} {value.shape}".encode() + value.tobytes())

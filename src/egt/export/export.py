@@ -67,7 +67,7 @@ def probe(config: RunConfig, num_nodes: int, seed: int) -> Graph:
         edge_categories=categories(features.edge_categories, num_edges),
         edge_values=random.normal(size=(num_edges, features.num_edge_values)),
         graph_values=random.normal(size=features.num_graph_values),
-        **features.random_dense(num_nodes, random),
+        **features.random_optional(num_nodes, random),
     )
 
 

@@ -117,6 +117,30 @@ class NodeValueProjection(nn.Module):
         return self.W(x)
 
 
+class LabelProjection(nn.Module):
+    """Shares of C classes around each node, W ((x - m) / s), m and s those of the training graph."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, num_classes: int, width: int) -> None:
+        super().__init__()
+        self.W = nn.Linear(2 * num_classes, width, bias=False)
+        self.register_buffer("mean", torch.zeros(2 * num_classes))
+        self.register_buffer("std", torch.ones(2 * num_classes))
+
+    def fit(self, samples: Sequence[Sample]) -> None:
+        """Take the mean and the deviation from training graphs."""
+        rows = np.concatenate([sample.node["known_labels"] for sample in samples])
+        std = rows.std(0, dtype=np.float64)
+        self.mean.copy_(torch.from_numpy(rows.mean(0, dtype=np.float64)))
+        self.std.copy_(torch.from_numpy(np.where(std > 1e-6, std, 1.0)))
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Return (nodes..., d_h)."""
+        return self.W((batch.node["known_labels"] - self.mean) / self.std)
+
+
 class GraphValueProjection(nn.Module):
     """Continuous features of the whole graph, W x + b, handed to each of its nodes."""
 

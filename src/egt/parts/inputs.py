@@ -27,6 +27,7 @@ from egt.data.encodings.loops import (
     walk_powers,
     walk_powers_at,
 )
+from egt.data.propagation import LabelsAround
 from egt.errors import ConfigError, GraphError
 from egt.graph import FeatureSchema, Graph, IntArray
 from egt.registry import Part, Registry, register
@@ -182,6 +183,38 @@ class NodeValues(NodeInput):
 
     def module(self, width: int) -> Module:
         return nn.terms.NodeValueProjection(self.num_values, width, self.dropout)
+
+
+@register
+class KnownLabels(NodeInput):
+    """Known labels around a node, of `num_classes`: shares of each class next to it, and along long walks.
+
+    A label is never told to its own node: what a training step learns from is hidden from all of the graph meanwhile,
+    one of `folds` parts of the labels at a time. Only for classes of nodes in pieces (`data.pieces`).
+    """
+
+    kind: Literal["known_labels"] = "known_labels"
+    num_classes: Annotated[int, Field(ge=2)]
+    folds: Annotated[int, Field(ge=2, le=100)] = 5
+
+    def features(self) -> Mapping[str, Any]:
+        return {"known_labels": self.num_classes}
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        return (LabelsAround(self.num_classes, self.folds),)
+
+    def check(self, run: RunConfig) -> None:
+        """Refuse other targets, and graphs that are computed whole."""
+        if run.model.level != "node" or run.task.kind not in ("binary", "multiclass") or len(run.task.names) > 1:
+            raise ValueError("model.node_inputs: known_labels are for one target of nodes that is a class; drop it")
+        if run.data.pieces is None:
+            raise ValueError(
+                "model.node_inputs: known_labels hides labels piece by piece; set data.pieces (roots=1000000 and "
+                "neighbors=[graph] are whole graphs)"
+            )
+
+    def module(self, width: int) -> Module:
+        return nn.terms.LabelProjection(self.num_classes, width)
 
 
 @register

@@ -370,7 +370,7 @@ def synthetic_graph(
         edge_categories=ids(schema.edge_categories, num_edges),
         edge_values=random.random((num_edges, schema.num_edge_values)),
         graph_values=random.random(schema.num_graph_values),
-        **schema.random_dense(size, random),
+        **schema.random_optional(size, random),
     )
     if not targets:
         return graph

@@ -11,6 +11,7 @@ import pytest
 from egt.data.batching.batch import collate
 from egt.data.batching.pieces import Pieces
 from egt.data.encodings.encoding import ChosenPairs, Encoding, Listed, OutDegree, Preparation, Sample, ShortestPaths
+from egt.data.propagation import LabelsAround
 from egt.graph import FeatureSchema, Graph
 from egt.parts.pairs import Edges, Expander
 
@@ -149,3 +150,45 @@ def test_without_any_label_all_rows_are_asked_about() -> None:
     unknown = _prepared(_graph(node_targets=np.full((40, 1), np.nan)))
     assert len(Pieces([unknown], "node", 16, [1])) == 3
     assert len(Pieces([unknown, SAMPLES["node"]], "node", 16, [1])) == 1  # the fourteen labels of the other
+
+
+AROUND = LabelsAround(num_classes=3, folds=4)
+
+
+def _knowing(labels: np.ndarray[Any, Any]) -> Sample:
+    known = np.where(labels < 0, np.nan, labels)[:, None]
+    graph = _graph(node_targets=known, known_labels=labels)
+    return Preparation(replace(SCHEMA, known_labels=3), (AROUND, Listed(ShortestPaths(3))))(graph)
+
+
+def _told(labels: np.ndarray[Any, Any], *, every: bool) -> Pieces:
+    return Pieces([_knowing(labels)], "node", 4, [3, 2], seed=1, every=every, labels=AROUND).in_epoch(2)
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_no_input_of_a_piece_depends_on_the_labels_that_it_is_asked_about(every: bool) -> None:
+    random = np.random.default_rng(0)
+    labels = np.where(random.random(40) < 0.6, random.integers(3, size=40), -1)
+    pieces = _told(labels, every=every)
+    asked = np.concatenate([pieces.asked(k).rows for k in range(len(pieces))])
+    assert np.array_equal(np.sort(asked), np.arange(40) if every else np.flatnonzero(labels >= 0))
+    for k in range(len(pieces)):
+        roots = pieces.asked(k).rows
+        known, others = roots[labels[roots] >= 0], np.setdiff1d(np.flatnonzero(labels >= 0), roots)
+        shuffled, elsewhere = labels.copy(), labels.copy()
+        shuffled[known] = (labels[known] + 1) % 3
+        elsewhere[others] = (labels[others] + 1) % 3
+        same = _told(shuffled, every=every)[k]
+        assert same.graph.known_labels is None
+        assert np.array_equal(same.node["known_labels"], pieces[k].node["known_labels"])
+        assert not np.array_equal(_told(elsewhere, every=every)[k].node["known_labels"], same.node["known_labels"])
+
+
+def test_nodes_without_a_label_are_told_all_that_are_known() -> None:
+    labels = np.where(np.arange(40) % 2 == 0, np.arange(40) % 3, -1)
+    whole, pieces = _knowing(labels), Pieces([_knowing(labels)], "node", 50, None, every=True, labels=AROUND)
+    told = [labels[pieces.asked(k).rows[0]] < 0 for k in range(len(pieces))]
+    assert told == [True, False, False, False, False]  # those without a label, and four parts of the others
+    [unlabeled] = [piece for piece, without in zip(pieces, told, strict=True) if without]
+    assert np.array_equal(unlabeled.node["known_labels"], whole.node["known_labels"])
+    assert unlabeled.graph.num_nodes == 40

@@ -7,7 +7,7 @@ counts once. With all neighbors of enough hops a piece is the whole graph, array
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +18,8 @@ import numpy as np
 from egt.data.batching.loader import permutation
 from egt.data.encodings.encoding import Array, Sample
 from egt.data.encodings.loops import draw_neighborhood, inner_pairs
-from egt.graph import Graph, IntArray
+from egt.data.propagation import LabelsAround, neighbors_of
+from egt.graph import UNKNOWN, Graph, IntArray
 
 ALL = -1
 """The limit of a hop that takes every neighbor."""
@@ -49,8 +50,11 @@ class Pieces(Sequence[Sample]):
     Args:
         whole: the graphs, prepared for the edge-list layout.
         roots: how many nodes, edges or query pairs a piece is asked about.
-        neighbors: for each hop, how many neighbors of a node come along; None for all.
+        neighbors: for each hop, how many neighbors of a node come along; None for all. None alone is the
+            whole graph.
         every: ask about every row, and not only about those that have labels (if there are any).
+        labels: the encoding of known labels, if the model reads it: a piece is then asked about rows of one part of
+            the labels, which is hidden from it, or about rows without a known label.
 
     Attributes:
         sizes: (pieces,) the most nodes that each piece can have.
@@ -61,22 +65,26 @@ class Pieces(Sequence[Sample]):
         whole: Sequence[Sample],
         level: RootLevel,
         roots: int,
-        neighbors: Sequence[int | None],
+        neighbors: Sequence[int | None] | None,
         *,
         seed: int = 0,
         every: bool = False,
+        labels: LabelsAround | None = None,
     ) -> None:
         self.level, self.roots, self.seed = level, roots, seed
-        self.limits = np.array([ALL if limit is None else limit for limit in neighbors], np.int64)
+        self.limits = None if neighbors is None else np.array([ALL if k is None else k for k in neighbors], np.int64)
         self.epoch: int | None = None
-        self._graphs = [_Whole(sample, level) for sample in whole]
+        self._graphs = [_Whole(sample, level, labels, seed) for sample in whole]
         rows = [graph.labeled_rows() for graph in self._graphs]
         if every or not any(map(len, rows)):
             rows = [np.arange(graph.num_rows) for graph in self._graphs]
-        self._in_order = self._rows = rows
-        counts = [-(-len(rows) // roots) for rows in self._rows]
-        self._starts = [(number, k * roots) for number, count in enumerate(counts) for k in range(count)]
-        self.sizes = np.array([self._most_nodes(number) for number, _ in self._starts], np.int64)
+        sets = [
+            (number, part, some) for number, graph in enumerate(self._graphs) for part, some in graph.sets(rows[number])
+        ]
+        self._sets = [(number, part) for number, part, _ in sets]
+        self._in_order = self._rows = [some for *_, some in sets]
+        self._starts = [(k, start) for k, some in enumerate(self._rows) for start in range(0, len(some), roots)]
+        self.sizes = np.array([self._most_nodes(self._sets[k][0]) for k, _ in self._starts], np.int64)
 
     def in_epoch(self, epoch: int) -> Pieces:
         """Return other pieces of the same graphs, those of an epoch: other roots together, other neighbors."""
@@ -98,27 +106,32 @@ class Pieces(Sequence[Sample]):
         """Return one piece, or some of them."""
         if isinstance(index, slice):
             return [self[k] for k in range(*index.indices(len(self)))]
-        number, rows = self._asked(index)
-        return self._graphs[number].cut(self._nodes(index), rows)
+        number, part, rows = self._asked(index)
+        return self._graphs[number].cut(self._nodes(index), rows, part)
 
     def asked(self, index: int) -> Asked:
         """Return what a piece is asked about."""
-        number, rows = self._asked(index)
+        number, _, rows = self._asked(index)
         return Asked(number, rows, *self._graphs[number].places(self._nodes(index), rows))
 
-    def _asked(self, index: int) -> tuple[int, IntArray]:
+    def _asked(self, index: int) -> tuple[int, int, IntArray]:
+        """Return the number of the graph, the part of its labels that is hidden, and what is asked about."""
         number, start = self._starts[index]
-        return number, np.sort(self._rows[number][start : start + self.roots])
+        return *self._sets[number], np.sort(self._rows[number][start : start + self.roots])
 
     def _nodes(self, index: int) -> IntArray:
         """(n,) the nodes of a piece, sorted."""
-        number, rows = self._asked(index)
+        number, _, rows = self._asked(index)
+        if self.limits is None:
+            return np.arange(self._graphs[number].num_nodes)
         key = np.random.SeedSequence((self.seed, 0 if self.epoch is None else self.epoch + 1, index))
         graph = self._graphs[number]
         seed = int(key.generate_state(1, np.uint64)[0])
         return draw_neighborhood(graph.start, graph.keys, graph.ends(rows), self.limits, seed)
 
     def _most_nodes(self, number: int) -> int:
+        if self.limits is None:
+            return self._graphs[number].num_nodes
         most, new = 0, self.roots * (1 if self.level == "node" else 2)
         for limit in (0, *self.limits.tolist()):
             new = self._graphs[number].num_nodes if limit == ALL else new * max(limit, 1)
@@ -129,9 +142,35 @@ class Pieces(Sequence[Sample]):
 class _Whole:
     """One whole graph with its encodings, and where its pairs are."""
 
-    def __init__(self, sample: Sample, level: RootLevel) -> None:
-        self.sample, self.level = sample, level
+    def __init__(self, sample: Sample, level: RootLevel, labels: LabelsAround | None, seed: int) -> None:
+        self.sample, self.level, self.labels, self.seed = sample, level, labels, seed
         self.num_nodes = sample.graph.num_nodes
+        self._without: dict[int, Array] = {}
+
+    def sets(self, rows: IntArray) -> list[tuple[int, IntArray]]:
+        """Return rows that can be asked about together, with the part of the labels that is hidden then."""
+        if self.labels is None:
+            return [(UNKNOWN, rows)]
+        parts = self._parts[rows]
+        return [(part, rows[parts == part]) for part in np.unique(parts).tolist()]
+
+    @cached_property
+    def _parts(self) -> IntArray:
+        """(N,) the part of each known label."""
+        assert self.labels is not None
+        return self.labels.parts(self.sample.graph, self.seed)
+
+    @cached_property
+    def _neighbors(self) -> Any:
+        return neighbors_of(self.sample.graph)
+
+    def encodings(self, part: int) -> Mapping[str, Array]:
+        """Return the encodings of all nodes while a part of the labels is hidden."""
+        if self.labels is None or part == UNKNOWN:
+            return self.sample.node
+        if part not in self._without:
+            self._without[part] = self.labels.without(self.sample.graph, self._parts == part, self._neighbors)
+        return {**self.sample.node, self.labels.name: self._without[part]}
 
     @cached_property
     def _pairs(self) -> IntArray:
@@ -217,8 +256,8 @@ class _Whole:
         edges = self._edge_of_pair[pairs]
         return np.sort(edges[edges >= 0])
 
-    def cut(self, nodes: IntArray, rows: IntArray) -> Sample:
-        """Return the piece of some nodes that is asked about some rows."""
+    def cut(self, nodes: IntArray, rows: IntArray, part: int) -> Sample:
+        """Return the piece of some nodes that is asked about some rows while a part of the labels is hidden."""
         pairs = inner_pairs(self.start, self.keys, nodes)
         edges = self._edges(pairs)
         graph, queries = self.sample.graph, None
@@ -236,13 +275,14 @@ class _Whole:
             "edge_targets": targets if self.level == "edge" else None,
             **{name: getattr(graph, name)[nodes] for name in ("node_categories", "node_values")},
             **graph.dense_features(nodes),
+            "known_labels": None,  # they are in the encoding, but for those that are hidden
             **{name: getattr(graph, name)[edges] for name in ("edge_categories", "edge_values")},
         }
         piece = Graph.trusted(**{**vars(graph), "num_nodes": len(nodes), **fields})
         listed = {name: array[pairs] for name, array in self.sample.listed.items()}
         if "pairs" in listed:
             listed["pairs"][:, :2] = new[listed["pairs"][:, :2]]
-        return Sample(piece, {name: array[nodes] for name, array in self.sample.node.items()}, listed=listed)
+        return Sample(piece, {name: array[nodes] for name, array in self.encodings(part).items()}, listed=listed)
 
     def _cut_targets(self, nodes: IntArray, rows: IntArray) -> Array | None:
         """Return the targets of a piece: those of the rows that are asked about, NaN elsewhere."""

@@ -185,9 +185,11 @@ class Preparation:
     def _all_fit(self, graphs: Sequence[Graph]) -> bool:
         """Return whether the schema accepts all graphs: asked once for their features, one graph below another.
 
-        Graphs with features of pairs or positions are asked one by one.
+        Graphs with features of pairs or positions, and those whose known labels are read, are asked one by one.
         """
         if any(any(getattr(graph, name) is not None for name in DENSE_FEATURES) for graph in graphs):
+            return False
+        if self.schema.known_labels:
             return False
         names = ("node_categories", "node_values", "edge_categories", "edge_values")
         try:
