@@ -211,6 +211,15 @@ def test_classes_have_sets(class_session: Session) -> None:
     assert "kind_set" in opened["answers"]
 
 
+def test_molecules_of_the_training_data_are_called_so(class_session: Session) -> None:
+    learned = class_session.look("train", 0)
+    assert learned["known"]
+    assert learned["familiarity"] == 1
+    other = class_session.look(class_session.smiles(["c1ccccc1"])["data"], 0)
+    assert not other["known"]
+    assert other["familiarity"] < 1
+
+
 def test_one_member_is_looked_into_and_explained(pair_session: Session) -> None:
     data = pair_session.smiles(["CCCO"], {"temperature": 20.0})["data"]
     first, second = (pair_session.look(data, 0, member) for member in (0, 1))

@@ -326,9 +326,12 @@ class Session:
         graph = reading.graph
         if graph is None or prediction.error:
             raise DataError(prediction.error)
+        known = self.model.artifact.molecules
         view: Json = {
             "title": prediction.smiles or prediction.id,
             "warning": prediction.warning,
+            "familiarity": prediction.familiarity,
+            "known": known is not None and known.holds(graph),
             "nodes": graph.num_nodes,
             "edges": graph.num_edges,
             "prediction": table(predictions, row),

@@ -255,9 +255,11 @@ function parts({ columns, answers, rows }) {
   return element("div", {}, element("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "answer-title" }, made), ...cut);
 }
 
-function typical({ unseen, nodes, edges }) {
+function typical({ unseen, nodes, edges, known, familiarity }) {
   const metric = about.metrics.test?.[about.metric];
   const said = [about.molecules ? `${nodes.toLocaleString("en")} atoms, ${(edges / 2).toLocaleString("en")} bonds.` : `${nodes.toLocaleString("en")} nodes, ${edges.toLocaleString("en")} directed edges.`];
+  if (known) said.push("This molecule was in the training data, so this is no test of the model.");
+  else if (familiarity !== null) said.push(`Similarity to the nearest training molecule: ${readable(familiarity, 2)} (1 has the same fragments, 0 none in common).`);
   if (typeof metric === "number") said.push(`On the test split of its run this model has ${spelled(about.metric)} ${readable(metric, 3)}; that is its typical quality, not the certainty of this one answer.`);
   if (unseen) said.push(unseen);
   byId("typical").textContent = said.join(" ");
