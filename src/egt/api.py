@@ -74,7 +74,8 @@ def train(
             (docs/data.md), a pandas or Polars frame, `Graph`s, NetworkX graphs or PyG data.
         target: column(s) of your own data to predict, or patterns such as `NR-*`.
         task: level of your own data to predict, if it does not follow from the target; "link" predicts missing edges,
-            and "pretrain" needs no target: it makes a model to start from (`start`).
+            "pair" a matrix over all pairs of nodes, and "pretrain" needs no target: it makes a model to start from
+            (`start`).
         smiles: the column of your own data that holds the SMILES, if its name does not say so; several are components
             of one graph, such as solute and solvent.
         features: numeric columns of your own data that describe a whole row (temperature, descriptors), or patterns.

@@ -17,8 +17,11 @@ FloatArray = NDArray[np.float32]
 
 TargetArray = NDArray[np.float64]
 
-Level = Literal["graph", "node", "edge", "link"]
-"""What a target or a feature belongs to; links are predicted for pairs of nodes, most of which are no edges."""
+Level = Literal["graph", "node", "edge", "link", "pair"]
+"""What a target or a feature belongs to; links are predicted for pairs of nodes, most of which are no edges.
+
+Targets of pairs are matrices: a number or a class for every pair of nodes, edge or not.
+"""
 
 UNKNOWN = -1
 """The category id of a value that the vocabulary does not hold; it contributes nothing to an embedding."""

@@ -16,6 +16,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "virtual": {"readout": {"kind": "virtual_nodes", "num_virtual": 3}, "gate": "centrality"},
     "node": {"readout": {"kind": "node"}},
     "edge": {"readout": {"kind": "edge"}},
+    "pairs without a direction": {"readout": {"kind": "edge", "symmetric": True}},
     "simple": {"edges": {"kind": "frozen"}, "readout": {"kind": "edge"}},
     "constrained": {"scope": "neighbors", "readout": {"kind": "node"}, "gate": "centrality"},
     "constrained virtual": {"scope": "neighbors", "readout": {"kind": "virtual_nodes", "num_virtual": 2}},

@@ -28,7 +28,7 @@ def data(
     name: str | None = None,
     *,
     target: Words = (),
-    task: Literal["graph", "node", "edge", "link"] | None = None,
+    task: Literal["graph", "node", "edge", "link", "pair"] | None = None,
     smiles: Words = (),
     features: Words = (),
     settings: Settings = (),

@@ -13,7 +13,7 @@ def plan(
     run: str,
     *,
     target: Words = (),
-    task: Literal["graph", "node", "edge", "link", "pretrain"] | None = None,
+    task: Literal["graph", "node", "edge", "link", "pair", "pretrain"] | None = None,
     smiles: Words = (),
     features: Words = (),
     settings: Settings = (),

@@ -67,10 +67,10 @@ def predict(
         split: Predict this split of the data that the model was trained on, instead of inputs; its labels are beside
             the predictions (NAME_true). Of one graph that is divided, the nodes or edges of the split are written.
         output: The file to write: .csv, .tsv, .xlsx or .parquet; CSV on standard output by default. A .npz file gets
-            the array `y_pred`, as the evaluator of OGB's PCQM4Mv2 takes it
-            (`--split test -o y_pred_pcqm4m-v2_test-dev.npz`). A folder (`out/`) gets a file for each input, which may
-            be files of molecules (Parquet, CSV, SDF, SMILES), folders, patterns, or URLs of these (s3://, gs://,
-            hdfs://); those that are there already are not made again.
+            the matrix of each graph where pairs are predicted, and otherwise the array `y_pred`, as the evaluator of
+            OGB's PCQM4Mv2 takes it (`--split test -o y_pred_pcqm4m-v2_test-dev.npz`). A folder (`out/`) gets a file for
+            each input, which may be files of molecules (Parquet, CSV, SDF, SMILES), folders, patterns, or URLs of
+            these (s3://, gs://, hdfs://); those that are there already are not made again.
         smiles: Column of the inputs that holds the SMILES, if its name does not say so; for a model of several as many,
             in the order of the training.
         keep: Columns of the input to keep beside the predictions, or patterns such as `*`. By default an output (-o)
@@ -218,7 +218,10 @@ def check_writable(output: Path, inputs: Sequence[str]) -> None:
 
 
 def _write(found: Predictions, output: Path | None, json: bool) -> None:
-    if output is not None and output.suffix == ".npz":
+    schema = found.config.data.custom
+    if output is not None and output.suffix == ".npz" and schema is not None and schema.level == "pair":
+        found.to_npz(output)
+    elif output is not None and output.suffix == ".npz":
         save_submission(found, output)
     elif output is not None and output.suffix == ".parquet":
         found.to_parquet(output)

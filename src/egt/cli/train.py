@@ -39,7 +39,7 @@ def train(
     what: str,
     *,
     target: Words = (),
-    task: Literal["graph", "node", "edge", "link", "pretrain"] | None = None,
+    task: Literal["graph", "node", "edge", "link", "pair", "pretrain"] | None = None,
     smiles: Words = (),
     features: Words = (),
     weight: str | None = None,
@@ -64,7 +64,8 @@ def train(
     Args:
         what: A preset (`egt presets`), a run.yaml, or your own data: a .csv of SMILES, a .jsonl of graphs, a folder.
         target: Column(s) of your own data to predict, or patterns such as `NR-*`.
-        task: Level to predict, if it does not follow from the target; `link` predicts missing edges. `pretrain`
+        task: Level to predict, if it does not follow from the target; `link` predicts missing edges, `pair`
+            a matrix over all pairs of nodes. `pretrain`
             needs no target: it makes a model to start from (--from).
         smiles: Column of your own data that holds the SMILES, if its name does not say so; several are components of
             one graph, such as `--smiles solute solvent`.

@@ -23,7 +23,7 @@ def tune(
     what: str,
     *,
     target: Words = (),
-    task: Literal["graph", "node", "edge", "link"] | None = None,
+    task: Literal["graph", "node", "edge", "link", "pair"] | None = None,
     smiles: Words = (),
     minutes: float = 20.0,
     trials: int | None = None,
@@ -40,7 +40,8 @@ def tune(
     Args:
         what: A preset (`egt presets`), a run.yaml, your own data, or the folder of a search to continue.
         target: Column(s) of your own data to predict, or patterns such as `NR-*`.
-        task: Level to predict, if it does not follow from the target; `link` predicts missing edges.
+        task: Level to predict, if it does not follow from the target; `link` predicts missing edges, `pair`
+            a matrix over all pairs of nodes.
         smiles: Column(s) of your own data with SMILES, as for `egt train`.
         minutes: The budget; the first trial is always finished.
         trials: End once there are this many, including those of earlier searches in the folder.

@@ -106,6 +106,7 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
             neighbors=huge,
             pooled=schema.level == "graph" and classes and not huge,
             edgeless=card.mean_edges == 0,
+            symmetric=schema.symmetric and not huge,
         ),
         task=custom_task(schema.target()),
         optimizer=OptimizerConfig(lr=1e-3),
@@ -127,11 +128,13 @@ def custom_model(
     neighbors: bool = False,
     pooled: bool = False,
     edgeless: bool = False,
+    symmetric: bool = False,
 ) -> ModelConfig:
     """Return a small model for these features and this target, for graphs of so many nodes at most.
 
     neighbors: attention between neighbors only. pooled: graphs are read from the mean of their nodes. edgeless: no
-    graph has an edge, so that all structure is in matrices, the first of which is decomposed, and positions.
+    graph has an edge, so that all structure is in matrices, the first of which is decomposed, and positions. symmetric:
+    answers for pairs are the same in both directions.
     """
     large = largest > _LARGE_GRAPH
     dropout = 0.2 if pooled else 0.1
@@ -151,7 +154,7 @@ def custom_model(
         pair_inputs=(*(() if edgeless else (Distance(max_hops=16),)), *walks, *edge_features(features), *dense),
         gate="centrality",
         scope="neighbors" if neighbors else "everyone",
-        readout=MeanPool() if pooled else _readout(target.level),
+        readout=MeanPool() if pooled else PerEdge(symmetric=True) if symmetric else _readout(target.level),
         node_ffn_multiplier=2.0,
         edge_ffn_multiplier=1.0,
         attention_dropout=dropout,
@@ -170,7 +173,7 @@ def _readout(level: Level) -> ReadoutPart:
             return VirtualNodes(num_virtual=4)
         case "node":
             return PerNode()
-        case "edge" | "link":
+        case "edge" | "link" | "pair":
             return PerEdge()
 
 

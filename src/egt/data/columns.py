@@ -209,6 +209,9 @@ def matrix_of(given: Any, num_nodes: int, what: str) -> Column:
         raise DataError(f"{what} is not a matrix of numbers or texts: {error}") from error
 
 
+DISTANCE = "distance"
+"""The target of pairs that positions have."""
+
 POSITION_NAMES = ("pos", "position", "positions", "coords", "coordinates", "xyz")
 """Vectors of nodes with such a name are where the nodes are."""
 

@@ -77,7 +77,7 @@ def open_custom(
         data: the path of a file or folder (formats in docs/data.md), a pandas or Polars frame, `Graph`s, NetworkX
             graphs, PyG data, or SMILES.
         target: the target column, or several names or patterns such as `NR-*`; None to guess.
-        level: "graph", "node", "edge" or "link"; None to guess.
+        level: "graph", "node", "edge", "link" or "pair"; None to guess.
         overrides: corrections of other guesses: see `egt.data.infer.infer`. With `schema` only the columns `smiles` and
             `id`, which new data may call otherwise.
         split: "random", "scaffold", "stratified", the name of a split column, or a `SplitPlan`. None: a split column

@@ -86,6 +86,8 @@ class MoleculeRows(CustomSource):
             "graph_targets": [record.targets for record in records],
         }
         columns = [[record.smiles[k] for record in records] for k in range(len(self._texts))]
+        if not self._places_targets:
+            given["placement"] = None
         built = [graphs_from_smiles(column, **given) for column in columns]
         rows = built[0] if len(built) == 1 else [self._join(parts) for parts in zip(*built, strict=True)]
         any_foreign = bool(self._foreign([text for column in columns for text in column]))
@@ -96,10 +98,22 @@ class MoleculeRows(CustomSource):
                     raise row
                 graph, warning = row
                 whole = graph if record.parts is None else with_part_targets(graph, record.parts, self.schema)
+                if self.schema.predicts_distances:
+                    whole, warning = with_distances(whole), warning if self._division is not None else ""
                 found.append((whole, joined(warning, self._foreign(record.smiles) if any_foreign else "")))
             except EgtError as error:
                 found.append(error)
         return found
+
+    @property
+    def _places_targets(self) -> bool:
+        """Whether RDKit has to place atoms: not for distances that nothing is compared with."""
+        return self._division is not None or not self.schema.predicts_distances or self.schema.positions == ("file",)
+
+    def missing_targets(self) -> list[str]:
+        if self.schema.predicts_distances:
+            return [] if self._places_targets else [*self.schema.targets]
+        return super().missing_targets()
 
     def _join(self, parts: Sequence[Built]) -> Built:
         """Return the molecules of a row as one graph, without an edge between them; the targets are those of all.
@@ -267,6 +281,10 @@ class GraphRows(CustomSource):
             return None
         listed: NDArray[np.bool_] = self._division.parts[row] == SPLITS.index(split)
         graph = self._raw.graphs[row]
+        if self.schema.level == "pair" and graph is not None:
+            i, j = asked_pairs(graph, self.schema)
+            asked: NDArray[np.bool_] = listed[i * graph.num_nodes + j]
+            return asked
         return listed if self.schema.level == "node" or graph is None else listed[self._merged(graph).rows]
 
     def _merged(self, graph: RawGraph) -> MergedEdges:
@@ -286,7 +304,7 @@ class GraphRows(CustomSource):
 
     def missing_targets(self) -> list[str]:
         if self.schema.level != "link":
-            return super().missing_targets()
+            return [] if self.schema.predicts_distances else super().missing_targets()
         labeled = any(graph is not None and graph.query_targets is not None for graph in self._raw.graphs)
         return [] if labeled else list(self.schema.target().names)
 
@@ -359,8 +377,11 @@ def build_graph(
     elif schema.level == "edge":
         listed = _only(_targets(raw_graph.edge_columns, schema, warnings), scored)
         targets["edge_targets"] = None if listed is None else listed[merged.rows]
+    elif schema.level == "pair":
+        index = targets["query_index"] = asked_pairs(raw_graph, schema)
+        targets["edge_targets"] = _pair_targets(raw_graph, schema, index, scored, warnings)
     elif raw_graph.queries is not None:
-        targets["edge_targets"] = raw_graph.query_targets
+        targets["query_index"], targets["edge_targets"] = raw_graph.queries, raw_graph.query_targets
     graph = Graph(
         num_nodes=num_nodes,
         edge_index=merged.index,
@@ -369,12 +390,62 @@ def build_graph(
         edge_categories=edge_categories,
         edge_values=edge_values.astype(np.float32),
         edge_weight=None if merged.weight is None else merged.weight.astype(np.float32),
-        query_index=raw_graph.queries if schema.level == "link" else None,
         id=id,
         **dense,
         **targets,
     )
-    return graph, warnings
+    return with_distances(graph, scored) if schema.predicts_distances else graph, warnings
+
+
+def asked_pairs(raw_graph: RawGraph, schema: CustomSchema) -> IntArray:
+    """(2, R) the pairs that a graph asks about: those that it lists, else all, once if they have no direction."""
+    if raw_graph.queries is not None:
+        return raw_graph.queries
+    return every_pair(raw_graph.num_nodes, is_once=schema.symmetric, with_self=schema.self_pairs)
+
+
+def every_pair(num_nodes: int, *, is_once: bool, with_self: bool) -> IntArray:
+    """(2, R) all pairs of nodes; once: i <= j only."""
+    i, j = np.indices((num_nodes, num_nodes)).reshape(2, -1)
+    chosen = (i < j if is_once else i != j) | (with_self & (i == j))
+    return np.stack([i[chosen], j[chosen]])
+
+
+def _pair_targets(
+    raw_graph: RawGraph,
+    schema: CustomSchema,
+    index: IntArray,
+    scored: NDArray[np.bool_] | None,
+    warnings: list[str],
+) -> NDArray[np.float64] | None:
+    """(R, columns) targets of the pairs; of pairs without a direction, those of either one."""
+    columns = {} if schema.predicts_distances else raw_graph.columns("pair")
+    listed = _only(_targets(columns, schema, warnings), scored)
+    if listed is None:
+        return None
+    n, (i, j) = raw_graph.num_nodes, index
+    opposite = listed[j * n + i] if schema.symmetric else np.nan
+    return np.where(np.isnan(listed[i * n + j]), opposite, listed[i * n + j])
+
+
+def with_distances(graph: Graph, scored: NDArray[np.bool_] | None = None) -> Graph:
+    """Return a graph with the distances of its positions as targets of all pairs, and without the positions.
+
+    The mean over conformers counts. Only pairs that are `scored`, (N^2,), keep their target.
+    """
+    index = graph.query_index
+    if index is None:
+        index = every_pair(graph.num_nodes, is_once=True, with_self=False)
+    distances = None
+    if graph.positions is not None:
+        i, j = index
+        places = graph.positions.reshape(graph.num_nodes, -1, graph.positions.shape[-1]).astype(np.float64)
+        distances = np.linalg.norm(places[i] - places[j], axis=-1).mean(axis=1, keepdims=True)  # (R, 1)
+        if scored is not None:
+            distances[~scored[i * graph.num_nodes + j]] = np.nan
+        distances.setflags(write=False)
+    index.setflags(write=False)
+    return Graph.trusted(**{**vars(graph), "query_index": index, "edge_targets": distances, "positions": None})
 
 
 def _pair_features(raw_graph: RawGraph, features: Sequence[Feature], warnings: list[str]) -> dict[str, Any]:

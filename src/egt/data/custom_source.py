@@ -40,7 +40,7 @@ _NOT_IN_GRAPHS: Any = {"elements": True, "notes": True, "split": {"fold"}}
 
 _LATER = (
     *("graph_features", "more_smiles", "standardize", "replicates", "groups", "row_weight"),
-    *("pair_features", "positions", "place", "hydrogens"),
+    *("pair_features", "positions", "place", "hydrogens", "symmetric", "self_pairs"),
 )
 """What earlier schemas could not say: named in a fingerprint only where something is said."""
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from egt.data.cleaning import Replicates, Standard
 from egt.data.columns import (
+    DISTANCE,
     POSITION_NAMES,
     Column,
     Columns,
@@ -92,7 +93,7 @@ def infer(
     Args:
         raw: the parsed data.
         target: names or patterns of the target columns; None to guess.
-        level: "graph", "node", "edge" or "link"; None to guess.
+        level: "graph", "node", "edge", "link" or "pair"; None to guess.
         overrides: decisions of the user, by the names in `OVERRIDES`: the columns `id`, `smiles` (one or several),
             `weight` of edges ("" for none) and `row_weight`, `directed`, the `kind` of the target, the `positive` one
             of its two classes, the molecule `vocabulary`, how to `standardize` molecules and merge `replicates`, and in
@@ -117,13 +118,20 @@ def infer(
     kind: TargetKind = "binary"
     classes: tuple[str, ...] = ()
     groups: tuple[TargetGroup, ...] = ()
+    positions, places = _find_positions(raw, roles, given, level)
     if labeled:
         if raw.is_molecules:
             roles, level, notes = _find_lists(raw, roles, target, level)
-        level, targets = _find_targets(raw, roles, target, level)
+        if level == "pair" and _asks_distances(raw, roles, target, positions):
+            targets = (DISTANCE,)
+        else:
+            level, targets = _find_targets(raw, roles, target, level)
     level = level if labeled and level is not None else "graph"
-    if targets:
-        labels = {name: roles.free[level][name] for name in targets}
+    if targets == (DISTANCE,) and DISTANCE not in roles.free["pair"]:
+        kind = "regression"
+    elif targets:
+        whole = columns_at(raw, "pair") if level == "pair" else roles.free[level]  # of more graphs than were tried
+        labels = {name: whole[name] for name in targets}
         kind, classes, groups = guess_targets(labels, given.get("kind"), raw.where)
         targets = tuple(name for group in groups for name in group.targets) or targets
         if kind in ("censored", "mixed"):
@@ -140,17 +148,10 @@ def infer(
         notes |= {f"graph_features.{name}": _why_copy(copies[name]) for name in inputs if name in copies}
         inputs = {name: column for name, column in inputs.items() if name not in copies}
     features: dict[str, Any] = {"graph_features": tuple(_continuous(*each) for each in inputs.items())}
-    places: Columns = {}
-    if raw.is_molecules:
-        positions, place_shape = _find_placement(raw, given, roles.smiles)
-        if raw.placed is not None and not positions:
-            notes["positions"] = "the file has coordinates, which positions=file reads"
-    else:
-        if only := sorted({"conformers", "hydrogens"} & given.keys()):
-            raise DataError(f"{raw.where}: overrides.{only[0]} is for molecules, and this is {raw.format} data")
-        positions = _find_positions(roles.columns["node"], given.get("positions"), raw.where)
-        places = {name: roles.columns["node"][name] for name in positions}
-        place_shape = _place(places)
+    if raw.placed is not None and not positions:
+        notes["positions"] = "the file has coordinates, which positions=file reads"
+    predicts_distances = targets == (DISTANCE,) and DISTANCE not in roles.free["pair"]
+    is_symmetric, has_self_pairs = (True, False) if predicts_distances else _directions(raw, targets, level)
     for place in ("node", "edge", "pair"):
         key, free = f"{place}_features", roles.free[place]
         chosen: Mapping[str, str] = given.get(key, {})
@@ -165,8 +166,9 @@ def infer(
             for name, column in ({weight: roles.columns["edge"][weight], **free} if weight else free).items()
             if name not in barred and not (name == "split" and is_split_column(column))
         }
-        if place == "node" and place_shape[-1:] == (3,):  # in space, what a node is does not depend on where it is
-            columns = {name: column for name, column in columns.items() if name not in places}
+        if place == "node" and (places[-1:] == (3,) or predicts_distances):
+            # In space, what a node is does not depend on where it is.
+            columns = {name: column for name, column in columns.items() if name not in positions}
         features[key] = choose_features(columns, weight, chosen, f"{raw.where}: {place}s")
     return CustomSchema(
         format=raw.format,
@@ -188,17 +190,63 @@ def infer(
         split=_find_plan(plan, roles, level, raw, divides_classes=bool(classes) and level == "graph"),
         notes=notes,
         positions=positions,
-        place=place_shape,
+        place=places,
+        symmetric=is_symmetric,
+        self_pairs=has_self_pairs,
         hydrogens=bool(given.get("hydrogens", False)),
         **features,
     )
 
 
-def _find_placement(
-    raw: RawData, given: Mapping[str, Any], smiles: Sequence[str]
+def _find_positions(
+    raw: RawData, roles: _Roles, given: Mapping[str, Any], level: Level | None
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return where the positions of the atoms of molecules come from, and the shape of the place of an atom."""
+    """Return where positions come from, and the shape of the place of a node."""
+    if raw.is_molecules:
+        return _find_placement(raw, given, roles.smiles, is_target=level == "pair")
+    if only := sorted({"conformers", "hydrogens"} & given.keys()):
+        raise DataError(f"{raw.where}: overrides.{only[0]} is for molecules, and this is {raw.format} data")
+    names = _position_columns(roles.columns["node"], given.get("positions"), raw.where)
+    return names, _place({name: roles.columns["node"][name] for name in names})
+
+
+def _asks_distances(raw: RawData, roles: _Roles, target: Sequence[str] | None, positions: Sequence[str]) -> bool:
+    """Return whether distances of positions are the target of pairs: where no matrix is, or is meant."""
+    matrices = roles.free["pair"]
+    if not positions or (DISTANCE in matrices) or (target is None and matrices):
+        return False
+    if target is not None and list(target) != [DISTANCE] and raw.is_molecules:
+        raise DataError(f"{raw.where}: of pairs of atoms the target is {DISTANCE}, not {', '.join(target)}")
+    return target is None or list(target) == [DISTANCE]
+
+
+def _directions(raw: RawData, targets: Sequence[str], level: Level) -> tuple[bool, bool]:
+    """Return whether matrices of targets are symmetric, and whether their diagonals say more than one thing."""
+    if level != "pair":
+        return False, False
+    is_symmetric, diagonal = True, set[Any]()
+    for graph in raw.graphs:
+        for name in targets if graph is not None else ():
+            if (matrix := graph.pairs.get(name)) is None:
+                continue
+            known = ~missing_in(matrix.reshape(-1)).reshape(matrix.shape)
+            both = known & known.T
+            is_symmetric = is_symmetric and bool((matrix[both] == matrix.T[both]).all())
+            diagonal |= {(name, value) for value in matrix.diagonal()[known.diagonal()].tolist()}
+    return is_symmetric, len(diagonal) > len(targets)
+
+
+def _find_placement(
+    raw: RawData, given: Mapping[str, Any], smiles: Sequence[str], *, is_target: bool
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Return where the positions of the atoms of molecules come from, and the shape of the place of an atom.
+
+    Where they are the target, they are those of the file if it has any, and else RDKit's.
+    """
     by, count = given.get("positions") or "", given.get("conformers", 1)
+    if is_target and not by:
+        is_placed = raw.placed is not None or any(text and " |(" in text for text in raw.table[smiles[0]])
+        by = "file" if is_placed and count == 1 else "rdkit"
     if count > 1 and by != "rdkit":
         raise DataError(f"overrides.conformers is {count}, and conformers are made with overrides.positions=rdkit")
     if not by:
@@ -217,7 +265,7 @@ def _find_placement(
     return (by,), (3,) if count == 1 else (count, 3)
 
 
-def _find_positions(columns: Columns, given: str | Sequence[str] | None, where: str) -> tuple[str, ...]:
+def _position_columns(columns: Columns, given: str | Sequence[str] | None, where: str) -> tuple[str, ...]:
     """Return the node columns with coordinates: those that are given, else vectors of 2 or 3 numbers with such a name.
 
     Several vectors are conformers, which are called `positions.0`, `positions.1`, ... where they are guessed.
@@ -459,7 +507,7 @@ def _find_lists(
     raw: RawData, roles: _Roles, target: Sequence[str] | None, level: Level | None
 ) -> tuple[_Roles, Level | None, dict[str, str]]:
     """Return the roles with targets of atoms or bonds, which are lists, at their level, and a note if it is guessed."""
-    if level in ("graph", "link") or (level is None and target is None):
+    if level in ("graph", "link", "pair") or (level is None and target is None):
         return roles, level, {}
     columns = roles.free["graph"]
     wanted = {name for pattern in target or ("*",) for name in _matching(columns, pattern)}
@@ -487,7 +535,7 @@ def _find_targets(
         if target is not None:
             raise DataError(f"{raw.where}: link prediction has no target column; leave target out")
         return level, ()
-    levels: list[Level] = ["graph", "node", "edge"] if level is None else [level]
+    levels: list[Level] = ["graph", "node", "edge", "pair"] if level is None else [level]
     if target is None:
         found, targets = _guess_targets(raw, roles.free, levels, is_free=level is None)
     else:
@@ -546,7 +594,9 @@ def _guess_targets(
     """Return the only columns that can be targets; an error lists them where there are more choices, or none."""
     options: dict[Level, tuple[str, ...]] = {}
     for level in levels:
-        names = raw.declared.get(level) or (() if raw.declared and is_free else _candidates(columns[level], level))
+        names = raw.declared.get(level) or (
+            () if raw.declared and is_free else _candidates(columns[level], level, is_asked=not is_free)
+        )
         if names:
             options[level] = tuple(names)
     if len(options) > 1:
@@ -569,9 +619,10 @@ def _guess_targets(
     return found, names
 
 
-def _candidates(columns: Columns, level: Level) -> tuple[str, ...]:
+def _candidates(columns: Columns, level: Level, *, is_asked: bool) -> tuple[str, ...]:
     if level != "graph":
-        return tuple(name for name in columns if name.lower() in TARGET_NAMES)
+        named = tuple(name for name in columns if name.lower() in TARGET_NAMES)
+        return tuple(columns) if is_asked and level == "pair" and not named else named
     return tuple(
         name
         for name, column in columns.items()

@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
 from egt.data.cleaning import Replicates, Standard
-from egt.data.columns import Column, Columns, RawData, RawGraph, encode_bounds, encode_target, position_columns, text_of
+from egt.data.columns import (
+    DISTANCE,
+    Column,
+    Columns,
+    RawData,
+    RawGraph,
+    encode_bounds,
+    encode_target,
+    position_columns,
+    text_of,
+)
 from egt.data.conformers import PlacedBy, Placement
 from egt.data.molecules import OGB_SCHEMA, RDKIT_ERRORS, ZINC_SCHEMA, MoleculeVocabulary, parse_or_none, require_rdkit
 from egt.data.source import NUMBERS, DataCard, TargetKind, TargetSchema
@@ -137,6 +147,8 @@ class CustomSchema(Section):
         positions: the columns of nodes with their coordinates: one for each axis, or vectors, one for each conformer.
             Of molecules: "file" or "rdkit", where they come from.
         place: the shape of the place of a node: (axes,) or (conformers, axes).
+        symmetric: whether targets of pairs are the same in both directions, and each pair is asked about once.
+        self_pairs: whether nodes are paired with themselves.
         hydrogens: whether hydrogen atoms of molecules are nodes.
         elements: of the molecules in training; others are warned of.
         notes: why something was decided so, by the name of the decision; for the reader.
@@ -165,6 +177,8 @@ class CustomSchema(Section):
     pair_features: tuple[Feature, ...] = ()
     positions: tuple[str, ...] = ()
     place: tuple[PositiveInt, ...] = ()
+    symmetric: bool = False
+    self_pairs: bool = False
     hydrogens: bool = False
     elements: tuple[str, ...] = ()
     notes: dict[str, str] = Field(default_factory=dict)
@@ -173,6 +187,11 @@ class CustomSchema(Section):
     def smiles_columns(self) -> tuple[str, ...]:
         """The columns with the molecules of a row: component 0, 1, ... of its graph."""
         return (self.smiles, *self.more_smiles)
+
+    @property
+    def predicts_distances(self) -> bool:
+        """Whether the distances between positions are the target, and these are no input."""
+        return self.level == "pair" and self.targets == (DISTANCE,) and bool(self.place)
 
     @property
     def placement(self) -> Placement | None:
@@ -190,7 +209,7 @@ class CustomSchema(Section):
                 MOLECULE_SCHEMAS[self.vocabulary],
                 node_categories=(*atoms, *components),
                 num_graph_values=_width(self.graph_features),
-                positions=self.place,
+                positions=() if self.predicts_distances else self.place,
             )
         return FeatureSchema(
             node_categories=_sizes(self.node_features),
@@ -200,7 +219,7 @@ class CustomSchema(Section):
             num_graph_values=_width(self.graph_features),
             pair_categories=_sizes(self.pair_features),
             num_pair_values=_width(self.pair_features),
-            positions=self.place,
+            positions=() if self.predicts_distances else self.place,
         )
 
     def target(self) -> TargetSchema:
@@ -267,6 +286,8 @@ class CustomSchema(Section):
             f"{', '.join(self.positions)}: {' x '.join(map(str, self.place))} coordinates" if self.place else "none"
         )
         table += [("graph feature", text, "overrides.graph_features") for text in inputs]
+        if self.level == "pair":
+            table.append(("pairs", "the same in both directions" if self.symmetric else "in both directions", ""))
         if self.place or "positions" in self.notes:
             table.append(("positions", places + self._note("positions"), "overrides.positions"))
         if self.format == "molecules":
@@ -449,6 +470,9 @@ def _parts(graph: RawGraph, schema: CustomSchema, where: str) -> Codes:
     plan, directed = schema.split, schema.is_directed(graph.directed)
     if schema.level == "link":
         return link_codes(graph.edges, graph.num_nodes, plan.shares, plan.seed, directed=directed)
+    if schema.level == "pair":
+        every = np.indices((graph.num_nodes, graph.num_nodes)).reshape(2, -1)
+        return link_codes(every, graph.num_nodes, plan.shares, plan.seed, directed=not schema.symmetric)
     columns = graph.columns(schema.level)
     count = graph.num_nodes if schema.level == "node" else graph.edges.shape[1]
     codes = np.full(count, -1, np.int8)

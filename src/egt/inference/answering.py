@@ -260,6 +260,7 @@ class Answering:
             name,
             warning="; ".join(filter(None, warnings)),
             row_warnings=[] if is_whole else unlike,
+            num_nodes=0 if graph is None else graph.num_nodes,
             familiarity=None if judged is None else judged.familiarity,
             **self.beside(row, graph),
             **self._fields(answer),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import logging
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -48,6 +49,7 @@ class Prediction:
         bounds: (rows, T, 2) the lowest and highest number, or (rows, T, C) whether a class is in the set, where an
             interval was asked for.
         nodes: (rows,) the nodes that the rows are about, where they are some nodes of a graph; None for all of them.
+        num_nodes: of the graph; 0 where that is not known.
         familiarity: how similar the nearest training molecule is, from 0 to 1; None where that is not known.
     """
 
@@ -65,6 +67,7 @@ class Prediction:
     std: NDArray[np.float32] | None = None
     bounds: NDArray[Any] | None = None
     nodes: IntArray | None = None
+    num_nodes: int = 0
     familiarity: float | None = None
 
     def only(self, chosen: NDArray[np.bool_]) -> Prediction:
@@ -171,6 +174,29 @@ class Predictions(Sequence[Prediction]):
         # "a": a draft is empty, and what is in the file that /dev/stdout leads to must stay
         with _writing(path) as draft, draft.open("a", newline="", encoding="utf-8") as file:
             self._write(file, header, delimiter)
+
+    def to_npz(self, path: Path | str) -> None:
+        """Write the answers for pairs as a matrix for each graph that has one, as `egt predict -o matrices.npz` does.
+
+        It is (N, N), or (N, N, outputs) of several targets or classes, under the name of the graph, or its row where
+        names repeat. Pairs that were not asked about are NaN; those without a direction are there in both.
+        """
+        schema = self.config.data.custom
+        is_symmetric = schema is not None and schema.symmetric
+        names = [answer.id for answer in self]
+        if len(set(names)) < len(names):
+            names = [str(answer.row) for answer in self]
+        with _writing(path) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, answer in zip(names, self, strict=True):
+                if answer.values is None or answer.pairs is None:
+                    continue
+                matrix = np.full((answer.num_nodes, answer.num_nodes, answer.values.shape[1]), np.nan, np.float32)
+                i, j = answer.pairs
+                matrix[i, j] = answer.values
+                if is_symmetric:
+                    matrix[j, i] = answer.values
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, matrix if matrix.shape[-1] > 1 else matrix[..., 0])
 
     def to_parquet(self, path: Path | str) -> None:
         """Write the table as a Parquet file; what a row does not have is null."""

@@ -156,11 +156,21 @@ class NodeReadout(Readout):
 
 
 class EdgeReadout(Readout):
-    """One row per query pair, from the edge channel."""
+    """One row per query pair, from the edge channel; if `symmetric`, from the mean of e_ij and e_ji."""
+
+    def __init__(self, norm: nn.Module, *, symmetric: bool = False) -> None:
+        super().__init__(norm)
+        self.symmetric = symmetric
 
     def forward(self, x: Channels) -> Tensor:
         """Return (R, d_e)."""
-        return self.norm(x.e.flatten(0, -2)[x.queries])
+        e = x.layout.squarewise(_with_opposite, x.e) if self.symmetric else x.e
+        return self.norm(e.flatten(0, -2)[x.queries])
+
+
+def _with_opposite(e: Tensor, _: Tensor | None) -> Tensor:
+    """Return the mean of both directions. e: (B, N, N, d_e)."""
+    return (e + e.transpose(1, 2)) / 2
 
 
 class EdgeOfNodesReadout(Readout):

@@ -152,13 +152,22 @@ class Propagated(ReadoutPart):
 
 @register
 class PerEdge(ReadoutPart):
-    """One output per edge, or per query pair in link prediction.
+    """One output per edge, or per pair that is asked about.
 
-    The edge channel is read; EGT-Simple has none to read, and takes both nodes and the edge embedding.
+    The edge channel is read; EGT-Simple has none to read, and takes both nodes and the edge embedding. A `symmetric`
+    answer is the same in both directions, since the mean of both is read.
     """
 
     kind: Literal["edge"] = "edge"
     level: ClassVar[Level] = "edge"
+    symmetric: bool = False
+
+    def check(self, run: RunConfig) -> None:
+        if self.symmetric and (run.data.layout == "edge_list" or not run.model.updates_edges):
+            raise ValueError(
+                "readout.symmetric reads the edge channel of all pairs: data.layout edge_list and model.edges frozen "
+                "have none; set it to false"
+            )
 
     def reads(self, model: ModelConfig) -> Reads:
         return "pairs" if model.updates_edges else "nodes"
@@ -168,7 +177,7 @@ class PerEdge(ReadoutPart):
 
     def module(self, model: ModelConfig) -> Readout:
         if model.updates_edges:
-            return nn.readout.EdgeReadout(model.norm(model.edge_width))
+            return nn.readout.EdgeReadout(model.norm(model.edge_width), symmetric=self.symmetric)
         return nn.readout.EdgeOfNodesReadout(model.norm(model.node_width))
 
 

@@ -15,7 +15,8 @@ A line is a JSON object with these keys; only `edges` and one of `nodes` and `nu
     features      {"temperature": 300}: numbers that describe the whole graph, given to the model
     node_targets  {"label": ["a", null]}: targets of the nodes; null where a node is not scored
     edge_targets  {"in_tour": [true]}: targets of the listed edges
-    queries       query pairs (link prediction)
+    pair_targets  {"time": [[0, 1.5], [1.5, null]]}: matrices of targets, as in `pairs`; null where a pair is not scored
+    queries       query pairs (link prediction), or the pairs whose targets are predicted, where not all are
     directed      true or false; left out: guessed for the whole file
     id, split     the name of the graph, and "train", "val" or "test"
 
@@ -54,7 +55,7 @@ JSONL_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson")
 
 KEYS = (
     "nodes", "num_nodes", "edges", "targets", "features", "node_targets", "edge_targets", "queries", "directed",
-    "id", "split", "pairs",
+    "id", "split", "pairs", "pair_targets",
 )  # fmt: skip
 
 
@@ -78,7 +79,7 @@ def read_jsonl(path: Path) -> RawData:
     raw_graphs: list[RawGraph | None] = []
     heads: list[dict[str, Any]] = []
     problems: dict[int, str] = {}
-    declared: dict[str, dict[str, None]] = {"graph": {}, "node": {}, "edge": {}, "features": {}}
+    declared: dict[str, dict[str, None]] = {"graph": {}, "node": {}, "edge": {}, "pair": {}, "features": {}}
     bounds = Bounds.current()
     with open_text(path) as file:
         for number, line in enumerate(file, start=1):
@@ -178,7 +179,10 @@ def _raw_graph(content: dict[str, Any]) -> tuple[RawGraph, dict[str, Columns]]:
     if directed is not None and not isinstance(directed, bool):
         raise DataError(f"directed is {directed!r:.60}; it must be true or false")
     targets = {level: _targets(content, f"{level}_targets") for level in ("node", "edge")}
-    matrices = _object(content, "pairs")
+    targets["pair"] = _matrices(content, "pair_targets", num_nodes)
+    matrices = _matrices(content, "pairs", num_nodes)
+    if both := sorted({*matrices} & {*targets["pair"]}):
+        raise DataError(f"{both[0]!r} is both in pairs and in pair_targets; name them differently")
     graph = RawGraph(
         num_nodes=num_nodes,
         edges=pairs,
@@ -187,9 +191,13 @@ def _raw_graph(content: dict[str, Any]) -> tuple[RawGraph, dict[str, Columns]]:
         directed=directed,
         queries=queries,
         names=tuple(number_of or ()),
-        pairs={name: matrix_of(rows, num_nodes, f"matrix {name!r}") for name, rows in matrices.items()},
+        pairs={**matrices, **targets["pair"]},
     )
     return graph, targets
+
+
+def _matrices(content: dict[str, Any], key: str, num_nodes: int) -> Columns:
+    return {name: matrix_of(rows, num_nodes, f"matrix {name!r}") for name, rows in _object(content, key).items()}
 
 
 def _targets(content: dict[str, Any], key: str) -> Columns:
