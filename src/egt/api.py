@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egt.config.defaults import infer_run
+from egt.config.defaults import infer_run, node_recipes
 from egt.config.load import (
     Setting,
     Settings,
@@ -34,6 +34,7 @@ from egt.data.schema import CustomSchema
 from egt.data.source import Progress, Source
 from egt.errors import ConfigError, DataError
 from egt.files import exists
+from egt.processes import find_launch
 from egt.training.run import Run
 from egt.training.run import train as train_run
 from egt.training.run_folder import CONFIG, MEMBERS, run_folder, try_folder
@@ -115,7 +116,10 @@ def train(
         elif source is not None:
             trained = read_config(find_artifact(start) / CONFIG)
         config = config.model_copy(update={"start": wanted})
+    inferred = config
     config = override(config, settings) if trained is None else with_model_of(config, trained, settings)
+    if old_folder is None and start in (None, _NONE) and source is not None and request.wants_answers:
+        config = _chosen(inferred, config, settings, source, watch)
     options: dict[str, Any] = {
         "source": source,
         "resume": resume,
@@ -130,6 +134,31 @@ def train(
         if members is not None:
             return _compared(train_members(config, folder, members, **options))
     return _compared(train_run(config, folder, **options))
+
+
+_OF_RECIPES = ("model.", "data.pieces", "data.layout")
+
+
+def _chosen(
+    inferred: RunConfig, config: RunConfig, settings: Sequence[Setting], source: Any, watch: Progress | None
+) -> RunConfig:
+    """Return the recipe that validation chooses, where there are several and the settings leave the choice.
+
+    inferred: the run without the settings. config: the run with them.
+    """
+    if any(each.path.startswith(_OF_RECIPES) for each in settings):
+        return config
+    recipes = node_recipes(inferred, source)
+    if not recipes:
+        return config
+    if find_launch() is not None:
+        log.warning(
+            "recipes are not compared in processes that were started from outside; take %s", next(iter(recipes))
+        )
+        return config
+    from egt.training.recipes import choose_recipe  # here: most data has one recipe
+
+    return choose_recipe({name: override(each, settings) for name, each in recipes.items()}, source, watch)
 
 
 def _compared(run: Run) -> Run:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from egt.api import configured
-from egt.config.defaults import spreads_labels
+from egt.config.defaults import infer_run, node_recipes
+from egt.config.run import RunConfig
 from egt.data.custom import open_custom
 
 
@@ -44,10 +45,6 @@ def test_citations_are_spread_along_edges(tmp_path: Path) -> None:
     assert (run.optimizer.weight_decay, run.optimizer.decays) == (0.5, "matrices")
 
 
-def test_unlike_neighbors_are_not(tmp_path: Path) -> None:
-    assert configured(_citations(tmp_path / "papers.jsonl", alike=False)).model.readout.kind == "node"
-
-
 def test_few_features_keep_the_defaults(tmp_path: Path) -> None:
     run = configured(_citations(tmp_path / "papers.jsonl", num_words=5))
     assert [term.kind for term in run.model.node_inputs] == ["node_values", "svd"]
@@ -59,12 +56,34 @@ def test_settings_win(tmp_path: Path) -> None:
     assert configured(path, set={"model.readout": {"kind": "node"}}).model.readout.kind == "node"
 
 
-def test_few_labels_do_not_decide_but_validation_does(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def _recipes(path: Path, **options: Any) -> dict[str, Any]:
+    source = open_custom(path, **options)
+    return node_recipes(infer_run(source, str(path), "papers"), source)
+
+
+@pytest.mark.parametrize(("num_words", "inferred"), [(120, "spread attention"), (5, "attention")])
+def test_recipes_are_the_inferred_run_and_others_that_read_as_it_does(
+    tmp_path: Path, num_words: int, inferred: str
+) -> None:
+    path = _citations(tmp_path / "papers.jsonl", num_words=num_words)
+    recipes = _recipes(path)
+    assert next(iter(recipes.items())) == (inferred, infer_run(open_custom(path), str(path), "papers"))
+    assert len({run.model_dump_json() for run in recipes.values()}) == len(recipes) == 5
+    for name, run in recipes.items():
+        again = RunConfig.model_validate(run.model_dump())
+        assert (again.model.readout.kind == "propagated") == name.startswith("spread")
+        assert (again.model.layer is None) == ("attention" in name)
+        assert ("known_labels" in [term.kind for term in again.model.node_inputs]) == name.endswith("labels")
+        assert again.task == recipes[inferred].task
+
+
+def test_without_validation_or_classes_there_is_nothing_to_choose(tmp_path: Path) -> None:
     path = _citations(tmp_path / "papers.jsonl")
-    assert spreads_labels(open_custom(path))
-    assert not spreads_labels(open_custom(_citations(tmp_path / "unlike.jsonl", alike=False)))
-    assert ["model.readout" in record.getMessage() for record in caplog.records] == [True, True]
+    assert _recipes(path)
     graph = json.loads(path.read_text())
-    graph["nodes"]["split"] = ["train"] * 40  # nothing to decide by: papers that cite each other are mostly alike
-    path.write_text(json.dumps(graph))
-    assert configured(path).model.readout.kind == "propagated"
+    numbers = {**graph, "node_targets": {"year": [1990.5 + k for k in range(40)]}}
+    (tmp_path / "numbers.jsonl").write_text(json.dumps(numbers))
+    assert not _recipes(tmp_path / "numbers.jsonl")
+    graph["nodes"]["split"] = ["train"] * 40
+    (tmp_path / "all.jsonl").write_text(json.dumps(graph))
+    assert not _recipes(tmp_path / "all.jsonl")

@@ -15,12 +15,14 @@ Defaults, each of which `--set` changes, as measured in benchmarks/results/defau
   (10 to 200 epochs; for links of huge graphs as many as pass 50 million pairs); it ends early after 30 epochs without
   a better validation loss, in which the rate was halved three times. The weights that are best on validation are kept.
 
-Nodes of one graph with many features, nodes of huge graphs and pre-training have recipes of their own.
+Nodes of one graph with many features, nodes of huge graphs and pre-training have recipes of their own; for classes of
+nodes of one graph validation chooses among several (`node_recipes`).
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +30,6 @@ import numpy as np
 
 from egt.config.run import DataConfig, ModelConfig, OptimizerConfig, PiecesConfig, RunConfig, TrainerConfig
 from egt.data.custom_source import CustomSource
-from egt.data.propagation import neighbors_help
 from egt.data.schema import CustomSchema
 from egt.data.source import NUMBERS, DataCard, TargetSchema
 from egt.errors import ConfigError
@@ -47,7 +48,7 @@ from egt.parts.inputs import (
     node_features,
     pair_features,
 )
-from egt.parts.readouts import Hidden, MeanPool, PerEdge, PerNode, Propagated, ReadoutPart, VirtualNodes
+from egt.parts.readouts import Hidden, LayerPart, MeanPool, PerEdge, PerNode, Propagated, ReadoutPart, VirtualNodes
 from egt.parts.schedules import ConstantRate, Cosine, Plateau
 from egt.parts.tasks.task import TaskPart
 
@@ -77,7 +78,7 @@ def infer_run(
         return for_descriptors(run, source) if learned == "descriptors" else for_pretraining(run, schema)
     if schema.level != "node":
         return run
-    run = for_one_graph(run, source) if is_one_graph(schema, card) else run
+    run = for_one_graph(run) if is_one_graph(schema, card) else run
     return for_pieces(run, source) if is_large(card) else run
 
 
@@ -210,11 +211,8 @@ def is_one_graph(schema: CustomSchema, card: DataCard) -> bool:
     )
 
 
-def for_one_graph(run: RunConfig, source: CustomSource) -> RunConfig:
-    """Return the run with the recipe for one graph, on which the defaults overfit.
-
-    Labels are spread along the edges, unless validation says otherwise.
-    """
+def for_one_graph(run: RunConfig) -> RunConfig:
+    """Return the run with the recipe for one graph, on which the defaults overfit: embeddings spread along edges."""
     model = {
         "num_layers": 2,
         "node_inputs": tuple(
@@ -222,7 +220,7 @@ def for_one_graph(run: RunConfig, source: CustomSource) -> RunConfig:
             for term in run.model.node_inputs
             if term.kind != "svd"
         ),
-        "readout": Propagated(dropout=0.5) if spreads_labels(source) else PerNode(),
+        "readout": Propagated(dropout=0.5),
         "head_ratios": (),
         "attention_dropout": 0.5,
         "node_dropout": 0.5,
@@ -237,24 +235,43 @@ def for_one_graph(run: RunConfig, source: CustomSource) -> RunConfig:
     )
 
 
-def spreads_labels(source: CustomSource) -> bool:
-    """Return whether the readout spreads answers along the edges: unless validation says that it makes them worse."""
-    if not source.card.split_sizes.get("val"):
-        return True
-    train, val = (source.read(source.records(split)[0]).graph for split in ("train", "val"))
-    if train is None or val is None or train.node_targets is None or val.node_targets is None:
-        return True
-    found = neighbors_help(train, train.node_targets[:, 0], val.node_targets[:, 0])
-    if found is None:
-        return True
-    alone, averaged = found
-    log.warning(
-        "answers are %s along the edges: of a linear model %.1f%% of the validation nodes are right with it, %.1f%% "
-        "without (--set model.readout.kind=%s does it the other way)",
-        *("spread" if averaged >= alone else "not spread", 100 * averaged, 100 * alone),
-        "node" if averaged >= alone else "propagated",
+def node_recipes(run: RunConfig, source: CustomSource) -> dict[str, RunConfig]:
+    """Return the runs by name that validation chooses from, where classes of nodes of one whole graph are predicted.
+
+    The first is `run`, the one that was inferred. None of other data, and without nodes to validate on.
+    """
+    card, num_classes = source.card, source.schema.target().num_label_classes
+    is_one = card.split_sizes.get("train") == 1 and card.split_sizes.get("val")
+    if not num_classes or not is_one or run.data.pieces is not None:
+        return {}
+    listed = {"data": {"layout": "edge_list"}, "model": {"scope": "neighbors"}}
+    mlp: Any = LayerPart.registry.get("mlp")
+    perceptron = {"layer": mlp()}
+    spread = run.model.readout if isinstance(run.model.readout, Propagated) else Propagated()
+    found = {"attention": _changed(run, model={"readout": PerNode()})}
+    found["spread attention"] = _changed(run, listed, model={"readout": spread})
+    found["spread perceptron"] = _changed(run, listed, model={"readout": spread, **perceptron})
+    alone = tuple(term for term in run.model.node_inputs if term.kind != "svd")
+    found["features alone"] = _changed(run, listed, model={"readout": PerNode(), "node_inputs": alone, **perceptron})
+    labels = KnownLabels(num_classes=num_classes)
+    nodes = card.num_nodes[2]
+    found["attention to labels"] = _changed(
+        run,
+        listed,
+        model={"readout": PerNode(), "node_inputs": (*run.model.node_inputs, labels)},
+        data={"pieces": PiecesConfig(roots=nodes, evaluation_roots=nodes, neighbors="graph")},
+        trainer={"max_epochs": max((run.trainer.max_epochs or 0) // labels.folds, 1), "patience": _PIECE_PATIENCE},
     )
-    return averaged >= alone
+    inferred = "attention" if isinstance(run.model.readout, PerNode) else "spread attention"
+    return {inferred: run} | found | {inferred: run}  # first, and as it is
+
+
+def _changed(run: RunConfig, common: Mapping[str, Mapping[str, Any]] | None = None, **sections: Any) -> RunConfig:
+    """Return the run with fields of its sections replaced."""
+    for changes in (common or {}, sections):
+        updated = {name: getattr(run, name).model_copy(update=fields) for name, fields in changes.items()}
+        run = run.model_copy(update=updated)
+    return run
 
 
 MOST_PAIRS = 1_000_000

@@ -118,29 +118,6 @@ def linear_models(
             yield True, {split: _averaged(neighbors[split], rows) for split, rows in answers.items()}
 
 
-def neighbors_help(graph: Graph, train: Rows, val: Rows) -> tuple[float, float] | None:
-    """Return the best validation accuracy of `linear_models` without and with answers averaged over neighbors.
-
-    Args:
-        graph: The whole graph.
-        train: (N,) the class of each training node, NaN for others.
-        val: The same for validation.
-
-    Returns:
-        None where a split has no labels, or the graph is too large.
-    """
-    known, held_out = ~np.isnan(train), ~np.isnan(val)
-    if not known.any() or not held_out.any():
-        return None
-    classes = np.unique(train[known])
-    one_hot = (train[:, None] == classes).astype(np.float64)
-    best = {False: -1.0, True: -1.0}
-    for averaged, answers in linear_models({"train": [graph]}, one_hot, known):
-        accuracy = float(np.mean(classes[answers["train"][held_out].argmax(1)] == val[held_out]))
-        best[averaged] = max(best[averaged], accuracy)
-    return None if best[False] < 0 else (best[False], best[True])
-
-
 def _ridge(X: Rows, y: Rows, penalty: float) -> tuple[Rows, Rows]:
     """Return (F, T) weights and (T,) shifts of a linear model of the rows."""
     center, middle = X.mean(0), y.mean(0)
