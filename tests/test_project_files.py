@@ -76,6 +76,17 @@ def test_every_command_exists(where: str, command: str) -> None:
             assert first in {"ruff", "mypy", "test"}, where
 
 
+def test_the_container_runs_a_command_that_exists() -> None:
+    entry = re.search(r"^ENTRYPOINT (\[.*\])$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert entry is not None
+    first, command, *_ = yaml.safe_load(entry[1])
+    assert first == "egt"
+    assert command in set(app())
+    service = read(ROOT / "examples/compose.yaml")["services"]["egt"]
+    assert (ROOT / "examples" / service["build"] / "Dockerfile").exists()
+    assert "EGT_TOKEN" in service["environment"]
+
+
 def test_ci_runs_tests_and_lint() -> None:
     script = (ROOT / ".ci/run").read_text().splitlines()
     assert {"make lint", "make test"} <= set(script)

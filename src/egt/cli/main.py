@@ -37,6 +37,7 @@ _COMMANDS = {
     "analyze": "Show what a model looks at.",
     "explain": "Explain one prediction.",
     "app": "Open a page in the browser: predict, look, explain.",
+    "serve": "Answer predictions over HTTP.",
     "plan": "Estimate memory and time of a run before it starts.",
     "data": "List, describe or prepare data sets.",
     "presets": "List the models of the paper, or show one.",

@@ -250,12 +250,12 @@ def test_a_browser_leaves_out_the_usual_port(server: Server, monkeypatch: pytest
 
 
 def test_a_browser_that_has_gone_is_no_failure(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(self: module._Handler) -> None:
+    def gone(self: module.Handler) -> None:
         done.set()
         raise BrokenPipeError
 
     done, failed = Event(), list[object]()
-    monkeypatch.setattr(module._Handler, "end_headers", gone)
+    monkeypatch.setattr(module.Handler, "end_headers", gone)
     monkeypatch.setattr(server, "handle_error", lambda *_: failed.append(_))
     with pytest.raises(http.client.HTTPException):
         ask(server, "/")
@@ -275,7 +275,7 @@ def test_a_port_that_cannot_be_had(server: Server) -> None:
 
 
 def test_a_request_that_never_ends_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module._Handler, "timeout", 0.2)
+    monkeypatch.setattr(module.Handler, "timeout", 0.2)
     assert b" 408 " in status_of(server, "Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{")
 
 

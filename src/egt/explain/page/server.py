@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, Self
 from urllib.parse import parse_qs
 
 from pydantic import ValidationError, validate_call
@@ -41,7 +43,10 @@ _HEADERS = {
 }
 
 _SECONDS = 30
-"""The time a browser has to send a request."""
+"""The time a client has to send a request, or to take its answer."""
+
+_PAUSE = 0.05
+_BUSY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
 
 _LONGEST_PATH = 2_000
 _LONGEST_NUMBER = 20
@@ -61,24 +66,84 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     request_queue_size = 256  # connections that wait to be accepted; Linux resets those beyond 5, the default
+    most_connections = 256
 
-    def __init__(self, session: Session, port: int) -> None:
+    def __init__(self, session: Session, port: int, host: str = ADDRESS, handler: type[Handler] | None = None) -> None:
         self.session = session
+        self.idle = set[socket.socket]()  # connections without a request
+        self.connections = 0
+        self._deadlines: dict[socket.socket, float] = {}
+        self._counting = Lock()
         try:
-            super().__init__((ADDRESS, port), _Handler)
+            super().__init__((host, port), handler or Handler)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or "it must be between 0 and 65535"
-            raise RunError(f"--port {port}: {reason}; choose another, or 0 for any that is free") from error
+            where = f"--port {port}" if host == ADDRESS else f"--host {host} --port {port}"
+            raise RunError(f"{where}: {reason}; choose another, or 0 for any that is free") from error
 
     @classmethod
-    def of(cls, artifact: str, port: int, settings: Sequence[str] = ()) -> Server:
+    def of(cls, artifact: str, port: int, settings: Sequence[str] = (), **given: Any) -> Self:
         """Return the page of an artifact or run folder; settings as for `egt.load`."""
-        return cls(Session.of(artifact, load(artifact, set=settings)), port)
+        return cls(Session.of(artifact, load(artifact, set=settings)), port, **given)
 
     @property
     def url(self) -> str:
         """The address of the page."""
-        return f"http://{ADDRESS}:{self.server_port}/"
+        return f"http://{self.server_address[0]!s}:{self.server_port}/"
+
+    def expect(self, connection: socket.socket) -> None:
+        """Give a client its time for what it has to send or to take, however many pieces it comes in."""
+        self._deadlines[connection] = time.monotonic() + _SECONDS
+
+    def release(self, connection: socket.socket) -> None:
+        """Let a client wait for its answer."""
+        self._deadlines.pop(connection, None)
+
+    def service_actions(self) -> None:
+        """End connections whose time is over; called twice a second."""
+        for connection, deadline in self._deadlines.copy().items():
+            if time.monotonic() > deadline:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection; where no more files can be open, others have to end first."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(_PAUSE)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread, unless there are too many."""
+        with self._counting:
+            is_full = self.connections >= self.most_connections
+            self.connections += not is_full
+        if is_full:
+            with suppress(OSError):
+                request.sendall(_BUSY)
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._end_connection()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, in a thread of its own."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._end_connection()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing about clients that have gone."""
+        log.debug("a connection ended early", exc_info=True)
+
+    def _end_connection(self) -> None:
+        with self._counting:
+            self.connections -= 1
 
     @property
     def hosts(self) -> set[str]:
@@ -87,51 +152,86 @@ class Server(ThreadingHTTPServer):
         return {f"{name}:{self.server_port}" for name in names} | (names if self.server_port == 80 else set())
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
+    """One connection: who may ask, and what is answered."""
+
     server: Server
     server_version, sys_version = "egt", ""
     timeout = _SECONDS
+    wrong = HTTPStatus.OK  # of a request that cannot be answered: browsers log other ones as failures
+    status = HTTPStatus.OK
+    _is_read = True
+
+    def handle_one_request(self) -> None:
+        """Read a request and answer it, each in its time."""
+        self.server.expect(self.connection)
+        self.server.idle.add(self.connection)
+        try:
+            super().handle_one_request()
+        finally:
+            self.server.idle.discard(self.connection)
+            self.server.release(self.connection)
+
+    def parse_request(self) -> bool:
+        """Read the rest of a request that has begun; one whose end is not clear is the last of its connection."""
+        self.server.idle.discard(self.connection)
+        is_right = super().parse_request()
+        has_body = is_right and ("Content-Length" in self.headers or "Transfer-Encoding" in self.headers)
+        self._is_read = not has_body and self.command != "POST"
+        return is_right
 
     def do_GET(self) -> None:
-        self._reply(self._get)
+        """Answer what asks for a page or a fact."""
+        self.reply(self.get)
 
     def do_POST(self) -> None:
-        self._reply(self._post)
+        """Answer what sends something."""
+        self.reply(self.post)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing about requests."""
 
-    def _reply(self, answer: Callable[[], tuple[str, bytes]]) -> None:
+    def reply(self, answer: Callable[[], tuple[str, bytes]]) -> None:
         """Send the answer, or one sentence that says why there is none."""
         status = HTTPStatus.OK
         try:
-            self._check_caller()
+            if len(self.path) > _LONGEST_PATH:
+                raise Refused(HTTPStatus.BAD_REQUEST, f"the address is longer than {_LONGEST_PATH:,} characters")
+            self.check_caller()
             kind, content = answer()
         except Refused as refused:
-            status, (kind, content) = refused.status, _json({"error": str(refused)})
+            status, (kind, content) = refused.status, json_reply({"error": str(refused)})
         except ValidationError as error:
             wrong = error.errors()[0]
             reason = f"not understood: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
-            status, (kind, content) = HTTPStatus.BAD_REQUEST, _json({"error": reason})
+            status, (kind, content) = HTTPStatus.BAD_REQUEST, json_reply({"error": reason})
         except TooLarge as error:
-            status, (kind, content) = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _json({"error": str(error)})
+            status, (kind, content) = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, json_reply({"error": str(error)})
         except EgtError as error:
-            kind, content = _json({"error": str(error)})  # status 200: browsers log other ones as failures
+            status, (kind, content) = self.wrong, json_reply({"error": str(error)})
         except Exception as error:  # the page goes on; the terminal shows the error
             log.error("%s: %s: %s", self.path, type(error).__name__, error)
             log.debug("where it happened", exc_info=True)
-            reason = "this could not be computed; the terminal that runs `egt app` says why"
-            status, (kind, content) = HTTPStatus.INTERNAL_SERVER_ERROR, _json({"error": reason})
+            reason = "this could not be computed; the terminal of the server says why"
+            status, (kind, content) = HTTPStatus.INTERNAL_SERVER_ERROR, json_reply({"error": reason})
+        self.status = status
+        self.close_connection |= not self._is_read
+        self.server.expect(self.connection)
         with suppress(OSError):  # the browser has gone
-            self._send(status, kind, content)
-            if status != HTTPStatus.OK and self.command == "POST":
+            self.send(status, kind, content)
+            if not self._is_read:
                 self._discard_body()
 
-    def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
+    def send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
+        """Write an answer."""
         self.send_response(status)
         for name, value in {**_HEADERS, "Content-Type": f"{kind}; charset=utf-8"}.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        if status == HTTPStatus.UNAUTHORIZED:
+            self.send_header("WWW-Authenticate", "Bearer")
         self.end_headers()
         self.wfile.write(content)
 
@@ -142,8 +242,8 @@ class _Handler(BaseHTTPRequestHandler):
         while time.monotonic() < end and self.rfile.read1(1 << 16):
             pass
 
-    def _check_caller(self) -> None:
-        """Refuse other names of this machine, requests from other pages, and addresses of any length."""
+    def check_caller(self) -> None:
+        """Refuse other names of this machine, and requests from other pages."""
         if self.headers.get("Host", "").lower() not in self.server.hosts:
             raise Refused(HTTPStatus.FORBIDDEN, f"this page is only available at {self.server.url}")
         origin = self.headers.get("Origin")
@@ -153,44 +253,52 @@ class _Handler(BaseHTTPRequestHandler):
             origin is not None and origin.lower() not in {f"http://{host}" for host in self.server.hosts}
         ):
             raise Refused(HTTPStatus.FORBIDDEN, "requests from other pages are refused")
-        if len(self.path) > _LONGEST_PATH:
-            raise Refused(HTTPStatus.BAD_REQUEST, f"the address is longer than {_LONGEST_PATH:,} characters")
 
-    def _get(self) -> tuple[str, bytes]:
+    def get(self) -> tuple[str, bytes]:
+        """Return the kind and the content of a page."""
         path = self.path.partition("?")[0]
         if path == "/api/about":
-            return _json(self.server.session.about())
+            return json_reply(self.server.session.about())
         pages = {f"/{file.name}": file for file in _STATIC.iterdir() if file.suffix in _KINDS}
         file = pages.get("/index.html" if path == "/" else path)
         if file is None:
             raise Refused(HTTPStatus.NOT_FOUND, "there is no such page")
         return _KINDS[file.suffix], file.read_bytes()
 
-    def _post(self) -> tuple[str, bytes]:
-        (path, _, query), session = self.path.partition("?"), self.server.session
+    def post(self) -> tuple[str, bytes]:
+        """Return the kind and the content of an answer."""
+        path, session = self.path.partition("?")[0], self.server.session
         names = ("smiles", "split", "look", "weights", "explain")
         calls: dict[str, Callable[..., Any]] = {f"/api/{name}": getattr(session, name) for name in names}
         if path == "/api/upload":
-            content = self._body("application/octet-stream")
-            [name] = parse_qs(query).get("name", ["file"])[:1]
-            return _json(session.upload(name, content))
+            return self.upload()
         if path not in calls:
             raise Refused(HTTPStatus.NOT_FOUND, "there is no such page")
+        return self.call(calls[path], session.lock)
+
+    def upload(self) -> tuple[str, bytes]:
+        """Open a file."""
+        content = self.body("application/octet-stream")
+        [name] = parse_qs(self.path.partition("?")[2]).get("name", ["file"])[:1]
+        return json_reply(self.server.session.upload(name, content))
+
+    def call(self, function: Callable[..., Any], lock: AbstractContextManager[Any]) -> tuple[str, bytes]:
+        """Call a function with the arguments that were sent, holding a lock."""
         try:
-            arguments = json.loads(self._body("application/json"))
+            arguments = json.loads(self.body("application/json"))
         except (ValueError, RecursionError) as error:
             raise Refused(HTTPStatus.BAD_REQUEST, "this is not JSON") from error
         if not isinstance(arguments, dict):
             raise Refused(HTTPStatus.BAD_REQUEST, "this is not a JSON object")
-        with session.lock:
-            return _json(validate_call(calls[path])(**arguments))
+        with lock:
+            return json_reply(validate_call(function)(**arguments))
 
-    def _body(self, kind: str) -> bytes:
+    def body(self, kind: str) -> bytes:
         """Read the body; only of a kind that no page of the web may send here without a preflight."""
         if self.headers.get_content_type() != kind:
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the content type must be {kind}")
-        length = self.headers.get("Content-Length", "")
-        if not length.isdecimal():
+        [length, *more] = self.headers.get_all("Content-Length", [""])
+        if not (length.isascii() and length.isdecimal()) or more or "Transfer-Encoding" in self.headers:
             raise Refused(HTTPStatus.LENGTH_REQUIRED, "the request has no valid Content-Length")
         if len(length) > _LONGEST_NUMBER:
             raise Refused(HTTPStatus.BAD_REQUEST, f"the Content-Length has more than {_LONGEST_NUMBER} digits")
@@ -200,10 +308,16 @@ class _Handler(BaseHTTPRequestHandler):
                 f"this is larger than {MOST_BYTES / 1e6:.0f} MB, which is the most that the page takes; {ADVICE}",
             )
         try:
-            return self.rfile.read(int(length))
-        except TimeoutError as error:
-            raise Refused(HTTPStatus.REQUEST_TIMEOUT, "the rest of the request did not arrive") from error
+            content = self.rfile.read(int(length))
+        except TimeoutError:
+            content = b""
+        if len(content) < int(length):
+            raise Refused(HTTPStatus.REQUEST_TIMEOUT, "the rest of the request did not arrive")
+        self._is_read = True
+        self.server.release(self.connection)
+        return content
 
 
-def _json(content: Any) -> tuple[str, bytes]:
+def json_reply(content: Any) -> tuple[str, bytes]:
+    """Return an answer as JSON, and its kind."""
     return "application/json", json.dumps(content, allow_nan=False).encode()

@@ -285,10 +285,18 @@ class Session:
         texts = [text.strip() for text in smiles if text.strip()]
         if not texts:
             raise DataError("there is no SMILES yet; type one, such as CCO")
+        return self._open(self._typed(texts, features or {}))
+
+    def predict(self, smiles: Sequence[str], features: Mapping[str, float | None]) -> Predictions:
+        """Predict SMILES and keep nothing; takes the lock."""
+        with self.lock:
+            return self._typed(smiles, features).predict(self.model, 0, len(smiles))
+
+    def _typed(self, smiles: Sequence[str], features: Mapping[str, float | None]) -> Rows:
         config, schema = self.model.config, reading_schema(self.model.config)
         if schema.graph_features:
-            return self._open(Rows(open_new(config, typed_molecules(schema, texts, features or {}))))
-        return self._open(Rows(open_new(config, texts, self.model.overrides)))
+            return Rows(open_new(config, typed_molecules(schema, smiles, features)))
+        return Rows(open_new(config, [*smiles], self.model.overrides))
 
     def upload(self, name: str, content: bytes) -> Json:
         """Open a file that was uploaded, one at a time and without the lock; nothing of it stays on the disk."""
