@@ -1,8 +1,10 @@
 """Fragments and descriptors of molecules by RDKit: what learners without a network read, and targets of pre-training.
 
 Fragments are those of Morgan (1965): each atom with its neighborhood of 0 to 2 bonds, by RDKit's numbers. Learners read
-them as keys: a fragment that occurs c times has the keys `number * 32 + j` for j < c, so that the keys that two
-molecules share count what they have in common (the smaller of both counts of every fragment).
+them as keys, beside the same fragments of atoms that are only donor, acceptor, aromatic, halogen, basic or acidic, and
+pairs of atoms with their distance. A fragment of kind k that occurs c times has the keys
+`k * KIND + number * 32 + j` for j < c, so that the keys that two molecules share count what they have in common (the
+smaller of both counts of every fragment).
 
 As targets, descriptors need no measurement: every molecule has hundreds, and a model that has learned them starts
 better.
@@ -30,6 +32,9 @@ Keys = NDArray[np.int64]
 
 _MOST_COUNTS = 32
 """Of one fragment."""
+
+KIND, NUM_KINDS = 1 << 48, 3
+"""The first key of each kind of fragment is a multiple of `KIND`."""
 
 _SLOW = re.compile(r"qed|SPS|BertzCT|Ipc|AvgIpc|BalabanJ|BCUT2D_.*|(Max|Min)(Abs)?EStateIndex|Phi")
 """Descriptors that take longer than all others together; without them learners were as good."""
@@ -80,6 +85,16 @@ def _generator(chiral: bool) -> Any:
     return GetMorganGenerator(radius=2, includeChirality=chiral)
 
 
+@cache
+def _generators() -> tuple[Any, ...]:
+    """Return what counts the fragments of each kind."""
+    from rdkit.Chem import rdFingerprintGenerator as rdkit
+
+    roles = rdkit.GetMorganFeatureAtomInvGen()
+    of_roles = rdkit.GetMorganGenerator(radius=2, includeChirality=True, atomInvariantsGenerator=roles)
+    return _generator(True), of_roles, rdkit.GetAtomPairGenerator(includeChirality=True)
+
+
 def descriptor_names() -> list[str]:
     """Return the names of RDKit's 2D descriptors that are computed quickly."""
     return [name for name in _functions() if not _SLOW.fullmatch(name)]
@@ -103,8 +118,9 @@ class Described:
     values: NDArray[np.float32]
 
     def counts(self, num_bins: int) -> NDArray[np.float32]:
-        """(molecules, bins) how many fragments of a molecule, whose number modulo the bins is that of a bin."""
-        found = [np.bincount(each // _MOST_COUNTS % num_bins, minlength=num_bins) for each in self.keys]
+        """(molecules, bins) how many fragments of the first kind, whose number modulo the bins is that of a bin."""
+        first = (each[: np.searchsorted(each, KIND)] for each in self.keys)
+        found = [np.bincount(each // _MOST_COUNTS % num_bins, minlength=num_bins) for each in first]
         return np.stack(found).astype(np.float32) if found else np.zeros((0, num_bins), np.float32)
 
 
@@ -126,11 +142,14 @@ def describe(smiles: Sequence[str], names: Sequence[str]) -> Described:
 
 
 def _keys(molecule: Any) -> Keys:
-    found = _fragments(molecule, chiral=True)
-    numbers = np.fromiter(found.keys(), np.int64, len(found))
-    counts = np.minimum(np.fromiter(found.values(), np.int64, len(found)), _MOST_COUNTS)
-    places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.sort(np.repeat(numbers * _MOST_COUNTS, counts) + places)
+    keys = []
+    for kind, generator in enumerate(_generators()):
+        found = generator.GetSparseCountFingerprint(molecule).GetNonzeroElements()
+        numbers = np.fromiter(found.keys(), np.int64, len(found))
+        counts = np.minimum(np.fromiter(found.values(), np.int64, len(found)), _MOST_COUNTS)
+        places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        keys.append(np.sort(np.repeat(kind * KIND + numbers * _MOST_COUNTS, counts) + places))
+    return np.concatenate(keys)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ _DTYPES = {
     "kernel.values": "float16",
     "kernel.weights": "float64",
     "kernel.means": "float64",
+    "kernel.shares": "float64",
 }
 _DIMENSIONS = {"trees.sizes": 2, "kernel.values": 2, "kernel.weights": 2}
 """Of the others 1."""

@@ -3,9 +3,9 @@
 Each target is a number, or 0 and 1 for no and yes, whose mean is the probability. The answer is the mean of
 
     trees     the mean over trees of the leaf that a molecule falls into (extremely randomized, Geurts et al., 2006)
-    kernel    m + k^T (K + lambda I)^-1 (y - m), the mean of a Gaussian process, where k of two molecules is the mean of
-              the share of the fragments that they have in common (Tanimoto) and of exp(-d^2 / D), d being the distance
-              of their standardized descriptors
+    kernel    m + k^T (K + lambda I)^-1 (y - m), the mean of a Gaussian process, where k of two molecules is
+              (1 - s) times the share of the fragments that they have in common (Tanimoto, the mean over kinds) plus
+              s exp(-d^2 / D), d being the distance of their standardized descriptors
 
 `egt.training.fit_learner` fits it; here it answers.
 """
@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.molecule_descriptors import Described, Keys
+from egt.data.molecule_descriptors import KIND, NUM_KINDS, Described, Keys
 
 Rows = NDArray[np.float64]
 
@@ -116,6 +117,7 @@ class Kernel:
         values: (n, D) standardized descriptors.
         weights: (n, T) of each molecule in the answers.
         means: (T,) of the labels.
+        shares: (T,) s, of the descriptors in the kernel.
     """
 
     vocabulary: Keys
@@ -126,19 +128,25 @@ class Kernel:
     values: NDArray[np.float16]
     weights: Rows
     means: Rows
+    shares: Rows
 
     def check(self, num_values: int) -> str:
         """Return what is wrong with the arrays of molecules with this many descriptors, or ""."""
         count = len(self.weights)
-        shapes = [self.values.shape == (count, num_values), self.centers.shape == self.scales.shape == (num_values,)]
-        if not all(shapes) or len(self.starts) != count + 1 or self.weights.shape[1:] != self.means.shape:
+        shapes = [
+            self.values.shape == (count, num_values),
+            self.centers.shape == self.scales.shape == (num_values,),
+            self.means.shape == self.shares.shape == self.weights.shape[1:],
+        ]
+        if not all(shapes) or len(self.starts) != count + 1:
             return "the arrays of the kernel have different sizes"
         if self.starts[0] or (np.diff(self.starts) < 0).any() or self.starts[-1] != len(self.places):
             return "the fragments of the kernel's molecules are not where they should be"
         if ((self.places < 0) | (self.places >= len(self.vocabulary))).any() or (np.diff(self.vocabulary) <= 0).any():
             return "the kernel has a fragment that is not in its vocabulary"
-        finite = all(np.isfinite(each).all() for each in (self.values, self.centers, self.scales, self.weights))
-        return "" if finite and np.isfinite(self.means).all() else "the kernel has a number that is not finite"
+        numbers = (self.values, self.centers, self.scales, self.weights, self.means, self.shares)
+        finite = all(np.isfinite(each).all() for each in numbers)
+        return "" if finite else "the kernel has a number that is not finite"
 
     @cached_property
     def _known(self) -> Any:
@@ -149,7 +157,7 @@ class Kernel:
         return csr_array((ones, self.places, self.starts), shape=(len(self.weights), len(self.vocabulary))).T.tocsr()
 
     def similarities(self, keys: Sequence[Keys]) -> NDArray[np.float32]:
-        """(molecules, n) the share of fragments that molecules have in common with the known ones, from 0 to 1."""
+        """(molecules, n) the share of fragments in common with the known molecules, from 0 to 1: mean over kinds."""
         from scipy.sparse import csr_array
 
         known = [np.intersect1d(each, self.vocabulary, assume_unique=True) for each in keys]
@@ -157,27 +165,31 @@ class Kernel:
         starts = np.cumsum([0, *map(len, known)])
         joined = np.concatenate([*known, np.zeros(0, np.int64)])
         asked = csr_array((np.ones(len(joined), np.float32), joined, starts), shape=(len(keys), len(self.vocabulary)))
-        common = (asked @ self._known).toarray()
-        sizes, known_sizes = np.array([len(each) for each in keys]), np.diff(self.starts)
-        found: NDArray[np.float32] = common / np.maximum(sizes[:, None] + known_sizes - common, 1)
-        return found
+        ends = np.arange(NUM_KINDS + 1) * KIND
+        sizes = np.diff([np.searchsorted(each, ends) for each in keys], axis=1).reshape(len(keys), NUM_KINDS)
+        mean = np.zeros((len(keys), len(self.weights)), np.float32)
+        for kind, (start, end) in enumerate(pairwise(np.searchsorted(self.vocabulary, ends).tolist())):
+            rows = self._known[start:end]
+            common = (asked[:, start:end] @ rows).toarray()
+            mean += common / np.maximum(sizes[:, kind, None] + rows.sum(0) - common, 1) / NUM_KINDS
+        return mean
 
     def standardized(self, values: NDArray[np.float32]) -> NDArray[np.float16]:
         """(molecules, D) descriptors in deviations of the known molecules."""
         scaled = (values - self.centers) / np.where(self.scales > 0, self.scales, np.inf)
         return np.clip(scaled, -_MOST_DEVIATIONS, _MOST_DEVIATIONS).astype(np.float16)
 
-    def matrix(self, found: Described) -> Rows:
-        """(molecules, n) k of molecules and the known ones."""
+    def parts(self, found: Described) -> tuple[Rows, Rows]:
+        """(molecules, n) both parts of k of molecules and the known ones: by fragments, and by descriptors."""
         own, known = (each.astype(np.float64) for each in (self.standardized(found.values), self.values))
         squares = np.square(own).sum(1)[:, None] + np.square(known).sum(1) - 2 * (own @ known.T)
         near = np.exp(-np.maximum(squares, 0) / max(np.count_nonzero(self.scales), 1))
-        mean: Rows = (self.similarities(found.keys) + near) / 2
-        return mean
+        return self.similarities(found.keys).astype(np.float64), near
 
     def predict(self, found: Described) -> Rows:
         """(molecules, T) the answers."""
-        answers: Rows = self.matrix(found) @ self.weights + self.means
+        alike, near = self.parts(found)
+        answers: Rows = alike @ (self.weights * (1 - self.shares)) + near @ (self.weights * self.shares) + self.means
         return answers
 
 

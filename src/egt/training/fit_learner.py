@@ -30,6 +30,9 @@ _PENALTY_ROWS = 1_000
 """Enough to choose the penalty on."""
 
 _PENALTIES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+_SHARES = (0.15, 0.5)
+"""Of the descriptors in the kernel: activities follow fragments, physical properties both."""
+
 _BINS, _RARE = 2048, 3
 """A fragment in fewer molecules than this says nothing about others to trees."""
 
@@ -92,7 +95,7 @@ def _values(tree: Any) -> NDArray[np.float32]:
 
 
 def _fit_kernel(molecules: Described, labels: Rows, rng: Any) -> Kernel:
-    """Return the kernel machine of all targets; its penalty is chosen by leaving out one molecule at a time."""
+    """Return the kernel machine of all targets; share and penalty are chosen by leaving out one molecule at a time."""
     num_targets = labels.shape[1]
     most = max(int(_KERNEL_ROWS / num_targets ** (1 / 3)), _PENALTY_ROWS)
     chosen = np.sort(rng.permutation(np.flatnonzero(~np.isnan(labels).all(1)))[:most])
@@ -109,27 +112,33 @@ def _fit_kernel(molecules: Described, labels: Rows, rng: Any) -> Kernel:
         np.zeros(values.shape, np.float16),
         np.zeros(labels.shape),
         np.zeros(num_targets),
+        np.zeros(num_targets),
     )
     kernel = replace(kernel, values=kernel.standardized(values))
-    K = kernel.matrix(Described(keys, values))
-    weights, means = np.zeros(labels.shape), np.zeros(num_targets)
+    alike, near = kernel.parts(Described(keys, values))
+    weights, means, shares = np.zeros(labels.shape), np.zeros(num_targets), np.zeros(num_targets)
     for k, target in enumerate(labels.T):
         known = np.flatnonzero(~np.isnan(target))
         if len(known):
+            rows = np.ix_(known, known)
             means[k] = target[known].mean()
-            weights[known, k] = _solve(K[np.ix_(known, known)], target[known] - means[k], rng)
-    return replace(kernel, weights=weights, means=means)
+            weights[known, k], shares[k] = _solve(alike[rows], near[rows], target[known] - means[k], rng)
+    return replace(kernel, weights=weights, means=means, shares=shares)
 
 
-def _solve(K: Rows, y: Rows, rng: Any) -> Rows:
-    """(n,) (K + lambda I)^-1 y with the best of the penalties. K: (n, n); y: (n,)."""
+def _solve(alike: Rows, near: Rows, y: Rows, rng: Any) -> tuple[Rows, float]:
+    """(n,) (K + lambda I)^-1 y, and s in K = (1 - s) alike + s near, with the best s and lambda.
+
+    alike, near: (n, n); y: (n,).
+    """
     some = rng.permutation(len(y))[:_PENALTY_ROWS]
-    part, target = K[np.ix_(some, some)], y[some]
-    sizes, vectors = eigh(part)
-    errors = []
-    for penalty in _PENALTIES:
-        inverse = vectors / (sizes + penalty) @ vectors.T
-        errors.append(np.square(inverse @ target / np.diag(inverse)).mean())  # of each molecule without it
-    factor = cho_factor(K + _PENALTIES[int(np.argmin(errors))] * np.eye(len(y)), lower=True)
-    found: Rows = cho_solve(factor, y)
-    return found
+    rows, errors = np.ix_(some, some), {}
+    for share in _SHARES:
+        sizes, vectors = eigh((1 - share) * alike[rows] + share * near[rows])
+        for penalty in _PENALTIES:
+            inverse = vectors / (sizes + penalty) @ vectors.T
+            residuals = inverse @ y[some] / np.diag(inverse)  # of each molecule without it
+            errors[share, penalty] = np.square(residuals).mean()
+    share, penalty = min(errors, key=errors.__getitem__)
+    K = (1 - share) * alike + share * near
+    return cho_solve(cho_factor(K + penalty * np.eye(len(y)), lower=True), y), share
