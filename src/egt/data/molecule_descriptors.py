@@ -1,10 +1,10 @@
 """Fragments and descriptors of molecules by RDKit: what learners without a network read, and targets of pre-training.
 
-Fragments are those of Morgan (1965): each atom with its neighborhood of 0 to 2 bonds, by RDKit's numbers. Learners read
-them as keys, beside the same fragments of atoms that are only donor, acceptor, aromatic, halogen, basic or acidic, and
-pairs of atoms with their distance. A fragment of kind k that occurs c times has the keys
-`k * KIND + number * 32 + j` for j < c, so that the keys that two molecules share count what they have in common (the
-smaller of both counts of every fragment).
+Fragments are of three kinds, with RDKit's numbers: those of Morgan (1965), each atom with its neighborhood of 0 to 2
+bonds; the same where atoms are only donor, acceptor, aromatic, halogen, basic or acidic; and pairs of atoms with their
+distance. Learners read them as keys: one of kind k that occurs c times has the keys `k * KIND + number * 32 + j` for
+j < c, so that the keys that two molecules share count what they have in common (the smaller of both counts of every
+fragment).
 
 As targets, descriptors need no measurement: every molecule has hundreds, and a model that has learned them starts
 better.
@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
@@ -33,20 +33,23 @@ Keys = NDArray[np.int64]
 _MOST_COUNTS = 32
 """Of one fragment."""
 
-KIND, NUM_KINDS = 1 << 48, 3
-"""The first key of each kind of fragment is a multiple of `KIND`."""
 
 _SLOW = re.compile(r"qed|SPS|BertzCT|Ipc|AvgIpc|BalabanJ|BCUT2D_.*|(Max|Min)(Abs)?EStateIndex|Phi")
 """Descriptors that take longer than all others together; without them learners were as good."""
 
-FRAGMENT = "fragment "
-"""How the name of a fragment as a target begins; RDKit's number of it follows."""
+KINDS = ("fragment ", "role fragment ", "atom pair ")
+"""How the name of a fragment of each kind begins, as a target; RDKit's number of it follows."""
+
+KIND = 1 << 48
+"""The keys of each kind begin at a multiple of this."""
 
 LIMIT = 6.0
 """Deviations from the mean at which standardized targets end."""
 
 _SAMPLED = 2_000
-_FRAGMENTS = 256
+_FRAGMENTS = 512
+"""Of each kind, as targets."""
+
 _LARGEST = float(np.finfo(np.float16).max)
 _SPREAD = 0.2
 """Of the variance of a target that has to be left when values beyond 6 deviations are cut: otherwise single molecules
@@ -72,27 +75,29 @@ def _values(molecule: Any, names: Sequence[str]) -> list[float]:
     return found
 
 
-def _fragments(molecule: Any, *, chiral: bool) -> dict[int, int]:
-    """Return how often each fragment occurs, by its number; chiral: mirror images have different ones."""
-    found: dict[int, int] = _generator(chiral).GetSparseCountFingerprint(molecule).GetNonzeroElements()
-    return found
+def _fragments(molecule: Any, *, chiral: bool) -> list[dict[int, int]]:
+    """Return how often each fragment occurs, by kind and number; chiral: mirror images have different ones."""
+    return [each.GetSparseCountFingerprint(molecule).GetNonzeroElements() for each in _generators(chiral)]
 
 
 @cache
-def _generator(chiral: bool) -> Any:
-    from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
-
-    return GetMorganGenerator(radius=2, includeChirality=chiral)
-
-
-@cache
-def _generators() -> tuple[Any, ...]:
-    """Return what counts the fragments of each kind."""
+def _generators(chiral: bool) -> tuple[Any, ...]:
     from rdkit.Chem import rdFingerprintGenerator as rdkit
 
     roles = rdkit.GetMorganFeatureAtomInvGen()
-    of_roles = rdkit.GetMorganGenerator(radius=2, includeChirality=True, atomInvariantsGenerator=roles)
-    return _generator(True), of_roles, rdkit.GetAtomPairGenerator(includeChirality=True)
+    return (
+        rdkit.GetMorganGenerator(radius=2, includeChirality=chiral),
+        rdkit.GetMorganGenerator(radius=2, includeChirality=chiral, atomInvariantsGenerator=roles),
+        rdkit.GetAtomPairGenerator(includeChirality=chiral),
+    )
+
+
+def _named(fragments: Sequence[Mapping[int, int]]) -> dict[str, int]:
+    return {
+        f"{kind}{number}": count
+        for kind, found in zip(KINDS, fragments, strict=True)
+        for number, count in found.items()
+    }
 
 
 def descriptor_names() -> list[str]:
@@ -102,7 +107,7 @@ def descriptor_names() -> list[str]:
 
 def missing_descriptors(names: Sequence[str]) -> list[str]:
     """Return those of some descriptors that the installed RDKit does not have; it has any fragment."""
-    return [name for name in names if not name.startswith(FRAGMENT) and name not in _functions()]
+    return [name for name in names if not name.startswith(KINDS) and name not in _functions()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +148,7 @@ def describe(smiles: Sequence[str], names: Sequence[str]) -> Described:
 
 def _keys(molecule: Any) -> Keys:
     keys = []
-    for kind, generator in enumerate(_generators()):
-        found = generator.GetSparseCountFingerprint(molecule).GetNonzeroElements()
+    for kind, found in enumerate(_fragments(molecule, chiral=True)):
         numbers = np.fromiter(found.keys(), np.int64, len(found))
         counts = np.minimum(np.fromiter(found.values(), np.int64, len(found)), _MOST_COUNTS)
         places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -182,11 +186,10 @@ def choose_targets(smiles: Sequence[str]) -> Targets:
 
 
 def _common_fragments(smiles: Sequence[str]) -> list[str]:
-    """Return the fragments that closest to half of the molecules have."""
-    count = Counter(fragment for text in smiles for fragment in _fragments(parse_or_none(text), chiral=False))
-    share = {fragment: times / len(smiles) for fragment, times in count.items()}
-    chosen = sorted(share, key=lambda fragment: (abs(share[fragment] - 0.5), fragment))[:_FRAGMENTS]
-    return [f"{FRAGMENT}{fragment}" for fragment in chosen]
+    """Return the fragments of each kind that closest to half of the molecules have."""
+    count = Counter(name for text in smiles for name in _named(_fragments(parse_or_none(text), chiral=False)))
+    ranked = sorted(count, key=lambda name: (abs(count[name] / len(smiles) - 0.5), name))
+    return [name for kind in KINDS for name in [each for each in ranked if each.startswith(kind)][:_FRAGMENTS]]
 
 
 def compute_targets(smiles: str, names: Sequence[str]) -> NDArray[np.float16]:
@@ -194,9 +197,8 @@ def compute_targets(smiles: str, names: Sequence[str]) -> NDArray[np.float16]:
     molecule = parse_or_none(smiles)
     if molecule is None:
         return np.full(len(names), np.nan, np.float16)
-    computed = [name for name in names if not name.startswith(FRAGMENT)]
-    found = {f"{FRAGMENT}{number}": float(count) for number, count in _fragments(molecule, chiral=False).items()}
-    found |= dict(zip(computed, _values(molecule, computed), strict=True))
+    computed = [name for name in names if not name.startswith(KINDS)]
+    found = _named(_fragments(molecule, chiral=False)) | dict(zip(computed, _values(molecule, computed), strict=True))
     values = np.array([found.get(name, 0.0) for name in names], np.float64)
     return np.where(np.abs(values) <= _LARGEST, values, np.nan).astype(np.float16)
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.molecule_descriptors import KIND, NUM_KINDS, Described, Keys
+from egt.data.molecule_descriptors import KIND, KINDS, Described, Keys
 
 Rows = NDArray[np.float64]
 
@@ -165,13 +165,13 @@ class Kernel:
         starts = np.cumsum([0, *map(len, known)])
         joined = np.concatenate([*known, np.zeros(0, np.int64)])
         asked = csr_array((np.ones(len(joined), np.float32), joined, starts), shape=(len(keys), len(self.vocabulary)))
-        ends = np.arange(NUM_KINDS + 1) * KIND
-        sizes = np.diff([np.searchsorted(each, ends) for each in keys], axis=1).reshape(len(keys), NUM_KINDS)
+        ends = np.arange(len(KINDS) + 1) * KIND
+        sizes = np.diff([np.searchsorted(each, ends) for each in keys], axis=1).reshape(len(keys), len(KINDS))
         mean = np.zeros((len(keys), len(self.weights)), np.float32)
         for kind, (start, end) in enumerate(pairwise(np.searchsorted(self.vocabulary, ends).tolist())):
             rows = self._known[start:end]
             common = (asked[:, start:end] @ rows).toarray()
-            mean += common / np.maximum(sizes[:, kind, None] + rows.sum(0) - common, 1) / NUM_KINDS
+            mean += common / np.maximum(sizes[:, kind, None] + rows.sum(0) - common, 1) / len(KINDS)
         return mean
 
     def standardized(self, values: NDArray[np.float32]) -> NDArray[np.float16]:
