@@ -82,13 +82,13 @@ def _fragments(molecule: Any, *, chiral: bool) -> list[dict[int, int]]:
 
 @cache
 def _generators(chiral: bool) -> tuple[Any, ...]:
-    from rdkit.Chem import rdFingerprintGenerator as rdkit
+    from rdkit.Chem.rdFingerprintGenerator import GetAtomPairGenerator, GetMorganFeatureAtomInvGen, GetMorganGenerator
 
-    roles = rdkit.GetMorganFeatureAtomInvGen()
+    roles = GetMorganFeatureAtomInvGen()
     return (
-        rdkit.GetMorganGenerator(radius=2, includeChirality=chiral),
-        rdkit.GetMorganGenerator(radius=2, includeChirality=chiral, atomInvariantsGenerator=roles),
-        rdkit.GetAtomPairGenerator(includeChirality=chiral),
+        GetMorganGenerator(radius=2, includeChirality=chiral),
+        GetMorganGenerator(radius=2, includeChirality=chiral, atomInvariantsGenerator=roles),
+        GetAtomPairGenerator(includeChirality=chiral),
     )
 
 

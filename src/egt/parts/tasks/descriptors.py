@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class Descriptors(TaskPart):
     """Descriptors of molecules by squared error, standardized and cut off 6 deviations from the mean.
 
-    `names` are RDKit's names of them, and `fragment N`, `role fragment N` and `atom pair N` how often a fragment of each
-    kind occurs; `mean` and `std` are those of a sample of the molecules. Each training step asks for a random `share` of
-    the descriptors of each molecule.
+    `names` are RDKit's names of them, and `fragment N`, `role fragment N` and `atom pair N` how often a fragment of
+    each kind occurs; `mean` and `std` are those of a sample of the molecules. Each training step asks for a random
+    `share` of the descriptors of each molecule.
     """
 
     kind: Literal["descriptors"] = "descriptors"
