@@ -122,11 +122,15 @@ class Described:
     keys: Sequence[Keys]
     values: NDArray[np.float32]
 
+    def __getitem__(self, rows: slice) -> Described:
+        return Described(self.keys[rows], self.values[rows])
+
     def counts(self, num_bins: int) -> NDArray[np.float32]:
-        """(molecules, bins) how many fragments of the first kind, whose number modulo the bins is that of a bin."""
-        first = (each[: np.searchsorted(each, KIND)] for each in self.keys)
-        found = [np.bincount(each // _MOST_COUNTS % num_bins, minlength=num_bins) for each in first]
-        return np.stack(found).astype(np.float32) if found else np.zeros((0, num_bins), np.float32)
+        """(molecules, kinds * bins) how many fragments of each kind, whose number modulo the bins is that of a bin."""
+        width = len(KINDS) * num_bins
+        places = (each // KIND * num_bins + each % KIND // _MOST_COUNTS % num_bins for each in self.keys)
+        found = [np.bincount(each, minlength=width) for each in places]
+        return np.stack(found).astype(np.float32) if found else np.zeros((0, width), np.float32)
 
 
 def describe(smiles: Sequence[str], names: Sequence[str]) -> Described:

@@ -88,10 +88,6 @@ class Trees:
 
     def predict(self, X: NDArray[np.float32]) -> Rows:
         """(rows, T) the mean of the trees. X: (rows, features)."""
-        parts = [self._predict(X[k : k + _ROWS_AT_ONCE]) for k in range(0, len(X), _ROWS_AT_ONCE)]
-        return np.concatenate(parts) if parts else np.zeros((0, len(self.sizes)))
-
-    def _predict(self, X: NDArray[np.float32]) -> Rows:
         at = np.tile(self._roots.ravel(), len(X))
         rows = np.repeat(np.arange(len(X)), self.sizes.size)
         moving = np.arange(len(at))
@@ -199,7 +195,7 @@ class Learner:
 
     Fields:
         names: of the descriptors that are read; values of rows of the table may follow them.
-        num_bins: that fragments are counted in, by their numbers.
+        num_bins: that fragments of each kind are counted in, by their numbers.
         bins: (B,) those that the trees ask about, before the descriptors.
         trees: None where scikit-learn was missing; the kernel machine then answers alone.
         chances: whether the answers are probabilities of yes.
@@ -219,6 +215,11 @@ class Learner:
 
     def predict(self, found: Described) -> Rows:
         """(molecules, T) numbers, or probabilities of yes."""
+        starts = range(0, len(found.keys), _ROWS_AT_ONCE)
+        parts = [self._predict(found[start : start + _ROWS_AT_ONCE]) for start in starts]
+        return np.concatenate(parts) if parts else np.zeros((0, len(self.kernel.means)))
+
+    def _predict(self, found: Described) -> Rows:
         answers = self.kernel.predict(found)
         if self.trees is not None:
             answers = (self.trees.predict(self.features(found)) + answers) / 2
@@ -230,7 +231,7 @@ class Learner:
 
     def check(self) -> str:
         """Return what is wrong with the arrays, or ""."""
-        if not 0 < self.num_bins <= _MOST_BINS or ((self.bins < 0) | (self.bins >= self.num_bins)).any():
+        if not 0 < self.num_bins <= _MOST_BINS or ((self.bins < 0) | (self.bins >= len(KINDS) * self.num_bins)).any():
             return "the trees ask about a fragment that is not counted"
         num_values = self.kernel.values.shape[1]
         if self.trees is None:
