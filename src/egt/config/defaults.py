@@ -341,12 +341,13 @@ _TUNED_EPOCHS = 20
 def for_finetuning(run: RunConfig) -> RunConfig:
     """Return a run that starts from a pre-trained model with the recipe for it.
 
-    It finds its weights in few epochs, whose rate falls to nothing; nothing is dropped out, which makes it worse
-    (benchmarks/results/foundation.md).
+    It finds its weights in few epochs, whose rate falls to nothing; nothing is dropped out, which makes it worse. What
+    is linear in descriptors is not in activities, so the new head has a hidden layer (benchmarks/results/foundation.md).
     """
     epochs = min(_TUNED_EPOCHS, run.trainer.max_epochs or _TUNED_EPOCHS)
     return run.model_copy(
         update={
+            "model": run.model.model_copy(update={"head_ratios": (4.0,)}),
             "optimizer": run.optimizer.model_copy(update={"lr": 5e-4}),
             "schedule": Cosine(),
             "trainer": run.trainer.model_copy(update={"max_epochs": epochs, "patience": None}),
