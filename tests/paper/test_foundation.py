@@ -34,7 +34,16 @@ def test_the_model_is_made_from_the_file_in_the_data_folder(
     weights = safetensors.torch.load_file(folder / "weights.safetensors")
     assert {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()} == {torch.float16}
     assert str(tmp_path) not in "".join(file.read_text() for file in folder.glob("*.[jy]*"))
-    [answer] = egt.load(folder).predict(["CCO"])
+    packed = egt.load(folder)
+    [answer] = packed.predict(["CCO"])
+    trained = egt.load(folder.parent / "run" / "artifact")
+    [whole] = trained.predict(["CCO"])
+    names, all_names = packed.config.task.names, trained.config.task.names
+    assert "MolLogP" in names
+    assert not any("fragment" in name or "pair" in name for name in names)
     assert answer.values is not None
+    assert whole.values is not None
+    theirs = whole.values[0, [all_names.index(name) for name in names]]
+    assert answer.values[0] == pytest.approx(theirs, rel=0.05, abs=0.05)
     again = command(capsys, *words)
     assert again.code == 0, again.err

@@ -342,7 +342,7 @@ def for_finetuning(run: RunConfig) -> RunConfig:
     """Return a run that starts from a pre-trained model with the recipe for it.
 
     It finds its weights in few epochs, whose rate falls to nothing; nothing is dropped out, which makes it worse. What
-    is linear in descriptors is not in activities, so the new head has a hidden layer (benchmarks/results/foundation.md).
+    is linear in descriptors is not in activities: the new head has a hidden layer (benchmarks/results/foundation.md).
     """
     epochs = min(_TUNED_EPOCHS, run.trainer.max_epochs or _TUNED_EPOCHS)
     return run.model_copy(

@@ -225,8 +225,8 @@ def _directions(raw: RawData, targets: Sequence[str], level: Level) -> tuple[boo
     if level != "pair":
         return False, False
     is_symmetric, diagonal = True, set[Any]()
-    for graph in raw.graphs:
-        for name in targets if graph is not None else ():
+    for graph in filter(None, raw.graphs):
+        for name in targets:
             if (matrix := graph.pairs.get(name)) is None:
                 continue
             known = ~missing_in(matrix.reshape(-1)).reshape(matrix.shape)

@@ -7,9 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from egt import api
 from egt.config.load import Settings, parse_settings
 from egt.data.download import data_folder
+from egt.data.molecule_descriptors import KINDS
 from egt.data.source import Progress
 from egt.errors import DataError
 from egt.files import exists
@@ -30,7 +33,7 @@ RECIPE = {
 NAME = "molecules"
 
 _NOTES = (
-    "Pre-trained on RDKit descriptors and counts of Morgan fragments, which it predicts from the graph alone. Made to "
+    "Pre-trained on RDKit descriptors, which it predicts from the graph alone, and on counts of fragments. Made to "
     "be fine-tuned: `egt train table.csv --target NAME` starts from it. Its molecules are those of MOSES, ChEMBL 31, "
     "and of samples of both that come with molscore and reinvent (all under the MIT license as files; ChEMBL is "
     "CC BY-SA 3.0): drug-like and neutral for the most part, up to 150 characters of SMILES, no mixtures, few metals. "
@@ -69,16 +72,34 @@ def train_foundation(
 
 
 def pack(run: Run, path: Path) -> Path:
-    """Write the artifact of a run in half precision, and without the place where its data was."""
+    """Write the artifact of a run in half precision, without fragments and without the places of its files.
+
+    Fragments are learned for what they teach; nobody asks a network to count them.
+    """
     artifact, file = run.artifact, FILE.as_posix()
-    data = artifact.config.data.model_copy(update={"source": file})
+    config, task, model = artifact.config, artifact.config.task, deepcopy(artifact.model).half()
+    kept = [k for k, name in enumerate(task.names) if not name.startswith(KINDS)]
+    names = {task.names[k] for k in kept}
+    fields = ("names", "mean", "std")
+    last = model.head.last
+    last.weight, last.bias = (nn.Parameter(each.detach()[kept]) for each in (last.weight, last.bias))
     [digest] = artifact.data["card"]["checksums"].values()
     card = {**artifact.data["card"], "title": "unlabeled molecules", "checksums": {file: digest}}
+    by_target = {
+        split: {name: scores for name, scores in found.items() if name in names}
+        for split, found in artifact.data["metrics_by_target"].items()
+    }
     packed = replace(
         artifact,
-        config=artifact.config.model_copy(update={"data": data}),
-        model=deepcopy(artifact.model).half(),
-        data={**artifact.data, "card": card},
+        config=config.model_copy(
+            update={
+                "data": config.data.model_copy(update={"source": file}),
+                "task": task.model_copy(update={name: tuple(getattr(task, name)[k] for k in kept) for name in fields}),
+                "start": None,
+            }
+        ),
+        model=model,
+        data={**artifact.data, "card": card, "metrics_by_target": by_target},
         notes=_NOTES,
     )
     save_artifact(packed, path)

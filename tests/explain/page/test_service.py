@@ -207,7 +207,7 @@ def test_rows_wait_for_each_other_only_while_another_batch_is_computed(session: 
         assert may_go_on.wait(30)
         if "bad" in smiles:
             raise ValueError("bad")
-        return Predictions(session.model.config, list(smiles))  # type: ignore[misc]
+        return Predictions(session.model.config, list(smiles))
 
     batches = Batches(predict)
     with ThreadPoolExecutor(200) as pool:
