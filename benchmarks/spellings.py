@@ -78,12 +78,14 @@ def deviations(model: Predictor, smiles: Sequence[str], tries: int) -> np.ndarra
     answers = []
 
     def answer(texts: Sequence[str]) -> torch.Tensor:
-        answers.append([float(each.values[0, 0]) for each in model.predict(list(texts))])
+        values = [each.values for each in model.predict(list(texts))]
+        answers.append([float(each[0, 0]) for each in values if each is not None])
         return torch.tensor(answers[-1])[:, None]
 
     check_spellings(answer, smiles, tries=tries, atol=np.inf)
     found = np.array(answers)
-    return np.abs(found[1:] - found[0]).max(0)
+    worst: np.ndarray = np.abs(found[1:] - found[0]).max(0)
+    return worst
 
 
 def costs(model: Predictor, smiles: Sequence[str], rounds: int) -> dict[str, float]:
