@@ -107,7 +107,7 @@ def main() -> None:
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", dest="settings")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        os.environ["EGT_CACHE_DIR"] = f"{scratch}/cache"
+        os.environ.setdefault("EGT_CACHE_DIR", f"{scratch}/cache")
         folder = Path(scratch) / "pieces"
         found = measure(given, folder)
     print(json.dumps(found))

@@ -402,16 +402,24 @@ def expanded(name: str, column: Column) -> dict[str, Column]:
 
 
 def with_mask_split(columns: Columns, where: str) -> Columns:
-    """Return columns whose `train_mask`, `val_mask`, `test_mask` are replaced by one `split` column."""
+    """Return columns whose `train_mask`, `val_mask`, `test_mask` are replaced by one `split` column.
+
+    Masks of several columns, one for each of several splits, become `split.0`, `split.1`, ...
+    """
     masks = {f"{split}_mask": split for split in ("train", "val", "test")}
     if "split" in columns or "train_mask" not in columns:
         return columns
-    split = objects([None] * len(columns["train_mask"]))
-    for mask in [mask for mask in masks if mask in columns]:
-        if columns[mask].ndim != 1 or columns[mask].dtype == object:
-            raise DataError(f"{where}: {mask} must be one column of 0 and 1 (true and false); keep one of the masks")
-        split[columns[mask] == 1] = masks[mask]
-    return {**{name: column for name, column in columns.items() if name not in masks}, "split": split}
+    given = {name: expanded("split", columns[name]) for name in masks if name in columns}
+    splits = {name: objects([None] * len(columns["train_mask"])) for name in given["train_mask"]}
+    for mask, named in given.items():
+        if columns[mask].dtype == object or not (named.keys() == splits.keys() or named.keys() == {"split"}):
+            raise DataError(
+                f"{where}: {mask} must be one column of 0 and 1 (true and false), or as many as train_mask has "
+                f"({len(splits)})"
+            )
+        for name, split in splits.items():
+            split[named.get(name, named.get("split")) == 1] = masks[mask]
+    return {**{name: column for name, column in columns.items() if name not in masks}, **splits}
 
 
 def digest_of_files(paths: Iterable[Path]) -> str:

@@ -50,6 +50,8 @@ _ENDS_WITH_ID = re.compile(r"[\W_](?i:id)$|[a-z0-9]I[dD]$")
 
 TARGET_NAMES = ("y", "label", "labels", "target", "targets", "class")
 SPLIT_NAMES = ("split", "set", "subset", "fold", "partition")
+_ONE_OF_SPLITS = re.compile(r"split\.\d+")
+"""Of masks with several columns (`with_mask_split`)."""
 WEIGHT_NAMES = ("weight", "edge_weight")
 POSITIVE_NAMES = ("active", "yes", "true", "positive", "pos", "+")
 NEGATIVE_NAMES = ("inactive", "no", "false", "negative", "neg", "-", "0", "-1")
@@ -357,17 +359,23 @@ def _find_roles(raw: RawData, given: Mapping[str, Any], plan: SplitPlan) -> _Rol
     smiles = find_smiles(table, given.get("smiles"), where) if raw.is_molecules else ()
     weight = _find_weight(columns["edge"], given.get("weight"), where)
     inputs = _find_inputs(table, given.get("graph_features", raw.inputs), where)
-    splits = {
-        level: next((name for name in named if name.lower() in SPLIT_NAMES and is_split_column(named[name])), "")
+    divided = {
+        level: [
+            name
+            for name in named
+            if (name.lower() in SPLIT_NAMES or _ONE_OF_SPLITS.fullmatch(name)) and is_split_column(named[name])
+        ]
         for level, named in columns.items()
     }
+    splits = {level: names[0] if names else "" for level, names in divided.items()}
     row_weight = str(given.get("row_weight", ""))
     if row_weight:
         _named(table, row_weight, where)
     taken = {"graph": {id_column, *smiles, *inputs, row_weight}, "node": set(), "edge": {weight}, "pair": set()}
     free: dict[str, dict[str, Column]] = {}
     for level, named in columns.items():
-        roles = taken[level] | {splits[level], plan.column}
+        others = {name for name in divided[level] if _ONE_OF_SPLITS.fullmatch(name)}
+        roles = taken[level] | {splits[level], plan.column} | others
         free[level] = {name: named[name] for name in named if name not in roles}
     return _Roles(id_column, smiles, weight, row_weight, inputs, splits, columns, free)
 

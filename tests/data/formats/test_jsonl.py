@@ -78,6 +78,16 @@ def test_masks_become_a_split_column(tmp_path: Path) -> None:
     assert {name: column.tolist() for name, column in graph.nodes.items()} == {"split": ["train", "val", None]}
 
 
+def test_masks_of_several_splits_become_a_column_each(tmp_path: Path) -> None:
+    nodes = {"train_mask": [[1, 0], [0, 1]], "val_mask": [[0, 1], [0, 0]], "test_mask": [0, 1]}
+    (graph,) = read(tmp_path, {"nodes": nodes, "edges": []}).graphs
+    assert graph is not None
+    columns = {name: column.tolist() for name, column in graph.nodes.items()}
+    assert columns == {"split.0": ["train", "test"], "split.1": ["val", "test"]}
+    wide = {**nodes, "val_mask": [[0, 1, 0], [0, 0, 0]]}
+    assert "val_mask must be one column" in read(tmp_path, {"nodes": wide, "edges": []}).problems[0]
+
+
 GOOD: dict[str, Any] = {"num_nodes": 2, "edges": [[0, 1]]}
 
 

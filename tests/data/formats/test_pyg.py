@@ -59,6 +59,17 @@ def test_a_list_of_data_is_a_source() -> None:
     assert graph.edge_categories.tolist() == [[0], [0], [1], [1]]
 
 
+@pytest.mark.parametrize(("split", "train"), [(None, [0]), ("split.0", [0]), ("split.1", [2])])
+def test_one_of_several_masks_is_the_split_and_the_others_are_no_features(split: str | None, train: list[int]) -> None:
+    masks = {f"{name}_mask": torch.eye(3)[:, [k, 2 - k]].bool() for k, name in enumerate(("train", "val", "test"))}
+    source = open_custom(data(x=torch.eye(3), y=torch.tensor([0, 1, 1]), **masks), split=split)
+    assert source.schema.split.column == (split or "split.0")
+    assert [feature.name for feature in source.schema.node_features] == ["x"]
+    inside = source.rows_in("train", 0)
+    assert inside is not None
+    assert np.flatnonzero(inside).tolist() == train
+
+
 def test_masks_of_one_graph_are_its_split() -> None:
     masks = {
         f"{name}_mask": torch.tensor(mask)
