@@ -45,7 +45,10 @@ def test_a_large_one_in_pieces(data: Path, monkeypatch: pytest.MonkeyPatch, capl
     assert run.data.pieces is not None
     assert run.data.pieces.roots == 100
     assert (run.data.batch_size, run.data.layout, run.model.scope) == (1, "edge_list", "neighbors")
-    assert [term.kind for term in run.model.node_inputs] == ["node_values"]  # no SVD
+    assert [term.kind for term in run.model.node_inputs] == ["node_values", "known_labels"]  # no SVD
     assert run.model.gate == "sigmoid"  # degrees are those of the piece
     assert (run.trainer.max_epochs, run.schedule.kind) == (100, "cosine")
-    assert configured(data, set={"data.pieces": None}).data.pieces is None
+    assert run.trainer.patience == 10
+    whole = configured(data, set=["data.pieces=null", "model.node_inputs-=known_labels"])  # as the message says
+    assert "--set data.pieces=null model.node_inputs-=known_labels" in caplog.text
+    assert whole.data.pieces is None

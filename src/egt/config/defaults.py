@@ -15,8 +15,9 @@ Defaults, each of which `--set` changes, as measured in benchmarks/results/defau
   (10 to 200 epochs; for links of huge graphs as many as pass 50 million pairs); it ends early after 30 epochs without
   a better validation loss, in which the rate was halved three times. The weights that are best on validation are kept.
 
-Nodes of one graph with many features, nodes of huge graphs and pre-training have recipes of their own; for classes of
-nodes of one graph validation chooses among several (`node_recipes`).
+Nodes of one graph take one step an epoch: up to 600, with patience for 100. Those with many features, nodes of huge
+graphs and pre-training have recipes of their own; for classes of nodes of one graph validation chooses among several
+(`node_recipes`).
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ def infer_run(
         return for_descriptors(run, source) if learned == "descriptors" else for_pretraining(run, schema)
     if schema.level != "node":
         return run
+    run = for_single_steps(run) if card.split_sizes.get("train") == 1 else run
     run = for_one_graph(run) if is_one_graph(schema, card) else run
     return for_pieces(run, source) if is_large(card) else run
 
@@ -211,6 +213,16 @@ def is_one_graph(schema: CustomSchema, card: DataCard) -> bool:
     )
 
 
+_SINGLE_STEPS = {"max_epochs": 600, "patience": 100}
+
+
+def for_single_steps(run: RunConfig) -> RunConfig:
+    """Return the run with more epochs and patience, for nodes of one graph: an epoch is a single step."""
+    if run.trainer.patience is None:  # nothing tells when to stop
+        return run
+    return _changed(run, trainer=_SINGLE_STEPS).model_copy(update={"schedule": Plateau(patience=30, min_lr=1e-5)})
+
+
 def for_one_graph(run: RunConfig) -> RunConfig:
     """Return the run with the recipe for one graph, on which the defaults overfit: embeddings spread along edges."""
     model = {
@@ -260,8 +272,8 @@ def node_recipes(run: RunConfig, source: CustomSource) -> dict[str, RunConfig]:
         listed,
         model={"readout": PerNode(), "node_inputs": (*run.model.node_inputs, labels)},
         data={"pieces": PiecesConfig(roots=nodes, evaluation_roots=nodes, neighbors="graph")},
-        trainer={"max_epochs": max((run.trainer.max_epochs or 0) // labels.folds, 1), "patience": _PIECE_PATIENCE},
-    )
+        trainer={name: steps // labels.folds for name, steps in _SINGLE_STEPS.items()},
+    ).model_copy(update={"schedule": Plateau(patience=30 // labels.folds, min_lr=1e-5)})
     inferred = "attention" if isinstance(run.model.readout, PerNode) else "spread attention"
     return {inferred: run} | found | {inferred: run}  # first, and as it is
 
@@ -301,17 +313,19 @@ def for_pieces(run: RunConfig, source: CustomSource) -> RunConfig:
     once for the whole graph. Gates are plain: how many neighbors a node has in a piece says nothing about it.
     """
     nodes, edges = source.card.num_nodes[1], source.card.mean_edges
+    num_classes = source.schema.target().num_label_classes
     scored = [record.scored for record in source.records("train")]  # graphs that are not divided count whole
     labeled = max(1, round(sum(nodes if each is None else np.count_nonzero(each) for each in scored)))
     pieces = PiecesConfig(roots=min(max(labeled // _PIECE_STEPS, _ROOTS[0]), _ROOTS[1]))
     log.warning(
         "%s: %s nodes and %s edges are computed in pieces: %d nodes at a time and their neighbors, %s "
-        "(data.pieces; --set data.pieces=null computes them whole)",
+        "(data.pieces; --set data.pieces=null%s computes them whole)",
         run.data.source,
         f"{nodes:,.0f}",
         f"{edges:,.0f}",
         pieces.roots,
         " then ".join(str(limit) for limit in pieces.neighbors),
+        " model.node_inputs-=known_labels" if num_classes else "",
     )
     growth = new = 1  # how many nodes a root brings along at most, itself included
     for limit in pieces.neighbors:
@@ -323,7 +337,7 @@ def for_pieces(run: RunConfig, source: CustomSource) -> RunConfig:
     if run.trainer.patience is not None:
         length["patience"] = _PIECE_PATIENCE
     inputs = tuple(term for term in run.model.node_inputs if term.kind != "svd")
-    if num_classes := source.schema.target().num_label_classes:
+    if num_classes:
         inputs = (*inputs, KnownLabels(num_classes=num_classes))
     return run.model_copy(
         update={

@@ -209,8 +209,8 @@ class KnownLabels(NodeInput):
             raise ValueError("model.node_inputs: known_labels are for one target of nodes that is a class; drop it")
         if run.data.pieces is None:
             raise ValueError(
-                "model.node_inputs: known_labels hides labels piece by piece; set data.pieces (roots=1000000 and "
-                "neighbors=[graph] are whole graphs)"
+                "model.node_inputs: known_labels hides labels piece by piece; set data.pieces (with neighbors=graph "
+                "for the whole graph), or leave the labels out: --set model.node_inputs-=known_labels"
             )
 
     def module(self, width: int) -> Module:
