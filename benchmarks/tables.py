@@ -1,10 +1,10 @@
 """Open tables of molecules: the network, the baseline beside it, and the blend of both.
 
-    python -m benchmarks.tables [--data moleculeace tdc ...] [--options "" "--from molecules" ...] [--seeds 0 1 2] \
+    python -m benchmarks.tables [--data moleculeace tdc NAME NAME@300 ...] [--options=... ...] [--seeds 0 1 2] \
         [--split test] [--out runs/tables]
 
-Reads EGT_DATA_DIR. A run is `egt train FILE --target y` with some options of the command line ("" for none), which name
-its arm. The test rows are the published ones; a random eighth of the other rows, drawn by the seed, is validation and
+Reads EGT_DATA_DIR. A run is `egt train FILE --target y` with some options of the command line (none by default), which
+name its arm. NAME@300 is a table of which 300 rows train. The test rows are the published ones; a random eighth of the other rows, drawn by the seed, is validation and
 the rest training, the same for every arm. Every finished run is a line of OUT/results.jsonl and is not repeated. The
 tables at the end have the means over seeds; to choose is what `--split val` is for. The blend is measured without
 `--blend` too; of `--ensemble` and `--folds` with it alone, in the column of the network.
@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +51,18 @@ class Table:
     Fields:
         group: "moleculeace" or "tdc".
         metric: what is compared.
+        most: how many rows train; None for all.
     """
 
     group: str
-    name: str
+    file: str
     metric: str
+    most: int | None = None
+
+    @property
+    def name(self) -> str:
+        """How the table is asked for."""
+        return self.file if self.most is None else f"{self.file}@{self.most}"
 
     @property
     def higher(self) -> bool:
@@ -73,20 +80,22 @@ class Table:
     @property
     def _path(self) -> Path:
         if self.group == "moleculeace":
-            return data_folder() / "moleculeace" / f"{self.name}.csv.gz"
-        return data_folder() / "tdc_admet" / self.name
+            return data_folder() / "moleculeace" / f"{self.file}.csv.gz"
+        return data_folder() / "tdc_admet" / self.file
 
     def divided(self, seed: int, folder: Path) -> Path:
         """Write the table with a column of its split, and return its path."""
         rows = [*self.rows()]
         others = [k for k, (_, _, is_test) in enumerate(rows) if not is_test]
-        held_out = {*np.random.default_rng(seed).permutation(others)[: len(others) // 8].tolist()}
+        shuffled = np.random.default_rng(seed).permutation(others).tolist()
+        held_out, training = {*shuffled[: len(others) // 8]}, {*shuffled[len(others) // 8 :][: self.most]}
         path = folder / f"{self.name}-{seed}.csv"
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(("smiles", "y", "split"))
             for k, (smiles, label, is_test) in enumerate(rows):
-                writer.writerow((smiles, label, "test" if is_test else "val" if k in held_out else "train"))
+                if is_test or k in held_out or k in training:
+                    writer.writerow((smiles, label, "test" if is_test else "val" if k in held_out else "train"))
         return path
 
 
@@ -114,8 +123,10 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/tables"))
     asked = parser.parse_args(words)
     known = tables()
+    parts = [name for name in asked.data if "@" in name]
     chosen = [table for table in known.values() if {table.name, table.group} & {*asked.data}]
-    if unknown := {*asked.data} - {*known} - {"moleculeace", "tdc"}:
+    chosen += [replace(known[file], most=int(rows)) for file, _, rows in (name.partition("@") for name in parts)]
+    if unknown := {*asked.data} - {*known, *parts} - {"moleculeace", "tdc"}:
         sys.exit(f"{', '.join(sorted(unknown))}: there is no such table; there are {', '.join(known)}")
     asked.out.mkdir(parents=True, exist_ok=True)
     results = asked.out / "results.jsonl"
