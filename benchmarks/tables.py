@@ -4,10 +4,11 @@
         [--split test] [--out runs/tables]
 
 Reads EGT_DATA_DIR. A run is `egt train FILE --target y` with some options of the command line (none by default), which
-name its arm. NAME@300 is a table of which 300 rows train. The test rows are the published ones; a random eighth of the other rows, drawn by the seed, is validation and
-the rest training, the same for every arm. Every finished run is a line of OUT/results.jsonl and is not repeated. The
-tables at the end have the means over seeds; to choose is what `--split val` is for. The blend is measured without
-`--blend` too; of `--ensemble` and `--folds` with it alone, in the column of the network.
+name its arm. NAME@300 is a table of which 300 rows train. The test rows are the published ones; a random eighth of the
+other rows, drawn by the seed, is validation and the rest training, the same for every arm. Every finished run is a line
+of OUT/results.jsonl and is not repeated. The tables at the end have the means over seeds; to choose is what `--split
+val` is for. The blend is measured without `--blend` too; of `--ensemble` and `--folds` with it alone, in the column of
+the network.
 """
 
 from __future__ import annotations
