@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from egt.graph import Graph as Graph
     from egt.inference.predictions import Predictions as Predictions
     from egt.inference.predictor import load as load
-    from egt.nn.attention import watch as watch
+    from egt.nn.attention_record import watch as watch
     from egt.nn.channels import AttentionContext as AttentionContext
     from egt.nn.layer import EGTLayer as EGTLayer
     from egt.nn.model import EGT as EGT
@@ -68,7 +68,7 @@ _HOMES = {
     "tensor_inputs": "egt.export.export",
     "train": "egt.api",
     "tune": "egt.tuning.tune",
-    "watch": "egt.nn.attention",
+    "watch": "egt.nn.attention_record",
 }
 __all__ = ["__version__", *_HOMES]
 

@@ -24,7 +24,7 @@ from egt.files import exists, result_folder
 from egt.inference.artifact import find_artifact
 from egt.inference.attention_capture import Attention
 from egt.inference.predictor import load_single
-from egt.nn.attention import attending
+from egt.nn.attention_record import attending
 from egt.pages import page, write_page
 
 log = logging.getLogger(__name__)

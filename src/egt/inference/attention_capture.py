@@ -20,7 +20,7 @@ from egt.graph import Graph, IntArray
 from egt.inference.backends import PLAIN, execution, on_backend
 from egt.inference.embedding import flat_indices, of_each
 from egt.inference.forward import evaluating
-from egt.nn.attention import LayerAttention, attending, watch
+from egt.nn.attention_record import LayerAttention, attending, watch
 from egt.nn.channels import Channels
 from egt.nn.model import EGT
 

@@ -33,7 +33,7 @@ from egt.inference.artifact import EnsembleArtifact, find_artifact, member_name
 from egt.inference.attention_capture import Attention
 from egt.inference.predictions import Prediction, Predictions, Row
 from egt.inference.predictor import Predictor
-from egt.nn.attention import attending
+from egt.nn.attention_record import attending
 from egt.parts.tasks.task import FAMILIARITY, REMARKS
 from egt.training.record import RunRecord, curves, read_run
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from egt.errors import ConfigError
-from egt.nn.attention import watch
+from egt.nn.attention_record import watch
 from egt.nn.channels import AttentionContext
 from egt.nn.kernels.layers import FusedPairPass
 from egt.nn.layer import EGTLayer
