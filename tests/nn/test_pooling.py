@@ -1,7 +1,10 @@
-"""Sums and attention over the nodes of each graph, against plain loops, on every layout."""
+"""Sums and attention over the nodes of each graph, and means of both directions of pairs, against plain loops."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -9,7 +12,7 @@ from torch import Tensor, nn
 from egt.data.batching.batch import LayoutName, collate
 from egt.data.encodings.encoding import Sample
 from egt.nn.channels import AttentionContext, Channels
-from egt.nn.readout import AttentionReadout, ScaledSumReadout, SumReadout
+from egt.nn.readout import AttentionReadout, EdgeReadout, ScaledSumReadout, SumReadout
 from tests.graphs import graphs_of_every_kind
 
 LAYOUTS: tuple[LayoutName, ...] = ("packed", "padded", "edge_list")
@@ -57,3 +60,17 @@ def test_logits_of_any_size_stay_finite() -> None:
     with torch.no_grad():
         readout.W.weight.mul_(1e4)
     assert readout(x).isfinite().all()
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_a_pair_without_a_direction_is_the_mean_of_both(layout: LayoutName) -> None:
+    asked = [np.array([[0, graph.num_nodes - 1], [graph.num_nodes - 1, 0]]) for graph in GRAPHS]
+    graphs = [replace(graph, query_index=index, edge_targets=None) for graph, index in zip(GRAPHS, asked, strict=True)]
+    batch = collate([Sample(graph) for graph in graphs], layout)
+    torch.manual_seed(0)
+    e = torch.randn(*batch.layout.pair_shape, D)
+    x = Channels(torch.zeros(0), e, AttentionContext(batch.layout), batch.queries, batch.edge_pairs)
+    there, back = e.flatten(0, -2)[batch.queries].unflatten(0, (-1, 2)).unbind(1)
+    found = EdgeReadout(nn.Identity(), symmetric=True)(x).unflatten(0, (-1, 2))
+    torch.testing.assert_close(found, ((there + back) / 2).unsqueeze(1).expand_as(found))
+    assert torch.equal(EdgeReadout(nn.Identity())(x), e.flatten(0, -2)[batch.queries])

@@ -86,3 +86,18 @@ def test_frames_can_be_files_of_a_folder(tmp_path: Path) -> None:
     source = open_custom(tmp_path, target="y")
     assert source.schema.place == (3,)
     assert not source.schema.pair_features
+
+
+def test_the_shortest_distances_of_a_skewed_cell_are_those_over_many_cells(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    cell = np.array([[5.0, 0.0, 0.0], [2.4, 4.0, 0.0], [-1.0, 1.9, 6.0]])
+    places = random.normal(scale=9, size=(8, 3))
+    atoms = "\n".join(f"Si {x} {y} {z}" for x, y, z in places)
+    lattice = " ".join(map(str, cell.ravel()))
+    (tmp_path / "a.xyz").write_text(f'8\nLattice="{lattice}" energy=1\n{atoms}\n')
+    [graph] = read_raw(tmp_path / "a.xyz").graphs
+    assert graph is not None
+    steps = np.stack(np.meshgrid(*[np.arange(-9, 10)] * 3), axis=-1).reshape(-1, 3) @ cell
+    apart = places[:, None] - places
+    expected = np.array([[np.linalg.norm(steps + each, axis=1).min() for each in row] for row in apart])
+    np.testing.assert_allclose(graph.pairs["distance"], expected, atol=1e-9)
