@@ -40,3 +40,9 @@ def test_several_classes_are_confused_by_name() -> None:
     found = answers(task, [[2.0], [0.0]], [[0.5, 0.25, 0.25], [0.75, 0.25, 0.0]])
     assert "True class (rows) and predicted class (columns)" in plots(found)
     assert worst_sheet(found).rows[0] == ("g0", "y", "c", "a", "0.75")
+
+
+def test_errors_of_several_targets_are_compared_in_units_of_their_spread() -> None:
+    truth, said = [[0.0, 0.0], [1.0, 1000.0]], [[0.9, 0.0], [1.0, 1300.0]]
+    sheet = worst_sheet(answers({"kind": "regression", "names": ["small", "large"]}, truth, said))
+    assert [row[1] for row in sheet.rows][:2] == ["small", "large"]

@@ -291,8 +291,13 @@ def worst(answers: Answers) -> list[tuple[str, str]]:
 
 
 def _worst_places(answers: Answers) -> list[tuple[int, int]]:
-    """Return the rows and targets with labels, largest error first."""
+    """Return the rows and targets with labels, largest error first: of several numbers, in units of their spread."""
     errors = answers.errors
+    if answers.classes is None and errors.shape[1] > 1:
+        count = np.maximum((~np.isnan(answers.truth)).sum(0), 1)
+        mean = np.nansum(answers.truth, axis=0) / count
+        spread = np.sqrt(np.nansum(np.square(answers.truth - mean), axis=0) / count)
+        errors = errors / np.where(spread > 0, spread, 1)
     order = np.argsort(np.where(np.isnan(errors), np.inf, -np.nan_to_num(errors)), axis=None, kind="stable")
     width = errors.shape[1]
     return [divmod(place, width) for place in order[: np.count_nonzero(~np.isnan(errors))].tolist()]
@@ -314,17 +319,19 @@ def _cards(answers: Answers, places: Sequence[tuple[int, int]]) -> str:
     assert trained is not None
     for row, target in places:
         name, place = answers.config.task.names[target], tested.position(answers.rows[row])
-        words = [f"{name}: {tested.label(place, name)}", f"predicted {answers.said(row, target)[1]}"]
+        classes = answers.classes
+        chance = "" if classes is None else f" ({classes[row, target].max():.0%})"
+        words = [f"{name}: {tested.label(place, name)}", f"predicted {answers.said(row, target)[1]}{chance}"]
         figures = [
             trained.figure(k, [f"{name}: {trained.label(k, name)}", f"similarity {similarity:.2f}"])
             for k, similarity in trained.nearest(tested, place)
         ]
         cards.append(f'<div class="card">{tested.figure(place, words)}{"".join(figures)}</div>')
-    return f"<p>{_LEGEND}</p>{''.join(cards)}" if cards else "<p>None.</p>"
+    numbered = "" if reading_schema(answers.config).id else " Row 1 is the first below the names of the columns."
+    return f"<p>{_LEGEND}{numbered}</p>{''.join(cards)}" if cards else "<p>None.</p>"
 
 
 _LEGEND = (
     "Left the molecule, beside it the training molecules that are most similar to it, with their measured labels. "
-    "Similarity is Tanimoto's of circular fragments: 1 has the same fragments, 0 none in common. Row 1 is the first "
-    "below the names of the columns."
+    "Similarity is Tanimoto's of circular fragments: 1 has the same fragments, 0 none in common."
 )

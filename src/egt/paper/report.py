@@ -266,6 +266,7 @@ _TITLES = {
     "f1": "F1",
 }
 _SPLITS = {"val": "validation"}
+_UNSAID = ("num_graphs", "num_targets")
 
 
 def _title(metric: str) -> str:
@@ -293,7 +294,7 @@ def metrics_sheet(record: RunRecord) -> Sheet:
     for split in splits:
         named = _SPLITS.get(split, split)
         columns += [named, *([f"{record.baseline['name']}, {named}"] if beside else [])]
-    for name in dict.fromkeys(name for split in splits for name in record.metrics[split] if name != "num_graphs"):
+    for name in dict.fromkeys(name for split in splits for name in record.metrics[split] if name not in _UNSAID):
         cells = []
         for split in splits:
             values = [record.metrics[split], *([beside.get(split, {})] if beside else [])]
