@@ -105,6 +105,13 @@ def test_settings_are_applied_with_their_types() -> None:
     assert (run.optimizer.lr, run.model.clip, run.trainer.max_epochs, run.seed) == (1e-3, None, 3, 7)
 
 
+def test_an_entry_of_a_list_is_named_by_its_number_or_its_kind() -> None:
+    found = override(preset("zinc-500k"), ["model.pair_inputs.edge_categories.absent=learned"]).model
+    assert [getattr(term, "absent", None) for term in found.pair_inputs].count("learned") == 1
+    with pytest.raises(ConfigError, match="edge_categories"):
+        override(preset("zinc-500k"), ["model.pair_inputs.positions.noise=1"])
+
+
 def test_senseless_combinations_are_refused_with_the_reason() -> None:
     content = preset("zinc-100k").model_dump(mode="json")
     content["model"]["edges"] = {"kind": "frozen"}

@@ -124,6 +124,29 @@ def test_positions_of_an_sdf_are_read_on_request(tmp_path: Path) -> None:
     assert source.fingerprint() != plain.fingerprint()
 
 
+def test_a_flat_molecule_among_others_keeps_its_row(tmp_path: Path) -> None:
+    path = sdf(tmp_path / "a.sdf", [placed("CCO"), chem.MolFromSmiles("CCN"), placed("CCC")])
+    source = open_custom(path, target="y", overrides={"positions": "file"})
+    first, flat, _ = source.read_all(source.records("all"))
+    assert not flat.error
+    assert "no coordinates" in flat.warning
+    assert first.graph is not None
+    assert np.isfinite(first.graph.positions).all()
+
+
+def test_molecules_of_rdkit_bring_their_places() -> None:
+    molecules = [placed("CCO"), placed("CCN")]
+    near = open_custom(molecules, labeled=False, overrides={"positions": "file"})
+    graphs = [reading.graph for reading in near.read_all(near.records("all"))]
+    assert all(graph is not None and np.isfinite(graph.positions).all() for graph in graphs)
+    for molecule in molecules:
+        places = molecule.GetConformer().GetPositions()
+        for atom, place in enumerate(places.tolist()):
+            molecule.GetConformer().SetAtomPosition(atom, [2 * number for number in place])
+    far = open_custom(molecules, labeled=False, overrides={"positions": "file"})
+    assert far.fingerprint() != near.fingerprint()
+
+
 def test_merged_replicates_keep_the_places_of_their_row(tmp_path: Path) -> None:
     path = sdf(tmp_path / "a.sdf", [placed("CCO"), placed("CCO"), placed("CCCN")])
     source = open_custom(path, target="y", overrides={"positions": "file", "replicates": "mean"})

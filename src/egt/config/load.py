@@ -303,8 +303,13 @@ def _step_into(target: Any, sections: Sequence[str], setting: Setting) -> Any:
 
 
 def _index(text: str, target: list[Any], path: str, setting: Setting) -> int:
+    """Return the place of an entry by its number, or by its kind where that is the only one."""
+    kinds = [entry.get("kind") if isinstance(entry, dict) else None for entry in target]
+    if kinds.count(text) == 1:
+        return kinds.index(text)
     if not (text.isascii() and text.isdecimal() and len(text) < 10) or int(text) >= len(target):
-        raise ConfigError(f"--set {setting}: {path!r} must name one of the entries 0..{len(target) - 1}")
+        known = f" ({', '.join(map(str, kinds))})" if any(kinds) else ""
+        raise ConfigError(f"--set {setting}: {path!r} must name one of the entries 0..{len(target) - 1}{known}")
     return int(text)
 
 

@@ -63,7 +63,10 @@ class MoleculeRows(CustomSource):
         self._columns = [texts_in(raw.table[name]) for name in names]
         self._texts = self._columns  # which may say where atoms are
         if schema.positions == ("file",):
-            self._texts = self._columns if raw.placed is None else [texts_in(raw.placed)]
+            if raw.placed is not None:  # a molecule without coordinates is read without them
+                self._texts = [
+                    [place or text for place, text in zip(texts_in(raw.placed), *self._columns, strict=True)]
+                ]
             self._columns = [[text.partition(" |")[0] for text in column] for column in self._columns]
         self._parts = PartTargets(raw, schema) if schema.level in ("node", "edge") else None
         if self._parts is not None:

@@ -38,9 +38,11 @@ from egt.data.columns import (
     digest_of_files,
     digest_of_graphs,
     is_exact,
+    missing_in,
     objects,
     one_or_many,
 )
+from egt.data.conformers import with_coordinates
 from egt.data.molecules import RDKIT_ERRORS, reason_of, require_rdkit
 from egt.errors import DataError
 
@@ -85,8 +87,13 @@ class Tables(Format):
         if is_frame(data):
             return molecules_of(table_of_frame(data, ragged=True), "frame")
         problems: dict[int, str] = {}
-        columns = {name: objects(_smiles_of(part, problems)) for name, part in _molecule_columns(data).items()}
-        return molecules_of(Table(columns, len(next(iter(columns.values()))), problems), "SMILES")
+        given = _molecule_columns(data)
+        columns = {name: objects(_smiles_of(part, problems)) for name, part in given.items()}
+        raw = molecules_of(Table(columns, len(next(iter(columns.values()))), problems), "SMILES")
+        placed = objects([_placed(molecule) for molecule in given.get("smiles", ())])
+        if missing_in(placed).all():
+            return raw
+        return replace(raw, placed=placed, digest=digest_of_graphs({**columns, "placed": placed}, ()))
 
     @classmethod
     def blocks(cls, data: Any, size: int) -> Iterator[RawData]:
@@ -174,6 +181,11 @@ def _molecule_columns(data: Any) -> dict[str, Sequence[Any]]:
 def _is_molecule(data: object) -> bool:
     """Whether this is a SMILES string, an RDKit molecule (found without importing RDKit), or a missing one."""
     return isinstance(data, str) or _is_missing(data) or hasattr(data, "GetNumAtoms")
+
+
+def _placed(molecule: Any) -> str | None:
+    """Return the text of an RDKit molecule with its coordinates; None for other molecules."""
+    return with_coordinates(molecule) if hasattr(molecule, "GetNumAtoms") else None
 
 
 def _is_missing(data: object) -> bool:
