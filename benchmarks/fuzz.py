@@ -1,6 +1,8 @@
-"""Fuzz of data files and settings: only errors of the package itself may come out, and within some seconds.
+"""Fuzz of data files, settings and artifacts: only errors of the package itself may come out, and within seconds.
 
-    python -m benchmarks.fuzz --files 500 --settings 500 --seed 1
+    python -m benchmarks.fuzz --files 500 --settings 500 --artifacts 100 --seed 1
+
+Artifacts are changed and signed again, as a forger does.
 
 Prints a line for each cause that is something else, with the seed and the case that repeats it, and exits with 1.
 """
@@ -8,10 +10,14 @@ Prints a line for each cause that is something else, with the seed and the case 
 from __future__ import annotations
 
 import argparse
+import gzip
+import io
 import json
 import logging
 import random
 import re
+import resource
+import shutil
 import signal
 import sys
 import tempfile
@@ -22,11 +28,28 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
+import openpyxl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+import yaml
+
 from egt.api import Request
 from egt.config.defaults import infer_config
 from egt.config.load import override, read_config, write_config
 from egt.data.custom import open_custom
 from egt.errors import EgtError
+from egt.inference.artifact import (
+    CALIBRATION,
+    CARD,
+    CONFIG,
+    WEIGHTS,
+    content_sha256,
+    file_sha256,
+    find_artifact,
+)
+from egt.inference.predictor import load
 from egt.paper.presets import names, preset
 from egt.training.memory import num_parameters
 
@@ -69,7 +92,7 @@ def table(rng: random.Random) -> str:
     return "".join(separator.join(row) + "\n" for row in (columns, *rows))
 
 
-def graph(rng: random.Random) -> dict[str, Any]:
+def graph_line(rng: random.Random) -> dict[str, Any]:
     """Return a graph of JSONL, mostly a right one."""
     size = rng.choice((1, 2, 3, 5))
     plain: dict[str, Any] = {
@@ -109,13 +132,85 @@ def graphml(rng: random.Random) -> str:
     return f'<graphml>{keys}<graph edgedefault="undirected"><data key="y">1</data>{nodes}{edges}</graph></graphml>'
 
 
+def arrow_column(rng: random.Random, rows: int) -> Any:
+    """Return a column of some type of Arrow, with the values that fit into it."""
+    strange = rng.choice(([0, None, -1], [2**62, 1], [1e300, float("nan")], [True, None], ["a", None, "é"], [b"\xff"]))
+    values: list[Any] = [rng.choice(strange) for _ in range(rows)]
+    nested = rng.choice((None,) * 4 + ("list", "struct", "date", "dictionary"))
+    if nested == "list":
+        values = [[value] * rng.choice((0, 1, 1, 2)) for value in values]
+    elif nested == "struct":
+        values = [{"a": value} for value in values]
+    elif nested == "date":
+        return pa.array([rng.choice((0, 10**9, None)) for _ in range(rows)], pa.timestamp("s"))
+    array = pa.array(values)
+    return array.dictionary_encode() if nested == "dictionary" and array.null_count < rows else array
+
+
+def packed(rng: random.Random) -> tuple[str, bytes]:
+    """Return the name and the content of a file that is no text."""
+    rows, out = rng.choice((0, 1, 12, 12)), io.BytesIO()
+    kind = rng.choice(("parquet", "parquet", "npz", "npy", "pt", "csv.gz", "jsonl.gz", "xlsx"))
+    if kind == "parquet":
+        columns = {name: arrow_column(rng, rows) for name in rng.sample(HEADERS, rng.randint(1, 4))}
+        pq.write_table(pa.table({"smiles": pa.array(["CCO"] * rows)} | columns), out)
+    elif kind in ("npz", "npy"):
+        size = rng.choice((0, 1, 3))
+        shape = rng.choice(((size, size), (size, size, 2), (size,), (), (size, size + 1)))
+        array = np.full(shape, rng.choice((0, 1.5, np.nan, "a", True, 1j)))
+        np.savez(out, m=array, edges=np.zeros((2, size), rng.choice(("i8", "f4"))), x=array) if kind == "npz" else (
+            np.save(out, array)
+        )
+    elif kind == "pt":
+        tensor = rng.choice((torch.zeros(3), torch.zeros(3, 2), torch.zeros(1).expand(10**10), torch.zeros(0)))
+        edges = rng.choice((torch.zeros(2, 2, dtype=torch.long), torch.full((2, 1), 9), torch.zeros(3), None, "a"))
+        graph = {"x": tensor, "edge_index": edges, "y": rng.choice((torch.ones(1), tensor, None, "a"))}
+        torch.save(rng.choice(([graph] * 12, graph, (graph, {"x": tensor}), tensor, [], {"a": graph})), out)
+    elif kind == "xlsx":
+        book = openpyxl.Workbook()
+        for _ in range(rows):
+            book.active.append([rng.choice(("C", "CCO", 1, 0.5, None, True, "=1+1", "a")) for _ in range(3)])
+        book.save(out)
+    else:
+        text = table(rng) if kind == "csv.gz" else "".join(json.dumps(graph_line(rng)) + "\n" for _ in range(rows))
+        out.write(gzip.compress(text.encode()))
+    return f"d.{kind}", out.getvalue()
+
+
+def molecules(rng: random.Random) -> tuple[str, str]:
+    """Return the name and the content of a file of molecules."""
+    if rng.random() < 0.5:
+        lines = [f"{rng.choice(CELLS)}{rng.choice(' ,;|')}{rng.choice(CELLS)}" for _ in range(rng.choice((0, 1, 12)))]
+        return rng.choice(("d.smi", "d.txt")), "\n".join(lines)
+    atoms = rng.choice((0, 1, 2, 999))
+    place, element = rng.choice(("0.0", "nan", "1e9", "x")), rng.choice(("C", "Zz", "R#"))
+    atom = f"    {place}000    0.0000    0.0000 {element}   0  0\n"
+    version = rng.choice(("V2000", "V3000", ""))
+    block = f"\n  egt\n\n{atoms:3}  0  0  0  0  0  0  0  0999 {version}\n{atom * min(atoms, 3)}"
+    field = f"M  END\n> <{rng.choice(HEADERS)}>\n{rng.choice(CELLS)}\n\n$$$$\n"
+    return "d.sdf", (block + field) * rng.choice((1, 12))
+
+
 def write_file(rng: random.Random, folder: Path) -> Path:
     """Return a file or folder of some format, damaged in a fifth of the cases."""
-    kind = rng.choice(("csv", "csv", "jsonl", "jsonl", "folder", "tu", "graphml", "tsv"))
-    if kind in ("csv", "tsv"):
+    plain = ("csv", "csv", "jsonl", "jsonl", "folder", "tu", "graphml", "tsv")
+    kind = rng.choice((*plain, "packed", "packed", "packed", "molecules"))
+    if kind == "packed":
+        name, damaged = packed(rng)
+        for _ in range(rng.choice((0, 0, 0, 1, 4)) if damaged else 0):
+            k = rng.randrange(len(damaged) or 1)
+            damaged = rng.choice((damaged[:k], damaged[:k] + rng.randbytes(1) + damaged[k + 1 :]))
+        (folder / name).write_bytes(damaged)
+        if name.endswith((".npz", ".npy")):
+            (folder / "index.csv").write_text(f"file,y\n{name},1\n" * rng.choice((1, 1, 5)))
+            return folder
+        return folder / name
+    if kind == "molecules":
+        files = dict([molecules(rng)])
+    elif kind in ("csv", "tsv"):
         files = {f"d.{kind}": table(rng)}
     elif kind == "jsonl":
-        files = {"d.jsonl": "".join(json.dumps(graph(rng)) + "\n" for _ in range(rng.choice((1, 12, 12, 24))))}
+        files = {"d.jsonl": "".join(json.dumps(graph_line(rng)) + "\n" for _ in range(rng.choice((1, 12, 12, 24))))}
     elif kind == "folder":
         files = {"nodes.csv": table(rng), "edges.csv": rng.choice(("source,target,weight\n0,1,0.5\n", table(rng)))}
     elif kind == "tu":
@@ -204,6 +299,47 @@ def try_settings(rng: random.Random, folder: Path) -> None:
         Request.of(str(folder / "d.csv"), rng.choice(("y", "label")), None, (), (), given, folder / "out").new_run(None)
 
 
+def forge(content: Any, rng: random.Random) -> Any:
+    """Return JSON in which one value, at any depth, is another one."""
+    if isinstance(content, dict) and content and rng.random() < 0.85:
+        name = rng.choice([*content])
+        if rng.random() < 0.1:
+            return {key: value for key, value in content.items() if key != name}
+        return content | {name: forge(content[name], rng)}
+    if isinstance(content, list) and content and rng.random() < 0.85:
+        k = rng.randrange(len(content))
+        return [*content[:k], forge(content[k], rng), *content[k + 1 :]]
+    return rng.choice((0, -1, 10**12, 1e300, "a", "../x", None, True, [], {}, [[]], {"a": 1}, "9" * 5000))
+
+
+def try_artifact(rng: random.Random, folder: Path) -> None:
+    """Load an artifact in which something is another thing, with checksums that fit, and predict."""
+    shutil.copytree(find_artifact("zinc-100k"), folder / "artifact")
+    place = folder / "artifact"
+    card = json.loads((place / CARD).read_text())
+    for _ in range(rng.choice((1, 1, 2))):
+        match rng.choice(("card", "config", "config", "calibration", "weights")):
+            case "card":
+                changed = forge({key: value for key, value in card.items() if key != "sha256"}, rng)
+                card = (changed if isinstance(changed, dict) else {}) | {"sha256": card["sha256"]}
+            case "config":
+                config = yaml.safe_load((place / CONFIG).read_text())
+                (place / CONFIG).write_text(yaml.safe_dump(forge(config, rng)))
+            case "calibration":
+                (place / CALIBRATION).write_text(json.dumps(forge(json.loads((place / CALIBRATION).read_text()), rng)))
+            case "weights":
+                weights = bytearray((place / WEIGHTS).read_bytes())
+                size = rng.choice((len(weights), 9, 2_000))  # of the header most often
+                weights[rng.randrange(size)] = rng.randrange(256)
+                (place / WEIGHTS).write_bytes(weights[: rng.choice((len(weights), len(weights), 100))])
+    card["sha256"] = {name: file_sha256(place / name) for name in card["sha256"] if name != CARD}
+    card["sha256"][CARD] = content_sha256(card)
+    (place / CARD).write_text(json.dumps(card))
+    model = load(place)
+    for interval in (None, 0.9):
+        model.predict(["CCO", "C1CC"], interval=interval).table()
+
+
 def attempt(case: Callable[[random.Random, Path], None], rng: random.Random) -> str:
     """How a case ends: "" if it is taken, `REFUSED` by an error of the package, else what else happened."""
     signal.alarm(SECONDS)
@@ -229,6 +365,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--files", type=int, default=500)
     options.add_argument("--settings", type=int, default=500)
+    options.add_argument("--artifacts", type=int, default=100)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--case", type=int, help="only this one, with its traceback")
     given = options.parse_args()
@@ -237,7 +374,12 @@ def main() -> None:
     warnings.simplefilter("ignore")
     causes: dict[str, list[str]] = {}
     refused = 0
-    for what, case, count in (("files", try_file, given.files), ("settings", try_settings, given.settings)):
+    cases = (
+        ("files", try_file, given.files),
+        ("settings", try_settings, given.settings),
+        ("artifacts", try_artifact, given.artifacts),
+    )
+    for what, case, count in cases:
         for number in range(count) if given.case is None else [given.case][: bool(count)]:
             rng = random.Random(f"{given.seed} {what} {number}")
             if given.case is not None:
@@ -249,8 +391,9 @@ def main() -> None:
                 causes.setdefault(cause.partition(": ")[0], []).append(f"{what} {number}: {cause}")
     for found in causes.values():
         print(f"{len(found)} x {found[0]}")
-    total = f"{given.files} files, {given.settings} settings, seed {given.seed}: {refused} refused"
-    print(f"{total}, {len(causes)} causes of anything else")
+    total = f"{given.files} files, {given.settings} settings, {given.artifacts} artifacts, seed {given.seed}"
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(f"{total}: {refused} refused, {len(causes)} causes of anything else; peak {peak} MB")
     sys.exit(bool(causes))
 
 

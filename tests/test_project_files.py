@@ -144,6 +144,18 @@ def test_the_oldest_dependencies_are_the_lower_bounds() -> None:
     assert all(extra in installed[0] for extra in TESTED_OLDEST)
 
 
+def test_no_range_ends_above_the_major_version_that_is_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [extra for name, extra in project["optional-dependencies"].items() if name not in ("dev", "docs")]
+    pinned = dict(re.findall(r"^([\w-]+)==([\w.]+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
+    tested = {canonicalize_name(name): Version(version) for name, version in pinned.items()}
+    for each in map(Requirement, [*project["dependencies"], *(each for extra in extras for each in extra)]):
+        assert any(bound.operator == "<" for bound in each.specifier), each
+        if now := tested.get(canonicalize_name(each.name)):  # else an extra that has to be installed by hand
+            assert now in each.specifier, each
+            assert f"{now.major + 1}.0" not in each.specifier, each
+
+
 def test_a_package_has_one_bound() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = [*project["dependencies"], *(each for extra in project["optional-dependencies"].values() for each in extra)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from inspect import signature
 from typing import Any, Literal, Protocol
 
@@ -12,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from egt.config.run import ModelConfig, RunConfig
 from egt.config.run_data import pair_choice
+from egt.errors import ConfigError
 from egt.nn.layer import (
     CentralityGate,
     DegreeScaling,
@@ -124,8 +126,21 @@ class Unallocated(TorchFunctionMode):
 
 def weight_shapes(config: RunConfig) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the weights of a run's model, by their names, before memory is taken for any."""
-    with Unallocated():
+    with unallocated(config):
         return {name: tuple(tensor.shape) for name, tensor in build_model(config).state_dict().items()}
+
+
+@contextmanager
+def unallocated(config: RunConfig) -> Iterator[None]:
+    """Build models of a run without memory for their weights; a `ConfigError` if no machine has so much."""
+    try:
+        with Unallocated():
+            yield
+    except (RuntimeError, OverflowError, TypeError) as error:
+        raise ConfigError(
+            f"the model cannot be built: {str(error).splitlines()[0]}; lower model.node_width "
+            f"({config.model.node_width}), model.edge_width ({config.model.edge_width}) or the sizes of its inputs"
+        ) from error
 
 
 def build_layers(config: RunConfig, *, backend: LayerClasses = _PLAIN) -> list[nn.Module]:

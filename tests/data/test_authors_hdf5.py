@@ -96,6 +96,29 @@ def test_a_broken_group_is_a_reading_with_an_error(tmp_path: Path) -> None:
     assert "value" in AuthorsHdf5(ZINC, path).read("ZINC/test/0000000000").error
 
 
+def test_arrays_that_lie_in_other_files_or_claim_any_size_are_refused(tmp_path: Path) -> None:
+    secret = write_file(tmp_path / "secret.h5", ZINC, {"value": [0.25]}, [0, 5, 2], [1, 1, 3, 3])
+    (tmp_path / "secret.bin").write_bytes(np.arange(3).tobytes())
+    path = write_file(tmp_path / "ZINC.h5", ZINC, {"value": [0.25]}, [0, 5, 2], [1, 1, 3, 3])
+    place = "ZINC/training/0000000000/data"
+    layout = h5py.VirtualLayout((3,), "i8")
+    layout[:] = h5py.VirtualSource(secret, f"{place}/features/nodes/feat", (3,))
+    with h5py.File(path, "a") as file:
+        nodes = [file[f"ZINC/{name}/data/features/nodes"] for name in ("training/0000000000", "training/0000000001")]
+        nodes += [file[f"ZINC/{name}/0000000000/data/features/nodes"] for name in ("validation", "test")]
+        for group in nodes:
+            del group["feat"]
+        nodes[0]["feat"] = h5py.ExternalLink(secret, f"{place}/features/nodes/feat")
+        nodes[1].create_dataset("feat", (3,), "i8", external=[(tmp_path / "secret.bin", 0, 24)])
+        nodes[2].create_virtual_dataset("feat", layout)
+        nodes[3].create_dataset("feat", (10**9, 10**3), "i8", chunks=(1, 1))
+    source = AuthorsHdf5(ZINC, path)
+    records = [record for split in ("train", "val", "test") for record in source.records(split)]
+    errors = [source.read(record).error for record in records]
+    assert ["lies in another file" in error for error in errors] == [True, True, True, False]
+    assert "holds more than" in errors[3]
+
+
 def test_the_file_of_another_set_and_other_files_are_refused(tmp_path: Path) -> None:
     path = write_file(tmp_path / "ZINC.h5", ZINC, {"value": [0.25]}, [0, 5, 2], [1, 1, 3, 3])
     with pytest.raises(DataError, match="no group /TSP/training"):

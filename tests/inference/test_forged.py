@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from egt.config.load import override, write_config
-from egt.errors import ArtifactError
+from egt.errors import ArtifactError, EgtError
 from egt.inference.artifact import (
     CALIBRATION,
     CARD,
@@ -72,6 +72,15 @@ def forge(file: Path, change: Callable[[Any], object]) -> None:
 def test_a_card_of_wrong_types_is_refused(saved: Path, change: Callable[[Any], object]) -> None:
     forge(saved / CARD, change)
     with pytest.raises(ArtifactError, match=CARD):
+        load_artifact(saved)
+
+
+@pytest.mark.parametrize("width", [10**6, 10**12])
+def test_a_model_that_no_machine_can_hold_is_refused(saved: Path, width: int) -> None:
+    config = override(load_artifact(saved).config, [f"model.node_width={width}"])
+    (saved / CONFIG).write_text(write_config(config))
+    forge(saved / CARD, lambda card: card["sha256"].update({CONFIG: file_sha256(saved / CONFIG)}))
+    with pytest.raises(EgtError):
         load_artifact(saved)
 
 

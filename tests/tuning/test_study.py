@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,3 +81,25 @@ def test_without_optuna_one_line_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ConfigError, match=r'^egt tune needs Optuna; install it with: pip install "egt-graph\[tune\]"$'):
         open_study(tmp_path, search, FIRST)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "update trials set state = 'x'",
+        "update trials set datetime_start = -1",
+        "update study_directions set study_id = ''",
+        "update study_user_attributes set value_json = '[1]'",
+        "update study_user_attributes set value_json = '{'",
+        """update study_user_attributes set value_json = '{"config": 3, "fixed": 3, "data": 3}'""",
+        "update alembic_version set version_num = 'null'",
+    ],
+)
+def test_a_study_that_was_changed_is_refused(search: Search, tmp_path: Path, change: str) -> None:
+    study = open_study(tmp_path, search, FIRST)
+    study.ask()
+    with closing(sqlite3.connect(tmp_path / STUDY)) as base, base:
+        base.execute(change)
+    for read in (lambda: read_search(tmp_path), lambda: open_study(tmp_path, search, FIRST)):
+        with pytest.raises(ConfigError, match="holds no study"):
+            read()

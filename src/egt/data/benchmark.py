@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from egt.data.bounds import Bounds
 from egt.data.download import data_folder, download, extract, file_checksum, find_file, fingerprint, missing_files
 from egt.data.molecules import MoleculeVocabulary, graphs_from_smiles, require_rdkit
 from egt.data.source import DataCard, Progress, Reading, Source, check_split, rows_of
@@ -268,25 +269,37 @@ class AuthorsHdf5(Source):
         label = f"{split}/{name}"
         try:
             return Reading(row, label, graph=self._graph(self._file()[record], label))
-        except (EgtError, KeyError, ValueError, OSError) as error:  # OSError: a damaged block of the file
+        except (EgtError, KeyError, ValueError, TypeError, OSError) as error:  # OSError: a damaged block of the file
             return Reading(row, label, error=f"{self.path}: group {record}: {error}")
 
     def _graph(self, group: Any, label: str) -> Graph:
-        data, targets, target = group["data"], group["targets"], self.base_card.target
-        schema = self.base_card.schema
+        target, schema = self.base_card.target, self.base_card.schema
         fields: dict[str, Any] = {}
-        nodes = data["features/nodes/feat"][()]
+        nodes = self._array(group, "data/features/nodes/feat")
         fields["node_categories" if schema.node_categories else "node_values"] = nodes
         if schema.edge_categories or schema.num_edge_values:
-            fields["edge_categories" if schema.edge_categories else "edge_values"] = data["features/edges/feat"][()]
+            fields["edge_categories" if schema.edge_categories else "edge_values"] = self._array(
+                group, "data/features/edges/feat"
+            )
         if target.level == "graph":
             key = "value" if target.kind == "regression" else "label"
-            fields["graph_targets"] = np.reshape(targets[key][()], -1)
+            fields["graph_targets"] = np.reshape(self._array(group, f"targets/{key}"), -1)
         else:
-            fields[f"{target.level}_targets"] = targets[f"{target.level}_labels"][()]
-        graph = Graph(num_nodes=int(data.attrs["num_nodes"]), edge_index=data["edges"][()].T, id=label, **fields)
+            fields[f"{target.level}_targets"] = self._array(group, f"targets/{target.level}_labels")
+        edges = self._array(group, "data/edges")
+        graph = Graph(num_nodes=int(group["data"].attrs["num_nodes"]), edge_index=edges.T, id=label, **fields)
         schema.check(graph)
         return graph
+
+    def _array(self, group: Any, name: str) -> Any:
+        """Return an array of this file: links and arrays of HDF5 may lead to any other one, and claim any size."""
+        found = group[name]
+        if not hasattr(found, "is_virtual"):
+            raise DataError(f"{name} is no array")
+        if found.file.filename != self._file().filename or found.is_virtual or found.external:
+            raise DataError(f"{name} lies in another file; copy it into this one (h5repack does)")
+        Bounds.current().check("cells", found.size, name)
+        return found[()]
 
     def _file(self) -> Any:
         return _open_hdf5(self.path, os.getpid())

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from egt.assemble import Unallocated, build_model, build_task
+from egt.assemble import build_model, build_task, unallocated
 from egt.config.run import RunConfig
 from egt.config.run_data import feature_schema, in_pieces, preparation
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
@@ -327,14 +327,8 @@ def measure_seconds(
 def num_parameters(config: RunConfig) -> int:
     """Count the parameters of a run's model, without allocating it or building all of its layers, which are alike."""
     short, long, factor = _depths(config)
-    try:
-        with Unallocated():
-            counts = [build_model(_shallow(config, depth)).num_parameters() for depth in (short, long)]
-    except (RuntimeError, OverflowError, TypeError) as error:
-        raise ConfigError(
-            f"the model cannot be built: {str(error).splitlines()[0]}; lower model.node_width "
-            f"({config.model.node_width}), model.edge_width ({config.model.edge_width}) or the sizes of its inputs"
-        ) from error
+    with unallocated(config):
+        counts = [build_model(_shallow(config, depth)).num_parameters() for depth in (short, long)]
     return counts[0] + factor * (counts[1] - counts[0])
 
 

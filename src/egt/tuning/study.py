@@ -9,15 +9,18 @@ from __future__ import annotations
 import shutil
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import TypeAdapter
+
 from egt.config.load import parse_config
 from egt.config.run import RunConfig
 from egt.data.source import Progress, Source
-from egt.errors import ConfigError, RunError, RunStopped
+from egt.errors import ConfigError, EgtError, RunError, RunStopped
 from egt.files import exists
 from egt.training.callbacks import Callback
 from egt.training.run import train
@@ -115,7 +118,7 @@ def open_study(folder: Path, search: Search, first: Sequence[Mapping[str, Value]
     # A trial ends if it is worse than the median of the others at the same epoch.
     warmup = (run.trainer.max_epochs or 1) // 10
     pruner = optuna.pruners.MedianPruner(n_startup_trials=_UNPRUNED_TRIALS, n_warmup_steps=warmup)
-    with hold_folder(folder):  # only one worker makes the study
+    with hold_folder(folder), _readable(folder):  # only one worker makes the study
         is_new = not exists(folder / STUDY)
         study = optuna.create_study(
             storage=_storage(folder),
@@ -128,7 +131,8 @@ def open_study(folder: Path, search: Search, first: Sequence[Mapping[str, Value]
             study.set_user_attr(_SEARCH, asdict(search))
             for values in first:
                 study.enqueue_trial(dict(values))
-    _check_same(folder, Search(**study.user_attrs[_SEARCH]), search)
+        found = _search_of(study)
+    _check_same(folder, found, search)
     return study
 
 
@@ -139,14 +143,27 @@ def make_sampler(search: Search, number: int) -> Any:
 
 def read_search(folder: Path) -> Search:
     """Return what the study in a folder searches."""
-    optuna = import_optuna()
-    from sqlalchemy.exc import SQLAlchemyError
+    with _readable(folder):
+        return _search_of(import_optuna().load_study(storage=_storage(folder), study_name=_NAME))
 
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    """Say of whatever Optuna and its data base raise that the file cannot be read; any cell of it may be anything."""
     try:
-        study = optuna.load_study(storage=_storage(folder), study_name=_NAME)
-        return Search(**study.user_attrs[_SEARCH])
-    except (SQLAlchemyError, KeyError, TypeError) as error:
-        raise ConfigError(f"{folder / STUDY}: holds no study of `egt tune`; choose another folder (--out)") from error
+        yield
+    except (EgtError, OSError):
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"{folder / STUDY}: holds no study of `egt tune` that can be read ({' '.join(str(error).split())[:100]}); "
+            "choose another folder (--out)"
+        ) from error
+
+
+def _search_of(study: Study) -> Search:
+    list_trials(study)  # all that is read later can be read
+    return TypeAdapter(Search).validate_python(study.user_attrs[_SEARCH])
 
 
 def list_trials(study: Study) -> list[Tried]:

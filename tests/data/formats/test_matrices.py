@@ -154,3 +154,13 @@ def test_pyg() -> None:
 def test_what_is_no_matrix_is_refused(given: Any) -> None:
     with pytest.raises(DataError, match="time"):
         matrix_of(given, 2, "time")
+
+
+def test_a_matrix_of_nothing_is_a_bad_row(tmp_path: Path) -> None:
+    (tmp_path / "index.csv").write_text("file,y\na.npy,1\nb.npy,0\n")
+    np.save(tmp_path / "a.npy", np.zeros((0, 0)))
+    np.save(tmp_path / "b.npy", np.zeros((2, 2)))
+    source = open_custom(tmp_path, target="y")
+    errors = [reading.error for reading in source.read_all(source.records("all"))]
+    assert "no nodes" in errors[0]
+    assert not errors[1]

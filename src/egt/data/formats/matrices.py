@@ -103,6 +103,8 @@ def _raw_graph(folder: Path, name: str) -> RawGraph:
         raise DataError(f"no array is a matrix with a row and a column for each node; there are {shapes or 'none'}")
     sizes = {len(array) for array in square.values()}
     num_nodes = max(sizes)
+    if not num_nodes:
+        raise DataError("the graph has no nodes")
     pairs = {key: array for key, array in square.items() if len(array) == num_nodes}
     edges = _edges(arrays.get("edges"), num_nodes)
     nodes: dict[str, Column] = {}
