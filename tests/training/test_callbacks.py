@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from egt.errors import RunError
-from egt.training.callbacks import Callback
+from egt.training.callbacks import Callback, LogLine
 from egt.training.run import train_on
 from egt.training.run_folder import StepSums
 from egt.training.state import State
@@ -64,3 +66,10 @@ def test_an_error_of_a_callback_is_reported_as_itself(tmp_path: Path, error: Exc
     with pytest.raises(type(error)) as raised:
         train_on(config, samples, samples, tmp_path, show_progress=False, callbacks=[Broken()])
     assert raised.value is error
+
+
+def test_a_line_has_what_people_read_and_the_file_has_all(caplog: pytest.LogCaptureFixture) -> None:
+    row = {"epoch": 0.0, "step": 9.0, "lr": 1e-3, "train_loss": 0.123456, "val_rmse": 2.0, "val_num_labels": 7.0}
+    with caplog.at_level(logging.INFO, "egt.training.callbacks"):
+        LogLine().on_epoch(cast(State, None), row)
+    assert caplog.messages == ["epoch 1, train_loss 0.1235, val_rmse 2"]

@@ -52,13 +52,17 @@ class MetricsFile(Callback):
         write_history(state.folder / METRICS, state.progress.history)
 
 
+_UNSAID = ("step", "lr", "graphs_per_second")
+
+
 class LogLine(Callback):
-    """Logs a line for each epoch."""
+    """Logs a line for each epoch: losses, scores and seconds; metrics.csv has the rest."""
 
     def on_epoch(self, state: State, row: Mapping[str, float]) -> None:
         """Log the row; epochs are counted from 1 where people read them."""
         shown = {**row, "epoch": row["epoch"] + 1}
-        log.info("%s", ", ".join(f"{name} {value:.6g}" for name, value in shown.items()))
+        said = [name for name in shown if name not in _UNSAID and "_num_" not in name]
+        log.info("%s", ", ".join(f"{name} {shown[name]:.4g}" for name in said))
 
 
 def write_history(path: Path, rows: Sequence[Mapping[str, float]]) -> None:
