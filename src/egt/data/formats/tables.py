@@ -446,17 +446,31 @@ def _text_bytes(array: Any) -> int:
 
 
 def parquet_blocks(path: Path, size: int) -> Iterator[Table]:
-    """Yield the rows of a Parquet file, `size` at a time: of its row groups one is in memory."""
+    """Yield the rows of a Parquet file, `size` at a time: pages of one row group are in memory."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    bounds = Bounds.current()
     try:
-        with pq.ParquetFile(path, pre_buffer=False) as file:
-            for batch in file.iter_batches(size):
-                yield _table_of_arrow(pa.Table.from_batches([batch]), str(path), ragged=True)
-            if not file.metadata.num_rows:
-                yield _table_of_arrow(file.schema_arrow.empty_table(), str(path), ragged=True)
-    except (pa.ArrowException, OSError) as error:
+        with pq.ParquetFile(path) as file:
+            facts, leaves = file.metadata, [file.schema.column(c) for c in range(file.metadata.num_columns)]
+        bounds.check("columns", facts.num_columns, path)
+        nested = [c for c, leaf in enumerate(leaves) if leaf.max_repetition_level]  # one row may have all elements
+        for group in map(facts.row_group, range(facts.num_row_groups)):
+            bounds.check("bytes", group.total_byte_size, path)
+            bounds.check("cells", sum(group.column(c).num_values for c in nested), path)
+        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+        with pq.ParquetFile(path, read_dictionary=texts, buffer_size=_BLOCK, pre_buffer=False) as file:
+            rows = file.schema_arrow.empty_table()
+            for batch in file.iter_batches(size):  # which ends with its row group
+                bounds.check("bytes", sum(map(_text_bytes, batch.columns)), path)
+                rows = pa.concat_tables([rows, pa.Table.from_batches([batch])])
+                while rows.num_rows >= size:
+                    yield _table_of_arrow(rows.slice(0, size), str(path), ragged=True)
+                    rows = rows.slice(size)
+            if rows.num_rows or not facts.num_rows:
+                yield _table_of_arrow(rows, str(path), ragged=True)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: not a Parquet file that can be read: {error}") from error
 
 
