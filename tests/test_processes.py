@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from egt.processes import ALONE, Processes, _first_machine, find_launch, is_first
+from egt.processes import ALONE, Processes, _first_machine, _free_port, find_launch, is_first
+from tests.cli.runs import TINY, molecules
 
 VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "SLURM_PROCID", "SLURM_NTASKS")
 SLURM = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1", "SLURM_NODEID": "1", "SLURM_JOB_NAME": "fit"}
@@ -93,3 +96,39 @@ def test_slurm_processes_meet_and_share() -> None:
     ]
     said = [process.communicate(timeout=60)[0] for process in started]
     assert said == ["[2.0, 1.0] ['a', 'b']\n"] * 2
+
+
+IN_A_GROUP = """
+import sys
+import torch.distributed as distributed
+import egt
+
+rank, (port, data, out) = int(sys.argv[1]), sys.argv[2:5]
+distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+settings = [*sys.argv[5:], "trainer.accelerator=cpu", "trainer.devices=2", "trainer.baseline=false"]
+run = egt.train(data, "y", start="none", out=out, set=settings, progress=False)
+assert run.is_first == (rank == 0)
+ranks = [None, None]
+distributed.all_gather_object(ranks, distributed.get_rank())
+assert ranks == [0, 1]  # the group is still that of the caller
+distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_training_takes_part_in_a_group_that_is_there(tmp_path: Path) -> None:
+    """`egt.train` in the middle of a program of several processes trains in them, as in those that it starts itself."""
+    data = molecules(tmp_path / "data.csv", y=[k * 0.5 for k in range(20)])
+    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    options: Any = {"cwd": tmp_path, "env": {**environment, "OMP_NUM_THREADS": "1"}}
+    words = [str(_free_port()), str(data), "inside"]
+    pair = [
+        subprocess.Popen([sys.executable, "-c", IN_A_GROUP, str(rank), *words, *TINY], **options) for rank in (0, 1)
+    ]
+    assert [process.wait(600) for process in pair] == [0, 0]
+    settings = [*TINY, "trainer.accelerator=cpu", "trainer.devices=2", "trainer.baseline=false"]
+    command = ["train", str(data), "--target", "y", "--from", "none", "--out", "started", "--set", *settings]
+    subprocess.run([sys.executable, "-m", "egt", *command], check=True, **options)
+    inside, started = (tmp_path / name / "artifact" / "weights.safetensors" for name in ("inside", "started"))
+    assert inside.read_bytes() == started.read_bytes()

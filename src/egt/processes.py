@@ -18,12 +18,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from egt.errors import EgtError, RunError
+from egt.errors import ConfigError, EgtError, RunError
 
 if TYPE_CHECKING:
     import torch
@@ -148,7 +149,19 @@ ALONE = Processes()
 
 
 def find_launch() -> Processes | None:
-    """Find the processes that torchrun, Slurm or `egt.processes` started with this one; None if none did."""
+    """Find the processes that torchrun, Slurm, `egt.processes` or the caller started with this one; None if none did.
+
+    The caller did if it has initialized a process group; all its processes then do the same work.
+    """
+    described, distributed = _described(), sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return described
+    rank = distributed.get_rank()
+    return Processes(rank, distributed.get_world_size(), rank if described is None else described.local_rank)
+
+
+def _described() -> Processes | None:
+    """Return what the environment says."""
     found = os.environ
     if "LOCAL_RANK" in found:
         count, local_rank = int(found.get("WORLD_SIZE", "1")), int(found["LOCAL_RANK"])
@@ -165,28 +178,46 @@ def is_first() -> bool:
     return (find_launch() or ALONE).is_first
 
 
-def join_processes(device: torch.device | None = None) -> Processes:
-    """Initialize the process group of a launcher (`torchrun --nproc-per-node 2 -m egt predict ...`).
+_has_joined = False
+"""Whether the process group was initialized here, and not by the caller."""
 
-    device: of tensors that travel between processes; numbers and objects always travel over the CPU.
+
+def join_processes(device: torch.device | None = None, timeout_minutes: float = 30.0) -> Processes:
+    """Initialize the process group of a launcher (`torchrun --nproc-per-node 2 -m egt ...`), or take part in one.
+
+    Args:
+        device: of tensors that travel between processes; numbers and objects always travel over the CPU.
+        timeout_minutes: how long to wait for the others before they count as lost.
     """
+    global _has_joined
     processes = find_launch() or ALONE
     if processes.count == 1:
         return processes
     distributed = _torch().distributed
+    if distributed.is_initialized():
+        if distributed.get_backend() == "nccl":
+            raise ConfigError(
+                "the process group has nothing for numbers and objects on the CPU; initialize it with "
+                'init_process_group("cpu:gloo,cuda:nccl")'
+            )
+        return processes
     os.environ.setdefault("MASTER_ADDR", _first_machine())
     os.environ.setdefault("MASTER_PORT", str(15_000 + int(os.environ.get("SLURM_JOB_ID", "0")[-4:])))
     backend = "cpu:gloo"
     if device is not None and device.type != "cpu":
         backend += f",{device.type}:{distributed.get_default_backend_for_device(device)}"
     with exit_on_signal("while waiting for the other processes"):
-        distributed.init_process_group(backend, rank=processes.rank, world_size=processes.count)
+        patience = timedelta(minutes=timeout_minutes)
+        distributed.init_process_group(backend, rank=processes.rank, world_size=processes.count, timeout=patience)
+    _has_joined = True
     return processes
 
 
 def leave_processes() -> None:
-    """Leave the process group, if there is one. After an error the others may never answer: then just end."""
-    if (find_launch() or ALONE).count > 1:
+    """Leave the process group that was joined, if any. After an error the others may never answer: then just end."""
+    global _has_joined
+    if _has_joined:
+        _has_joined = False
         _torch().distributed.destroy_process_group()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -280,3 +282,50 @@ def test_a_full_disk_ends_the_work(model: Predictor, parts: Path, tmp_path: Path
     with pytest.raises(RunError, match="No space left"):
         process(found, Job(full, record_of(model, {})))
     assert not written(tmp_path / "out")
+
+
+def test_a_model_that_was_sent_says_the_same(run: Path) -> None:
+    model = package.load(run, calibrated=False, set=["overrides.id=id"])
+    sent = pickle.loads(pickle.dumps(model))
+    assert sent.overrides == model.overrides
+    pd.testing.assert_frame_equal(sent.predict(frame(0)).to_pandas(), model.predict(frame(0)).to_pandas())
+
+
+@pytest.mark.slow
+def test_dask_maps_partitions(run: Path, parts: Path) -> None:
+    dask = pytest.importorskip("dask.dataframe", reason="Dask is not installed")
+    model = package.load(run)
+
+    def predicted(rows: pd.DataFrame) -> pd.DataFrame:
+        return model.predict(rows).to_pandas()
+
+    read = dask.read_parquet(str(parts), dtype_backend="numpy_nullable")
+    found = read.map_partitions(predicted, meta=predicted(read.head(2))).compute(scheduler="processes", num_workers=2)
+    expected = pd.concat([predicted(frame(k)) for k in (0, 1)])
+    assert list(found["id"]) == list(expected["id"])
+    np.testing.assert_allclose(found["y"].astype(float), expected["y"].astype(float), rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_spark_maps_frames(run: Path, parts: Path) -> None:
+    sql = pytest.importorskip("pyspark.sql", reason="Spark is not installed")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+
+    def predicted(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        model = package.load(run)
+        for rows in frames:
+            yield model.predict(rows).to_pandas()[["id", "y", "error"]]
+
+    builder = sql.SparkSession.builder.master("local[2]").config("spark.driver.host", "127.0.0.1")
+    spark = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.ui.enabled", "false").getOrCreate()
+    try:
+        read = spark.read.parquet(str(parts / "a.parquet"), str(parts / "b.parquet"))
+        rows = read.mapInPandas(predicted, "id string, y double, error string").collect()
+    finally:
+        spark.stop()
+    expected = package.load(run).predict(pd.concat([frame(0), frame(1)])).table()
+    assert sorted(row["id"] for row in rows) == sorted(row["id"] for row in expected)
+    found = {row["id"]: row["y"] for row in rows}
+    for row in expected:
+        assert found[row["id"]] == pytest.approx(row["y"], rel=1e-5)

@@ -292,6 +292,7 @@ class TrainerConfig(Section):
         accelerator: where it runs; "auto" takes a GPU if there is one.
         devices: processes on each machine; "auto" takes as many as there are devices.
         num_nodes: machines.
+        timeout_minutes: how long a process waits for the others before it ends with an error.
         strategy: what several processes hold: "ddp" the whole model each, "fsdp" each its part of the weights and of
             the optimizer.
         precision: "tf32" rounds what enters the matrix products of a GPU to 10 bits (NVIDIA since Ampere: several times
@@ -318,6 +319,7 @@ class TrainerConfig(Section):
     accelerator: Annotated[Literal["auto", "cpu", "gpu", "cuda", "mps"], Speed] = "auto"
     devices: Annotated[PositiveInt | Literal["auto"], Speed] = 1
     num_nodes: Annotated[PositiveInt, Speed] = 1
+    timeout_minutes: Annotated[PositiveFloat, Speed] = 30.0
     strategy: Annotated[Literal["ddp", "fsdp"], Speed] = "ddp"
     precision: Annotated[Literal["32", "tf32", "bf16", "16"], BeforeValidator(_as_text)] = "32"
     gradient_clip: PositiveFloat | None = None

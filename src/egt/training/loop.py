@@ -168,7 +168,7 @@ def loop(job: Job, kept: Kept | None) -> Kept:
     keep_freed_memory()
     stop_spinning()
     with Interruption() as interruption:
-        with _explain_lack_of_memory(job.config):
+        with _explain_loss(job.config):
             work = Work(job, Engine(job.config.trainer), interruption, kept)
         state = work.state
         if not state.is_finished():
@@ -184,7 +184,9 @@ def loop(job: Job, kept: Kept | None) -> Kept:
                             state.checkpoint()
                         for callback in work.callbacks:
                             callback.on_step(state, step)
-                    row = state.close_epoch(validate(work))
+                    with _explain_loss(job.config):
+                        scores = validate(work)
+                    row = state.close_epoch(scores)
                     for callback in work.callbacks:
                         callback.on_epoch(state, row)
             finally:
@@ -211,15 +213,19 @@ def loop_in_child(job: Job) -> None:
 
 def _steps(work: Work) -> Iterator[StepSums]:
     """Take the steps that are left of the running epoch. What the caller does in between is none of them."""
-    with _explain_lack_of_memory(work.config):
+    with _explain_loss(work.config):
         work.state.start_clock()
         for batches in work.remaining_steps():
             yield train_step(work, batches)
 
 
+_LOST = ("Connection closed by peer", "Connection reset by peer", "Timed out waiting", "gloo/transport")
+"""What torch says of processes that have gone."""
+
+
 @contextmanager
-def _explain_lack_of_memory(config: RunConfig) -> Iterator[None]:
-    """Re-raise out-of-memory, and the loss of a process that loads graphs, with a remedy."""
+def _explain_loss(config: RunConfig) -> Iterator[None]:
+    """Re-raise out-of-memory, and the loss of a process of the run or of one that loads graphs, with a remedy."""
     try:
         yield
     except (MemoryError, RuntimeError, ConnectionError, FileNotFoundError, EOFError) as error:
@@ -228,6 +234,11 @@ def _explain_lack_of_memory(config: RunConfig) -> Iterator[None]:
             raise RunError(
                 "a process that loads graphs was ended by the system, mostly because memory ran out; the last "
                 "checkpoint is kept: continue with --resume and fewer of them (--set data.num_workers=0)"
+            ) from error
+        if any(words in str(error) for words in _LOST):
+            raise RunError(
+                "the other processes of this run do not answer: one of them has ended, or its machine is gone; the "
+                "last checkpoint is kept: continue with --resume (torchrun --max-restarts 3 does it by itself)"
             ) from error
         is_full = any(words in str(error) for words in ("allocate memory", "out of memory"))
         if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not is_full:
@@ -326,7 +337,7 @@ def validate(work: Work) -> dict[str, float]:
     seen = Seen(work.task)
     if average is not None:
         average.swap()
-    with engine.precision(), _explain_lack_of_memory(work.config):
+    with engine.precision(), _explain_loss(work.config):
         found = evaluate(
             work.state.model,
             work.task,

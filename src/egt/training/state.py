@@ -50,7 +50,7 @@ class Engine:
         self.device = device_of(find_launch() or ALONE, settings.accelerator)
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
-        self.processes = join_processes(self.device)
+        self.processes = join_processes(self.device, settings.timeout_minutes)
         self.sharded = settings.strategy == "fsdp" and self.processes.count > 1
         self.dtype = DTYPES[settings.precision]
         if self.device.type != "cpu":
