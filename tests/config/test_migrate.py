@@ -61,6 +61,8 @@ def test_the_schema_of_earlier_runs_is_read_without_what_nothing_used() -> None:
         "hydrogens": False,
         "groups": [],
         "row_weight": "",
+        "symmetric": False,
+        "self_pairs": False,
     }
     assert {**kept, "target_mean": [1.5], "target_std": [0.5]} == {**OLD_SCHEMA, **new}
 

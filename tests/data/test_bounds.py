@@ -17,7 +17,7 @@ import pytest
 
 from egt.data.bounds import Bounds, TooLarge, bounded
 from egt.data.custom import read_raw
-from egt.data.formats.tables import molecule_blocks
+from egt.data.formats.tables import Tables
 from egt.errors import ConfigError, DataError
 
 SMALL = Bounds(bytes=200_000, line=50_000, rows=1_000, columns=100, cells=10_000)
@@ -61,7 +61,7 @@ def test_as_much_as_is_allowed_is_read(tmp_path: Path) -> None:
 def test_a_screen_of_any_size_is_read_part_by_part(tmp_path: Path) -> None:
     path = packed(tmp_path / "t.csv.gz", b"smiles,y\n" + ROW * 100_000)
     with bounded(SMALL):
-        rows = [block.num_rows for block in molecule_blocks(path, 500)]
+        rows = [block.num_rows for block in Tables.blocks(path, 500)]
     assert sum(rows) == 100_000
 
 

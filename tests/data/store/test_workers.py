@@ -103,11 +103,15 @@ def test_in_memory_equals_the_store_and_writes_nothing(
 ) -> None:
     store = prepare(source, "train", preparation, cache_dir=tmp_path / "cache", num_workers=1)
     monkeypatch.setenv("EGT_CACHE_DIR", str(tmp_path / "none"))
-    monkeypatch.setattr("egt.data.preparing.CHUNKS_AT_ONCE", 2)
     told: list[tuple[str, int, int | None]] = []
     parts = list(
         prepare_in_memory(
-            source, "train", preparation, num_workers=num_workers, progress=lambda *call: told.append(call)
+            source,
+            "train",
+            preparation,
+            num_workers=num_workers,
+            progress=lambda *call: told.append(call),
+            at_once=128,
         )
     )
     assert [part.num_records for part in parts] == [128, 128, 44]
