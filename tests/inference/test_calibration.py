@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from egt.errors import ArtifactError, DataError
-from egt.inference.uncertainty import Calibration
+from egt.inference.uncertainty import Calibration, bounds_of, calibrate, holds
+from egt.parts.tasks.regression import Regression
 
 VALUES = np.array([[1.0], [2.0], [4.0]])
 NUMBERS = Calibration.of_numbers(VALUES, VALUES + np.array([[0.5], [-1.0], [2.0]]), transductive=True)
@@ -56,3 +57,26 @@ def changed(**change: Any) -> Any:
 def test_what_is_no_calibration_is_refused(content: Any) -> None:
     with pytest.raises(ArtifactError, match="here: is not a calibration"):
         Calibration.from_json(json.dumps(content), "here")
+
+
+def test_intervals_widen_with_distance_where_errors_do() -> None:
+    rng = np.random.default_rng(0)
+    familiarity = rng.uniform(0, 1, 4000)
+    truth = np.stack([rng.laplace(size=4000) * (1 + 4 * (1 - familiarity)), rng.laplace(size=4000)], axis=1)
+    part = Regression(names=("far", "even"))
+    found = calibrate(part, np.zeros((2000, 2)), truth[:2000], familiarity[:2000])
+    plain = calibrate(part, np.zeros((2000, 2)), truth[:2000])
+    assert found is not None
+    assert plain is not None
+    assert found.widening == (4.0, 0.0)
+    assert Calibration.from_json(json.dumps(found.to_json(part.names)), "file") == found
+    far = familiarity[2000:] < 0.25
+    covered = {}
+    for name, each in (("found", found), ("plain", plain)):
+        bounds = bounds_of(part, each, np.zeros((2000, 2)), 0.9, familiarity[2000:])
+        covered[name] = holds(bounds, truth[2000:])[far, 0].mean()
+    assert covered["plain"] < 0.86
+    assert 0.87 < covered["found"] < 0.93
+    few = calibrate(part, np.zeros((20, 2)), truth[:20], familiarity[:20])
+    assert few is not None
+    assert few.widening == ()

@@ -12,14 +12,23 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import egt
+from egt.config.run_data import open_source
 from egt.data.encodings.encoding import Sample
 from egt.data.molecules import graph_from_smiles
 from egt.errors import ArtifactError
 from egt.inference import familiarity
-from egt.inference.artifact import CARD, MOLECULES, EnsembleArtifact, file_sha256, load_artifact, save_artifact
+from egt.inference.artifact import (
+    CARD,
+    MOLECULES,
+    EnsembleArtifact,
+    file_sha256,
+    load_artifact,
+    save_artifact,
+)
 from egt.inference.familiarity import Judgment, TrainingMolecules
 from egt.inference.predictor import Predictor
 from egt.inference.stream import predict_to_file
+from egt.inference.uncertainty import Calibration, Scores
 from tests.cli.runs import TINY, write_csv
 from tests.inference.test_forged import forge
 
@@ -127,6 +136,25 @@ def test_every_prediction_says_how_familiar_it_is(model: Predictor, tmp_path: Pa
     table = write_csv(tmp_path / "new.csv", [{"smiles": "nonsense"}, {"smiles": "CCCO"}])
     predict_to_file(model, table, tmp_path / "out.csv")
     assert [row["familiarity"] for row in csv.DictReader((tmp_path / "out.csv").open())] == ["", "1.0"]
+
+
+def test_intervals_widen_with_distance_if_calibration_says_so(tmp_path: Path) -> None:
+    rows = [{"smiles": smiles, "y": k / 7} for k, smiles in enumerate(ALCOHOLS)]
+    artifact = egt.train(write_csv(tmp_path / "t.csv", rows), "y", set=TINY, out=tmp_path / "run").artifact
+    source = open_source(artifact.config)
+    learned = str(source.smiles()[source.records("train")[0].row])
+    scores = [[Scores.of(np.linspace(0.1, 1, 50))]]
+    widths = []
+    for widening in ((), (4.0,)):
+        calibration = Calibration("interval", scores, widening=widening)
+        wide = Predictor(replace(artifact, calibration=calibration))
+        found = wide.predict([learned, "FC(F)(F)c1ccccc1S(=O)(=O)N"], interval=0.9)
+        widths.append([float(each.bounds[0, 0, 1] - each.bounds[0, 0, 0]) for each in found if each.bounds is not None])
+        distance = [1 - each.familiarity for each in found if each.familiarity is not None]
+    plain, followed = widths
+    assert distance[0] == 0
+    assert distance[1] > 0
+    assert followed == pytest.approx([plain[0], plain[1] * (1 + 4 * distance[1])])
 
 
 def test_many_molecules_in_several_processes_get_the_same(model: Predictor) -> None:

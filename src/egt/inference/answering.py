@@ -263,18 +263,19 @@ class Answering:
             num_nodes=0 if graph is None else graph.num_nodes,
             familiarity=None if judged is None else judged.familiarity,
             **self.beside(row, graph),
-            **self._fields(answer),
+            **self._fields(answer, judged),
         )
         chosen = None if self.whole or self.beside.level is None else self.source.rows_in(self.split, row)
         return found if chosen is None else found.only(chosen)
 
-    def _fields(self, answer: Answer) -> dict[str, Any]:
+    def _fields(self, answer: Answer, judged: Judgment | None) -> dict[str, Any]:
         if isinstance(answer, str):
             return {"error": answer}
         (values, pairs, std), part = answer, self.members[0].task.part
         bounds = None
         if self.interval is not None and self.calibration is not None:
-            bounds = bounds_of(part, self.calibration, values, self.interval)
+            near = None if judged is None else np.full(len(values), judged.familiarity)
+            bounds = bounds_of(part, self.calibration, values, self.interval, near)
         if self.temperatures is not None:
             values = part.decode(torch.from_numpy(part.encode(values) / self.temperatures)).numpy()
         return {"values": values, "pairs": pairs, "std": std, "bounds": bounds}

@@ -126,6 +126,13 @@ class TrainingMolecules:
             for each, graph, text, (categories, charges) in zip(near, graphs, texts, odd, strict=True)
         ]
 
+    def familiarities(self, samples: Sequence[Sample]) -> NDArray[np.float64]:
+        """(m,) how familiar each molecule is."""
+        starts = range(0, len(samples), _AT_ONCE)
+        parts = [[sample.graph for sample in samples[start : start + _AT_ONCE]] for start in starts]
+        near = [self.similarities(fingerprints(part)).max(1) for part in parts]
+        return np.concatenate(near).astype(np.float64).round(3) if near else np.zeros(0)
+
     def holds(self, graph: Graph) -> bool:
         """Return whether a molecule was in training; of very many only those that were drawn are known."""
         return bool(np.isin(identities([graph]), self.identities)[0])

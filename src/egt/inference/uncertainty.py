@@ -22,6 +22,14 @@ negative log-likelihood is convex in 1 / temperature, so that a search between t
 
 with S the sum of squared distances from the mean: nothing is subtracted from itself, and no answer has to be kept.
 
+Widening: errors grow with the distance from the training molecules, 1 - familiarity, in some tables and not in others.
+The unit of a number is therefore multiplied by
+
+    1 + c (1 - familiarity),
+
+with the c that makes the scores most likely if they are distributed as Laplace says: least mean of log unit + log of
+the mean score. 0 is among the choices.
+
 `Calibration`: what held-out labels of a model say about its errors, as an artifact keeps it; and how often the
 intervals and sets that it gives hold other labels.
 """
@@ -155,6 +163,25 @@ def sizes(bounds: NDArray[np.bool_] | Floats) -> Floats:
     return bounds.sum(2).astype(np.float64) if bounds.dtype == bool else bounds[..., 1] - bounds[..., 0]
 
 
+_WIDENINGS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+_LEAST_TO_WIDEN = 30
+"""Fewer labels say too little about where errors are large."""
+
+
+def fit_widening(errors: Floats, distance: Floats) -> float:
+    """Return the c of the module's text: (n,) errors in their unit, and how far their molecules are from training."""
+    known = ~np.isnan(errors)
+    errors, distance = errors[known], distance[known]
+    if len(errors) < _LEAST_TO_WIDEN or not errors.any():
+        return 0.0
+
+    def loss(c: float) -> float:
+        unit = 1 + c * distance
+        return float(np.log(unit).mean() + np.log((errors / unit).mean()))
+
+    return min(_WIDENINGS, key=loss)
+
+
 COVERAGE = 0.9
 """Of the intervals and sets that a report describes."""
 
@@ -252,6 +279,7 @@ class Calibration:
             something about the other nodes or edges of that graph, and nothing about other graphs.
         folds: how many models the scores come from, each on rows that it was not trained on; 0 for validation labels.
         num_graphs: how many graphs have the labels, where these are of nodes or edges; 0 where a label is a graph's.
+        widening: c of each target, 0 for classes; empty where intervals do not follow the familiarity of molecules.
     """
 
     kind: Kind
@@ -260,6 +288,14 @@ class Calibration:
     transductive: bool = False
     folds: int = 0
     num_graphs: int = 0
+    widening: tuple[float, ...] = ()
+
+    def factors(self, familiarity: Floats | None) -> Floats | float:
+        """(rows, T) how many times wider intervals are than those of training molecules. familiarity: (rows,)."""
+        if familiarity is None or not self.widening:
+            return 1.0
+        found: Floats = 1 + np.multiply.outer(1 - familiarity, np.array(self.widening))
+        return found
 
     @classmethod
     def of_numbers(cls, values: Floats, truth: Floats, unit: Floats | float = 1.0, **about: Any) -> Calibration:
@@ -303,6 +339,8 @@ class Calibration:
         ]
         for target, temperature in zip(targets, self.temperatures, strict=bool(self.temperatures)):
             target["temperature"] = temperature
+        for target, widening in zip(targets, self.widening, strict=bool(self.widening)):
+            target["widening"] = widening
         about = {"format": 1, "kind": self.kind, "transductive": self.transductive, "folds": self.folds}
         return {**about, "num_graphs": self.num_graphs, "targets": targets}
 
@@ -321,7 +359,9 @@ class Calibration:
             raise ArtifactError(f"{where}: is not a calibration ({reason}); make the artifact again") from error
         scores = [[Scores(group.scores, group.count) for group in target.groups] for target in found.targets]
         warm = tuple(target.temperature for target in found.targets if target.temperature is not None)
-        return cls(found.kind, scores, warm, found.transductive, found.folds, found.num_graphs)
+        wide = tuple(target.widening for target in found.targets)
+        wide = wide if any(wide) else ()
+        return cls(found.kind, scores, warm, found.transductive, found.folds, found.num_graphs, wide)
 
     def of(self, piece: Piece) -> Calibration:
         """Return the calibration of one kind of targets; all of it where there is no other kind."""
@@ -329,7 +369,8 @@ class Calibration:
             return self
         kind: Kind = "set" if piece.part.has_classes else "interval"
         temperatures = self.temperatures[piece.targets] if kind == "set" else ()
-        return replace(self, kind=kind, scores=self.scores[piece.targets], temperatures=temperatures)
+        scores, widening = self.scores[piece.targets], self.widening[piece.targets]
+        return replace(self, kind=kind, scores=scores, temperatures=temperatures, widening=widening)
 
     def check_fits(self, part: TaskPart, where: str) -> None:
         """Raise an `ArtifactError` for a calibration of another task."""
@@ -365,6 +406,7 @@ class _Group(BaseModel):
 class _Target(BaseModel):
     groups: tuple[_Group, ...]
     temperature: Annotated[FiniteFloat, Field(gt=0)] | None = None
+    widening: Annotated[FiniteFloat, Field(ge=0)] = 0.0
 
 
 class _File(BaseModel):
@@ -378,62 +420,102 @@ class _File(BaseModel):
     targets: tuple[_Target, ...]
 
 
-def calibrate(part: TaskPart, values: Floats, truth: Floats, **about: Any) -> Calibration | None:
+def calibrate(
+    part: TaskPart, values: Floats, truth: Floats, familiarity: Floats | None = None, **about: Any
+) -> Calibration | None:
     """Return what labels say about the errors of a model that was not trained on them; None where nothing can be said.
 
     Args:
         part: the task.
         values: (rows, outputs) decoded answers.
         truth: (rows, label_width) labels, NaN where one is missing; bounds do not count.
+        familiarity: (rows,) of molecules, which intervals may follow; None for other graphs.
         about: fields of `Calibration`.
     """
     truth = part.measured(truth)
     if np.isnan(truth).all() or not np.isfinite(values).all():
         return None
     if len(part.pieces) == 1:
-        return _calibrate(part.pieces[0].part, values, truth, **about)
+        return _calibrate(part.pieces[0].part, values, truth, familiarity, **about)
     found = [
-        _calibrate(piece.part, values[:, piece.targets], truth[:, piece.targets], **about) for piece in part.pieces
+        _calibrate(piece.part, values[:, piece.targets], truth[:, piece.targets], familiarity, **about)
+        for piece in part.pieces
     ]
     each = [one for one in found if one is not None]
     kind, scores = _kind_of(part), [groups for one in each for groups in one.scores]
     ones = [one.temperatures or (1.0,) * len(one.scores) for one in each]
-    return Calibration(kind, scores, tuple(x for one in ones for x in one) if kind != "interval" else (), **about)
+    temperatures = tuple(x for one in ones for x in one) if kind != "interval" else ()
+    wide = tuple(x for one in each for x in one.widening or (0.0,) * len(one.scores))
+    return Calibration(kind, scores, temperatures, **about, widening=wide if any(wide) else ())
 
 
-def _calibrate(part: TaskPart, values: Floats, truth: Floats, **about: Any) -> Calibration | None:
+def _calibrate(
+    part: TaskPart, values: Floats, truth: Floats, familiarity: Floats | None, **about: Any
+) -> Calibration | None:
     """Calibrate targets of one kind. truth: (rows, T), NaN where a label is missing."""
     classes = part.class_probabilities(values)
     if classes is not None:
         return Calibration.of_classes(classes, truth, **about)
     centers, units = part.centers_and_units(values)
-    return Calibration.of_numbers(centers, truth, units, **about) if centers.shape == truth.shape else None
+    if centers.shape != truth.shape:
+        return None
+    if familiarity is None:
+        return Calibration.of_numbers(centers, truth, units, **about)
+    errors = np.abs(truth - centers) / units
+    widening = tuple(fit_widening(column, 1 - familiarity) for column in errors.T)
+    units = units * (1 + np.multiply.outer(1 - familiarity, np.array(widening)))
+    return Calibration.of_numbers(centers, truth, units, **about, widening=widening if any(widening) else ())
 
 
-def bounds_of(part: TaskPart, calibration: Calibration, values: NDArray[Any], coverage: float = COVERAGE) -> Bounds:
+def bounds_of(
+    part: TaskPart,
+    calibration: Calibration,
+    values: NDArray[Any],
+    coverage: float = COVERAGE,
+    familiarity: Floats | None = None,
+) -> Bounds:
     """(rows, T, 2) intervals or (rows, T, C) sets; of both, (rows, T, 2) with 1 for a class in a set and 0 for others.
 
-    values: (rows, outputs) decoded answers.
+    Args:
+        part: the task.
+        calibration: of the model.
+        values: (rows, outputs) decoded answers.
+        coverage: the chance to hold the truth.
+        familiarity: (rows,) of molecules.
     """
     values = values.astype(np.float64)
-    if len(part.pieces) == 1:
-        return _bounds_of(part.pieces[0].part, calibration, values, coverage)
-    found = [_bounds_of(piece.part, calibration.of(piece), values[:, piece.targets], coverage) for piece in part.pieces]
+    found = [
+        _bounds_of(
+            piece.part,
+            calibration.of(piece),
+            values if len(part.pieces) == 1 else values[:, piece.targets],
+            coverage,
+            familiarity,
+        )
+        for piece in part.pieces
+    ]
+    if len(found) == 1:
+        return found[0]
     joined: Floats = np.concatenate(found, axis=1)  # sets as numbers
     return joined
 
 
-def _bounds_of(part: TaskPart, calibration: Calibration, values: Floats, coverage: float) -> Bounds:
+def _bounds_of(
+    part: TaskPart, calibration: Calibration, values: Floats, coverage: float, familiarity: Floats | None
+) -> Bounds:
     classes = part.class_probabilities(values)
     if classes is not None:
         return calibration.bounds(classes, coverage)
     centers, units = part.centers_and_units(values)
-    return calibration.bounds(centers, coverage, units)
+    return calibration.bounds(centers, coverage, units * calibration.factors(familiarity))
 
 
-def measure_coverage(part: TaskPart, calibration: Calibration, values: Floats, truth: Floats) -> dict[str, Any]:
+def measure_coverage(
+    part: TaskPart, calibration: Calibration, values: Floats, truth: Floats, familiarity: Floats | None = None
+) -> dict[str, Any]:
     """Return how often intervals or sets hold labels, and how large they are, for each target."""
-    return describe_bounds(part, bounds_of(part, calibration, values), truth, calibration)
+    bounds = bounds_of(part, calibration, values, familiarity=familiarity)
+    return describe_bounds(part, bounds, truth, calibration)
 
 
 def describe_bounds(part: TaskPart, bounds: Bounds, truth: Floats, calibration: Calibration) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from egt.data.source import SPLITS, Progress, Reading, Source
 from egt.data.store import Store
 from egt.errors import ArtifactError, ConfigError, counted
 from egt.inference.backends import execution, num_devices
-from egt.inference.evaluation import Evaluation, Seen, evaluate, evaluate_answers, labeled_graphs
+from egt.inference.evaluation import Evaluation, Floats, Seen, evaluate, evaluate_answers, labeled_graphs
 from egt.parts.tasks.task import TargetScale
 from egt.processes import find_launch, is_first, run_together
 from egt.training.callbacks import Callback
@@ -362,7 +362,16 @@ def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Seq
     found = {name: evaluate(model, task, config, stores[name], see=seen.get(name)) for name in held_out}
     answers = {name: each.arrays() for name, each in seen.items()}
     if run.held_out is not None:
-        answers[_APART] = run.held_out
+        truth = answers["val"][1]
+        is_whole = config.model.level == "graph"
+        answers[_APART] = (in_order(run.held_out, truth), truth) if is_whole else run.held_out
+    molecules, familiar = None, dict[str, Floats]()
+    if config.task.answers and reading_schema(config).format == "molecules":
+        smiles, training = source.smiles(), stores["train"]
+        texts = [] if smiles is None else [str(smiles[row]) for row in training.rows.tolist()]
+        molecules = TrainingMolecules.of(training, texts)
+        if config.model.level == "graph":
+            familiar = {name: molecules.familiarities(stores[name]) for name in held_out}
     sizes = {name: len(store) for name, store in stores.items()}
     data: dict[str, Any] = {
         "card": {**asdict(source.card), "vocabulary": {}, "split_sizes": sizes},
@@ -387,16 +396,12 @@ def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Seq
         calibration = calibrate(
             config.task,
             *answers.get(_APART, answers["val"]),
+            familiarity=familiar.get("val"),
             transductive=source.is_divided_within,
             num_graphs=labeled_graphs(config, metrics["val"]),
         )
     if calibration is not None and "test" in answers:
-        data["coverage"] = measure_coverage(config.task, calibration, *answers["test"])
-    molecules = None
-    if config.task.answers and reading_schema(config).format == "molecules":
-        smiles, training = source.smiles(), stores["train"]
-        texts = [] if smiles is None else [str(smiles[row]) for row in training.rows.tolist()]
-        molecules = TrainingMolecules.of(training, texts)
+        data["coverage"] = measure_coverage(config.task, calibration, *answers["test"], familiar.get("test"))
     artifact = Artifact(config, model, metrics, data, calibration=calibration, molecules=molecules, blend=blend)
     save_artifact(artifact, run.path)
     return replace(run, artifact=artifact, held_out=answers.get(_APART))
@@ -416,7 +421,6 @@ def _blend(
     task, truth = build_task(run.config, run.scale), answers["val"][1]
     theirs = {split: beside.labeled(split) for split in found}
     if _APART in answers:
-        answers = {**answers, _APART: (in_order(answers[_APART], truth), truth)}
         theirs[_APART] = theirs["val"]
     numbers = task.part.numbers(truth)
     blend = Blend(beside.learners[0], share_of_network(answers.get(_APART, answers["val"])[0], theirs["val"], numbers))
