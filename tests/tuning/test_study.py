@@ -83,6 +83,19 @@ def test_without_optuna_one_line_says_how_to_install_it(
         open_study(tmp_path, search, FIRST)
 
 
+def test_a_study_whose_worker_was_killed_while_making_it_is_made_to_its_end(search: Search, tmp_path: Path) -> None:
+    first = [*FIRST, {"lr": 2e-3}]
+    open_study(tmp_path, search, first)
+    with closing(sqlite3.connect(tmp_path / STUDY)) as base, base:  # as it is after the first of two trials
+        base.execute("delete from study_user_attributes")
+        base.execute("delete from trials where number = 1")
+    with pytest.raises(ConfigError, match="begin with the command that made it"):
+        read_search(tmp_path)
+    study = open_study(tmp_path, search, first)
+    assert [trial.system_attrs["fixed_params"]["lr"] for trial in study.get_trials()] == [1e-3, 2e-3]
+    assert read_search(tmp_path) == search
+
+
 @pytest.mark.parametrize(
     "change",
     [

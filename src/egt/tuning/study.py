@@ -119,7 +119,6 @@ def open_study(folder: Path, search: Search, first: Sequence[Mapping[str, Value]
     warmup = (run.trainer.max_epochs or 1) // 10
     pruner = optuna.pruners.MedianPruner(n_startup_trials=_UNPRUNED_TRIALS, n_warmup_steps=warmup)
     with hold_folder(folder), _readable(folder):  # only one worker makes the study
-        is_new = not exists(folder / STUDY)
         study = optuna.create_study(
             storage=_storage(folder),
             study_name=_NAME,
@@ -127,10 +126,10 @@ def open_study(folder: Path, search: Search, first: Sequence[Mapping[str, Value]
             direction="maximize" if higher_is_better(run) else "minimize",
             load_if_exists=True,
         )
-        if is_new:
-            study.set_user_attr(_SEARCH, asdict(search))
-            for values in first:
+        if _SEARCH not in study.user_attrs:  # new, or its worker was killed while it made the study
+            for values in first[len(study.get_trials(deepcopy=False)) :]:
                 study.enqueue_trial(dict(values))
+            study.set_user_attr(_SEARCH, asdict(search))
         found = _search_of(study)
     _check_same(folder, found, search)
     return study
@@ -157,7 +156,7 @@ def _readable(folder: Path) -> Iterator[None]:
     except Exception as error:
         raise ConfigError(
             f"{folder / STUDY}: holds no study of `egt tune` that can be read ({' '.join(str(error).split())[:100]}); "
-            "choose another folder (--out)"
+            "begin with the command that made it, or choose another folder (--out)"
         ) from error
 
 

@@ -156,11 +156,14 @@ def test_what_is_no_matrix_is_refused(given: Any) -> None:
         matrix_of(given, 2, "time")
 
 
-def test_a_matrix_of_nothing_is_a_bad_row(tmp_path: Path) -> None:
-    (tmp_path / "index.csv").write_text("file,y\na.npy,1\nb.npy,0\n")
+def test_a_matrix_of_nothing_and_one_with_a_broken_head_are_bad_rows(tmp_path: Path) -> None:
+    (tmp_path / "index.csv").write_text("file,y\na.npy,1\nb.npy,0\nc.npy,1\n")
+    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (3, 3"
+    (tmp_path / "c.npy").write_bytes(b"\x93NUMPY\x01\x00" + bytes([len(head), 0]) + head)
     np.save(tmp_path / "a.npy", np.zeros((0, 0)))
     np.save(tmp_path / "b.npy", np.zeros((2, 2)))
     source = open_custom(tmp_path, target="y")
     errors = [reading.error for reading in source.read_all(source.records("all"))]
     assert "no nodes" in errors[0]
     assert not errors[1]
+    assert "cannot be read as plain arrays" in errors[2]

@@ -13,7 +13,6 @@ The matrix of a file without names is called `matrix`. Nothing is ever unpickled
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -144,7 +143,9 @@ def _arrays(path: Path) -> Mapping[str, Column]:
                 return {name: content[name] for name in content.files}
         if suffix == ".npy":
             return {"matrix": np.array(np.load(path, mmap_mode="r", allow_pickle=False))}  # no more than the file has
-    except (OSError, ValueError, EOFError, MemoryError, zlib.error, zipfile.BadZipFile) as error:
+    except DataError:
+        raise
+    except Exception as error:  # NumPy reads the head of an array by parts of Python's parser, which raise many kinds
         raise DataError(f"cannot be read as plain arrays: {' '.join(str(error).split())[:200]}") from error
     if not path.name.lower().endswith(SUFFIXES):
         raise DataError(f"its ending is not known; allowed are {', '.join(SUFFIXES)}")
