@@ -307,10 +307,11 @@ def test_dask_maps_partitions(run: Path, parts: Path) -> None:
 
 
 @pytest.mark.slow
-def test_spark_maps_frames(run: Path, parts: Path) -> None:
+def test_spark_maps_frames(run: Path, parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sql = pytest.importorskip("pyspark.sql", reason="Spark is not installed")
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java")
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # of the workers
 
     def predicted(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         model = package.load(run)
@@ -328,4 +329,4 @@ def test_spark_maps_frames(run: Path, parts: Path) -> None:
     assert sorted(row["id"] for row in rows) == sorted(row["id"] for row in expected)
     found = {row["id"]: row["y"] for row in rows}
     for row in expected:
-        assert found[row["id"]] == pytest.approx(row["y"], rel=1e-5)
+        assert found[row["id"]] == (None if row["y"] is None else pytest.approx(row["y"], rel=1e-5))
