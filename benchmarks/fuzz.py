@@ -330,7 +330,7 @@ def try_artifact(rng: random.Random, folder: Path) -> None:
             case "weights":
                 weights = bytearray((place / WEIGHTS).read_bytes())
                 size = rng.choice((len(weights), 9, 2_000))  # of the header most often
-                weights[rng.randrange(size)] = rng.randrange(256)
+                weights[rng.randrange(min(size, len(weights)))] = rng.randrange(256)
                 (place / WEIGHTS).write_bytes(weights[: rng.choice((len(weights), len(weights), 100))])
     card["sha256"] = {name: file_sha256(place / name) for name in card["sha256"] if name != CARD}
     card["sha256"][CARD] = content_sha256(card)
