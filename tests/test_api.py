@@ -262,11 +262,11 @@ def count_parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     from egt.data import molecules as module
 
     parsed: list[str] = []
-    parse: Callable[[Sequence[str]], Any] = module.parse_smiles
+    parse: Callable[..., Any] = module.parse_smiles
 
-    def counting(smiles: Sequence[str]) -> Any:
+    def counting(smiles: Sequence[str], **options: bool) -> Any:
         parsed.extend(smiles)
-        return parse(smiles)
+        return parse(smiles, **options)
 
     monkeypatch.setattr(module, "parse_smiles", counting)
     return parsed

@@ -185,7 +185,15 @@ def test_the_schema_describes_what_is_answered(service: Service) -> None:
 
 
 def test_what_waits_is_answered_before_the_end(session: Session) -> None:
+    may_go_on = Event()
+
+    def predict(smiles: Any, features: Any) -> Predictions:
+        assert may_go_on.wait(30)
+        return session.predict(smiles, features)
+
     running = Service(session, 0, token=TOKEN)
+    running.batches.close()
+    running.batches = Batches(predict)
     thread = Thread(target=running.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     with ThreadPoolExecutor(8) as pool:
@@ -193,6 +201,7 @@ def test_what_waits_is_answered_before_the_end(session: Session) -> None:
         while running.connections < 8:
             time.sleep(0.01)
         running.shutdown()
+        may_go_on.set()
         running.server_close()
         assert [each.result()[0] for each in waiting] == [200] * 8
     with pytest.raises(OSError, match="refused"):
