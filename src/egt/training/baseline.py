@@ -66,14 +66,20 @@ class Beside:
 
 
 def share_of_network(ours: Rows, theirs: Rows, truth: Rows) -> float:
-    """Return the share of `ours` in the mean with `theirs` whose squared errors are the smallest, from 0 to 1.
+    """Return the share of `ours` in the mean with `theirs`, from 0 to 1, that the labels surely speak for.
 
-    Each target counts in deviations of its labels. All are (rows, T), labels NaN where one is missing.
+    It is the one with the smallest squared error, less its standard error: on few rows the best share is chance, and
+    the smaller one was better on others (benchmarks/results/learners.md). Each target counts in deviations of its
+    labels. All are (rows, T), labels NaN where one is missing.
     """
     unit = np.array(TargetScale.of([truth]).std)
     apart, wanted = (ours - theirs) / unit, (truth - theirs) / unit
     squares = np.nansum(np.where(np.isnan(truth), 0.0, np.square(apart)))
-    return float(np.clip(np.nansum(apart * wanted) / squares, 0, 1)) if squares else 1.0
+    if not squares:
+        return 1.0
+    best = np.nansum(apart * wanted) / squares
+    variance = np.nansum(np.square(wanted - best * apart)) / max(np.count_nonzero(~np.isnan(truth)) - 1, 1)
+    return float(np.clip(best - np.sqrt(variance / squares), 0, 1))
 
 
 def measure_baseline(
