@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class EgtError(Exception):
     """Wrong input or usage; the command line prints the message and exits with 2."""
@@ -34,3 +38,15 @@ class RunStopped(RunError):
 def counted(number: float, noun: str) -> str:
     """Return a number with its noun for a message: "1 row", "2,000 rows"."""
     return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"
+
+
+@contextmanager
+def log_from(name: str, level: int) -> Iterator[None]:
+    """Keep what is less than a level out of a log."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -27,7 +25,7 @@ from egt.cli.output import (
     suggest_blend,
     with_epochs,
 )
-from egt.errors import counted
+from egt.errors import counted, log_from
 from egt.processes import is_first
 
 if TYPE_CHECKING:
@@ -126,7 +124,7 @@ def train(
             watch=bars if first else None,
             show=(lambda schema: show_schema(what, schema)) if first else None,
         )
-        with _already_warned():
+        with log_from("egt", logging.ERROR):  # the data is read once more, and has been warned of
             page = write_run_page(run.folder, watch=bars) if run.is_first else None
     if page is not None:
         _report(run, page, json)
@@ -141,18 +139,6 @@ def show_log(first: bool) -> None:
     if first:
         logging.getLogger("egt.training.ensemble").setLevel(logging.INFO)
     logging.getLogger("egt.training.callbacks").setLevel(logging.NOTSET if sys.stderr.isatty() else logging.INFO)
-
-
-@contextmanager
-def _already_warned() -> Iterator[None]:
-    """Keep what reads the data of a run once more from repeating its warnings."""
-    logger = logging.getLogger("egt")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 def show_schema(what: str, schema: CustomSchema) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from egt.config.run import RunConfig
 from egt.config.run_data import prepare_split
 from egt.data.source import Progress, Source
+from egt.errors import log_from
 from egt.training.checks import fit_task, read_labels
 from egt.training.run import train_on
 
@@ -50,19 +50,7 @@ def _try(config: RunConfig, source: Source, watch: Progress | None) -> float:
     config = config.model_copy(update={"trainer": config.trainer.model_copy(update=length)})
     training, validation = (prepare_split(config, source, split, progress=watch) for split in ("train", "val"))
     config = fit_task(config, read_labels(config, training))
-    with TemporaryDirectory() as folder, _quiet():
+    with TemporaryDirectory() as folder, log_from("egt.training.callbacks", logging.WARNING):  # no lines of epochs
         run = train_on(config, training, validation, Path(folder) / "trial", show_progress=False)
     values = [row[f"val_{config.task.deciding_metric}"] for row in run.history]
     return max(values) if config.task.higher_is_better else min(values)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the lines of epochs that are only tried out of the log."""
-    logger = logging.getLogger("egt.training.callbacks")
-    before = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
