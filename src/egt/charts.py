@@ -110,13 +110,7 @@ def line_chart(series: Mapping[str, Sequence[float]], x_name: str, y_name: str) 
 
 
 def parity_chart(truth: NDArray[np.float64], predicted: NDArray[np.float64], name: str) -> str:
-    """Return predictions over true values with the diagonal where they agree; at most 2,000 points, drawn at random.
-
-    Args:
-        truth: (rows,) finite.
-        predicted: (rows,).
-        name: The target.
-    """
+    """Return predictions (rows,) over true values (rows,) with the diagonal; at most 2,000 points, drawn at random."""
     both = np.concatenate([truth, predicted])
     margin = 0.03 * float(np.ptp(both))
     limits = (float(both.min()) - margin, float(both.max()) + margin)
@@ -198,12 +192,9 @@ def graph_drawing(
     *,
     marked: Sequence[bool] | None = None,
 ) -> str:
-    """Return a graph whose nodes are colored, orange for positive shares and blue for negative ones.
+    """Return a graph of at most some hundred nodes, colored orange for positive shares and blue for negative ones.
 
-    Args:
-        graph: At most a few hundred nodes.
-        shares: (N,) between -1 and 1, how strongly each node is colored.
-        marked: (N,) nodes that get a red ring.
+    shares: (N,) between -1 and 1. marked: (N,) nodes that get a red ring.
     """
     size = 380
     places = (16 + (size - 32) * spring_positions(graph)).tolist()
@@ -220,12 +211,8 @@ def graph_drawing(
 def molecule_drawing(smiles: str, width: int, height: int, *, numbers: bool = False, **colors: Any) -> str:
     """Return a molecule as chemists draw it, with wedges at stereo centers.
 
-    Args:
-        smiles: of a molecule that RDKit reads.
-        width: of the drawing.
-        height: of the drawing.
-        numbers: write the numbers of the atoms beside them.
-        colors: highlightAtoms, highlightAtomColors, highlightBonds and highlightBondColors of RDKit.
+    `numbers` writes those of the atoms beside them. `colors` are highlightAtoms, highlightAtomColors, highlightBonds
+    and highlightBondColors of RDKit.
     """
     from rdkit.Chem.Draw import rdMolDraw2D  # here: RDKit is an extra
 

@@ -42,15 +42,9 @@ def check_no_file(folder: Path, option: str) -> None:
 
 
 def result_folder(folder: Path, mark: str) -> Path:
-    """Return a folder for results, which is made if there is none.
+    """Return a folder for results, which is made if there is none; every folder with such results has the file `mark`.
 
-    Args:
-        folder: its path.
-        mark: a file that every folder with such results has.
-
-    Raises:
-        ConfigError: it has files, and not this one: what is written could take their place.
-        RunError: it cannot be made.
+    A `ConfigError` where it has files, and not this one: what is written could take their place.
     """
     check_no_file(folder, "-o")
     try:
@@ -100,11 +94,7 @@ def replaceable(path: Path | str) -> Path | None:
 
 
 def begin_draft(draft: Path, place: Path) -> None:
-    """Make an empty draft of a file, which may be read and written by those who may read and write the old one.
-
-    Raises:
-        OSError: the folder or the old file cannot be written.
-    """
+    """Make an empty draft of a file, which may be read and written by those who may read and write the old one."""
     draft.open("wb").close()
     if place.exists():
         with place.open("r+b") as old, suppress(OSError):  # some file systems know no modes
@@ -136,16 +126,8 @@ def lock(path: Path, *, patience: float = math.inf, on_wait: Callable[[], object
     """Hold the lock of a file while the context lasts, and yield True; False where the system knows no such locks.
 
     It keeps out other processes of this machine, and of others where the disk they share passes locks on. The operating
-    system releases the lock of a process that is killed.
-
-    Args:
-        path: the file; it is made, with its folder, and may be removed by the process that has the lock.
-        patience: seconds to wait for a process that has it.
-        on_wait: called once if there is one.
-
-    Raises:
-        TimeoutError: another process has it still.
-        OSError: the file cannot be made.
+    system releases the lock of a process that is killed. The file is made, with its folder, and may be removed by the
+    process that has the lock. After `patience` seconds with it a `TimeoutError` is raised; `on_wait` is called before.
     """
     if sys.platform == "win32":
         yield False
@@ -186,15 +168,7 @@ def _is_same_file(handle: int, path: Path) -> bool:
 
 
 def user_folder(variable: str, *default: str) -> Path:
-    """Return the folder that an environment variable names, else one in the home folder.
-
-    Args:
-        variable: its name.
-        default: parts of the path in the home folder.
-
-    Raises:
-        DataError: there is neither.
-    """
+    """Return the folder that an environment variable names, else that of the `default` parts in the home folder."""
     try:
         return Path(os.environ.get(variable) or str(Path("~", *default))).expanduser()
     except RuntimeError as error:
@@ -213,12 +187,7 @@ def strict_json(value: Any) -> Any:
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """Return the content of a YAML text.
-
-    Args:
-        text: of any origin.
-        where: begins the message if it is not YAML, or would grow without bound.
-    """
+    """Return the content of a YAML text of any origin; `where` begins the message if it is none or grows too large."""
     import yaml
 
     try:
@@ -238,10 +207,7 @@ def parse_yaml(text: str, where: str) -> Any:
 def _size(content: Any, known: dict[int, int], above: set[int]) -> int:
     """Return how many values there are, those of an alias counted wherever it stands.
 
-    Args:
-        content: what was read.
-        known: the sizes of lists and mappings, by their identity.
-        above: those that this one is inside of.
+    `known` are the sizes of lists and mappings by their identity, `above` those that this one is inside of.
     """
     if not isinstance(content, dict | list):
         return 1

@@ -185,9 +185,8 @@ _has_joined = False
 def join_processes(device: torch.device | None = None, timeout_minutes: float = 30.0) -> Processes:
     """Initialize the process group of a launcher (`torchrun --nproc-per-node 2 -m egt ...`), or take part in one.
 
-    Args:
-        device: of tensors that travel between processes; numbers and objects always travel over the CPU.
-        timeout_minutes: how long to wait for the others before they count as lost.
+    Tensors that travel are on `device`; numbers and objects always travel over the CPU. Processes that others wait for
+    longer than the timeout count as lost.
     """
     global _has_joined
     processes = find_launch() or ALONE

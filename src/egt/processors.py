@@ -54,9 +54,7 @@ def num_visible() -> int:
 def cpu_quota(groups: Path = _SELF, mount: Path = _MOUNT) -> float | None:
     """Return the processors that control groups grant (`docker --cpus`), the least of all levels; None without a limit.
 
-    Args:
-        groups: the file that names the groups of this process.
-        mount: the folder under which control groups are mounted.
+    `groups` is the file that names the groups of this process, `mount` the folder under which they are mounted.
     """
     try:
         lines = groups.read_text().splitlines()

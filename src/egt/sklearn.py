@@ -181,12 +181,7 @@ class EGTRegressor(RegressorMixin, GraphEstimator):  # type: ignore[misc]
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train a model.
-
-        Args:
-            X: (n,) graphs; one that cannot be read is left out with a warning.
-            y: (n,) or (n, T) numbers.
-        """
+        """Train a model on (n,) graphs, less those that cannot be read, and (n,) or (n, T) numbers."""
         _check_given(y)
         return self._train(X, check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), "regression")
 
@@ -206,12 +201,7 @@ class EGTClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
     _split = "stratified"
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train a model.
-
-        Args:
-            X: (n,) graphs; one that cannot be read is left out with a warning.
-            y: (n,) labels of two classes or more.
-        """
+        """Train a model on (n,) graphs, less those that cannot be read, and (n,) labels of two classes or more."""
         _check_given(y)
         check_array(y, ensure_2d=False, dtype=None, input_name="y")
         labels = column_or_1d(y, warn=True)

@@ -32,11 +32,8 @@ def open_source(
 ) -> Source:
     """Return the data that a run is trained and evaluated on, divided as its configuration says.
 
-    Args:
-        config: the run.
-        data: the data itself, where the run was trained on objects in memory; by default what `data.source` names.
-        fetch: download the published files of a benchmark if there are none.
-        progress: receives the bytes of a download.
+    `data` is the data itself, where the run was trained on objects in memory. `fetch` downloads the published files of
+    a benchmark if there are none, and `progress` receives the bytes.
     """
     schema = config.data.custom
     if schema is None:

@@ -71,18 +71,11 @@ def open_benchmark(
     fetch: bool = False,
     progress: Progress | None = None,
 ) -> Source:
-    """Return the source of a benchmark. Files win over a generator.
+    """Return the source of a benchmark; a `DataError` says which files to place where.
 
-    Args:
-        name: one of `BENCHMARKS`.
-        data_dir: the folder of the data sets; default `EGT_DATA_DIR`, else `~/.cache/egt/data`.
-        options: for generated sets `seed` (the data set) and `split_sizes` (numbers of graphs), for TSP also `cities`
-            (the fewest and the most of a graph). With options the graphs are generated even if there are files.
-        fetch: download the published files if there are none.
-        progress: receives the bytes of a download.
-
-    Raises:
-        DataError: if the name or an option is unknown, or the files are missing; it says which to place where.
+    Files win over a generator, unless there are `options` of generated sets: `seed` (of the data set), `split_sizes`
+    (numbers of graphs) and for TSP `cities` (the fewest and the most of a graph). The files are in `data_dir`, by
+    default `EGT_DATA_DIR` or `~/.cache/egt/data`; `fetch` downloads published ones, and `progress` receives the bytes.
     """
     benchmark = _benchmark(name)
     folder = data_folder(data_dir)
@@ -103,8 +96,7 @@ def open_benchmark(
 def fetch_benchmark(name: str, data_dir: str | Path | None = None, *, progress: Progress | None = None) -> Path:
     """Download and unpack the published files of a benchmark into the data folder, which is returned.
 
-    Raises:
-        DataError: if there is no public address or no network; it names the file to place and where.
+    Without a public address or a network, the `DataError` names the file to place and where.
     """
     card = _benchmark(name).card
     folder = data_folder(data_dir)
@@ -380,11 +372,7 @@ class MoleculeSource(Source):
 
 
 def read_csv(path: Path, text_columns: Sequence[str] = ("smiles",)) -> Any:
-    """Return a CSV file (plain or .gz) as an Arrow table; the named columns are text, whatever they look like.
-
-    Raises:
-        DataError: if the file is not a CSV table.
-    """
+    """Return a CSV file (plain or .gz) as an Arrow table; the named columns are text, whatever they look like."""
     import pyarrow.csv
 
     options = pyarrow.csv.ConvertOptions(column_types={name: pyarrow.string() for name in text_columns})
@@ -402,11 +390,7 @@ def column(table: Any, name: str, path: Path) -> Any:
 
 
 def numbers(table: Any, names: Sequence[str], path: Path) -> NDArray[np.float64]:
-    """(R, len(names)) columns as numbers, NaN where a cell is empty.
-
-    Raises:
-        DataError: if a column is missing or is not numeric.
-    """
+    """(R, len(names)) columns as numbers, NaN for an empty cell; a `DataError` if one is missing or not numeric."""
     import pyarrow
 
     columns: list[NDArray[Any]] = []

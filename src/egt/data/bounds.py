@@ -84,9 +84,7 @@ def bounded(bounds: Bounds) -> Iterator[None]:
 def open_bytes(path: Path, *, whole: bool = True) -> Iterator[IO[bytes]]:
     """Open a plain or gzipped file, of which no more is unpacked than the bounds allow.
 
-    Args:
-        path: its path; `.gz` is unpacked.
-        whole: whether all of it is kept; else only its lines are bounded.
+    Unless the `whole` file is kept, only its lines are bounded.
     """
     is_packed = path.suffix.lower() == ".gz"
     with (

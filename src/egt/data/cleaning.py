@@ -110,14 +110,8 @@ def merge_replicates(
 ) -> RawData:
     """Return data with one row for each molecule under the same conditions; the other cells are those of the first.
 
-    Args:
-        raw: the data.
-        smiles: its columns of SMILES.
-        how: what the label of the row is.
-        targets: columns of labels.
-        conditions: columns that must be the same: features, the split.
-        classes: the targets that are classes; the others are numbers.
-        level: of the labels, which must be those of whole molecules.
+    The label of the row is made as `how` says, from columns `targets` of whole molecules; those in `classes` are
+    classes, others numbers. Conditions are columns that must be the same: features, the split.
     """
     if not how:
         return raw

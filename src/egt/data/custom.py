@@ -137,12 +137,9 @@ def open_new(
 ) -> Source:
     """Return new data for a trained model; its rows are the split "all".
 
-    Args:
-        data: SMILES strings, one or a list, `Graph`s, the path of a file or folder, a data frame, NetworkX graphs or
-            PyG data. For a schema with several SMILES in a row, texts have commas between them.
-        schema: how the model reads raw data.
-        features: that it reads of graphs.
-        overrides: the columns `smiles` and `id` of this data, where they are not called as in training.
+    The data is SMILES, one or a list (with commas between those of one row), `Graph`s, the path of a file or folder, a
+    data frame, NetworkX graphs or PyG data. `overrides` names the columns `smiles` and `id` where they are not called
+    as in training; `features` are those that the model reads of graphs.
     """
     if isinstance(data, Sequence) and not data:
         raise DataError("there is nothing to predict: the list is empty")
@@ -160,11 +157,7 @@ def open_new(
 
 
 def read_raw(data: Any) -> RawData:
-    """Parse a path or Python objects, whose format is that of the name of a file or the type of an object.
-
-    Raises:
-        DataError: if there is nothing at the path, the format is unknown, or the file as a whole cannot be read.
-    """
+    """Parse a path or Python objects, whose format is that of the name of a file or the type of an object."""
     if isinstance(data, RawData):
         return data
     if isinstance(data, str | Path):

@@ -342,13 +342,10 @@ def build_graph(
     scored: NDArray[np.bool_] | None = None,
     known: NDArray[np.bool_] | None = None,
 ) -> tuple[Graph, list[str]]:
-    """Return the graph of a raw one, and warnings about what had to be filled in.
+    """Return the graph of a raw one, and warnings about what had to be filled in; an error where it breaks the schema.
 
     Only the nodes or listed edges that are `scored`, (N,) or (E',), keep their targets; None: all. Of the nodes that
     are `known` (N,), the class is told to models that read labels; None: of all that have one.
-
-    Raises:
-        DataError, GraphError: if the graph does not fit the schema or breaks a rule of `Graph`.
     """
     num_nodes, edges = raw_graph.num_nodes, raw_graph.edges
     if edges.size and (edges.min() < 0 or edges.max() >= num_nodes):

@@ -293,11 +293,7 @@ def _graph_targets(raw: RawData, schema: CustomSchema) -> tuple[NDArray[np.float
 
 
 def row_weights(raw: RawData, name: str) -> NDArray[np.float64]:
-    """(R,) what the labels of each row count: 1 where the data does not say it.
-
-    Raises:
-        DataError: a weight is no number, or below 0.
-    """
+    """(R,) what the labels of each row count: 1 where the data does not say it; a `DataError` below 0."""
     if name not in raw.table:
         return np.ones(raw.num_rows)
     weights, strange = as_numbers(raw.table[name])
@@ -313,11 +309,7 @@ Messages = dict[int, str]
 
 
 def graph_values(raw: RawData, features: Sequence[Feature]) -> tuple[NDArray[np.float32] | None, Messages, Messages]:
-    """Return the standardized numbers of all rows, (R, F), warnings about missing ones, and errors, by row.
-
-    Raises:
-        DataError: a column holds vectors of another width than in training.
-    """
+    """Return the standardized numbers of all rows, (R, F), warnings about missing ones, and errors, by row."""
     values: list[NDArray[np.float64]] = []
     filled: Messages = {}
     errors: Messages = {}

@@ -92,10 +92,8 @@ def download(
 
     The bytes go to `<path>.part`, which a later call continues, and are renamed to `path` when complete and verified.
     The checksum is "sha256:..." or "md5:...", empty if none is known. An attempt fails after `timeout` seconds without
-    a byte, and each further one comes after twice the `pause` (in seconds).
-
-    Raises:
-        DataError: without a network, or if the file is not what the checksum says; it names the file to place by hand.
+    a byte, and each further one comes after twice the `pause` (in seconds). A `DataError` names the file to place by
+    hand.
     """
     if path.is_file():
         return path
@@ -127,11 +125,7 @@ def file_checksum(path: Path, algorithm: str) -> str:
 
 
 def extract(archive: Path, folder: Path) -> None:
-    """Unpack a .zip or .tar.gz, if it is whole; members that point outside the folder are refused.
-
-    Raises:
-        DataError: if the archive is damaged or unsafe.
-    """
+    """Unpack a .zip or .tar.gz, if it is whole; a `DataError` where members point outside the folder."""
     try:
         if archive.suffix == ".zip":
             with zipfile.ZipFile(archive) as bundle:

@@ -87,10 +87,8 @@ def find_parts(
 ) -> tuple[Level, dict[str, Column], str]:
     """Return the level of targets that are lists, their values as columns of it, and how the level was found.
 
-    `level` is "node" for atoms or "edge" for bonds, None to find out; `smiles` are the columns with molecules.
-
-    Raises:
-        DataError: there are no lists, they tell neither, or the atoms have lost their order.
+    `level` is "node" for atoms or "edge" for bonds, None to find out; `smiles` are the columns with molecules. A
+    `DataError` where there are no lists, they tell neither, or the atoms have lost their order.
     """
     for name, column in columns.items():
         if column.dtype != object and column.ndim == 1:
@@ -171,10 +169,8 @@ class PartTargets:
 def with_part_targets(graph: Graph, given: Sequence[Values | None], schema: CustomSchema) -> Graph:
     """Return a molecule with the targets of its atoms or bonds; bonds are query pairs, from begin to end only.
 
-    `given` are (n, columns) labels of each target, or None; nothing where there are no targets.
-
-    Raises:
-        DataError: there are more or fewer values than atoms or bonds.
+    `given` are (n, columns) labels of each target, or None; nothing where there are no targets. A `DataError` where
+    there are more or fewer values than atoms or bonds.
     """
     part, count = PARTS[schema.level], graph.num_nodes if schema.level == "node" else graph.num_edges // 2
     for values, name in zip(given, schema.targets, strict=bool(given)):

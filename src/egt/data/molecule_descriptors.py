@@ -134,11 +134,7 @@ class Described:
 
 
 def describe(smiles: Sequence[str], names: Sequence[str]) -> Described:
-    """Return the fragments of some molecules and their descriptors of these names.
-
-    Raises:
-        DataError: a text that is no molecule.
-    """
+    """Return the fragments of some molecules and their descriptors of these names; a `DataError` for other texts."""
     keys, rows = [], []
     for molecule, _ in parse_smiles(smiles):
         if isinstance(molecule, DataError):

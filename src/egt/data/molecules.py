@@ -119,9 +119,8 @@ _ZINC_ATOM_ID = {symbol: number for number, symbol in enumerate(ZINC_ATOMS)}
 class _Codes:
     """Turns raw integers of RDKit into category ids: one table per column, looked up for a whole molecule at once.
 
-    Args:
-        *columns: for each column its raw values in the order of their ids; every other value gets the last id, which
-            is "misc" where the vocabulary ends with a raw value of None.
+    A column has its raw values in the order of their ids; every other value gets the last id, which is "misc" where the
+    vocabulary ends with a raw value of None.
     """
 
     def __init__(self, *columns: Sequence[int | None]) -> None:

@@ -91,15 +91,9 @@ def linear_models(
 ) -> Iterator[tuple[bool, dict[str, Rows]]]:
     """Fit ridge regression to features of the nodes, to those two hops around (Wu et al., 2019), and to both.
 
-    Nothing is yielded where the features would fill the memory.
-
-    Args:
-        graphs: split -> its graphs; "train" is learned from.
-        labels: (nodes, T) of the training graphs.
-        known: (nodes,) which of them count.
-
-    Yields:
-        Whether answers are averaged over neighbors, which helps where these are alike; split -> (nodes, T) answers.
+    Learns from the graphs of the split "train", from labels (nodes, T) of its nodes that are known (nodes,). Yields
+    whether answers are averaged over neighbors, which helps where these are alike, and split -> (nodes, T) answers;
+    nothing where the features would fill the memory.
     """
     every = [graph for found in graphs.values() for graph in found]
     width = sum(each.shape[1] * size for each, size in _tables(every[0])) + 1

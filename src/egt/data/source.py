@@ -178,11 +178,7 @@ class Source(ABC):
         return ()
 
     def columns(self, patterns: Sequence[str]) -> dict[str, list[str]]:
-        """Return columns of the table as texts, "" where a value is missing, by names or patterns (`*`: all there are).
-
-        Raises:
-            DataError: another name or pattern fits no column.
-        """
+        """Return columns of the table as texts, "" for a missing value, by names or patterns (`*`: all there are)."""
         if {*patterns} - {"*"}:
             raise DataError(f"{', '.join(patterns)} cannot be kept: this data has no table of columns")
         return {}

@@ -278,11 +278,9 @@ class Analysis:
 
 
 def analyze(attentions: Iterable[Attention | None], show: Sequence[int] = ()) -> Analysis:
-    """Return the analysis of graphs, of which only those to be shown stay in memory.
+    """Return the analysis of graphs, one per row of the data, None where it could not be read.
 
-    Args:
-        attentions: One per row of the data, None where it could not be read.
-        show: Rows of graphs to keep; without any, the first that could be read.
+    Only the rows in `show` stay in memory; without any, the first that could be read.
     """
     analysis: Analysis | None = None
     unread = rows = 0

@@ -107,11 +107,8 @@ class Drawing:
 def draw(graph: Graph, smiles: str | None, names: Sequence[str], vocabulary: Sequence[str] = ()) -> Drawing:
     """Place the nodes of a graph: a molecule as chemists draw it, any other graph by springs.
 
-    Args:
-        graph: Its SMILES, if it is a molecule, is all that counts.
-        smiles: The molecule; None for other graphs.
-        names: The names of the nodes in the data; empty where they are numbered.
-        vocabulary: The meanings of the first category of a node; empty if unknown.
+    `names` are those of the nodes, empty where they are numbered; `vocabulary` has the meanings of their first
+    category.
     """
     if smiles is not None:
         return _draw_molecule(smiles)

@@ -187,11 +187,7 @@ class Importance:
 
 
 def edges_of(graph: Graph, pair_index: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the edges of a graph without their direction, and the edge of each pair.
-
-    Returns:
-        (2, E) ends with i <= j; (P,) the number of the edge that a pair belongs to, -1 for pairs without one.
-    """
+    """Return (2, E) the edges of a graph without direction, i <= j, and (P,) the edge of each pair, -1 without one."""
     low, high = np.sort(graph.edge_index, axis=0)
     codes = np.unique(low * graph.num_nodes + high)
     pair_low, pair_high = np.sort(pair_index, axis=0)
@@ -206,11 +202,8 @@ def integrated_gradients(question: Question, steps: Sequence[int] = STEPS) -> Im
 
     Sundararajan et al. 2017. A zero embedding is what a model gives to a category that it never saw. The values of all
     nodes and pairs add up to the prediction minus the one for no input, up to the error of the rule: midpoints of t,
-    with t^4 of the input, as layer norms make most of the way in the first hundredth of it.
-
-    Args:
-        question: The number to explain.
-        steps: Numbers of steps; the next one is tried if the values do not add up and the graph is not too large.
+    with t^4 of the input, as layer norms make most of the way in the first hundredth of it. The next number of steps is
+    tried if they do not add up and the graph is not too large.
     """
     value, nothing = question.ends()
     for count in steps:
@@ -226,16 +219,12 @@ def integrated_gradients(question: Question, steps: Sequence[int] = STEPS) -> Im
 def rollout(found: Attention, readers: Floats) -> Importance:
     """Follow the prediction back through the layers to the nodes that it came from.
 
-    A layer hands node i the share 1 / (1 + w_i) of what it had and A_ij / (1 + w_i) of node j, with
-    A_ij = mean over heads of s_i A_tilde_ij (gates and scalers included) and w_i = sum_j A_ij. Abnar and Zuidema 2020,
-    except that closed gates let less pass.
+    A layer hands node i the share 1 / (1 + w_i) of what it had and A_ij / (1 + w_i) of node j, with A_ij = mean over
+    heads of s_i A_tilde_ij (gates and scalers included) and w_i = sum_j A_ij. Abnar and Zuidema 2020, except that
+    closed gates let less pass.
 
-    Args:
-        found: The attention of the graph.
-        readers: (n,) the share of each node, virtual ones first, in the prediction; adds up to 1.
-
-    Returns:
-        Of each node its share of the prediction's sources; of each pair (i, j) the flow from j to i in all layers.
+    readers: (n,) the share of each node, virtual ones first, in the prediction; adds up to 1. Returns the share of each
+    node in the prediction's sources, and for each pair (i, j) the flow from j to i in all layers.
     """
     i, j = found.pair_index
     size = found.num_nodes

@@ -157,11 +157,7 @@ class Answers:
 
 
 def read_answers(folder: Path, split: str = "test", watch: Progress | None = None) -> Answers:
-    """Predict a split with the model in a folder, beside its targets; of folds, each with its own model.
-
-    Raises:
-        EgtError: the data of the run or its model is not there.
-    """
+    """Predict a split with the model in a folder, beside its targets; of folds, each with its own model."""
     model = load(folder)
     if not isinstance(model.artifact, EnsembleArtifact) or model.artifact.kind != "folds":
         return _answers(model, split, watch)

@@ -96,13 +96,7 @@ class TensorInput:
 
 
 class Portable(nn.Module):
-    """Tensors in, answers in the unit of the data out.
-
-    Args:
-        model: on the plain backend.
-        task: that decodes what the model gives.
-        inputs: the tensors, in the order of the arguments of `forward`.
-    """
+    """Tensors in, in the order of `inputs`, answers in the unit of the data out; on the plain backend."""
 
     def __init__(self, model: EGT, task: Task, inputs: Sequence[TensorInput]) -> None:
         super().__init__()

@@ -39,10 +39,8 @@ _LEVELS = {"graph": "whole graphs", "node": "nodes", "edge": "edges", "link": "l
 def write_repository(artifact: Artifact | EnsembleArtifact, folder: Path, license: str = "") -> None:
     """Write an artifact, or an ensemble of them, and the model card; paths of this machine stay here.
 
-    Args:
-        artifact: the model or models.
-        folder: new, or one that holds an artifact.
-        license: of the model, as the hub spells it ("mit"); left out of the card if it is not said.
+    The folder is new, or holds an artifact. The license is spelled as the hub does ("mit"); "" leaves it out of the
+    card.
     """
     public = [replace(each, config=_without_paths(each.config)) for each in artifact.members]
     about = ""
@@ -60,13 +58,7 @@ def write_repository(artifact: Artifact | EnsembleArtifact, folder: Path, licens
 
 
 def model_card(artifact: Artifact, license: str = "", about: str = "") -> str:
-    """Return the text of the model card.
-
-    Args:
-        artifact: the model.
-        license: as in `write_repository`.
-        about: a sentence more about what it is.
-    """
+    """Return the text of the model card; `about` is a sentence more about what the model is."""
     config, task = artifact.config, artifact.config.task
     targets, level = ", ".join(task.names), _LEVELS[config.model.level]
     return "\n".join(

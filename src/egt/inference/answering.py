@@ -127,12 +127,7 @@ def answers_of(
 ) -> list[Answer]:
     """Return the answers of a model, or the mean and the deviation over several and all their draws of dropout.
 
-    Args:
-        members: the models.
-        samples: prepared graphs.
-        smiles: of each, which a blend reads; None for other graphs.
-        progress: receives how far it is.
-        dropout_samples: how many draws of dropout; 0 for none.
+    `smiles` are those of the samples, which a blend reads; None for other graphs.
     """
     described = _described(members, samples, smiles)
     if len(members) == 1:
@@ -158,11 +153,8 @@ def _described(members: Sequence[Member], samples: Sequence[Sample], smiles: Seq
 def pooled(runs: Iterable[Sequence[Answer]], count: int = 1) -> list[Answer]:
     """Return for each graph the mean and the deviation over runs: models of an ensemble, or draws of dropout.
 
-    A graph that has no answer in some run has none, for the first reason.
-
-    Args:
-        runs: the answers of each for the same graphs; at least two, or one of several draws.
-        count: of how many draws the answers of a run are the mean.
+    A graph that has no answer in some run has none, for the first reason. The answers of a run may be the mean of
+    `count` draws.
     """
     total: list[Spread | str] = []
     last: Sequence[Answer] = ()
@@ -282,13 +274,7 @@ class Answering:
 
 
 class Beside:
-    """What stands beside the answer for a row: the molecule, the names of nodes, kept columns, labels.
-
-    Args:
-        source: the data.
-        keep: columns to keep.
-        level: whose labels are wanted; None for no labels.
-    """
+    """What stands beside the answer for a row: molecule, names of nodes, columns to `keep`, labels of a `level`."""
 
     def __init__(self, source: Source, keep: Sequence[str] = (), level: Level | None = None) -> None:
         self.source, self.level = source, level

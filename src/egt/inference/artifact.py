@@ -273,9 +273,7 @@ def put_folder(path: Path, mark: str, write: Callable[[Path], None]) -> None:
 def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
     """Read an artifact, after checking that it is whole: every file present, of the written size and checksum.
 
-    Args:
-        path: its folder.
-        device: that the model will be used on, which decides the backend of its layers; its weights are on the CPU.
+    `device` is where the model will be used, which decides the backend of its layers; its weights are on the CPU.
     """
     from egt.assemble import build_model, weight_shapes
     from egt.inference.backends import execution

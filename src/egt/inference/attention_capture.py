@@ -64,9 +64,7 @@ class Attention:
     def matrix(self, values: NDArray[Any], size: int | None = None) -> NDArray[Any]:
         """Return values of pairs, (..., P), as matrices (..., n, n); zero where there is no pair.
 
-        Args:
-            values: of the pairs.
-            size: keep only the first nodes, virtual ones included: a large graph has lists of pairs, but no matrix.
+        `size` keeps the first nodes, virtual ones included: a large graph has lists of pairs, but no matrix.
         """
         n = self.num_nodes if size is None else min(size, self.num_nodes)
         kept = slice(None) if n == self.num_nodes else np.flatnonzero((self.pair_index < n).all(0))

@@ -148,10 +148,8 @@ def execution(config: RunConfig, device: torch.device | str = "cpu", *, training
 
     Compiler and half precision are for training only. The layout "auto" is packed on a CPU, and padded on GPUs and for
     the compiler, which works on shapes. `trainer.backend` "auto" is the first backend that supports the run; a notice
-    says why a CPU is left to another one than its own.
-
-    Raises:
-        ConfigError: `trainer.backend` names a backend that does not support the run.
+    says why a CPU is left to another one than its own. A `ConfigError` where one is named that does not support the
+    run.
     """
     device = torch.device(device)
     compiled = training and config.trainer.compile

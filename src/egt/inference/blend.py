@@ -90,11 +90,7 @@ class Blend:
 
     @classmethod
     def load(cls, path: Path, num_targets: int, num_row_values: int) -> Blend:
-        """Read the file of a model of so many targets, which reads so many values of a whole row.
-
-        Raises:
-            ArtifactError: it is no such file, or needs descriptors that the installed RDKit does not have.
-        """
+        """Read the file of a model of so many targets, which reads so many values of a whole row."""
         try:
             with safetensors.safe_open(path, framework="np") as file:
                 about = _About.model_validate_json((file.metadata() or {}).get(_KEY, ""))

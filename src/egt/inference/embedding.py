@@ -53,11 +53,7 @@ class Embedding:
 def embeddings(model: EGT, config: RunConfig, samples: Sequence[Sample], layer: int | None = None) -> list[Embedding]:
     """Return the embeddings of prepared graphs, in their order. Virtual nodes are left out of nodes and pairs.
 
-    Args:
-        model: that reads them.
-        config: of its run.
-        samples: prepared graphs.
-        layer: after how many layers, 0 for what enters the first; by default after the last one.
+    `layer` says after how many layers, 0 for what enters the first; by default after the last one.
     """
     found: dict[int, Embedding] = {}
     for numbers, channels in _encoded(model, config, samples, layer):
@@ -84,13 +80,7 @@ def embedding_rows(
 
 
 def answered_rows(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> list[Rows]:
-    """Return what the head reads for each answer of each graph: a row for the graph, its nodes, edges or query pairs.
-
-    Args:
-        model: that reads them.
-        config: of its run, which says whether graphs are computed in pieces.
-        samples: whole graphs.
-    """
+    """Return what the head reads for each answer of each whole graph: a row for it, its nodes, edges or query pairs."""
     level = config.model.level
     counts = rows_per_graph(samples, np.arange(len(samples)), level)
     found = [np.empty((count, config.model.readout.width(config.model)), np.float32) for count in counts]

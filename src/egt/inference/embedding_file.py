@@ -58,18 +58,11 @@ def embed_to_file(
     of: Any = None,
     watch: Progress | None = None,
 ) -> Written:
-    """Write the embeddings of some data.
+    """Write the embeddings of some inputs, each as for `Predictor.predict`, or of a split, as .parquet or .npy.
 
-    Args:
-        model: that embeds.
-        inputs: each as `Predictor.predict` takes it.
-        output: a .parquet or .npy file.
-        split: embed this split of the training data instead of inputs.
-        level: "graph", "node" or "pair".
-        layer: after how many layers, 0 for what enters the first; by default after the last one.
-        neighbors: how many of the nearest training graphs, nodes or pairs to write beside each row.
-        of: the training data, where it was in memory.
-        watch: receives the progress of the work.
+    Rows are those of a level ("graph", "node" or "pair") after so many layers, 0 for what enters the first; by default
+    after the last one. Each can have the nearest training graphs, nodes or pairs beside it; `of` is the training data,
+    where it was in memory.
     """
     if output.suffix not in SUFFIXES:
         raise DataError(f"{output}: embeddings are written to {' or '.join(SUFFIXES)}; choose such a name (--out)")

@@ -86,13 +86,9 @@ def evaluate(
 
 
 def evaluate_answers(task: Task, values: Floats, truth: Floats, *, num_graphs: int) -> Evaluation:
-    """Return loss and metrics of answers that are decoded already, as those of an ensemble.
+    """Return loss and metrics of answers (rows, outputs) that are decoded already, as those of an ensemble.
 
-    Args:
-        task: that scores.
-        values: (rows, outputs) decoded.
-        truth: (rows, label_width) labels, NaN where one is missing.
-        num_graphs: that the rows belong to.
+    truth: (rows, label_width) labels, NaN where one is missing. num_graphs: that the rows belong to.
     """
     outputs, targets = torch.from_numpy(task.encode(values)), torch.from_numpy(truth)
     scores = task.scores()
@@ -128,12 +124,9 @@ class Seen:
         self._parts: list[tuple[NDArray[np.int64], Floats, Floats]] = []
 
     def __call__(self, numbers: NDArray[np.int64], prediction: Tensor, target: Tensor) -> None:
-        """Keep what has labels of a batch.
+        """Keep what has labels of a batch of graphs with these numbers in the split.
 
-        Args:
-            numbers: (graphs,) in the split.
-            prediction: (rows, outputs) as the model gave it.
-            target: (rows, label_width).
+        prediction: (rows, outputs) as the model gave it. target: (rows, label_width).
         """
         target = target.detach().cpu()
         known = ~target.isnan().all(1)

@@ -173,9 +173,7 @@ def dropping(model: EGT) -> Iterator[None]:
 def draw(seed: int, number: int) -> Callable[[GraphBatch], GraphBatch]:
     """Return a function that gives a batch the random keys of a draw.
 
-    Args:
-        seed: the seed of the run.
-        number: the number of the draw, from 0; it counts as a step before training, where no training step has drawn.
+    Draw `number`, from 0, counts as a step before training, where no training step has drawn.
     """
     return lambda batch: replace(batch, random_keys=graph_keys(seed, -1 - number, torch.zeros_like(batch.graph_ids)))
 

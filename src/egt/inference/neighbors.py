@@ -78,13 +78,7 @@ def training_rows(
 ) -> KnownRows:
     """Embed the graphs that a model was trained on, or nodes or pairs of them; of node targets, those with a label.
 
-    Args:
-        model: that embeds.
-        config: of its run, whose data must be in its place.
-        level: what gets an embedding.
-        layer: as for `egt.inference.embedding.embeddings`.
-        of: the data itself, where the model was trained on objects in memory.
-        watch: receives the progress of the preparation.
+    The data of the run must be in its place; `of` is the data itself, where the model was trained on objects in memory.
     """
 
     def embed(samples: Sequence[Sample]) -> list[Rows]:

@@ -161,13 +161,7 @@ class Predictions(Sequence[Prediction]):
         return list(self._rows())
 
     def to_csv(self, path: Path | str | TextIO, *, header: bool = True, delimiter: str = ",") -> None:
-        """Write the table as a CSV file, as `egt predict -o` does.
-
-        Args:
-            path: of the file, or an open text file.
-            header: write the names of the columns first.
-            delimiter: between two cells.
-        """
+        """Write the table as a CSV file, or into an open text file, as `egt predict -o` does."""
         if not isinstance(path, Path | str):
             self._write(path, header, delimiter)
             return

@@ -69,10 +69,7 @@ class Record:
     def check_same(self, found: Record, where: Path | str, instead: str) -> None:
         """Raise a `DataError` if the rows of an output, with the record that was found, come from something else.
 
-        Args:
-            found: the record.
-            where: begins the message: the output.
-            instead: ends it: what to do.
+        `where` begins the message, `instead` ends it with what to do.
         """
         other = ["another model"] if found.model != self.model else []
         other += ["another input (or it has changed since)"] if found.input != self.input else []
@@ -96,10 +93,8 @@ def is_streamed(data: Any) -> bool:
 def find_streamed(inputs: Sequence[str], output: Path | None, *, resume: bool = False) -> Path | None:
     """Return the file to predict part by part, with `predict_to_file`; None for what is predicted in memory.
 
-    The only rule is that a single file of molecules goes to a file that rows can be added to.
-
-    Raises:
-        DataError: something else is to be resumed.
+    The only rule is that a single file of molecules goes to a file that rows can be added to. A `DataError` where
+    something else is to be resumed.
     """
     kinds = DELIMITERS if resume else (*DELIMITERS, ".parquet")
     grows = output is not None and output.suffix in kinds and replaceable(output) is not None

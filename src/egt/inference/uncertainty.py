@@ -91,13 +91,7 @@ def labels_needed(coverage: float) -> int:
 
 
 def number_scores(values: Floats, truth: Floats, unit: Floats | float = 1.0) -> list[list[Scores]]:
-    """Return the scores |y - prediction| / unit, one group for each target.
-
-    Args:
-        values: (rows, T) predictions.
-        truth: (rows, T) labels, NaN where one is missing.
-        unit: (rows, T) of each prediction.
-    """
+    """Return the scores |y - prediction| / unit of each target; all (rows, T), labels NaN where missing."""
     residual = np.abs(truth - values) / unit
     return [[Scores.of(column[~np.isnan(column)])] for column in residual.T]
 
@@ -106,11 +100,8 @@ def class_scores(probabilities: Floats, truth: Floats) -> list[list[Scores]]:
     """Return the scores 1 - p(label) of each target: of all its labels, or of each class where some are rare.
 
     Rare classes would hardly count among all labels: a set could leave them out every time and keep its promise. Groups
-    by class keep it for the rows of each.
-
-    Args:
-        probabilities: (rows, T, C).
-        truth: (rows, T) numbers of classes, NaN where a label is missing.
+    by class keep it for the rows of each. From probabilities (rows, T, C) and labels (rows, T), NaN where one is
+    missing.
     """
     num_classes = probabilities.shape[2]
     found = []
@@ -144,12 +135,7 @@ def _quantiles(scores: list[list[Scores]], width: int, coverage: float) -> Float
 
 
 def holds(bounds: NDArray[np.bool_] | Floats, truth: Floats) -> Floats:
-    """(rows, T) 1 where an interval or set holds the label, 0 where not, NaN where there is no label.
-
-    Args:
-        bounds: (rows, T, C) sets, or (rows, T, 2) intervals.
-        truth: (rows, T) labels.
-    """
+    """(rows, T) 1 where a set (rows, T, C) or interval (rows, T, 2) holds the label, 0 where not, NaN without one."""
     if bounds.dtype == bool:
         labels = np.nan_to_num(truth).astype(np.int64)
         inside = np.take_along_axis(bounds, labels[..., None], axis=2)[..., 0]
@@ -204,12 +190,7 @@ def warmed(probabilities: Floats, temperature: float) -> Floats:
 
 
 def fit_temperature(probabilities: Floats, labels: NDArray[np.int64]) -> float:
-    """Return the temperature that makes the labels most likely; 1 without labels.
-
-    Args:
-        probabilities: (rows, C).
-        labels: (rows,) numbers of classes.
-    """
+    """Return the temperature of probabilities (rows, C) that makes the labels (rows,) most likely; 1 without any."""
     if not len(labels):
         return 1.0
     low, high = 1 / _WARMEST, 1 / _COLDEST  # of 1 / temperature

@@ -21,9 +21,8 @@ def hide(batch: GraphBatch, share: float, max_hops: int) -> GraphBatch:
     (than `max_hops`, 0 hides none), other encodings 0. Both directions of a pair are hidden together. What is hidden
     follows from the random keys of the batch; without keys it is the same each time.
 
-    Returns:
-        The batch with `queries`, the hidden edges and then the other hidden pairs; `node_targets`, (M, T_n), categories
-        and then values; `edge_targets`, (R, T_e), the same of edges and then the distance. NaN where nothing is hidden.
+    The batch has as `queries` the hidden edges and then the other hidden pairs; as `node_targets`, (M, T_n), categories
+    and then values; as `edge_targets`, (R, T_e), the same of edges and then the distance. NaN where nothing is hidden.
     """
     nodes, pairs = _draw(batch, share)
     edges = pairs[batch.edge_pairs]

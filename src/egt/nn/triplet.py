@@ -52,14 +52,9 @@ class TripletAggregation(nn.Module):
         return e + self.dropout(self.O(gathered), context)
 
     def gather_both(self, maps: Tensor, allowed: Tensor | None) -> Tensor:
-        """Compute in_ij and out_ij of all heads.
+        """Compute in_ij and out_ij of all heads, (B, N, N, 2 H c), of graphs of one size.
 
-        Args:
-            maps: (B, N, N, 2 H (2 + c)) of graphs of one size.
-            allowed: (B, N, N, 1) boolean, True where i may attend j; None where everyone attends everyone.
-
-        Returns:
-            (B, N, N, 2 H c).
+        maps: (B, N, N, 2 H (2 + c)). allowed: (B, N, N, 1) boolean, True where i may attend j; None for all.
         """
         inward, outward = maps.chunk(2, -1)
         opposite = None if allowed is None else allowed.transpose(1, 2)

@@ -53,14 +53,7 @@ def train_foundation(
     """Train the model, or continue, and return the folder of its artifact in half precision: OUT/molecules.
 
     The file of molecules is looked for in EGT_DATA_DIR. The computed descriptors are kept with the prepared graphs.
-
-    Args:
-        out: The folder of the run and of the artifact.
-        epochs: Passes over the molecules; 3 by default.
-        settings: Settings to change besides.
-        resume: Continue the run that is there.
-        watch: Receives the progress of the preparation of graphs.
-        progress: Show a progress bar while training.
+    There are 3 epochs by default; other arguments as for `egt.train`.
     """
     file = data_folder() / FILE
     if not exists(file):

@@ -130,13 +130,8 @@ def write_report(
 ) -> list[Path]:
     """Write report.html, report.md, results.csv, runs.csv and a page for each run; return the files.
 
-    Args:
-        groups: The runs.
-        unfinished: Runs without a result, which are named.
-        folder: Where to write.
-        ensembles: What is known of several of the runs as one.
-        predictions: Plot the predictions of every run whose model and data are there; of custom data always.
-        watch: Receives the progress of predictions.
+    Runs without a result are named. The predictions of runs of custom data are plotted; `predictions` does so for every
+    run whose model and data are there.
     """
     result_folder(folder, PAGE)
     shown, every = sheets(groups), runs_sheet(groups)

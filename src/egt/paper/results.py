@@ -93,11 +93,7 @@ def write_record(record: RunRecord, folder: Path) -> None:
 
 
 def keep_record(record: RunRecord, folder: Path) -> Path:
-    """Write a result where results are kept, FOLDER/ROW/seedK/result.json; one that is there is never replaced.
-
-    Raises:
-        DataError: there is another result of the same row and seed.
-    """
+    """Write a result where results are kept, FOLDER/ROW/seedK/result.json; one that is there is never replaced."""
     place = folder / record.name / f"seed{record.seed}"
     if (place / RESULT).exists():
         if RunRecord.from_json(place / RESULT).metrics != record.metrics:

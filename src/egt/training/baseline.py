@@ -91,14 +91,8 @@ def measure_baseline(
 ) -> Baseline | None:
     """Return the best of the baselines that the data allows, as validation says; the first split without one.
 
-    None for a task of a plug-in that does not say what an uninformed model answers.
-
-    Args:
-        config: The run.
-        source: Its data.
-        stores: split -> its graphs.
-        labels: Those of training, each (rows, label_width).
-        beside: The learner that is fitted already, where the data is molecules.
+    None for a task of a plug-in that does not say what an uninformed model answers. `labels` are those of training,
+    each (rows, label_width); `beside` is fitted already, where the data is molecules.
     """
     began = time.monotonic() - (0 if beside is None else beside.seconds)
     held_out = [split for split in ("val", "test") if split in stores]

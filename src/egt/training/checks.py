@@ -184,12 +184,9 @@ def fit_scale(config: RunConfig, labels: Sequence[Rows]) -> TargetScale | None:
 
 
 def check_labels(config: RunConfig, labels: Sequence[Rows], validation: Sequence[Sample]) -> None:
-    """Look at the labels of training and validation.
+    """Raise a `DataError` where training or validation has no label at all, or training those of one class.
 
     A metric that cannot be computed is only a warning: weights are selected by the loss.
-
-    Raises:
-        DataError: training or validation has no label at all, or training those of one class.
     """
     if not config.task.answers:
         return

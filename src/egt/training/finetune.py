@@ -82,9 +82,9 @@ class Start:
 def start_from(model: EGT, start: Start) -> None:
     """Give a fresh model the weights it starts from, and freeze what is not to be trained.
 
-    Raises:
-        ArtifactError: a weight is missing or has another shape. The last linear map is re-initialized unless it is
-            kept, and so are heads of auxiliary objectives and features (`fresh`) that the other model did not have.
+    The last linear map is re-initialized unless it is kept, and so are heads of auxiliary objectives and features
+    (`fresh`) that the other model did not have. Any other weight that is missing, or has another shape, is an
+    `ArtifactError`.
     """
     last = _names_in(model, model.head.last)
     fresh = start.fresh | _names_in(model, model.auxiliary)
@@ -188,9 +188,6 @@ def with_model_of(config: RunConfig, trained: RunConfig, settings: Settings = ()
     where rows have another number of molecules; other data brings all its own features, in the places of the trained
     model's. The readout is the trained model's where both predict at the same level; that of hidden features is of no
     use here. What was pre-trained for the same level has a recipe of its own.
-
-    Raises:
-        ConfigError: the trained model does not fit the run.
     """
     same = _vocabulary(config) is not None and _vocabulary(config) == _vocabulary(trained)
     own: tuple[str, ...] = _OF_DATA if same else (*_FEATURES, *_OF_DATA)
@@ -214,11 +211,8 @@ def start_of(
 ) -> Start:
     """Return what a run starts from when it starts from an artifact: features and categories move by their names.
 
-    What the artifact does not know is re-initialized. Arguments as in `Start`.
-
-    Raises:
-        ArtifactError: two sets of features without names differ in their number.
-        ConfigError: the head is to be kept for another kind of task.
+    What the artifact does not know is re-initialized. Arguments as in `Start`. Two sets of features without names that
+    differ in their number are an `ArtifactError`, a head to be kept for another kind of task a `ConfigError`.
     """
     trained, old_model = artifact.config, artifact.model
     if tuned == "edges":

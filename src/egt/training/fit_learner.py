@@ -40,12 +40,8 @@ _BINS, _RARE = 2048, 3
 def fit_learner(molecules: Described, labels: Rows, names: tuple[str, ...], *, chances: bool, seed: int = 0) -> Learner:
     """Fit trees and a kernel machine to each target, on the molecules whose label is known.
 
-    Args:
-        molecules: described, with values of rows behind the descriptors if there are any.
-        labels: (molecules, T) numbers, or 0 and 1; NaN where one is missing.
-        names: of the descriptors.
-        chances: whether labels are 0 and 1.
-        seed: of the trees, and of the choice of molecules where there are many.
+    labels: (molecules, T) numbers, or 0 and 1 where `chances` are learned; NaN where one is missing. names: of the
+    descriptors, behind which the molecules may have values of rows.
     """
     rng = np.random.default_rng(seed)
     bins = np.flatnonzero((molecules.counts(_BINS) > 0).sum(0) >= _RARE).astype(np.int32)

@@ -162,8 +162,7 @@ class Work:
 def loop(job: Job, kept: Kept | None) -> Kept:
     """Train to the end of a run, and return its last checkpoint. kept: the one to continue from.
 
-    Raises:
-        RunError: a signal has stopped it, or it has diverged. Its last checkpoint is kept.
+    A run that a signal has stopped, or that has diverged, is a `RunError`; its last checkpoint is kept.
     """
     keep_freed_memory()
     stop_spinning()

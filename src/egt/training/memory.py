@@ -150,11 +150,7 @@ class Footprint:
 class Memory:
     """The memory that a run needs beside what is free, for one process. Nothing is allocated to find that out.
 
-    Attributes:
-        fixed: bytes that do not depend on the batch.
-
-    Raises:
-        ConfigError: the model and what training keeps of it do not fit.
+    `fixed` are bytes that do not depend on the batch; where they do not fit, a `ConfigError` is raised.
     """
 
     def __init__(self, config: RunConfig) -> None:

@@ -22,12 +22,9 @@ _STEPS = 40
 
 
 def choose_recipe(candidates: Mapping[str, RunConfig], source: Source, watch: Progress | None = None) -> RunConfig:
-    """Return the candidate that is best on validation after a few steps, the first of equal ones.
+    """Return the candidate (by name) that is best on validation after a few steps, the first of equal ones.
 
-    Args:
-        candidates: name -> the run; all of them on the same data, with the same task.
-        source: their data, with a validation split.
-        watch: receives the progress of the preparation of graphs.
+    All of them are runs on the same data, with the same task.
     """
     began, scores = time.monotonic(), dict[str, float]()
     for name, config in candidates.items():

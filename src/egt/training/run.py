@@ -146,16 +146,11 @@ def train(
     watch: Progress | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Run:
-    """Train and evaluate a run, and save its artifact.
+    """Train and evaluate a run, and save its artifact; `source` is the data, if it is open already.
 
-    Args:
-        config: everything that decides the result.
-        out: the run folder, `runs/<name>` by default; gets `config.yaml`, `metrics.csv`, `checkpoints/`, `artifact/`.
-        source: the data, if it is open already.
-        resume: continue the run in `out`.
-        show_progress: show a progress bar while training.
-        watch: receives the progress of the preparation of graphs.
-        callbacks: receive each step and epoch.
+    The run folder, `runs/<name>` by default, gets `config.yaml`, `metrics.csv`, `checkpoints/` and `artifact/`;
+    `resume` continues the run that is there. `watch` receives the progress of the preparation of graphs, `callbacks`
+    each step and epoch.
     """
     folder = run_folder(config.name) if out is None else Path(out)
     check_not_foreign(folder, resume)
@@ -210,14 +205,10 @@ def train_on(
 ) -> Run:
     """Train the model of a run on graphs that are prepared; no artifact is made.
 
-    With `trainer.devices` above 1 this process starts the others and waits for them (a script that calls it needs
-    `if __name__ == "__main__":`), unless torchrun or Slurm has started them; `folder` is then on a disk they share.
-    `resume` also starts a run where there is nothing to continue.
-
-    Raises:
-        ConfigError: settings that make no sense here, or a folder that cannot be written.
-        RunError: the run failed: interrupted, diverged, disk full. Its last checkpoint is kept.
-        ArtifactError: a damaged or foreign checkpoint.
+    With `trainer.devices` above 1 this process starts the others and waits for them (a script that calls it needs `if
+    __name__ == "__main__":`), unless torchrun or Slurm has started them; `folder` is then on a disk they share.
+    `resume` also starts a run where there is nothing to continue. After a `RunError` (interrupted, diverged, disk full)
+    the last checkpoint is kept.
     """
     with hold_run(folder, resume):
         kept = _newest_checkpoint(folder)
@@ -412,8 +403,7 @@ def _blend(
 ) -> tuple[Blend | None, dict[str, HeldOut], dict[str, Evaluation]]:
     """Measure the blend of a network and a learner, and put it in the place of the network if the run asks for it.
 
-    Returns:
-        The blend that is kept, with the answers and the evaluation of what the artifact answers.
+    Returns the blend that is kept, with the answers and the evaluation of what the artifact answers.
     """
     from egt.inference.blend import Blend
     from egt.training.baseline import share_of_network

@@ -58,14 +58,10 @@ class Knob:
 
 
 def search_space(config: RunConfig, num_labels: float, num_graphs: int, fixed: Collection[str] = ()) -> list[Knob]:
-    """Return the knobs of a run.
+    """Return the knobs of a run, for about so many labels (graphs, nodes or edges) to learn from.
 
-    Args:
-        config: the run, with the defaults.
-        num_labels: graphs, nodes or edges to learn from, about.
-        num_graphs: of the training split.
-        fixed: paths of settings that the user has decided; a knob that would change one is left out, and so is the
-            choice of a part that the user has given any setting of.
+    `fixed` are paths of settings that the user has decided; a knob that would change one is left out, and so is the
+    choice of a part that the user has given any setting of.
     """
     room = sum(num_labels >= size for size in _SIZES)
     lr, layers = config.optimizer.lr, config.model.num_layers

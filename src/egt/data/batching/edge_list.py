@@ -26,12 +26,8 @@ _CHUNK = 1 << 14
 class EdgeList:
     """Rows are sorted by query node: all pairs (i, j) of node i stand together.
 
-    Args:
-        sizes: nodes of each graph, virtual ones included.
-        query: (P,) row of node i in the node channel, of each pair, ascending.
-        key: (P,) row of node j in the node channel, of each pair.
-        num_virtual: q.
-        has_only_attended: whether there are no query pairs besides those that are attended.
+    sizes: nodes of each graph, virtual ones included. query, key: (P,) rows of the nodes i (ascending) and j in the
+    node channel. has_only_attended: whether no query pairs are there besides those that are attended.
     """
 
     has_all_pairs = False

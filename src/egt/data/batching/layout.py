@@ -83,11 +83,7 @@ class Layout(Protocol):
         """Return the same layout with its indices where `move` brings them."""
 
     def with_virtual(self, num_virtual: int) -> tuple[Self, Tensor, Tensor]:
-        """Return the layout with virtual nodes in front of each graph, and where the old rows go.
-
-        Returns:
-            The new layout; the flat position there of each old node; the same of each old pair.
-        """
+        """Return the layout with virtual nodes first in each graph, and the flat places of old nodes and old pairs."""
 
     def dot(self, Q: Tensor, K: Tensor) -> Tensor:
         """`<Q_i, K_j>` of every pair. Q, K: (nodes..., H, d_k). Returns (pairs..., H)."""
@@ -107,13 +103,8 @@ class Layout(Protocol):
     def squarewise(self, function: SquareFunction, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Apply a function to all pairs of graphs of one size at a time; a `ConfigError` where there are not all pairs.
 
-        Args:
-            function: x and mask of B graphs, (B, N, N, d) and (B, N, N, 1) -> (B, N, N, d').
-            x: (pairs..., d).
-            mask: (pairs..., 1), or None.
-
-        Returns:
-            (pairs..., d').
+        The function takes x (B, N, N, d) and mask (B, N, N, 1) or None, here (pairs..., d) and (pairs..., 1), and
+        returns (B, N, N, d').
         """
 
     def per_node(self, x: Tensor) -> Tensor:
@@ -187,11 +178,7 @@ class Packed:
     """Pair (i, j) of graph b is row i * N_b + j behind the pairs of the graphs before it.
 
     Runs of graphs of equal size are computed together. Any order of graphs is right; a batch sorted by size has the
-    fewest runs and is the fastest.
-
-    Args:
-        sizes: nodes of each graph, virtual ones included.
-        num_virtual: q.
+    fewest runs and is the fastest. sizes: nodes of each graph, virtual ones included.
     """
 
     has_all_pairs = True
@@ -361,11 +348,8 @@ class PackedArrangement(DenseArrangement):
 class Padded:
     """Every graph takes N rows; the ones behind its own nodes are padding.
 
-    Args:
-        sizes: (B,) nodes of each graph, virtual ones included.
-        width: N, at least the largest size.
-        num_virtual: q.
-        num_nodes: of all graphs without virtual ones, if it is known on the host.
+    sizes: (B,) nodes of each graph, virtual ones included. width: N. num_nodes: of all graphs without virtual ones, if
+    it is known on the host.
     """
 
     sizes: Tensor

@@ -97,14 +97,9 @@ _WINDOW = 64
 class Sampling:
     """The optimizer steps of an epoch, each a set of graphs, and how a process computes its share of them.
 
-    "exact" takes random batches, as the paper does, whose graphs are then grouped by size: the gradient is that of
-    the whole batch. "buckets" makes batches of like size. Nothing is dropped, nothing occurs twice.
-
-    Args:
-        sizes: (n,) number of nodes of each graph.
-        batch_size: graphs of a batch, over all processes.
-        pair_budget: the most pair cells that a process computes at once.
-        accumulate: batches of an optimizer step.
+    "exact" takes random batches, as the paper does, whose graphs are then grouped by size: the gradient is that of the
+    whole batch. "buckets" makes batches of like size. Nothing is dropped, nothing occurs twice. A process computes up
+    to `pair_budget` pairs at once; a batch is that of all processes, and a step has `accumulate` of them.
     """
 
     sizes: IntArray

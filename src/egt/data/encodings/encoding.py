@@ -86,11 +86,7 @@ def listed(encodings: Iterable[Encoding]) -> tuple[Encoding, ...]:
 
 
 def merged(encodings: Iterable[Encoding]) -> tuple[Encoding, ...]:
-    """Return one encoding for each name, whatever number of inputs asks for it.
-
-    Raises:
-        ConfigError: two inputs want an encoding with different settings, and it cannot serve both.
-    """
+    """Return one encoding for each name, whatever the number of inputs; a `ConfigError` if it cannot serve all."""
     by_name: dict[str, Encoding] = {}
     for encoding in encodings:
         known = by_name.setdefault(encoding.name, encoding)
@@ -279,11 +275,7 @@ LARGEST_MAX_HOPS = 254
 
 @dataclass(frozen=True)
 class ShortestPaths:
-    """Hop distances of directed walks; self-loops do not count.
-
-    Args:
-        max_hops: distances up to this one are exact; `max_hops + 1` stands for farther or unreachable.
-    """
+    """Hop distances of directed walks without self-loops; `max_hops + 1` stands for farther or unreachable."""
 
     max_hops: int = 16
 

@@ -66,16 +66,8 @@ def encode_triplets(weights: Matrix, u: Matrix, s: Vector, v: Matrix, rank: int)
 def encode_eigenvectors(weights: Matrix, values: Vector, vectors: Matrix, rank: int) -> NDArray[np.float32]:
     """Encode symmetric matrices, each the sum of lambda x x^T: s = |lambda|, u = x, v = sign(lambda) x.
 
-    Of lambda and -lambda the positive one comes first, whatever rounding did to them.
-
-    Args:
-        weights: (..., W, N) of the sign rule.
-        values: (..., K) eigenvalues.
-        vectors: (..., N, K) their vectors.
-        rank: how many of them are encoded; columns of missing ones are zero.
-
-    Returns:
-        (..., N, 2 rank).
+    Of lambda and -lambda the positive one comes first, whatever rounding did to them. From weights (..., W, N) of the
+    sign rule, values (..., K) and vectors (..., N, K), returns (..., N, 2 rank); columns of missing vectors are zero.
     """
     native = library()
     if native is None:
@@ -159,19 +151,14 @@ def hop_distances(graphs: Sequence[Graph], max_hops: int) -> list[NDArray[np.uin
 
 
 def canonical_signs(weights: Matrix, u: Matrix, v: Matrix | None = None) -> NDArray[np.float64]:
-    """Choose the sign of each column u_k, or pair (u_k, v_k), independently of how the nodes are numbered.
+    """Choose the sign, 1.0 or -1.0, of each column u_k, or pair (u_k, v_k), however the nodes are numbered.
 
-    A pair may only be flipped jointly. Its sign is that of the first odd moment that is not negligible, out of
-    `sum_i w_i m_i` for each row w of the weights and each m in u^3, v^3, u^2 v, u v^2. Where all of them vanish, as
-    they do when a symmetry of the graph maps u_k to -u_k, the first of the largest entries is positive.
+    A pair may only be flipped jointly. Its sign is that of the first odd moment that is not negligible, out of `sum_i
+    w_i m_i` for each row w of the weights and each m in u^3, v^3, u^2 v, u v^2. Where all of them vanish, as they do
+    when a symmetry of the graph maps u_k to -u_k, the first of the largest entries is positive.
 
-    Args:
-        weights: (W, N) quantities of the nodes that follow a renumbering: first ones, then for example degrees.
-        u: (N, K) left vectors.
-        v: (N, K) right vectors; None if there are none, or if they are u or -u (their moments say the same).
-
-    Returns:
-        (K,) of 1.0 and -1.0.
+    weights: (W, N) quantities of the nodes that follow a renumbering: first ones, then for example degrees. u: (N, K)
+    left vectors. v: (N, K) right vectors; None if there are none, or if they are u or -u (their moments say the same).
     """
     left = np.ascontiguousarray(u)
     right = left if v is None else np.ascontiguousarray(v)

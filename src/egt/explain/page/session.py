@@ -225,9 +225,8 @@ class Look:
 class Session:
     """A model and the data that its page has open. One request at a time: the caller holds `lock`.
 
-    Args:
-        model: A model, or an ensemble: all of it predicts, one member at a time is shown and explained.
-        record: The record of its run; of an ensemble that of the first member, with the metrics of all.
+    All models of an ensemble predict, one at a time is shown and explained; `record` is then that of the first, with
+    the metrics of all.
     """
 
     def __init__(self, model: Predictor, record: RunRecord) -> None:

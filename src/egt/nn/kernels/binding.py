@@ -118,11 +118,7 @@ def loaded() -> ctypes.CDLL:
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """Return the kernel, compiled if need be; None where it cannot be.
-
-    Raises:
-        RuntimeError: its structs are not the ones of this file; a call would read wrong memory.
-    """
+    """Return the kernel, compiled if need be; None if it cannot be. Structs of another version: a `RuntimeError`."""
     found = native.library()
     if found is None:
         return None
@@ -208,14 +204,11 @@ _pool: Pool | None = None
 
 
 def keep_freed_memory() -> bool:
-    """Make this process keep memory that tensors free, for the tensors after them.
+    """Make this process keep memory that tensors free, for the tensors after them; False without glibc.
 
-    glibc gives every buffer above 32 MB (and at first above 128 kB) its own mapping and unmaps it when it is freed,
-    so each operation on a large edge channel pays for zeroed pages again: up to 2.6 times the time of a training step.
-    The price: memory once used stays with the process until it ends. Call it before the first large tensor.
-
-    Returns:
-        False where the C library is not glibc; nothing is changed then.
+    glibc gives every buffer above 32 MB (and at first above 128 kB) its own mapping and unmaps it when it is freed, so
+    each operation on a large edge channel pays for zeroed pages again: up to 2.6 times the time of a training step. The
+    price: memory once used stays with the process until it ends. Call it before the first large tensor.
     """
     global _pool
     libc = ctypes.CDLL(None)

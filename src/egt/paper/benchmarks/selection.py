@@ -18,12 +18,7 @@ from egt.native.library import address, library
 
 
 def partition_rows(values: NDArray[np.float64], kth: int) -> NDArray[np.int64]:
-    """Return the numbers (M, N) of the entries of each row, those before `kth` not larger than the one there.
-
-    Args:
-        values: (M, N), without NaN.
-        kth: the place whose entry is as in sorted order.
-    """
+    """Return the numbers of the entries of each row (M, N), without NaN, as `numpy.argpartition` does."""
     native = library()
     if native is None:
         return np.array([_partition(row, kth) for row in values.tolist()], np.int64).reshape(values.shape)
