@@ -21,6 +21,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import egt as package
+from egt.config.run import RunConfig
+from egt.config.run_data import open_source
+from egt.data.source import Source
 from egt.errors import ConfigError, DataError, RunError
 from egt.inference import folders
 from egt.inference.embedding_file import embed_to_file
@@ -37,7 +40,8 @@ ROWS = 12
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("folders")
     frame = pd.DataFrame({"smiles": SMILES, "y": [len(smiles) + 0.5 * k for k, smiles in enumerate(SMILES)]})
-    package.train(frame, "y", set=[*TINY, "trainer.max_epochs=1"], out=folder / "run", progress=False)
+    frame.to_csv(folder / "data.csv", index=False)
+    package.train(folder / "data.csv", "y", set=[*TINY, "trainer.max_epochs=1"], out=folder / "run", progress=False)
     return folder / "run"
 
 
@@ -226,6 +230,47 @@ def test_embeddings_of_a_folder(run: Path, model: Predictor, parts: Path, tmp_pa
     assert (done.code, done.json["rows"]) == (0, 36), done.err
     assert sorted(written(tmp_path / "out")) == ["a.parquet", "b.parquet", "more/c.parquet"]
     embed_to_file(model, [parts / "b.parquet"], tmp_path / "b.parquet")
+    assert pq.read_table(tmp_path / "out" / "b.parquet").equals(pq.read_table(tmp_path / "b.parquet"))
+
+
+def test_a_file_without_molecules_gets_one_without_rows(run: Path, tmp_path: Path, capsys: Capture) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    some = frame(0)[["smiles", "id"]]
+    some.to_csv(folder / "a.csv", index=False)
+    some[:0].to_csv(folder / "b.csv", index=False)
+    some.to_parquet(folder / "c.parquet")
+    some[:0].to_parquet(folder / "d.parquet")
+    for name in ("e.sdf", "f.smi"):
+        (folder / name).touch()
+    done = egt(capsys, "predict", run, folder, "-o", tmp_path / "out", "--interval", "0.8", "--json")
+    assert (done.code, done.json["rows"], done.json["parts"]) == (0, 2 * ROWS, 6), done.err
+    found = {path.stem: path.read_text() for path in (tmp_path / "out").glob("*.csv")}
+    assert found["b"] == found["a"].splitlines(keepends=True)[0]
+    assert found["e"] == found["f"] == found["b"]  # they have no column that the results do not have
+    assert pq.read_schema(tmp_path / "out" / "d.parquet") == pq.read_schema(tmp_path / "out" / "c.parquet")
+    done = egt(capsys, "embed", run, folder, "-o", tmp_path / "vectors", "--neighbors", "2", "--json")
+    assert (done.code, done.json["rows"]) == (0, 2 * ROWS), done.err
+    tables = {path.stem: pq.read_table(path) for path in (tmp_path / "vectors").glob("*.parquet")}
+    assert {table.schema for table in tables.values()} == {tables["a"].schema}
+    assert {name for name, table in tables.items() if not table.num_rows} == {"b", "d", "e", "f"}
+    (folder / "a.csv").write_text("")  # no header: it was cut short
+    assert egt(capsys, "predict", run, folder / "a.csv", "-o", tmp_path / "x.csv").code == 2
+
+
+def test_training_molecules_are_embedded_once_for_all_files(
+    run: Path, parts: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+
+    def count(config: RunConfig, data: Any = None) -> Source:
+        opened.append(config.name)
+        return open_source(config, data)
+
+    monkeypatch.setattr("egt.inference.neighbors.open_source", count)
+    assert egt(capsys, "embed", run, parts, "-o", tmp_path / "out", "--neighbors", "2").code == 0
+    assert len(opened) == 1
+    assert egt(capsys, "embed", run, parts / "b.parquet", "-o", tmp_path / "b.parquet", "--neighbors", "2").code == 0
     assert pq.read_table(tmp_path / "out" / "b.parquet").equals(pq.read_table(tmp_path / "b.parquet"))
 
 

@@ -53,13 +53,15 @@ def embed(
         raise DataError("give either inputs (files or SMILES) or --split")
     parts = share_of(inputs, out, lambda _: ".parquet", shard, engine)
     from egt.inference.embedding_file import embed_part, embed_to_file
+    from egt.inference.neighbors import training_rows
     from egt.inference.predictor import load_first
 
     if parts is None:
         check_writable(Path(out), inputs)
     model = load_first(artifact, set=with_smiles(settings, smiles))
     if parts is not None:
-        embed_each = partial(embed_part, model, level=level, layer=layer, neighbors=neighbors)
+        known = training_rows(model.model, model.config, level=level, layer=layer) if neighbors else None
+        embed_each = partial(embed_part, model, known, level=level, layer=layer, neighbors=neighbors)
         finish_parts(parts, Job(embed_each, record_of(model, embed_each.keywords)), out, engine, json=json)
         return
     with Bars(shown=not json) as bars:

@@ -109,6 +109,7 @@ class RawData:
             table={name: column[start:stop] for name, column in self.table.items()},
             problems={row - start: why for row, why in self.problems.items() if start <= row < stop},
             first_row=self.first_row + start,
+            placed=None if self.placed is None else self.placed[start:stop],
         )
 
 
@@ -139,9 +140,12 @@ class Format:
 
     @classmethod
     def blocks(cls, data: Any, size: int) -> Iterator[RawData]:
-        """Yield a file of molecules in blocks of so many rows; formats of large files have no more in memory."""
+        """Yield a file of molecules in blocks of so many rows, at least one, which may have none.
+
+        Formats of large files have no more in memory.
+        """
         raw = cls.read(data)
-        yield from (raw.part(start, start + size) for start in range(0, raw.num_rows, size))
+        yield from (raw.part(start, start + size) for start in range(0, max(raw.num_rows, 1), size))
 
 
 FORMATS: Registry[type[Format]] = Registry("file format", "egt.data.formats")

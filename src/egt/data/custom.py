@@ -166,7 +166,10 @@ def read_raw(data: Any) -> RawData:
             raise DataError(f"{data}: there is no such file or folder")
     elif isinstance(data, Iterator):
         data = list(data)
-    return _format_of(data).read(data)
+    raw = _format_of(data).read(data)
+    if not raw.num_rows:
+        raise DataError(f"{raw.where}: there is no row in it; it needs one at least, in a table below the header")
+    return raw
 
 
 def read_blocks(path: Path, size: int) -> Iterator[RawData]:

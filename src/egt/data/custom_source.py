@@ -315,7 +315,7 @@ def graph_values(raw: RawData, features: Sequence[Feature]) -> tuple[NDArray[np.
     errors: Messages = {}
     for feature in features:
         column = raw.table[feature.name]
-        numbers = as_numbers(column)[0].reshape(raw.num_rows, -1)
+        numbers = as_numbers(column)[0].reshape(raw.num_rows, -1 if raw.num_rows else feature.width)
         missing, beyond = missing_in(column), np.abs(numbers) > LARGEST
         try:
             values.append(standardized(np.where(beyond, np.nan, numbers), feature, []))

@@ -281,6 +281,12 @@ class Beside:
         self.smiles = source.smiles()
         self.columns = {**source.components(), **source.columns(keep)}
 
+    @property
+    def like(self) -> Prediction:
+        """The fields that answers have, whether there are any or not."""
+        smiles = None if self.smiles is None else ""
+        return Prediction(-1, "", smiles=smiles, kept=dict.fromkeys(self.columns, ""))
+
     def __call__(self, row: int, graph: Graph | None) -> dict[str, Any]:
         """Return the fields of its `Prediction`."""
         truth = None if graph is None or self.level is None else getattr(graph, f"{self.level}_targets")

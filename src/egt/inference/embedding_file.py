@@ -55,14 +55,15 @@ def embed_to_file(
     level: EmbeddingLevel = "graph",
     layer: int | None = None,
     neighbors: int = 0,
+    known: KnownRows | None = None,
     of: Any = None,
     watch: Progress | None = None,
 ) -> Written:
     """Write the embeddings of some inputs, each as for `Predictor.predict`, or of a split, as .parquet or .npy.
 
     Rows are those of a level ("graph", "node" or "pair") after so many layers, 0 for what enters the first; by default
-    after the last one. Each can have the nearest training graphs, nodes or pairs beside it; `of` is the training data,
-    where it was in memory.
+    after the last one. Each can have the nearest training graphs, nodes or pairs beside it: `known`, where these are
+    embedded already; `of` is the training data, where it was in memory.
     """
     if output.suffix not in SUFFIXES:
         raise DataError(f"{output}: embeddings are written to {' or '.join(SUFFIXES)}; choose such a name (--out)")
@@ -71,9 +72,8 @@ def embed_to_file(
     if neighbors and output.suffix != ".parquet":
         raise DataError("--neighbors writes names beside the embeddings: it needs a .parquet file")
     check_layer(layer, model.config)
-    known = (
-        training_rows(model.model, model.config, level=level, layer=layer, of=of, watch=watch) if neighbors else None
-    )
+    if neighbors and known is None:
+        known = training_rows(model.model, model.config, level=level, layer=layer, of=of, watch=watch)
     written = Written()
     width = _width(model.config, level)
     try:
@@ -86,16 +86,26 @@ def embed_to_file(
                     written.rows += len(part)
                     written.errors += sum(1 for row in part if row.error)
                     written.warnings += sum(1 for row in part if row.warning)
+            if not written.rows:
+                rows, columns = _columns([_Row("", None, "", "", beside.like.smiles)], level, width, known, neighbors)
+                append(rows[:0], {name: column[:0] for name, column in columns.items()})
     except OSError as error:
         raise RunError(f"{output}: cannot be written ({error.strerror}); make room or choose another file") from error
     return written
 
 
 def embed_part(
-    model: Predictor, path: Path, output: Path, *, level: EmbeddingLevel, layer: int | None, neighbors: int
+    model: Predictor,
+    known: KnownRows | None,
+    path: Path,
+    output: Path,
+    *,
+    level: EmbeddingLevel,
+    layer: int | None,
+    neighbors: int,
 ) -> Written:
     """Write the embeddings of one file; arguments as for `embed_to_file`."""
-    return embed_to_file(model, [path], output, level=level, layer=layer, neighbors=neighbors)
+    return embed_to_file(model, [path], output, level=level, layer=layer, neighbors=neighbors, known=known)
 
 
 def _width(config: RunConfig, level: EmbeddingLevel) -> int:

@@ -91,11 +91,15 @@ class Predictions(Sequence[Prediction]):
         config: of the run that the model comes from.
         answers: one per input row.
         more: columns behind those of the answers (deviations, intervals or sets), each with a cell of its kind.
+        like: an answer whose columns are there though no row has them, as of a file without rows.
     """
 
-    def __init__(self, config: RunConfig, answers: Iterable[Prediction], more: Row | None = None) -> None:
-        self.config, self.more = config, dict(more or {})
+    def __init__(
+        self, config: RunConfig, answers: Iterable[Prediction], more: Row | None = None, like: Prediction | None = None
+    ) -> None:
+        self.config, self.more, self.like = config, dict(more or {}), like
         self._answers = tuple(answers)
+        self._shapes = self._answers if like is None else (*self._answers, like)
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -110,7 +114,7 @@ class Predictions(Sequence[Prediction]):
     def __getitem__(self, index: int | slice) -> Prediction | Predictions:
         """Return one answer, or some of them."""
         if isinstance(index, slice):
-            return Predictions(self.config, self._answers[index], self.more)
+            return Predictions(self.config, self._answers[index], self.more, self.like)
         return self._answers[index]
 
     def __repr__(self) -> str:
@@ -140,7 +144,7 @@ class Predictions(Sequence[Prediction]):
         schema = self.config.data.custom
         known = {*named, "" if schema is None else schema.id}
         known |= {name for name in self.config.task.names if f"{name}_true" in own}
-        names = dict.fromkeys(name for answer in self for name in answer.kept if name not in known)
+        names = dict.fromkeys(name for answer in self._shapes for name in answer.kept if name not in known)
         return {name: f"{name}_input" if name in own else name for name in names}
 
     def _written(self) -> tuple[list[str], list[str]]:
@@ -148,13 +152,16 @@ class Predictions(Sequence[Prediction]):
         task = self.config.task
         answers = task.columns(np.zeros(task.num_outputs, np.float32))
         places = [*PLACES[self.config.model.level]]
-        if any(len(answer.names) for answer in self):
+        if any(len(answer.names) for answer in self._shapes):
             places += [f"{place}_name" for place in places]
-        molecule = [self._molecule] if self._molecule and any(answer.smiles is not None for answer in self) else []
-        truth = [f"{name}_true" for name in task.names] if any(answer.truth is not None for answer in self) else []
+        molecule = [self._molecule] if self._molecule and self._has("smiles") else []
+        truth = [f"{name}_true" for name in task.names] if self._has("truth") else []
         more = [name for name in self.more if name not in answers]
         named = [*dict.fromkeys([self._identity, *molecule])]  # molecules may be named by their SMILES
         return named, [*places, *answers, *more, *truth, *REMARKS]
+
+    def _has(self, name: str) -> bool:
+        return any(getattr(answer, name) is not None for answer in self._shapes)
 
     def table(self) -> list[Row]:
         """Return the rows by column; a row without an answer has None in the columns that would hold it."""
@@ -293,7 +300,7 @@ def _writing(path: Path | str) -> Iterator[Path]:
 
 def join(parts: Sequence[Predictions]) -> Predictions:
     """Return the predictions of one model for several inputs, one after another."""
-    return Predictions(parts[0].config, (answer for part in parts for answer in part), parts[0].more)
+    return Predictions(parts[0].config, (answer for part in parts for answer in part), parts[0].more, parts[0].like)
 
 
 def save_submission(predictions: Predictions, path: Path) -> None:

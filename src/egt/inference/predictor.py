@@ -177,7 +177,7 @@ class Predictor:
         for number, raw in enumerate(read_blocks(path, rows)):
             if number == 0:
                 schema = with_columns(raw, schema, self.overrides or {})
-            if raw.first_row + raw.num_rows > skip:
+            if raw.first_row + max(raw.num_rows, 1) > skip:
                 yield raw.first_row, open_custom(raw, schema=schema)
 
     def predict_split(
@@ -347,7 +347,7 @@ class Predictor:
         predictions: list[Prediction] = []
         for part in self._parts(rows or source, split, answering, watch):
             predictions += part
-        return Predictions(self.config, predictions, more)
+        return Predictions(self.config, predictions, more, answering.beside.like)
 
     def _parts(
         self, source: Source, split: str, answering: Answering, watch: Progress | None

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from egt.data.formats.molecule_files import SDF_SUFFIXES
+from egt.data.formats.molecule_files import LIST_SUFFIXES, SDF_SUFFIXES
 from egt.data.formats.tables import TABLE_SUFFIXES
 from egt.data.source import Progress
 from egt.errors import DataError, RunError
@@ -79,7 +79,7 @@ class Record:
             raise DataError(f"{where}: holds results of {' and '.join(other)}; {instead}")
 
 
-STREAMED = (*TABLE_SUFFIXES, *SDF_SUFFIXES)
+STREAMED = (*TABLE_SUFFIXES, *SDF_SUFFIXES, *LIST_SUFFIXES)
 """Suffixes of files of molecules that are predicted part by part."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from egt.data.custom import open_custom, read_raw
+from egt.data.custom import open_custom, read_blocks, read_raw
 from egt.errors import DataError
 
 chem = pytest.importorskip("rdkit.Chem")
@@ -42,8 +42,28 @@ def test_a_molecule_that_cannot_be_read_keeps_its_place(tmp_path: Path) -> None:
 
 def test_a_file_without_molecules_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.sdf").write_text("")
-    with pytest.raises(DataError, match="there is no molecule in this file"):
+    with pytest.raises(DataError, match="there is no row in it"):
         read_raw(tmp_path / "a.sdf")
+
+
+def test_blocks_of_a_file_are_what_it_is_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [block("C" * (k + 1), "", **({"late": k} if k == 8 else {"y": k})) for k in range(10)]
+    texts[3] = texts[3].replace("V2000", "V9000")
+    (tmp_path / "a.sdf").write_text("".join(texts))
+    whole = read_raw(tmp_path / "a.sdf")
+    monkeypatch.setenv("EGT_MAX_ROWS", "4")  # in memory at once
+    with pytest.raises(DataError, match="more than 4 rows"):
+        read_raw(tmp_path / "a.sdf")
+    blocks = [*read_blocks(tmp_path / "a.sdf", 4)]
+    assert [(each.first_row, each.num_rows) for each in blocks] == [(0, 4), (4, 4), (8, 2)]
+    assert [[*each.table] for each in blocks] == [["smiles", "y", "late"]] * 3 == [[*whole.table]] * 3
+    assert [text for each in blocks for text in each.table["smiles"]] == whole.table["smiles"].tolist()
+    assert [place for each in blocks for place in (each.placed if each.placed is not None else ())] == (
+        [] if whole.placed is None else whole.placed.tolist()
+    )
+    assert blocks[0].problems == whole.problems == {3: "a.sdf: molecule 4 cannot be read"}
+    (tmp_path / "b.sdf").touch()
+    assert [each.num_rows for each in read_blocks(tmp_path / "b.sdf", 4)] == [0]
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])

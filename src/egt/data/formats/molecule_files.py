@@ -34,7 +34,15 @@ class Sdf(Format):
 
     @staticmethod
     def read(data: Any) -> RawData:
-        return _read_molecules(data, _molecules(data))
+        return _read_molecules(data, _molecules(data), digest_of_files([data]))
+
+    @classmethod
+    def blocks(cls, data: Any, size: int) -> Iterator[RawData]:
+        names = _property_names(data)
+        molecules, first_row = _molecules(data, whole=False), 0
+        while (block := [*islice(molecules, size)]) or not first_row:
+            yield _read_molecules(data, block, f"{data} from row {first_row}", names, first_row)
+            first_row += size
 
 
 @FORMATS.register("mol2")
@@ -49,7 +57,7 @@ class Mol2(Format):
 
     @staticmethod
     def read(data: Any) -> RawData:
-        return _read_molecules(data, _mol2_molecules(data))
+        return _read_molecules(data, _mol2_molecules(data), digest_of_files([data]))
 
 
 @FORMATS.register("smiles-list")
@@ -70,8 +78,18 @@ class SmilesList(Format):
         return molecules_of(read_delimited(data) if is_header else _read_list(data), str(data), digest_of_files([data]))
 
 
-def _read_molecules(path: Path, molecules: Iterable[Any]) -> RawData:
-    """Return the columns: `smiles`, `name` where a molecule has one, and properties in order of appearance."""
+def _read_molecules(
+    path: Path, molecules: Iterable[Any], digest: str, known: Iterable[str] = (), first_row: int = 0
+) -> RawData:
+    """Return the columns: `smiles`, `name` where a molecule has one, and properties in order of appearance.
+
+    Args:
+        path: of the file.
+        molecules: all of the file, or a block of them; None for one that cannot be read.
+        digest: of what they are.
+        known: columns that are there even if none of these molecules has them, in front of others.
+        first_row: the place of a block in the file.
+    """
     chem = require_rdkit()
     smiles: list[str | None] = []
     placed: list[str | None] = []
@@ -84,38 +102,48 @@ def _read_molecules(path: Path, molecules: Iterable[Any]) -> RawData:
         text, place, name, row = None, None, None, {}
         try:
             if molecule is None:
-                problems[number] = f"{path.name}: molecule {number + 1} cannot be read"
+                problems[number] = f"{path.name}: molecule {first_row + number + 1} cannot be read"
             else:
                 name = molecule.GetProp("_Name").strip() or None
                 row = {key: molecule.GetProp(key) for key in molecule.GetPropNames()}
                 place = with_coordinates(molecule)
                 text = chem.MolToSmiles(chem.RemoveHs(molecule))
         except RDKIT_ERRORS as error:
-            problems[number] = f"{path.name}: molecule {number + 1} cannot be read: {reason_of(error)}"
+            problems[number] = f"{path.name}: molecule {first_row + number + 1} cannot be read: {reason_of(error)}"
         smiles.append(text)
         placed.append(place)
         names.append(name)
         rows.append(row)
-    if not rows:
-        raise DataError(f"{path}: there is no molecule in this file")
-    columns = {"smiles": objects(smiles)} | ({"name": objects(names)} if any(names) else {})
-    for key in dict.fromkeys(key for row in rows for key in row):
+    keys = [*known, *(["name"] if any(names) else []), *(key for row in rows for key in row)]
+    columns = {"smiles": objects(smiles)} | ({"name": objects(names)} if "name" in keys else {})
+    for key in dict.fromkeys(keys):
         if key.lower() not in ("smiles", "name"):
             columns[key] = column_of_texts([row.get(key, "") for row in rows])
-    raw = molecules_of(Table(columns, len(rows), problems), str(path), digest_of_files([path]))
-    return replace(raw, keeps_order=False, placed=objects(placed) if any(placed) else None)
+    raw = molecules_of(Table(columns, len(rows), problems), str(path), digest)
+    return replace(raw, keeps_order=False, placed=objects(placed) if any(placed) else None, first_row=first_row)
 
 
-def _molecules(path: Path) -> Iterator[Any]:
+def _property_names(path: Path) -> list[str]:
+    """Return the columns of a file that is read in blocks, all of which have them."""
+    names: dict[str, None] = {}
+    for molecule in filter(None, _molecules(path, whole=False, sanitize=False)):
+        names |= dict.fromkeys(molecule.GetPropNames())
+        if molecule.GetProp("_Name").strip():
+            names["name"] = None
+    return [*names]
+
+
+def _molecules(path: Path, *, whole: bool = True, sanitize: bool = True) -> Iterator[Any]:
+    """Yield the molecules of an SDF, None for one that cannot be read. whole: as for `open_bytes`."""
     chem = require_rdkit()
     try:
-        with open_bytes(path) as file:
+        with open_bytes(path, whole=whole) as file:
             encoding = encoding_of(file)
-        with chem.rdBase.BlockLogs(), open_bytes(path) as file:
+        with chem.rdBase.BlockLogs(), open_bytes(path, whole=whole) as file:
             # RDKit reads UTF-8 only; a file of an older program is converted in memory.
             is_utf8 = encoding == "utf-8-sig"
             content: Any = file if is_utf8 else io.BytesIO(file.read().decode(encoding, "replace").encode())
-            yield from chem.ForwardSDMolSupplier(content, removeHs=False)
+            yield from chem.ForwardSDMolSupplier(content, sanitize=sanitize, removeHs=False)
     except (OSError, EOFError, RuntimeError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read as SDF ({error})") from error
 
@@ -139,8 +167,6 @@ def _read_list(path: Path) -> Table:
         lines.pop()
     if lines and lines[0] and lines[0][0].lower() in ("smiles", "smi"):
         lines = lines[1:]
-    if not lines:
-        raise DataError(f"{path}: the file is empty; it needs a SMILES a line")
     names = [words[1].strip() if len(words) > 1 else None for words in lines]
     columns = {"smiles": objects([words[0] if words else None for words in lines])}
     return Table(columns | ({"name": objects(names)} if any(names) else {}), len(lines), {})

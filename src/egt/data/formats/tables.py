@@ -149,8 +149,6 @@ def is_frame(data: object) -> bool:
 
 def molecules_of(table: Table, where: str, digest: str = "") -> RawData:
     """Return a table in which each row is a molecule."""
-    if not table.num_rows:
-        raise DataError(f"{where}: there is no row below the header")
     return RawData(
         where=where,
         format="molecules",
