@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -115,6 +116,45 @@ def test_two_processes_share_the_runs_of_one_folder(tmp_path: Path) -> None:
     records, unfinished = read_records([tmp_path / "out"])
     assert (len(records), unfinished) == (6, [])
     assert not list((tmp_path / "out").glob("*/*.claim"))
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_the_same_command_ends_with_the_same_numbers(tmp_path: Path) -> None:
+    rows = ["pattern-500k", "cluster-500k-propagation", "cluster-500k"]
+    words = ["variants", "--rows", *rows, "--seeds", "2", "--epochs", "3"]
+    words += ["--set", GRAPHS, *SETTINGS, "trainer.checkpoint_minutes=1e-6", "--out"]
+    command = [sys.executable, "-m", "egt", "reproduce", *words]
+    subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
+    out = tmp_path / "killed"
+    moments = ("pattern-500k/.row*", "pattern-500k/row.json", "*/seed0/checkpoints/*", "*/seed0/artifact")
+    moments += (
+        "*/seed0/result.json",
+        "*/seed1/checkpoints/.*",
+        "cluster-500k/seed0/.artifact-*",
+        "*/seed1/result.json",
+    )
+    for moment in moments:
+        process = subprocess.Popen([*command, str(out)], stderr=subprocess.DEVNULL)
+        before = {*out.glob(moment)}
+        while process.poll() is None and not {*out.glob(moment)} - before:
+            time.sleep(0.0005)
+        process.kill()
+        process.wait()
+    subprocess.run([*command, str(out)], check=True, capture_output=True)
+    expected, found = (read_records([tmp_path / name]) for name in ("whole", "killed"))
+    assert expected[1] == found[1] == []
+    numbers = [{(each.name, each.seed): each.metrics for each in records} for records, _ in (expected, found)]
+    assert numbers[0] == numbers[1]
+    assert len(numbers[0]) == 6
+    for name in ("pattern-500k", "cluster-500k"):
+        for seed in ("seed0", "seed1"):
+            one, other = (weights(tmp_path / folder / name / seed) for folder in ("whole", "killed"))
+            assert all(torch.equal(one[key], other[key]) for key in one)
+    whole, rest = (
+        {path.relative_to(tmp_path / name) for path in (tmp_path / name).rglob("*")} for name in ("whole", "killed")
+    )
+    left = {path for path in rest - whole if path.suffix not in (".lock", ".claim")}  # which bind no one any more
+    assert (left, whole - rest) == (set(), set())
 
 
 LARGE = (*SETTINGS, "trainer.max_steps=3", "schedule.warmup_steps=1", "schedule.total_steps=2")

@@ -25,6 +25,7 @@ from egt.config.run_data import open_source, prepare_split
 from egt.data.source import Progress, Source
 from egt.errors import ArtifactError, ConfigError, DataError, EgtError, RunStopped
 from egt.graph import Graph
+from egt.files import drafts_of, exists, lock, write_atomically
 from egt.inference.artifact import find_artifact, versions
 from egt.paper.presets import preset, starts_from
 from egt.paper.results import RESULT, machine, write_record
@@ -38,7 +39,6 @@ MIN_EPOCHS = 10
 """A run that sees its training graphs less often than this gets fewer graphs instead."""
 
 _ROW = "row.json"
-_PATIENCE_SECONDS = 10.0
 
 
 def fit_into(config: RunConfig, plan: Plan, minutes: float) -> RunConfig:
@@ -173,29 +173,27 @@ def row_config(order: Order, row: PaperRow, *, keep: bool = True) -> RunConfig:
 def _write_new(file: Path, content: dict[str, Any]) -> bool:
     """Write a file that does not exist; return False if another process was faster."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("x", encoding="utf-8") as stream:
-            json.dump(content, stream, indent=1)
-    except FileExistsError:
-        return False
+        with lock(guard := file.with_name(f".{file.stem}.lock")):
+            is_new = not exists(file)
+            if is_new:
+                for left in drafts_of(file):  # by processes that were killed
+                    left.unlink(missing_ok=True)
+                with write_atomically(file) as draft:
+                    draft.write_text(json.dumps(content, indent=1), encoding="utf-8")
+            guard.unlink(missing_ok=True)
     except OSError as error:
         raise ConfigError(f"{file} cannot be written ({error.strerror}); choose another folder (--out)") from error
-    return True
+    return is_new
 
 
 def _read_row(file: Path) -> dict[str, Any]:
-    """Return the file, once the process that writes it is done."""
-    end = time.monotonic() + _PATIENCE_SECONDS
-    while True:
-        try:
-            content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-            return content
-        except (OSError, ValueError) as error:
-            if time.monotonic() > end:
-                raise ConfigError(
-                    f"{file}: is not the configuration of a row; remove it, and the row is set up again"
-                ) from error
-            time.sleep(0.2)
+    try:
+        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{file}: is not the configuration of a row; remove it, and the row is set up again"
+        ) from error
+    return content
 
 
 def _as_options(request: dict[str, Any]) -> str:
