@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+import egt
 from egt.assemble import build_model
 from egt.config.run import ModelConfig
 from egt.data.encodings.encoding import Sample
@@ -215,3 +216,43 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_models_of_nodes_and_edges_are_exported(level: str, more: dict[str, Any], tmp_path: Path) -> None:
     found = export(rich(level, **more), tmp_path / "model")
     assert all(far <= TOLERANCE for far in found.deviations.values())
+
+
+HOSTILE = ("../../y", "C:\\con", "é/\u202e", "a\"b'c", "x\ny", "${HOME}`id`|<b>", "answers", "mask")
+
+
+@pytest.mark.slow
+def test_names_in_the_data_are_text_and_nothing_else(tmp_path: Path) -> None:
+    """Names of targets, features and categories stand in the schema alone; no file or tensor is called after them."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    targets, features = HOSTILE[::2], HOSTILE[1::2]
+    rows = [
+        {
+            "id": f"../{k}",
+            "edges": [[0, 1], [1, 2]],
+            "nodes": {name: [k + 0.5 * c, k % 5, c] for c, name in enumerate(features)} | {"mask": [*HOSTILE[:3]]},
+            "targets": {name: k % 7 + 0.25 * c for c, name in enumerate(targets)},
+        }
+        for k in range(30)
+    ]
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    settings = ["trainer.max_epochs=1", "model.num_layers=1", "trainer.baseline=false"]
+    run = egt.train(tmp_path / "data.jsonl", [*targets], set=settings, out=tmp_path / "run", progress=False)
+    folder = tmp_path / "out" / HOSTILE[3]
+    export(run.artifact, folder)
+    assert {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*")} == {
+        HOSTILE[3],
+        *(f"{HOSTILE[3]}/{name}" for name in ("model.onnx", "model.pt2", "schema.json")),
+    }
+    schema = json.loads((folder / "schema.json").read_text())
+    assert schema["answers"]["columns"] == [*targets]
+    assert {each["name"] for each in schema["features"]["node_features"]} == {*features, "mask"}
+    model = onnx.load(folder / "model.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    read = [each.name for each in model.graph.input]
+    assert {*read} <= {each["name"] for each in schema["inputs"]}
+    assert len({*read}) == len(read)
+    assert [each.name for each in model.graph.output] == ["answers"]
+    here = str(Path(exporting.__file__).parents[3]).encode()
+    assert not [path.name for path in folder.iterdir() if here in path.read_bytes()]  # paths of this machine

@@ -37,6 +37,24 @@ def test_the_card_is_true_and_the_artifact_still_predicts(tmp_path: Path) -> Non
     assert before.table() == after.table()
 
 
+def test_names_and_paths_of_the_data_are_not_published_as_they_are(tmp_path: Path) -> None:
+    artifact = load_artifact(TRAINED)
+    path = "/home/someone/molecules.csv"
+    card = {**artifact.data["card"], "title": f"custom data: {path}", "checksums": {path: "0"}}
+    names = {"names": ("[y](http://x)<b>", "a\n# b"), "target": None}
+    task = artifact.config.task.model_copy(update=names)
+    write_repository(
+        replace(
+            artifact, config=artifact.config.model_copy(update={"task": task}), data={**artifact.data, "card": card}
+        ),
+        tmp_path / "hub",
+    )
+    assert not [each for each in (tmp_path / "hub").iterdir() if b"/home/someone" in each.read_bytes()]
+    body = (tmp_path / "hub/README.md").read_text()
+    assert "| data | custom data: molecules.csv |" in body
+    assert r"predicts \[y\](http://x)\<b\>, a \# b (regression)" in body
+
+
 def test_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = command(capsys, "export", TRAINED, "--out", tmp_path / "hub", "--hub", "--json")
     assert (done.code, done.json["output"]) == (0, str(tmp_path / "hub"))

@@ -422,7 +422,10 @@ def _traced(module: Portable, inputs: Sequence[TensorInput], config: RunConfig) 
         for each in inputs
     )
     with _quiet(), evaluating(module.model), torch.no_grad():
-        return torch.export.export(module, example, dynamic_shapes=(shapes,), strict=False)
+        program = torch.export.export(module, example, dynamic_shapes=(shapes,), strict=False)
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)  # paths of this machine
+    return program
 
 
 def _require(*names: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -42,7 +43,7 @@ def write_repository(artifact: Artifact | EnsembleArtifact, folder: Path, licens
     The folder is new, or holds an artifact. The license is spelled as the hub does ("mit"); "" leaves it out of the
     card.
     """
-    public = [replace(each, config=_without_paths(each.config)) for each in artifact.members]
+    public = [_without_paths(each) for each in artifact.members]
     about = ""
     if isinstance(artifact, EnsembleArtifact):
         about = _members_line(artifact)
@@ -60,11 +61,11 @@ def write_repository(artifact: Artifact | EnsembleArtifact, folder: Path, licens
 def model_card(artifact: Artifact, license: str = "", about: str = "") -> str:
     """Return the text of the model card; `about` is a sentence more about what the model is."""
     config, task = artifact.config, artifact.config.task
-    targets, level = ", ".join(task.names), _LEVELS[config.model.level]
+    targets, level = _plain(", ".join(task.names)), _LEVELS[config.model.level]
     return "\n".join(
         [
             f"---\n{yaml.safe_dump(_head(artifact, license), sort_keys=False, allow_unicode=True)}---\n",
-            f"# {config.name}\n",
+            f"# {_plain(config.name)}\n",
             f"An Edge-augmented Graph Transformer that predicts {targets} ({task.kind}) of {level}.{about}\n",
             "## Use\n",
             _USE.format(name=config.name, reads=_reads(config)),
@@ -145,7 +146,12 @@ def _settings(artifact: Artifact) -> list[tuple[str, str]]:
 
 def _table(head: tuple[str, ...], *rows: tuple[str, ...]) -> str:
     lines = (head, ("---",) * len(head), *rows)
-    return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
+    return "".join(f"| {' | '.join(map(_plain, line))} |\n" for line in lines)
+
+
+def _plain(text: str) -> str:
+    """Return a name from the data as one line of Markdown that says it, whatever signs it has."""
+    return re.sub(r"[\\`*\[\]<>|#]", r"\\\g<0>", " ".join(text.split()))
 
 
 def _reads(config: RunConfig) -> str:
@@ -153,10 +159,16 @@ def _reads(config: RunConfig) -> str:
     return "SMILES, a frame or a file" if schema is not None and schema.format == "molecules" else "graphs or a file"
 
 
-def _without_paths(config: RunConfig) -> RunConfig:
-    """Return the configuration with files by their names alone."""
+def _without_paths(artifact: Artifact) -> Artifact:
+    """Return the artifact with files by their names alone, in the configuration and in the card of its data."""
+    config, card = artifact.config, dict(artifact.data.get("card", {}))
+    for path in card.get("checksums", {}):
+        card["title"] = str(card.get("title", "")).replace(path, Path(path).name)
+    if card:
+        card["checksums"] = {Path(path).name: found for path, found in card.get("checksums", {}).items()}
     data = config.data.model_copy(update={"source": Path(config.data.source).name})
     start = config.start
     if start is not None:
         start = start.model_copy(update={"artifact": Path(start.artifact).name})
-    return config.model_copy(update={"data": data, "start": start})
+    known = {**artifact.data, "card": card} if card else artifact.data
+    return replace(artifact, config=config.model_copy(update={"data": data, "start": start}), data=known)
