@@ -24,8 +24,8 @@ from egt.config.run import RunConfig
 from egt.config.run_data import open_source, prepare_split
 from egt.data.source import Progress, Source
 from egt.errors import ArtifactError, ConfigError, DataError, EgtError, RunStopped
-from egt.graph import Graph
 from egt.files import drafts_of, exists, lock, write_atomically
+from egt.graph import Graph
 from egt.inference.artifact import find_artifact, versions
 from egt.paper.presets import preset, starts_from
 from egt.paper.results import RESULT, machine, write_record
