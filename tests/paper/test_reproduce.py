@@ -126,7 +126,12 @@ def test_killed_again_and_again_the_same_command_ends_with_the_same_numbers(tmp_
     command = [sys.executable, "-m", "egt", "reproduce", *words]
     subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
     out = tmp_path / "killed"
-    moments = ("pattern-500k/.row*", "pattern-500k/row.json", "*/seed0/checkpoints/*", "*/seed0/artifact")
+    moments: tuple[str, ...] = (
+        "pattern-500k/.row*",
+        "pattern-500k/row.json",
+        "*/seed0/checkpoints/*",
+        "*/seed0/artifact",
+    )
     moments += (
         "*/seed0/result.json",
         "*/seed1/checkpoints/.*",
