@@ -27,8 +27,7 @@ import numpy as np
 
 import egt
 from egt import Graph
-from egt.data.conformers import with_coordinates
-from egt.data.molecules import require_rdkit
+from egt.data.molecules import require_rdkit, with_coordinates
 from egt.paper.benchmarks.tsp import tsp_graph
 
 COSINE = "schedule.kind=cosine"

@@ -16,7 +16,7 @@ from egt.data.batching.batch import LayoutName
 from egt.data.encodings.encoding import Sample
 from egt.graph import Graph
 from egt.inference.backends import BACKENDS, PLAIN, Backend
-from egt.nn.kernels.pair_operator import available
+from egt.nn.kernels.operators import available
 from egt.nn.model import EGT
 from egt.paper.presets import preset
 

@@ -75,10 +75,10 @@ class Registry(Generic[Entry]):
 
     def find(self, name: str) -> Entry | None:
         """Return the part of this name; None if there is none, also in the installed packages."""
+        modules = [] if name in self._entries else sorted(_modules(self._package), key=lambda module: module != name)
+        while modules and name not in self._entries:  # the one that is called so comes first
+            import_module(f"{self._package}.{modules.pop(0)}")
         if name not in self._entries:
-            _import_parts(self._package, name)  # one module loads faster than all of them
-        if name not in self._entries:
-            _import_parts(self._package)
             _import_plugins()
         return self._entries.get(name)
 
@@ -96,7 +96,8 @@ class Registry(Generic[Entry]):
 
     def names(self) -> list[str]:
         """Return all names: built-in parts first, then those of installed packages."""
-        _import_parts(self._package)
+        for module in _modules(self._package):
+            import_module(f"{self._package}.{module}")
         _import_plugins()
         return list(self._entries)
 
@@ -108,11 +109,9 @@ class Registry(Generic[Entry]):
 
 
 @cache
-def _import_parts(package: str, name: str | None = None) -> None:
-    """Import the modules of a package, which register what they define, or only the one that is called `name`."""
-    for module in pkgutil.iter_modules(getattr(import_module(package), "__path__", ())):
-        if name in (None, module.name):
-            import_module(f"{package}.{module.name}")
+def _modules(package: str) -> list[str]:
+    """Return the modules of a package, which register what they define."""
+    return [module.name for module in pkgutil.iter_modules(getattr(import_module(package), "__path__", ()))]
 
 
 @cache

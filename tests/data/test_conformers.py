@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from egt.data.conformers import MOST_CONFORMERS, Placement, with_coordinates
 from egt.data.custom import open_custom
-from egt.data.molecules import graph_from_smiles
+from egt.data.molecules import MOST_CONFORMERS, Placement, graph_from_smiles, with_coordinates
 from egt.errors import DataError
 from egt.graph import Graph
 

@@ -13,7 +13,7 @@ from egt.errors import ConfigError
 from egt.inference import backends as execution_module
 from egt.inference import backends as module
 from egt.inference.backends import CPU, PLAIN, Execution, execution
-from egt.nn.kernels import layers, pair_operator
+from egt.nn.kernels import layers, operators
 from egt.paper.presets import preset
 from egt.training.memory import synthetic_batch
 
@@ -53,13 +53,13 @@ def test_without_a_compiler_there_is_no_kernel(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("settings", [[], ["data.layout=padded"], ["trainer.precision=bf16"]])
 def test_the_kernel_runs_where_it_is_said_to(settings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    if not pair_operator.available():
+    if not operators.available():
         pytest.skip("no compiler")
     calls = []
 
     def noted(*args: Any, **kwargs: Any) -> Any:
         calls.append(args)
-        return pair_operator.pair_pass(*args, **kwargs)
+        return operators.pair_pass(*args, **kwargs)
 
     monkeypatch.setattr(layers, "pair_pass", noted)
     config = override(preset("zinc-100k"), settings)

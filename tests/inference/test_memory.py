@@ -11,7 +11,7 @@ from egt.assemble import build_model
 from egt.config.load import override
 from egt.inference import backends as memory
 from egt.inference.backends import CPU, PLAIN, Execution, available_memory, prediction_bytes, recompute_hint, too_large
-from egt.nn.kernels.pair_operator import available
+from egt.nn.kernels.operators import available
 from egt.paper.presets import preset
 from egt.training.memory import LiveBytes, synthetic_batch
 from tests.accelerator import DEVICE

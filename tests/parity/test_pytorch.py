@@ -15,7 +15,7 @@ from egt.inference.backends import PLAIN, Backend
 from egt.nn.model import EGT
 from egt.paper.official import convert, with_padding_attended
 from egt.parts.inputs import Distance
-from egt.parts.tasks.distance import DistanceObjective
+from egt.parts.tasks.task import DistanceObjective
 from tests.graphs import WAYS, backend_named, fastest
 from tests.parity.golden import Golden, pytorch_config, pytorch_samples
 

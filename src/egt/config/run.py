@@ -20,10 +20,9 @@ from pydantic import (
 from egt.data.schema import CustomSchema
 from egt.graph import Level
 from egt.parts.inputs import NodeInput, PairChoice, PairInput
-from egt.parts.readouts import LayerPart, ReadoutPart
+from egt.parts.readouts import LayerPart, ReadoutPart, TripletPart
 from egt.parts.schedules import Plateau, SchedulePart
 from egt.parts.tasks.task import TaskPart
-from egt.parts.triplets import TripletPart
 from egt.registry import Part, Section
 
 if TYPE_CHECKING:

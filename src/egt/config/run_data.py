@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from egt.config.run import ModelConfig, RunConfig
 from egt.data import custom
-from egt.data.encodings.encoding import ChosenPairs, OutDegree, Preparation, Sample, listed, merged
-from egt.data.propagation import LabelsAround
+from egt.data.encodings.encoding import ChosenPairs, LabelsAround, OutDegree, Preparation, Sample, listed, merged
 from egt.data.schema import CustomSchema, card_schema
 from egt.data.source import Progress, Source, TrainShare
-from egt.data.store import Store, prepare
 from egt.errors import DataError
 from egt.files import exists
 from egt.graph import FeatureSchema
 
 if TYPE_CHECKING:
     from egt.data.benchmark import Benchmark
+    from egt.data.store import Store
     from egt.parts.inputs import Input
     from egt.parts.tasks.task import Objective
     from egt.registry import Registry
@@ -98,7 +97,9 @@ def prepare_split(
     cache_dir: Path | str | None = None,
     progress: Progress | None = None,
 ) -> Store:
-    """Open the prepared graphs of a split, stored or built now. Arguments as in `egt.encodings.store.prepare`."""
+    """Open the prepared graphs of a split, stored or built now. Arguments as in `egt.data.store.prepare`."""
+    from egt.data.store import prepare  # here: small predictions keep nothing
+
     return prepare(source, split, preparation(config), cache_dir=cache_dir, progress=progress)
 
 

@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.bounds import Bounds
 from egt.data.download import data_folder, download, extract, file_checksum, find_file, fingerprint, missing_files
 from egt.data.molecules import MoleculeVocabulary, graphs_from_smiles, require_rdkit
 from egt.data.source import DataCard, Progress, Reading, Source, check_split, rows_of
 from egt.errors import DataError, EgtError
+from egt.files import Bounds
 from egt.graph import Graph, IntArray, TargetArray
 from egt.registry import Registry
 

@@ -11,21 +11,16 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from egt.data.columns import Column, RawData, as_numbers, bound_of, missing_in, objects, text_of, texts_in
 from egt.data.molecules import RDKIT_ERRORS, parse_or_none, require_rdkit, without_name
+from egt.data.schema import Replicates, Standard
 from egt.errors import DataError, counted
 from egt.files import write_atomically
 from egt.graph import Level
-
-Standard = Literal["", "parent", "tautomer"]
-"""As it is written; the largest part of each molecule, uncharged where that is possible; its canonical tautomer too."""
-
-Replicates = Literal["", "mean", "median", "drop"]
-"""All rows; their mean or median (the most common class); one row where all labels agree, and none where not."""
 
 ORIGINAL = "_original"
 """Behind the name of a column of SMILES: the column with those that were written."""

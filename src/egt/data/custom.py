@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.cleaning import merge_replicates, standardize
 from egt.data.columns import (
     FORMATS,
     LARGEST,
@@ -27,8 +26,7 @@ from egt.data.columns import (
     sorted_texts,
     text_of,
 )
-from egt.data.custom_rows import GraphRows, MoleculeRows
-from egt.data.custom_source import CustomSource
+from egt.data.custom_source import CustomSource, GraphRows, MoleculeRows
 from egt.data.formats.tables import Tables
 from egt.data.infer import find_id, find_smiles, find_smiles_of, infer
 from egt.data.links import hide_links
@@ -118,6 +116,8 @@ def _cleaned(raw: RawData, schema: CustomSchema, *, merge: bool) -> RawData:
         return raw
     if not schema.standardize and not schema.replicates:
         return raw
+    from egt.data.cleaning import merge_replicates, standardize  # here: few tables ask for it
+
     names = find_smiles_of(schema.smiles_columns, raw.table, raw.where)
     raw = standardize(raw, names, schema.standardize, schema.level)
     conditions = [*(feature.name for feature in schema.graph_features), *filter(None, [schema.split.column])]

@@ -17,7 +17,6 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
-from egt.data.cleaning import Replicates, Standard
 from egt.data.columns import (
     DISTANCE,
     POSITION_NAMES,
@@ -32,10 +31,18 @@ from egt.data.columns import (
     sorted_texts,
     text_of,
 )
-from egt.data.conformers import MOST_CONFORMERS, PlacedBy
 from egt.data.labels import find_parts, label_copies
-from egt.data.molecules import MoleculeVocabulary, graph_from_smiles
-from egt.data.schema import CustomSchema, Feature, FeatureKind, SplitPlan, TargetGroup, is_split_column
+from egt.data.molecules import MOST_CONFORMERS, MoleculeVocabulary, PlacedBy, graph_from_smiles
+from egt.data.schema import (
+    CustomSchema,
+    Feature,
+    FeatureKind,
+    Replicates,
+    SplitPlan,
+    Standard,
+    TargetGroup,
+    is_split_column,
+)
 from egt.data.source import NUMBERS, TargetKind
 from egt.errors import DataError, counted
 from egt.graph import IntArray, Level

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
-from egt.data.cleaning import Replicates, Standard
 from egt.data.columns import (
     DISTANCE,
     Column,
@@ -28,14 +27,28 @@ from egt.data.columns import (
     position_columns,
     text_of,
 )
-from egt.data.conformers import PlacedBy, Placement
-from egt.data.molecules import OGB_SCHEMA, RDKIT_ERRORS, ZINC_SCHEMA, MoleculeVocabulary, parse_or_none, require_rdkit
+from egt.data.molecules import (
+    OGB_SCHEMA,
+    RDKIT_ERRORS,
+    ZINC_SCHEMA,
+    MoleculeVocabulary,
+    PlacedBy,
+    Placement,
+    parse_or_none,
+    require_rdkit,
+)
 from egt.data.source import NUMBERS, DataCard, TargetKind, TargetSchema
 from egt.errors import DataError
 from egt.graph import FeatureSchema, IntArray, Level
 from egt.registry import Section
 
 FeatureKind = Literal["categorical", "continuous", "ignored"]
+Standard = Literal["", "parent", "tautomer"]
+"""As it is written; the largest part of each molecule, uncharged where that is possible; its canonical tautomer too."""
+
+Replicates = Literal["", "mean", "median", "drop"]
+"""All rows; their mean or median (the most common class); one row where all labels agree, and none where not."""
+
 SplitKind = Literal["auto", "column", "random", "even", "scaffold", "stratified"]
 MOLECULE_SCHEMAS: dict[MoleculeVocabulary, FeatureSchema] = {"ogb": OGB_SCHEMA, "zinc": ZINC_SCHEMA}
 _Share = Annotated[float, Field(ge=0, le=1)]

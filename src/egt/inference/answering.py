@@ -20,7 +20,6 @@ from egt.errors import DataError, counted
 from egt.graph import Graph, IntArray, Level
 from egt.inference.artifact import Artifact
 from egt.inference.backends import execution, on_backend, too_large
-from egt.inference.familiarity import Judgment, TrainingMolecules
 from egt.inference.forward import draw, dropping, forward, part_of, rows_per_graph, split_rows
 from egt.inference.predictions import Prediction
 from egt.inference.uncertainty import Calibration, Spread, bounds_of
@@ -31,6 +30,7 @@ from egt.processes import Processes
 if TYPE_CHECKING:
     from egt.data.molecule_descriptors import Described
     from egt.inference.blend import Blend
+    from egt.inference.familiarity import Judgment, TrainingMolecules
 
 FloatRows = NDArray[np.float32]
 Answer = tuple[FloatRows, IntArray | None, FloatRows | None] | str

@@ -30,13 +30,13 @@ from egt.config.load import read_config, write_config
 from egt.config.run import RunConfig
 from egt.errors import ArtifactError, RunError
 from egt.files import exists, strict_json
-from egt.inference.familiarity import TrainingMolecules
 from egt.inference.uncertainty import Calibration
 
 if TYPE_CHECKING:
     import torch
 
     from egt.inference.blend import Blend
+    from egt.inference.familiarity import TrainingMolecules
     from egt.nn.model import EGT
 
 FORMAT = 1
@@ -153,7 +153,8 @@ class EnsembleArtifact:
     @cached_property
     def molecules(self) -> TrainingMolecules | None:
         """What is kept of the molecules that any of the members was trained on."""
-        return TrainingMolecules.joined([member.molecules for member in self.members])
+        known = [member.molecules for member in self.members if member.molecules is not None]
+        return known[0].joined(known) if len(known) == len(self.members) else None
 
 
 _Metrics = dict[str, dict[str, float | None]]
@@ -301,7 +302,11 @@ def load_artifact(path: Path, device: torch.device | str = "cpu") -> Artifact:
     model = build_model(config, backend=execution(config, device, training=False).backend)
     load_weights(model, weights, where)
     calibration, blend = _read_calibration(path, card, config), _read_blend(path, card, config)
-    molecules = TrainingMolecules.load(path / MOLECULES) if MOLECULES in card["sha256"] else None
+    molecules = None
+    if MOLECULES in card["sha256"]:
+        from egt.inference.familiarity import TrainingMolecules  # here: few models of graphs have any
+
+        molecules = TrainingMolecules.load(path / MOLECULES)
     metrics, checksum = with_nans(card["metrics"]), content_sha256(card)
     return Artifact(config, model.eval(), metrics, card["data"], card["notes"], calibration, molecules, checksum, blend)
 

@@ -21,7 +21,7 @@ from egt.data.batching.batch import LayoutName
 from egt.errors import ConfigError
 from egt.nn.kernels.binding import openmp
 from egt.nn.kernels.layers import FusedEdgePass, FusedLayer, FusedPairPass
-from egt.nn.kernels.pair_operator import available
+from egt.nn.kernels.operators import available
 from egt.nn.layer import EdgePass, EGTLayer, PairPass
 from egt.nn.model import EGT
 from egt.processes import ALONE, Processes

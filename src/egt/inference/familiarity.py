@@ -104,11 +104,8 @@ class TrainingMolecules:
         return replace(found, facts=found.facts.model_copy(update={"limit": found._usual_similarity()}))
 
     @classmethod
-    def joined(cls, members: Sequence[TrainingMolecules | None]) -> TrainingMolecules | None:
-        """Return what the models of an ensemble were trained on together; None where one does not say."""
-        known = [member for member in members if member is not None]
-        if len(known) < len(members):
-            return None
+    def joined(cls, known: Sequence[TrainingMolecules]) -> TrainingMolecules:
+        """Return what the models of an ensemble were trained on together."""
         bits = np.unique(np.concatenate([member.bits for member in known]), axis=0)
         kept = np.random.default_rng(0).permutation(bits)[:MOST_KEPT]
         same = np.unique(np.concatenate([member.identities for member in known]))

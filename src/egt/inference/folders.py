@@ -20,8 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from egt.data.custom import is_known
-from egt.data.formats.molecule_files import LIST_SUFFIXES, SDF_SUFFIXES
-from egt.data.formats.tables import TABLE_SUFFIXES
+from egt.data.formats.tables import LIST_SUFFIXES, SDF_SUFFIXES, TABLE_SUFFIXES
 from egt.data.source import Progress
 from egt.errors import ConfigError, DataError, RunError, counted
 from egt.files import drafts_of, exists, write_atomically

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egt.config.run import RunConfig
-from egt.data.formats.spreadsheets import write_xlsx
 from egt.errors import ConfigError, DataError, RunError, counted
 from egt.files import write_atomically
 from egt.graph import IntArray
@@ -229,6 +228,8 @@ class Predictions(Sequence[Prediction]):
 
     def to_xlsx(self, path: Path | str) -> None:
         """Write the table as an Excel file; what a row does not have is an empty cell."""
+        from egt.data.formats.spreadsheets import write_xlsx  # here: most answers go elsewhere
+
         with _writing(path) as draft:
             write_xlsx([self.columns, *([*map(row.get, self.columns)] for row in self._rows())], draft, str(path))
 

@@ -18,8 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from egt.data.formats.molecule_files import LIST_SUFFIXES, SDF_SUFFIXES
-from egt.data.formats.tables import TABLE_SUFFIXES
+from egt.data.formats.tables import LIST_SUFFIXES, SDF_SUFFIXES, TABLE_SUFFIXES
 from egt.data.source import Progress
 from egt.errors import DataError, RunError
 from egt.files import begin_draft, exists, put_in_place, replaceable, write_atomically

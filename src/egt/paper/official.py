@@ -22,9 +22,8 @@ from torch import Tensor
 
 from egt.assemble import build_model, weight_shapes
 from egt.config.run import FrozenEdgesConfig, ModelConfig, RandomMaskingConfig, ResidualEdgesConfig, RunConfig
-from egt.data.bounds import check_tensors
 from egt.errors import ArtifactError, ConfigError
-from egt.files import exists, parse_yaml
+from egt.files import check_tensors, exists, parse_yaml
 from egt.inference.artifact import Artifact, check_shapes, load_weights, shapes_of
 from egt.paper.presets import preset
 from egt.parts.inputs import Distance, EdgeCategories, NodeCategories, Svd

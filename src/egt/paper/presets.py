@@ -43,9 +43,8 @@ from egt.parts.pairs import Edges, Expander
 from egt.parts.readouts import LayerPart, MeanPool, PerEdge, PerNode, ReadoutPart, ScaledSumPool, VirtualNodes
 from egt.parts.schedules import Cosine, Plateau, WarmupCosine
 from egt.parts.tasks.classification import Binary, Multiclass
-from egt.parts.tasks.distance import DistanceObjective
 from egt.parts.tasks.regression import Regression
-from egt.parts.tasks.task import TaskPart
+from egt.parts.tasks.task import DistanceObjective, TaskPart
 
 Change = Callable[[RunConfig], RunConfig]
 

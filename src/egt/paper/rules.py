@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.propagation import neighbors_of, spread
+from egt.data.encodings.encoding import neighbors_of, spread
 from egt.data.source import TargetSchema
 from egt.errors import ConfigError, DataError
 from egt.graph import Graph

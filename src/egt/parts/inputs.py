@@ -17,7 +17,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 from threadpoolctl import threadpool_limits
 
 import egt.nn as nn
-from egt.data.encodings.encoding import Encoding, ShortestPaths, listed
+from egt.data.encodings.encoding import Encoding, LabelsAround, ShortestPaths, listed
 from egt.data.encodings.loops import (
     canonical_signs,
     encode_eigenvectors,
@@ -27,7 +27,6 @@ from egt.data.encodings.loops import (
     walk_powers,
     walk_powers_at,
 )
-from egt.data.propagation import LabelsAround
 from egt.errors import ConfigError, GraphError
 from egt.graph import FeatureSchema, Graph, IntArray
 from egt.registry import Part, Registry, register

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,8 +18,7 @@ from numpy.typing import NDArray
 
 from egt.assemble import build_task
 from egt.config.run import RunConfig
-from egt.data.encodings.encoding import Sample
-from egt.data.propagation import linear_models, neighbors_of, spread
+from egt.data.encodings.encoding import Sample, neighbors_of, spread
 from egt.data.source import NUMBERS, Source
 from egt.data.store import Store
 from egt.graph import Graph
@@ -30,7 +30,15 @@ Rows = NDArray[np.float64]
 Answers = Mapping[str, Rows]
 """split -> (rows, outputs) decoded answers, in the order of its graphs."""
 
-_HOPS = 50
+_FEW_HOPS, _HOPS = 10, 50
+
+_RIDGE = (0.1, 1.0)
+"""Penalties that are tried, in units of the mean square of a row of features."""
+
+_MOST_ENTRIES = 50_000_000
+"""Of a table of features: 400 MB."""
+
+_MOST_CATEGORIES = 64
 
 
 @dataclass(frozen=True)
@@ -270,3 +278,63 @@ def _in_common(graph: Graph) -> NDArray[np.int64]:
     i, j = graph.edge_index if graph.query_index is None else graph.query_index
     found: NDArray[np.int64] = A[i].multiply(A[j]).sum(1).astype(np.int64)
     return found
+
+
+def linear_models(
+    graphs: Mapping[str, Sequence[Graph]], labels: Rows, known: NDArray[np.bool_]
+) -> Iterator[tuple[bool, dict[str, Rows]]]:
+    """Fit ridge regression to features of the nodes, to those two hops around (Wu et al., 2019), and to both.
+
+    Learns from the graphs of the split "train", from labels (nodes, T) of its nodes that are known (nodes,). Yields
+    whether answers are averaged over neighbors, which helps where these are alike, and split -> (nodes, T) answers;
+    nothing where the features would fill the memory.
+    """
+    every = [graph for found in graphs.values() for graph in found]
+    width = sum(each.shape[1] * size for each, size in _tables(every[0])) + 1
+    if 3 * width * sum(graph.num_nodes for graph in every) > _MOST_ENTRIES:
+        return
+    neighbors = {split: [neighbors_of(graph) for graph in found] for split, found in graphs.items()}
+    for hops in ((0,), (2,), (0, 1, 2)):
+        inputs = {
+            split: np.concatenate([_around(graph, S, hops) for graph, S in zip(found, neighbors[split], strict=True)])
+            for split, found in graphs.items()
+        }
+        for penalty in _RIDGE:
+            weights, shift = _ridge(inputs["train"][known], labels[known], penalty)
+            answers = {split: rows @ weights + shift for split, rows in inputs.items()}
+            yield False, answers
+            yield True, {split: _averaged(neighbors[split], rows) for split, rows in answers.items()}
+
+
+def _ridge(X: Rows, y: Rows, penalty: float) -> tuple[Rows, Rows]:
+    """Return (F, T) weights and (T,) shifts of a linear model of the rows."""
+    center, middle = X.mean(0), y.mean(0)
+    X, y = X - center, y - middle
+    few = len(X) < X.shape[1]
+    gram = X @ X.T if few else X.T @ X
+    penalized = gram + max(penalty * np.square(X).sum() / len(X), 1e-9) * np.eye(len(gram))
+    weights: Rows = X.T @ np.linalg.solve(penalized, y) if few else np.linalg.solve(penalized, X.T @ y)
+    return weights, middle - center @ weights
+
+
+def _averaged(neighbors: Sequence[Any], answers: Rows) -> Rows:
+    ends = np.cumsum([S.shape[0] for S in neighbors])[:-1]
+    parts = zip(neighbors, np.split(answers, ends), strict=True)
+    return np.concatenate([spread(S, part, _FEW_HOPS) for S, part in parts])
+
+
+def _tables(graph: Graph) -> tuple[tuple[NDArray[Any], int], ...]:
+    """Return the features of nodes, and how many columns each column of them becomes."""
+    return (graph.node_values, 1), (graph.node_categories, _MOST_CATEGORIES)
+
+
+def _around(graph: Graph, S: Any, hops: Sequence[int]) -> Rows:
+    """(N, F) features of the nodes and their degree, averaged over neighbors so many times, one beside another."""
+    degree = np.bincount(graph.edge_index[0], minlength=graph.num_nodes)
+    one_hot = (graph.node_categories[:, :, None] == np.arange(_MOST_CATEGORIES)).reshape(graph.num_nodes, -1)
+    state = np.concatenate([graph.node_values, np.log1p(degree)[:, None], one_hot], 1).astype(np.float64)
+    found = []
+    for hop in range(max(hops) + 1):
+        found += [state] if hop in hops else []
+        state = S @ state
+    return np.concatenate(found, 1)

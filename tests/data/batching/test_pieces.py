@@ -10,8 +10,16 @@ import pytest
 
 from egt.data.batching.batch import collate
 from egt.data.batching.pieces import Pieces
-from egt.data.encodings.encoding import ChosenPairs, Encoding, Listed, OutDegree, Preparation, Sample, ShortestPaths
-from egt.data.propagation import LabelsAround
+from egt.data.encodings.encoding import (
+    ChosenPairs,
+    Encoding,
+    LabelsAround,
+    Listed,
+    OutDegree,
+    Preparation,
+    Sample,
+    ShortestPaths,
+)
 from egt.graph import FeatureSchema, Graph
 from egt.parts.pairs import Edges, Expander
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from egt.data.custom_rows import merge_edges
+from egt.data.custom_source import merge_edges
 
 
 def test_undirected_edges_listed_once_get_their_opposite() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from egt.data.bounds import Bounds, TooLarge, bounded
 from egt.data.custom import open_custom, read_raw
 from egt.data.formats import spreadsheets
 from egt.data.formats.spreadsheets import write_xlsx
 from egt.errors import DataError, RunError
+from egt.files import Bounds, TooLarge, bounded
 from tests.cli.runs import SMILES, egt, write_csv
 
 openpyxl = pytest.importorskip("openpyxl")

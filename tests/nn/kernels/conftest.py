@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from egt.native.library import compiler
-from egt.nn.kernels.pair_operator import PairWeights, RandomStream, RandomStreams, available, pair_pass
+from egt.nn.kernels.operators import PairWeights, RandomStream, RandomStreams, available, pair_pass
 
 MASK32 = 0xFFFFFFFF
 ACTIVATIONS = {"elu": F.elu, "gelu": F.gelu, "relu": F.relu, "silu": F.silu}

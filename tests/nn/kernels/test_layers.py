@@ -13,7 +13,7 @@ from egt.assemble import build_model
 from egt.data.batching.batch import collate
 from egt.inference.backends import CPU
 from egt.nn.kernels import layers
-from egt.nn.kernels.pair_operator import available
+from egt.nn.kernels.operators import available
 from egt.nn.randomness import graph_keys
 from tests.graphs import graphs_of_every_kind, samples_of, tiny_config
 

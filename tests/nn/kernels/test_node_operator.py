@@ -12,14 +12,14 @@ from torch.nn import functional as F
 
 from egt.data.batching.layout import Packed
 from egt.nn.channels import AttentionContext
-from egt.nn.kernels.node_operator import (
+from egt.nn.kernels.operators import (
+    available,
     node_factors,
     node_update,
     node_update_backward,
     norm_linear,
     norm_linear_backward,
 )
-from egt.nn.kernels.pair_operator import available
 from egt.nn.randomness import Dropout, Stream, graph_keys, salts
 
 ROWS = [1, 7, 8, 16, 65, 66, 67, 140, 300]

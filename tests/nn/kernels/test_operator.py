@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from egt.nn.kernels import binding
-from egt.nn.kernels.pair_operator import Numbers, PairWeights, RandomStream, RandomStreams, Switches, pair_pass, run
+from egt.nn.kernels.operators import Numbers, PairWeights, RandomStream, RandomStreams, Switches, pair_pass, run
 
 
 class Pass(nn.Module):

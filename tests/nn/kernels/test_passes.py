@@ -14,7 +14,7 @@ from egt.data.batching.batch import collate
 from egt.errors import ConfigError
 from egt.inference.backends import CPU, PLAIN, Backend
 from egt.nn.kernels.layers import FusedEdgePass, FusedPairPass, activation_name
-from egt.nn.kernels.pair_operator import available
+from egt.nn.kernels.operators import available
 from egt.nn.layer import PairPass
 from egt.nn.randomness import graph_keys
 from tests.graphs import graphs_of_every_kind, lively, samples_of, tiny_config

@@ -8,7 +8,7 @@ import sys
 CODE = """
 import sys
 import torch
-from egt.nn.kernels.pair_operator import operator
+from egt.nn.kernels.operators import operator
 from torch import Tensor
 
 @operator("doubled_for_a_test")

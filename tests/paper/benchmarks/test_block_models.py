@@ -43,7 +43,7 @@ def clusters() -> list[Graph]:
 
 
 def test_the_patterns_of_the_default_seed_have_the_nodes_of_the_published_ones() -> None:
-    sizes = [len(pattern.signals) for pattern in _patterns(PATTERN_SEED)]
+    sizes = [len(pattern[1]) for pattern in _patterns(PATTERN_SEED)]
     assert len(sizes) == 100
     assert sum(sizes) == 2_099
     assert min(sizes) >= 5

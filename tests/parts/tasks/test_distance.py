@@ -15,7 +15,7 @@ from egt.data.batching.batch import GraphBatch, LayoutName, collate
 from egt.data.encodings.encoding import Preparation, ShortestPaths
 from egt.graph import FeatureSchema, Graph
 from egt.nn.losses import distance_loss, distance_targets, scored_pairs
-from egt.parts.tasks.distance import DistanceObjective
+from egt.parts.tasks.task import DistanceObjective
 
 PARITY = Path(__file__).resolve().parents[2] / "parity"
 

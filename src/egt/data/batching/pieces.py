@@ -16,9 +16,8 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from egt.data.batching.loader import permutation
-from egt.data.encodings.encoding import Array, Sample
+from egt.data.encodings.encoding import Array, LabelsAround, Sample, neighbors_of
 from egt.data.encodings.loops import draw_neighborhood, inner_pairs
-from egt.data.propagation import LabelsAround, neighbors_of
 from egt.graph import UNKNOWN, Graph, IntArray
 
 ALL = -1

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from egt.data.encodings.loops import hop_distances, pair_distances
 from egt.errors import ConfigError, EgtError, GraphError
-from egt.graph import DENSE_FEATURES, FeatureSchema, Graph, IntArray
+from egt.graph import DENSE_FEATURES, UNKNOWN, FeatureSchema, Graph, IntArray
 
 Array = NDArray[Any]
 
@@ -317,3 +317,68 @@ def _adjacent(graph: Graph) -> NDArray[np.uint8]:
     distances[graph.edge_index[0], graph.edge_index[1]] = 1
     np.fill_diagonal(distances, 0)
     return distances
+
+
+_RETURN = 0.1
+"""The share of the start that stays in each step of `spread` (Zhou et al., 2004)."""
+
+_HOPS = 50
+
+
+def neighbors_of(graph: Graph) -> Any:
+    """(N, N) D^-1/2 A D^-1/2 of the graph without directions, as a sparse matrix."""
+    from scipy.sparse import coo_array
+
+    i, j = graph.edge_index
+    i, j = np.concatenate([i, j]), np.concatenate([j, i])
+    A = coo_array((np.ones(len(i)), (i, j)), shape=(graph.num_nodes, graph.num_nodes)).tocsr()
+    A.data[:] = 1.0
+    scale = 1 / np.sqrt(np.maximum(A.sum(1), 1))
+    return A.multiply(scale[:, None]).multiply(scale).tocsr()
+
+
+def spread(S: Any, start: NDArray[np.float64], hops: int) -> NDArray[np.float64]:
+    """(N, T) rows averaged over neighbors again and again, of which a part stays what it was. S: (N, N) sparse."""
+    state = start
+    for _ in range(hops):
+        state = (1 - _RETURN) * (S @ state) + _RETURN * start
+    return state
+
+
+@dataclass(frozen=True)
+class LabelsAround:
+    """The encoding of known labels of C = `num_classes`: shares of each among neighbors, and along long walks.
+
+    Fields:
+        folds: parts of the labels, one of which is hidden at a time (`hidden`).
+    """
+
+    num_classes: int
+    folds: int
+
+    name: ClassVar[str] = "known_labels"
+    level: ClassVar[Literal["node"]] = "node"
+    stored: ClassVar[bool] = True
+
+    def __call__(self, graph: Graph) -> NDArray[np.float32]:
+        """Return (N, 2 C); all zeros where there is no label."""
+        return self.without(graph, np.zeros(graph.num_nodes, bool), neighbors_of(graph))
+
+    def without(self, graph: Graph, hidden: NDArray[np.bool_], S: Any) -> NDArray[np.float32]:
+        """Return what the encoding would be if the labels of some nodes (N,) were not known. S: `neighbors_of`."""
+        assert graph.known_labels is not None
+        labels = np.where(hidden, UNKNOWN, graph.known_labels)
+        start = (labels[:, None] == np.arange(self.num_classes)).astype(np.float32)
+        shares = []
+        for state in (S @ start, spread(S, start, _HOPS)):
+            total = state.sum(1, keepdims=True)
+            shares.append(np.divide(state, total, out=np.zeros_like(state), where=total > 0))
+        return np.concatenate(shares, axis=1).astype(np.float32)
+
+    def parts(self, graph: Graph, seed: int) -> IntArray:
+        """(N,) the part of each known label, from 0; `UNKNOWN` where there is no label."""
+        assert graph.known_labels is not None
+        known = np.flatnonzero(graph.known_labels != UNKNOWN)
+        parts = np.full(graph.num_nodes, UNKNOWN)
+        parts[known] = np.random.default_rng(seed).permutation(len(known)) % self.folds
+        return parts

@@ -31,7 +31,6 @@ from typing import Any
 
 import numpy as np
 
-from egt.data.bounds import Bounds
 from egt.data.columns import (
     FORMATS,
     MAX_NODES,
@@ -49,6 +48,7 @@ from egt.data.columns import (
 )
 from egt.data.formats.tables import open_text
 from egt.errors import DataError
+from egt.files import Bounds
 from egt.graph import IntArray
 
 JSONL_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson")

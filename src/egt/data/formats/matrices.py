@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from egt.data.bounds import Bounds
 from egt.data.columns import (
     FORMATS,
     POSITION_NAMES,
@@ -36,6 +35,7 @@ from egt.data.columns import (
 from egt.data.formats import xyz
 from egt.data.formats.tables import MISSING_TEXTS, TABLE_SUFFIXES, open_text, read_table
 from egt.errors import DataError
+from egt.files import Bounds
 
 INDEX_NAMES = ("index", "graphs")
 FILE_NAMES = ("file", "path", "filename", "matrix")

@@ -9,17 +9,22 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from egt.data.bounds import Bounds, open_bytes
 from egt.data.columns import FORMATS, Format, RawData, Table, digest_of_files, objects
-from egt.data.conformers import with_coordinates
-from egt.data.formats.tables import column_of_texts, encoding_of, molecules_of, open_text, read_delimited
-from egt.data.molecules import RDKIT_ERRORS, reason_of, require_rdkit
+from egt.data.formats.tables import (
+    LIST_SUFFIXES,
+    SDF_SUFFIXES,
+    column_of_texts,
+    encoding_of,
+    molecules_of,
+    open_text,
+    read_delimited,
+)
+from egt.data.molecules import RDKIT_ERRORS, reason_of, require_rdkit, with_coordinates
 from egt.errors import DataError
+from egt.files import Bounds, open_bytes
 
-SDF_SUFFIXES = (".sdf", ".sdf.gz")
 MOL2_SUFFIXES = (".mol2", ".mol2.gz")
 _MOL2_MOLECULE = "@<TRIPOS>MOLECULE"
-LIST_SUFFIXES = (".smi", ".smi.gz", ".smiles", ".txt", ".txt.gz")
 
 
 @FORMATS.register("sdf")

@@ -25,7 +25,7 @@ from egt.data.columns import (
     text_of,
     with_mask_split,
 )
-from egt.data.custom_rows import merge_edges
+from egt.data.custom_source import merge_edges
 from egt.errors import DataError
 from egt.graph import Graph
 

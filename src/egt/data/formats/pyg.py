@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from egt.data.bounds import check_tensors
 from egt.data.columns import (
     FORMATS,
     MAX_NODES,
@@ -27,6 +26,7 @@ from egt.data.columns import (
     with_mask_split,
 )
 from egt.errors import DataError, EgtError
+from egt.files import check_tensors
 from egt.graph import Graph
 
 STRUCTURE = ("edge_index", "y", "num_nodes", "ptr", "batch")

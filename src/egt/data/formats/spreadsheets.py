@@ -14,10 +14,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from egt.data.bounds import Bounds
 from egt.data.columns import FORMATS, Format, RawData, Table, check_header, digest_of_files, text_of
 from egt.data.formats.tables import columns_of_texts, molecules_of
 from egt.errors import DataError, RunError
+from egt.files import Bounds
 
 SUFFIX = ".xlsx"
 _SAVE = "In Excel: File, Save As, CSV UTF-8"

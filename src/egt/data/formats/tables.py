@@ -25,7 +25,6 @@ from typing import IO, Any
 
 import numpy as np
 
-from egt.data.bounds import Bounds, open_bytes
 from egt.data.columns import (
     FORMATS,
     Column,
@@ -42,14 +41,18 @@ from egt.data.columns import (
     objects,
     one_or_many,
 )
-from egt.data.conformers import with_coordinates
-from egt.data.molecules import RDKIT_ERRORS, reason_of, require_rdkit
+from egt.data.molecules import RDKIT_ERRORS, reason_of, require_rdkit, with_coordinates
 from egt.errors import DataError
+from egt.files import Bounds, open_bytes
 
 TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 """Of tables that can be read part by part."""
 
 TABLE_SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
+SDF_SUFFIXES = (".sdf", ".sdf.gz")
+LIST_SUFFIXES = (".smi", ".smi.gz", ".smiles", ".txt", ".txt.gz")
+"""Of other files of molecules."""
+
 DELIMITERS = ",;\t|"
 
 MISSING_TEXTS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})

@@ -21,9 +21,9 @@ from urllib.parse import parse_qs
 
 from pydantic import ValidationError, validate_call
 
-from egt.data.bounds import TooLarge
 from egt.errors import EgtError, RunError
 from egt.explain.page.session import ADVICE, MOST_BYTES, Session
+from egt.files import TooLarge
 from egt.inference.predictor import load
 
 log = logging.getLogger(__name__)

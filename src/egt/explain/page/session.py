@@ -19,7 +19,6 @@ import numpy as np
 from pydantic import Field
 
 from egt.config.run_data import open_new, open_source, reading_schema
-from egt.data.bounds import Bounds, TooLarge, bounded
 from egt.data.columns import RawData, Table, objects
 from egt.data.formats.tables import molecules_of
 from egt.data.schema import CustomSchema
@@ -28,7 +27,7 @@ from egt.errors import DataError, EgtError
 from egt.explain.analysis import HopProfile, pair_hops
 from egt.explain.explanation import Explanation, Subject, draw, explain_subject
 from egt.explain.explanation_page import MOST_NODES, TITLES
-from egt.files import strict_json
+from egt.files import Bounds, TooLarge, bounded, strict_json
 from egt.inference.artifact import EnsembleArtifact, find_artifact, member_name
 from egt.inference.attention_capture import Attention
 from egt.inference.predictions import Prediction, Predictions, Row

@@ -11,8 +11,17 @@ from torch import Tensor, nn
 from egt.data.batching.layout import Packed
 from egt.errors import ConfigError
 from egt.nn.channels import AttentionContext
-from egt.nn.kernels.node_operator import node_factors, node_update, norm_linear
-from egt.nn.kernels.pair_operator import NEVER, NOT_RANDOM, PairWeights, RandomStream, RandomStreams, pair_pass
+from egt.nn.kernels.operators import (
+    NEVER,
+    NOT_RANDOM,
+    PairWeights,
+    RandomStream,
+    RandomStreams,
+    node_factors,
+    node_update,
+    norm_linear,
+    pair_pass,
+)
 from egt.nn.layer import (
     CentralityGate,
     EdgePass,

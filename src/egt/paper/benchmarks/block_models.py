@@ -5,7 +5,7 @@ An edge between two nodes exists with a probability that depends only on whether
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -56,14 +56,6 @@ _PATTERN_NODES = range(44, 189)
 _CLUSTER_NODES = range(41, 191)
 
 
-@dataclass(frozen=True)
-class Pattern:
-    """A planted pattern: (n, n) boolean edges, symmetric, and (n,) node signals."""
-
-    edges: NDArray[np.bool_]
-    signals: IntArray
-
-
 def pattern_graph(seed: int, split: str, number: int) -> Graph:
     """Return one graph of PATTERN.
 
@@ -72,8 +64,8 @@ def pattern_graph(seed: int, split: str, number: int) -> Graph:
     as the whole set. A draw outside the published range of 44 to 188 nodes is repeated.
     """
     random = graph_random(seed, split, number)
-    pattern = _patterns(seed)[number % _NUM_PATTERNS]
-    inside = len(pattern.signals)
+    pattern, signals_inside = _patterns(seed)[number % _NUM_PATTERNS]
+    inside = len(pattern)
     while True:
         community = _communities(random, 5)
         if len(community) + inside in _PATTERN_NODES:
@@ -81,10 +73,10 @@ def pattern_graph(seed: int, split: str, number: int) -> Graph:
     outside = len(community)
     edges = np.zeros((outside + inside,) * 2, dtype=bool)
     edges[:outside, :outside] = _block_edges(random, community, same=0.5, other=0.35)
-    edges[outside:, outside:] = pattern.edges
+    edges[outside:, outside:] = pattern
     edges[:outside, outside:] = random.random((outside, inside)) < 0.5
     edges[outside:, :outside] = edges[:outside, outside:].T
-    signals = np.concatenate([random.integers(_NUM_SIGNALS, size=outside), pattern.signals])
+    signals = np.concatenate([random.integers(_NUM_SIGNALS, size=outside), signals_inside])
     label = np.repeat([0.0, 1.0], [outside, inside])
     return _shuffle(random, edges, signals, label, f"{split}/{number}")
 
@@ -108,14 +100,14 @@ def cluster_graph(seed: int, split: str, number: int) -> Graph:
 
 
 @lru_cache(maxsize=4)
-def _patterns(seed: int) -> list[Pattern]:
-    """Return the 100 patterns of a data set."""
+def _patterns(seed: int) -> list[tuple[NDArray[np.bool_], IntArray]]:
+    """Return the 100 patterns of a data set: (n, n) symmetric edges and (n,) signals of the nodes."""
     random = np.random.default_rng(np.random.SeedSequence(seed))
     patterns = []
     for _ in range(_NUM_PATTERNS):
         size = int(random.integers(*_COMMUNITY_SIZE))
         edges = _block_edges(random, np.zeros(size, dtype=np.int64), same=0.5, other=0.0)
-        patterns.append(Pattern(edges, random.integers(_NUM_SIGNALS, size=size)))
+        patterns.append((edges, random.integers(_NUM_SIGNALS, size=size)))
     return patterns
 
 

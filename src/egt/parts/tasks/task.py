@@ -7,19 +7,19 @@ plug-in); with a level and the scale of the training targets it is a `Task`, whi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat
 
 import egt.nn as nn
-from egt.data.encodings.encoding import Encoding
+from egt.data.encodings.encoding import Encoding, ShortestPaths
 from egt.errors import DataError
 from egt.graph import Level
 from egt.parts.tasks.scores import Scores, TargetScores
-from egt.registry import Part, Registry
+from egt.registry import Part, Registry, register
 
 if TYPE_CHECKING:
     import torch
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from egt.data.batching.batch import GraphBatch
     from egt.data.source import Source
     from egt.nn.channels import Channels
+
 
 _ROUNDING = 1e-12
 """Labels that differ by less than this share of the largest of them are the same number, whatever its unit."""
@@ -439,3 +440,24 @@ def mean_of_known(targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]
 def number(value: np.float32) -> float:
     """Return the shortest decimal that is the same float32."""
     return float(str(value))
+
+
+@register
+class DistanceObjective(Objective):
+    """Auxiliary task: hop distances up to `max_hops` (nu) from the edge channel (`egt.nn.losses.distance_loss`)."""
+
+    kind: Literal["distance"] = "distance"
+    max_hops: Annotated[int, Field(ge=1, le=64)] = 3
+
+    @property
+    def num_outputs(self) -> int:
+        return self.max_hops + 1
+
+    def encodings(self) -> tuple[Encoding, ...]:
+        return (ShortestPaths(self.max_hops),)
+
+    def prepared(self, batch: GraphBatch) -> GraphBatch:
+        return replace(batch, scored={**batch.scored, self.kind: nn.losses.scored_pairs(batch, self.max_hops)})
+
+    def loss(self, head: Callable[[Tensor], Tensor], x: Channels, batch: GraphBatch) -> Tensor:
+        return self.weight * nn.losses.distance_loss(head, x.e, batch, self.max_hops, x.layout.num_virtual)

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from egt.data.bounds import Bounds, TooLarge, bounded
 from egt.data.custom import read_raw
 from egt.data.formats.tables import Tables
 from egt.errors import ConfigError, DataError
+from egt.files import Bounds, TooLarge, bounded
 
 SMALL = Bounds(bytes=200_000, line=50_000, rows=1_000, columns=100, cells=10_000)
 ROW, GRAPH = b"CC,1\n", b'{"num_nodes": 1, "edges": []}\n'

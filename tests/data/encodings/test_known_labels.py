@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from egt.data.custom import open_custom
-from egt.data.propagation import LabelsAround, neighbors_of
+from egt.data.encodings.encoding import LabelsAround, neighbors_of
 from egt.data.source import SPLITS
 from egt.errors import GraphError
 from egt.graph import FeatureSchema, Graph
