@@ -17,7 +17,7 @@ from egt.data.formats.tables import (
     encoding_of,
     molecules_of,
     open_text,
-    read_delimited,
+    read_table,
 )
 from egt.data.molecules import RDKIT_ERRORS, reason_of, require_rdkit, with_coordinates
 from egt.errors import DataError
@@ -80,7 +80,7 @@ class SmilesList(Format):
         with open_text(data) as file:
             first = file.readline()
         is_header = any(sign in first for sign in ",;\t|") and "smi" in first.lower()  # no SMILES has these signs
-        return molecules_of(read_delimited(data) if is_header else _read_list(data), str(data), digest_of_files([data]))
+        return molecules_of(read_table(data) if is_header else _read_list(data), str(data), digest_of_files([data]))
 
 
 def _read_molecules(

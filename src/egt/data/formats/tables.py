@@ -1,7 +1,6 @@
 """Tables of molecules: CSV (also gzipped) and Parquet files, pandas and Polars frames, and lists of SMILES.
 
-A line that does not fit is kept as a problem, in place. Arrow is imported where it is needed, which takes a tenth of a
-second: most files of molecules have no number in them.
+A line that does not fit is kept as a problem, in place.
 """
 
 from __future__ import annotations
@@ -10,13 +9,12 @@ import codecs
 import csv
 import gzip
 import io
-import json
 import logging
 import math
 import re
 import sys
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice, zip_longest
@@ -33,7 +31,6 @@ from egt.data.columns import (
     RawData,
     Table,
     check_header,
-    column_of_values,
     digest_of_files,
     digest_of_graphs,
     is_exact,
@@ -71,6 +68,13 @@ _TOGETHER = 2**16
 logger = logging.getLogger(__name__)
 
 
+def _arrow() -> Any:
+    """Return the module that needs Arrow, whose import takes a tenth of a second: many files have no numbers."""
+    from egt.data import arrow
+
+    return arrow
+
+
 @FORMATS.register("molecules")
 class Tables(Format):
     """A table with a row for each molecule, or SMILES alone."""
@@ -86,9 +90,9 @@ class Tables(Format):
     @staticmethod
     def read(data: Any) -> RawData:
         if isinstance(data, Path):
-            return molecules_of(read_table(data, ragged=True), str(data), digest_of_files([data]))
+            return molecules_of(read_table(data), str(data), digest_of_files([data]))
         if is_frame(data):
-            return molecules_of(table_of_frame(data, ragged=True), "frame")
+            return molecules_of(_arrow().table_of_frame(data), "frame")
         problems: dict[int, str] = {}
         given = _molecule_columns(data)
         columns = {name: objects(_smiles_of(part, problems)) for name, part in given.items()}
@@ -100,8 +104,10 @@ class Tables(Format):
 
     @classmethod
     def blocks(cls, data: Any, size: int) -> Iterator[RawData]:
-        tables = parquet_blocks(data, size) if data.suffix.lower() == ".parquet" else table_blocks(data, size)
-        return molecule_blocks(tables, str(data))
+        first_row = 0
+        for table in _blocks(data, size):
+            yield replace(molecules_of(table, str(data), f"{data} from row {first_row}"), first_row=first_row)
+            first_row += table.num_rows
 
 
 @contextmanager
@@ -138,11 +144,18 @@ def encoding_of(file: IO[bytes]) -> str:
     return "utf-8-sig"
 
 
-def read_table(path: Path, *, ragged: bool = False) -> Table:
-    """Read a CSV, TSV or Parquet file; it may have no rows. With `ragged` lists of any lengths are texts."""
-    if path.suffix.lower() != ".parquet":
-        return read_delimited(path)
-    return read_parquet(path, ragged=ragged)
+def read_table(path: Path) -> Table:
+    """Read a CSV, TSV or Parquet file; it may have no rows."""
+    [table] = _blocks(path)
+    return table
+
+
+def _blocks(path: Path, size: int = sys.maxsize) -> Iterator[Table]:
+    """Yield the rows of a file, `size` at a time; at least one block, which may have no rows."""
+    blocks: Iterator[Table] = (_arrow().parquet_blocks if path.suffix.lower() == ".parquet" else text_blocks)(
+        path, size
+    )
+    return blocks
 
 
 def is_frame(data: object) -> bool:
@@ -160,15 +173,6 @@ def molecules_of(table: Table, where: str, digest: str = "") -> RawData:
         problems=table.problems,
         digest=digest or digest_of_graphs(table.columns, ()),
     )
-
-
-def molecule_blocks(tables: Iterable[Table], where: str) -> Iterator[RawData]:
-    """Yield the tables that a large file was read as, each as data of its own that knows its place in the file."""
-    first_row = 0
-    for table in tables:
-        raw = molecules_of(table, where, f"{where} from row {first_row}")
-        yield replace(raw, first_row=first_row)
-        first_row += table.num_rows
 
 
 def _molecule_columns(data: Any) -> dict[str, Sequence[Any]]:
@@ -211,14 +215,8 @@ def _smiles_of(molecules: Iterable[Any], problems: dict[int, str]) -> list[str |
     return texts
 
 
-def read_delimited(path: Path) -> Table:
-    """Read a text file of columns; the delimiter is taken from its first line."""
-    [table] = table_blocks(path)
-    return table
-
-
-def table_blocks(path: Path, size: int = sys.maxsize) -> Iterator[Table]:
-    """Yield the rows of a text file of columns, `size` at a time; at least one block, which may have no rows."""
+def text_blocks(path: Path, size: int = sys.maxsize) -> Iterator[Table]:
+    """Yield the rows of a text file of columns, whose delimiter is that of its first line, `size` at a time."""
     bounds = Bounds.current()
     whole = size == sys.maxsize
     csv.field_size_limit(min(bounds.line, 2**31 - 1))
@@ -334,7 +332,7 @@ def columns_of_texts(columns: Sequence[Sequence[str]], *, decimal_comma: bool = 
 
 def _plain_columns(columns: Sequence[Sequence[str]]) -> list[Column | None]:
     """Return columns of one length that are plain numbers, None for others; a call for each would take most time."""
-    joined = plain_numbers([cell for cells in columns for cell in cells], MISSING_TEXTS)
+    joined = _arrow().plain_numbers([cell for cells in columns for cell in cells], MISSING_TEXTS)
     if joined is not None:
         return [*joined.reshape(len(columns), len(columns[0]))]
     if len(columns) == 1:
@@ -354,7 +352,7 @@ def _mixed_column(cells: Sequence[str], *, decimal_comma: bool) -> Column:
     known = [cell for cell in present if cell is not None]
     if known and all(cell.lower() in _BOOLEANS for cell in known):
         return np.array([np.nan if cell is None else _BOOLEANS[cell.lower()] for cell in present])
-    found = numbers(present)
+    found: Column | None = _arrow().numbers(present)
     if found is not None and not any(_is_code(cell) for cell in known):
         return found
     clear = decimal_comma or any(_CLEAR_COMMA.search(cell) for cell in known)
@@ -381,168 +379,3 @@ def _is_code(cell: str) -> bool:
     if not _CODE.fullmatch(cell):
         return False
     return cell.lstrip("+-").startswith("0") or len(cell) > 300 or not is_exact(int(cell))
-
-
-_LIKE_CODE = r"^[+-]?0\d|\d{16}"
-"""What every code has (`column_of_texts`), and few numbers."""
-
-
-def table_of_frame(frame: Any, *, ragged: bool = False) -> Table:
-    """Return the columns of a data frame; the index of a pandas frame is none of them. `ragged` as in `read_table`."""
-    import pyarrow as pa
-
-    is_pandas = type(frame).__module__.split(".")[0] == "pandas"
-    if is_pandas:  # the others have no name twice
-        check_header([str(name) for name in frame.columns], "frame")
-    try:
-        return _table_of_arrow(
-            pa.Table.from_pandas(frame, preserve_index=False) if is_pandas else pa.table(frame), "frame", ragged
-        )
-    except (pa.ArrowException, TypeError) as error:
-        reason = " ".join(str(error).split())
-        raise DataError(f"frame: a column mixes kinds of values ({reason}); give each column one type") from error
-
-
-def read_parquet(path: Path, *, ragged: bool) -> Table:
-    """Read a Parquet file. `ragged` as in `read_table`."""
-    import pyarrow as pa
-
-    try:
-        return _table_of_arrow(_bounded_parquet(path), str(path), ragged)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: not a Parquet file that can be read: {error}") from error
-
-
-def _bounded_parquet(path: Path) -> Any:
-    """Return the table of a Parquet file; its texts stay words and numbers of words until their length is known."""
-    import pyarrow.parquet as pq
-
-    bounds = Bounds.current()
-    with pq.ParquetFile(path) as file:
-        facts = file.metadata
-        groups = [facts.row_group(k) for k in range(facts.num_row_groups)]
-        bounds.check("columns", facts.num_columns, path)
-        bounds.check("rows", facts.num_rows, path)
-        bounds.check("cells", sum(g.column(c).num_values for g in groups for c in range(g.num_columns)), path)
-        bounds.check("bytes", sum(group.total_byte_size for group in groups), path)
-        leaves = [file.schema.column(c) for c in range(facts.num_columns)]
-    texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
-    table = pq.read_table(path, read_dictionary=texts)
-    for column in table.columns:
-        bounds.check("bytes", sum(_text_bytes(chunk) for chunk in column.chunks), path)
-    return table
-
-
-def _text_bytes(array: Any) -> int:
-    """Return how many bytes the texts of an Arrow array have if each cell has its own."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_nested(array.type):
-        return _text_bytes(array.flatten()) if hasattr(array, "values") else 0  # others are left out
-    if not pa.types.is_dictionary(array.type):
-        return 0
-    lengths = pc.take(pc.binary_length(array.dictionary).cast(pa.int64()), array.indices)
-    return pc.sum(lengths).as_py() or 0
-
-
-def parquet_blocks(path: Path, size: int) -> Iterator[Table]:
-    """Yield the rows of a Parquet file, `size` at a time: pages of one row group are in memory."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    bounds = Bounds.current()
-    try:
-        with pq.ParquetFile(path) as file:
-            facts, leaves = file.metadata, [file.schema.column(c) for c in range(file.metadata.num_columns)]
-        bounds.check("columns", facts.num_columns, path)
-        nested = [c for c, leaf in enumerate(leaves) if leaf.max_repetition_level]  # one row may have all elements
-        for group in map(facts.row_group, range(facts.num_row_groups)):
-            bounds.check("bytes", group.total_byte_size, path)
-            bounds.check("cells", sum(group.column(c).num_values for c in nested), path)
-        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
-        with pq.ParquetFile(path, read_dictionary=texts, buffer_size=_BLOCK, pre_buffer=False) as file:
-            rows = file.schema_arrow.empty_table()
-            for batch in file.iter_batches(size):  # which ends with its row group
-                bounds.check("bytes", sum(map(_text_bytes, batch.columns)), path)
-                rows = pa.concat_tables([rows, pa.Table.from_batches([batch])])
-                while rows.num_rows >= size:
-                    yield _table_of_arrow(rows.slice(0, size), str(path), ragged=True)
-                    rows = rows.slice(size)
-            if rows.num_rows or not facts.num_rows:
-                yield _table_of_arrow(rows, str(path), ragged=True)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: not a Parquet file that can be read: {error}") from error
-
-
-def _table_of_arrow(table: Any, where: str, ragged: bool) -> Table:
-    check_header(table.column_names, where)
-    columns = {name: _arrow_column(table[name], f"{where}: column {name!r}", ragged) for name in table.column_names}
-    return Table({name: column for name, column in columns.items() if column is not None}, table.num_rows, {})
-
-
-def _arrow_column(array: Any, where: str, ragged: bool) -> Column | None:
-    """Return a column, or None for a type that cannot be one (images, nested records): such columns are left out."""
-    import pyarrow as pa
-
-    kind, is_a = array.type, pa.types
-    if is_a.is_dictionary(kind):
-        return _arrow_column(array.cast(kind.value_type), where, ragged)
-    if is_a.is_null(kind):
-        return np.full(len(array), np.nan)
-    if is_a.is_integer(kind) and _has_long_numbers(array):
-        return _arrow_column(array.cast(pa.string()), where, ragged)  # names of many digits
-    if is_a.is_boolean(kind) or is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind):
-        return _numbers(array.cast(pa.float64(), safe=False))
-    if is_a.is_temporal(kind):
-        try:
-            return _arrow_column(array.cast(pa.string()), where, ragged)
-        except pa.ArrowException:  # durations and intervals are not spelled out
-            logger.warning("%s holds %s, which cannot be used; the column is left out", where, kind)
-            return None
-    if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
-        return objects(array.to_pylist())
-    if is_a.is_list(kind) or is_a.is_large_list(kind) or is_a.is_fixed_size_list(kind):
-        try:
-            return column_of_values(array.to_pylist(), where)
-        except DataError as error:
-            if ragged and not is_a.is_nested(kind.value_type) and not is_a.is_binary(kind.value_type):
-                values = array.to_pylist()
-                return objects([None if value is None else json.dumps(value, default=str) for value in values])
-            logger.warning("%s; the column is left out", error)
-            return None
-    logger.warning("%s holds %s, which cannot be used; the column is left out", where, kind)
-    return None
-
-
-def _has_long_numbers(array: Any) -> bool:
-    """Return whether there are whole numbers beyond those that all float64 tell apart."""
-    import pyarrow.compute as pc
-
-    extremes = pc.min_max(array)
-    return any(abs(extremes[end].as_py() or 0) > 2**53 for end in ("min", "max"))
-
-
-def plain_numbers(cells: Sequence[str], missing: Collection[str]) -> Column | None:
-    """Return a column of plain numbers, converted at once; None where cells have to be looked at one by one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    texts = pc.utf8_trim_whitespace(pa.array(cells, pa.string()))
-    known = pc.if_else(pc.is_in(texts, value_set=pa.array(sorted(missing))), None, texts)
-    return None if pc.any(pc.match_substring_regex(known, _LIKE_CODE)).as_py() else numbers(known)
-
-
-def numbers(texts: Any) -> Column | None:
-    """Return the numbers that are spelled out, NaN for None; or None if a text is not one."""
-    import pyarrow as pa
-
-    try:
-        return _numbers(pa.array(texts, pa.string()).cast(pa.float64()))
-    except pa.ArrowInvalid:
-        return None
-
-
-def _numbers(array: Any) -> Column:
-    """Return a numeric Arrow array as a float64 column, nulls as NaN."""
-    return np.array(array.to_numpy(zero_copy_only=False), dtype=np.float64)
