@@ -26,13 +26,15 @@ def test_every_preset_survives_a_round_trip(name: str, tmp_path: Path) -> None:
 def test_forms_compose_in_any_order() -> None:
     one, other = preset("zinc-500k-simple-nope"), preset("zinc-500k-nope-simple")
     assert one.model == other.model
-    assert set(forms()) == {"simple", "constrained", "ungated", "nope", "nodistance", "gcn", "gin", "gatedgcn", "mlp"}
+    ablated = {"simple", "constrained", "ungated", "unscaled", "nope", "nodistance"}
+    assert set(forms()) == ablated | {"gcn", "gin", "gatedgcn", "mlp"}
 
 
 def test_each_form_changes_what_it_says() -> None:
     base = preset("pattern-500k").model
     assert preset("pattern-500k-simple").model.edges.kind == "frozen"
     assert preset("pattern-500k-constrained").model.scope == "neighbors"
+    assert preset("pattern-500k-unscaled").model == base.model_copy(update={"scale_dot": False})
     assert preset("pattern-500k-ungated").model == base.model_copy(update={"gate": "none"})
     assert [t.kind for t in preset("pattern-500k-nope").model.node_inputs] == ["node_categories"]
     zinc = preset("zinc-500k-simple").model

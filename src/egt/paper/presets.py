@@ -431,6 +431,12 @@ _FORMS: Mapping[str, tuple[str, Change]] = {
     # DISCREPANCY: the released ungated configs of MNIST, CIFAR10 and ZINC (`egt_u.json`) have no positional encodings
     # and no distance objective either; the paper's text changes the gates alone, as here. Theirs is `-ungated-nope`.
     "ungated": ("No gates, and so no centrality scalers either.", change(model={"gate": "none"})),
+    # DISCREPANCY: the authors published the results of the paper's Table 1 a month before their code divided the dot
+    # product by sqrt(d_k), and left them unchanged; the paper's equation and the last code divide.
+    "unscaled": (
+        "The dot product is not divided by sqrt(d_k), as in the authors' code of the published results.",
+        change(model={"scale_dot": False}),
+    ),
     "nope": (
         "No positional encodings, and as in the authors' configs no distance objective without them.",
         _remove_positions,
