@@ -34,7 +34,10 @@ from egt.data.schema import CustomSchema
 from egt.data.source import Progress, Source
 from egt.errors import ConfigError, DataError
 from egt.files import exists
+from egt.inference.artifact import find_artifact
 from egt.processes import find_launch
+from egt.training.finetune import describe_start, with_model_of
+from egt.training.recipes import choose_recipe
 from egt.training.run import Run
 from egt.training.run import train as train_run
 from egt.training.run_folder import CONFIG, MEMBERS, run_folder, try_folder
@@ -107,9 +110,6 @@ def train(
         start = PRETRAINED
         log.warning("starts from the pre-trained model %s (--from none starts from random weights)", start)
     if start is not None and start != _NONE:
-        from egt.inference.artifact import find_artifact  # here: most runs start from random weights
-        from egt.training.finetune import describe_start, with_model_of
-
         wanted = describe_start(str(start), keep_head=keep_head, freeze_below=freeze_below, tune=tune)
         if old_folder is not None:
             _check_same_start(wanted, folder, config)
@@ -128,7 +128,7 @@ def train(
         "callbacks": callbacks,
     }
     if ensemble is not None or folds is not None or exists(folder / MEMBERS):
-        from egt.training.ensemble import choose_members, train_members  # here: most runs are of one model
+        from egt.training.ensemble import choose_members, train_members  # here: only they need the predictor
 
         members = choose_members(folder, ensemble, folds, resume=resume)
         if members is not None:
@@ -156,8 +156,6 @@ def _chosen(
             "recipes are not compared in processes that were started from outside; take %s", next(iter(recipes))
         )
         return config
-    from egt.training.recipes import choose_recipe  # here: most data has one recipe
-
     return choose_recipe({name: override(each, settings) for name, each in recipes.items()}, source, watch)
 
 

@@ -21,7 +21,7 @@ from egt.cli.main import main
 from egt.errors import ArtifactError, ConfigError, DataError
 from egt.export.export import export
 from egt.inference.artifact import BLEND, CARD, content_sha256, file_sha256, load_artifact
-from egt.inference.blend import Blend, describe_rows
+from egt.inference.learner import Blend, describe_rows
 from egt.inference.predictor import Predictor
 from egt.training.run import Run
 

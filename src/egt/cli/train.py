@@ -94,7 +94,6 @@ def train(
         json: Print one JSON object as the last line.
     """
     import egt.api
-    from egt.paper.report import write_run_page
 
     first = is_first()
     show_log(first)
@@ -124,16 +123,19 @@ def train(
             watch=bars if first else None,
             show=(lambda schema: show_schema(what, schema)) if first else None,
         )
+        if not run.is_first:
+            return
+        from egt.paper.report import write_run_page  # here: training does not wait for it
+
         with log_from("egt", logging.ERROR):  # the data is read once more, and has been warned of
-            page = write_run_page(run.folder, watch=bars) if run.is_first else None
-    if page is not None:
-        _report(run, page, json)
+            page = write_run_page(run.folder, watch=bars)
+    _report(run, page, json)
 
 
 def show_log(first: bool) -> None:
-    """Warnings, a line for each run of an ensemble, and without a terminal, which would show a bar, one for each epoch.
+    """Show warnings, a line for each run of an ensemble, and one for each epoch where no terminal shows a bar.
 
-    Of several processes one tells.
+    Only the first of several processes does.
     """
     logging.basicConfig(format="%(message)s", level=logging.WARNING if first else logging.ERROR)
     if first:

@@ -71,19 +71,19 @@ def open_new(config: RunConfig, data: Any, overrides: Mapping[str, Any] | None =
 
 def reading_schema(config: RunConfig) -> CustomSchema:
     """Return how new files are read: as the custom data of the run was, or as the card of its benchmark says."""
-    return config.data.custom or card_schema(_benchmarks().get(config.data.source).card)
+    return config.data.custom or card_schema(benchmarks().get(config.data.source).card)
 
 
-def _benchmarks() -> Registry[Benchmark]:
-    """Return the benchmarks; here: the run of a file needs none."""
-    from egt.data.benchmark import BENCHMARKS
+def benchmarks() -> Registry[Benchmark]:
+    """Return the benchmarks by name."""
+    from egt.data.benchmark import BENCHMARKS  # here, as in `open_source`
 
     return BENCHMARKS
 
 
 def keep_schema(config: RunConfig, source: Source) -> RunConfig:
     """Add to the run what its features and targets mean, whatever it trains on, so that its model can predict."""
-    if config.data.custom is not None or config.data.source in _benchmarks():
+    if config.data.custom is not None or config.data.source in benchmarks():
         return config
     data = config.data.model_copy(update={"custom": card_schema(source.card)})
     return config.model_copy(update={"data": data})

@@ -29,8 +29,8 @@ from egt.processes import Processes
 
 if TYPE_CHECKING:
     from egt.data.molecule_descriptors import Described
-    from egt.inference.blend import Blend
     from egt.inference.familiarity import Judgment, TrainingMolecules
+    from egt.inference.learner import Blend
 
 FloatRows = NDArray[np.float32]
 Answer = tuple[FloatRows, IntArray | None, FloatRows | None] | str
@@ -138,16 +138,14 @@ def answers_of(
 
 def _described(members: Sequence[Member], samples: Sequence[Sample], smiles: Sequence[str] | None) -> Described | None:
     """Return what the learners of blends read of some molecules; None where there is no blend."""
-    names = next((member.blend.learner.names for member in members if member.blend is not None), None)
-    if names is None:
+    blend = next((member.blend for member in members if member.blend is not None), None)
+    if blend is None:
         return None
     if smiles is None:
         raise DataError(
             f"{members[0].config.name}: the model is a blend with a learner that reads SMILES; give molecules as SMILES"
         )
-    from egt.inference.blend import describe_rows  # here: few models have one
-
-    return describe_rows(smiles, samples, names)
+    return blend.describe(smiles, samples)
 
 
 def pooled(runs: Iterable[Sequence[Answer]], count: int = 1) -> list[Answer]:

@@ -28,6 +28,7 @@ from pydantic import BaseModel, FiniteFloat, PositiveInt, ValidationError
 from egt import __version__
 from egt.config.load import read_config, write_config
 from egt.config.run import RunConfig
+from egt.config.run_data import feature_schema
 from egt.errors import ArtifactError, RunError
 from egt.files import exists, strict_json
 from egt.inference.uncertainty import Calibration
@@ -35,8 +36,8 @@ from egt.inference.uncertainty import Calibration
 if TYPE_CHECKING:
     import torch
 
-    from egt.inference.blend import Blend
     from egt.inference.familiarity import TrainingMolecules
+    from egt.inference.learner import Blend
     from egt.nn.model import EGT
 
 FORMAT = 1
@@ -387,8 +388,7 @@ def _read_calibration(path: Path, card: Mapping[str, Any], config: RunConfig) ->
 def _read_blend(path: Path, card: Mapping[str, Any], config: RunConfig) -> Blend | None:
     if BLEND not in card["sha256"]:
         return None
-    from egt.config.run_data import feature_schema
-    from egt.inference.blend import Blend  # here: few models have one
+    from egt.inference.learner import Blend  # here: few models have one
 
     return Blend.load(path / BLEND, len(config.task.names), feature_schema(config.model).num_graph_values)
 

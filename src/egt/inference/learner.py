@@ -7,21 +7,32 @@ Each target is a number, or 0 and 1 for no and yes, whose mean is the probabilit
               (1 - s) times the share of the fragments that they have in common (Tanimoto, the mean over kinds) plus
               s exp(-d^2 / D), d being the distance of their standardized descriptors
 
-`egt.training.fit_learner` fits it; here it answers.
+`egt.training.fit_learner` fits it; here it answers. A `Blend` is the mean of its answers and those of the network. It
+has a file of its own in the artifact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import safetensors
+import safetensors.numpy
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field, ValidationError
+from scipy.sparse import csr_array
 
-from egt.data.molecule_descriptors import KIND, KINDS, Described, Keys
+from egt.data.encodings.encoding import Sample
+from egt.data.molecule_descriptors import KIND, KINDS, Described, Keys, describe, missing_descriptors
+from egt.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from egt.inference.answering import Answer
 
 Rows = NDArray[np.float64]
 
@@ -38,7 +49,7 @@ class Trees:
 
     Fields:
         sizes: (T, trees) how many nodes each tree has.
-        features: (nodes,) what a node asks about; -1 in a leaf.
+        features: (nodes,) the feature that a node compares; -1 in a leaf.
         values: (nodes,) to the left goes what is at most this; the answer of a leaf.
     """
 
@@ -77,7 +88,7 @@ class Trees:
         if (self.sizes < 1).any() or self.sizes.sum() != len(self.features) or len(self.features) != len(self.values):
             return "the sizes of the trees are not those of their arrays"
         if self.features.max(initial=-1) >= width or self.features.min(initial=0) < -1:
-            return "a tree asks about a feature that there is not"
+            return "a tree compares a feature that there is not"
         number = np.repeat(np.arange(self.sizes.size), self.sizes.ravel())
         open_within = self._open + number  # each tree before it has ended at one less
         last = np.cumsum(self.sizes.ravel()) - 1
@@ -147,26 +158,22 @@ class Kernel:
     @cached_property
     def _known(self) -> Any:
         """(V, n) sparse: which molecule has which key."""
-        from scipy.sparse import csr_array
-
         ones = np.ones(len(self.places), np.float32)
         return csr_array((ones, self.places, self.starts), shape=(len(self.weights), len(self.vocabulary))).T.tocsr()
 
     def similarities(self, keys: Sequence[Keys]) -> NDArray[np.float32]:
         """(molecules, n) the share of fragments in common with the known molecules, from 0 to 1: mean over kinds."""
-        from scipy.sparse import csr_array
-
         known = [np.intersect1d(each, self.vocabulary, assume_unique=True) for each in keys]
         known = [np.searchsorted(self.vocabulary, each) for each in known]
         starts = np.cumsum([0, *map(len, known)])
         joined = np.concatenate([*known, np.zeros(0, np.int64)])
-        asked = csr_array((np.ones(len(joined), np.float32), joined, starts), shape=(len(keys), len(self.vocabulary)))
+        given = csr_array((np.ones(len(joined), np.float32), joined, starts), shape=(len(keys), len(self.vocabulary)))
         ends = np.arange(len(KINDS) + 1) * KIND
         sizes = np.diff([np.searchsorted(each, ends) for each in keys], axis=1).reshape(len(keys), len(KINDS))
         mean = np.zeros((len(keys), len(self.weights)), np.float32)
         for kind, (start, end) in enumerate(pairwise(np.searchsorted(self.vocabulary, ends).tolist())):
             rows = self._known[start:end]
-            common = (asked[:, start:end] @ rows).toarray()
+            common = (given[:, start:end] @ rows).toarray()
             mean += common / np.maximum(sizes[:, kind, None] + rows.sum(0) - common, 1) / len(KINDS)
         return mean
 
@@ -196,7 +203,7 @@ class Learner:
     Fields:
         names: of the descriptors that are read; values of rows of the table may follow them.
         num_bins: that fragments of each kind are counted in, by their numbers.
-        bins: (B,) those that the trees ask about, before the descriptors.
+        bins: (B,) those that the trees read, before the descriptors.
         trees: None where scikit-learn was missing; the kernel machine then answers alone.
         chances: whether the answers are probabilities of yes.
     """
@@ -232,10 +239,132 @@ class Learner:
     def check(self) -> str:
         """Return what is wrong with the arrays, or ""."""
         if not 0 < self.num_bins <= _MOST_BINS or ((self.bins < 0) | (self.bins >= len(KINDS) * self.num_bins)).any():
-            return "the trees ask about a fragment that is not counted"
+            return "the trees read a fragment that is not counted"
         num_values = self.kernel.values.shape[1]
         if self.trees is None:
             return self.kernel.check(num_values)
         if len(self.trees.sizes) != self.kernel.weights.shape[1]:
             return "trees and kernel have different targets"
         return self.trees.check(len(self.bins) + num_values) or self.kernel.check(num_values)
+
+
+_KEY = "learner"
+"""Of the only entry in the file's metadata."""
+
+_DTYPES = {
+    "bins": "int32",
+    "trees.sizes": "int32",
+    "trees.features": "int16",
+    "trees.values": "float32",
+    "kernel.vocabulary": "int64",
+    "kernel.starts": "int32",
+    "kernel.places": "int32",
+    "kernel.centers": "float32",
+    "kernel.scales": "float32",
+    "kernel.values": "float16",
+    "kernel.weights": "float64",
+    "kernel.means": "float64",
+    "kernel.shares": "float64",
+}
+_DIMENSIONS = {"trees.sizes": 2, "kernel.values": 2, "kernel.weights": 2}
+"""Of the others 1."""
+
+
+class _About(BaseModel):
+    """The metadata of the file."""
+
+    format: Literal[1] = 1
+    share: float = Field(ge=0, le=1)
+    num_bins: int
+    chances: bool
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """A learner, and the share of the network in the answer."""
+
+    learner: Learner
+    share: float
+
+    def describe(self, smiles: Sequence[str], samples: Sequence[Sample]) -> Described:
+        """Return what the learner reads of some molecules."""
+        return describe_rows(smiles, samples, self.learner.names)
+
+    def mean(self, answers: Rows, theirs: Rows) -> Rows:
+        """(rows, T) the joint answers. answers: of the network, decoded; theirs: of the learner."""
+        return self.share * answers + (1 - self.share) * theirs
+
+    def joined(self, answers: Sequence[Answer], molecules: Described) -> list[Answer]:
+        """Return the joint answers for molecules, whose deviations are those of the network's share."""
+        found: list[Answer] = []
+        for answer, theirs in zip(answers, self.learner.predict(molecules), strict=True):
+            if isinstance(answer, str):
+                found.append(answer)
+                continue
+            values, pairs, std = answer
+            spread = None if std is None else (self.share * std).astype(np.float32)
+            found.append((self.mean(values.astype(np.float64), theirs).astype(np.float32), pairs, spread))
+        return found
+
+    def save(self, path: Path) -> None:
+        """Write the file that `load` reads."""
+        learner, tensors = self.learner, {"bins": self.learner.bins}
+        for name, part in (("trees", learner.trees), ("kernel", learner.kernel)):
+            if part is not None:
+                tensors |= {f"{name}.{each.name}": getattr(part, each.name) for each in fields(part)}
+        about = _About(share=self.share, num_bins=learner.num_bins, chances=learner.chances, names=learner.names)
+        arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+        safetensors.numpy.save_file(arrays, path, {_KEY: about.model_dump_json()})
+
+    @classmethod
+    def load(cls, path: Path, num_targets: int, num_row_values: int) -> Blend:
+        """Read the file of a model of so many targets, which reads so many values of a whole row."""
+        try:
+            with safetensors.safe_open(path, framework="np") as file:
+                about = _About.model_validate_json((file.metadata() or {}).get(_KEY, ""))
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (safetensors.SafetensorError, ValidationError) as error:
+            raise ArtifactError(f"{path}: is not a learner to blend with ({_first_line(error)})") from error
+        if problem := _problem_of(tensors):
+            raise ArtifactError(f"{path}: is not a learner to blend with ({problem}); make the artifact again")
+        parts = {
+            kind: {name.removeprefix(f"{kind}."): each for name, each in tensors.items() if name.startswith(f"{kind}.")}
+            for kind in ("trees", "kernel")
+        }
+        trees = Trees(**parts["trees"]) if parts["trees"] else None
+        learner = Learner(about.names, about.num_bins, tensors["bins"], Kernel(**parts["kernel"]), trees, about.chances)
+        if problem := learner.check():
+            raise ArtifactError(f"{path}: is not a learner to blend with ({problem}); make the artifact again")
+        width = learner.kernel.values.shape[1]
+        if (len(learner.kernel.means), width) != (num_targets, len(about.names) + num_row_values):
+            raise ArtifactError(f"{path}: is the learner of another task; make the artifact again")
+        if missing := missing_descriptors(about.names):
+            raise ArtifactError(
+                f"{path}: the model reads descriptors that this RDKit does not have ({', '.join(missing[:3])}); "
+                "update RDKit"
+            )
+        return cls(learner, about.share)
+
+
+def describe_rows(smiles: Sequence[str], samples: Sequence[Sample], names: Sequence[str]) -> Described:
+    """Return what a learner reads of some molecules: also the values that the table has of the whole row."""
+    found = describe(smiles, names)
+    values = [sample.graph.graph_values for sample in samples]
+    of_rows = np.stack(values).astype(np.float32) if values else np.zeros((0, 0), np.float32)
+    return Described(found.keys, np.concatenate([found.values, of_rows], 1))
+
+
+def _problem_of(tensors: dict[str, NDArray[Any]]) -> str:
+    """Return which tensor is missing, unknown or of another form, or ""."""
+    names = {name for name in _DTYPES if "trees.features" in tensors or not name.startswith("trees.")}
+    if other := sorted(names ^ tensors.keys()):
+        return f"{other[0]} is {'missing' if other[0] in names else 'unknown'}"
+    for name, array in tensors.items():
+        if str(array.dtype) != _DTYPES[name] or array.ndim != _DIMENSIONS.get(name, 1):
+            return f"{name} has another form"
+    return ""
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

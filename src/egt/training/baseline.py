@@ -19,12 +19,15 @@ from numpy.typing import NDArray
 from egt.assemble import build_task
 from egt.config.run import RunConfig
 from egt.data.encodings.encoding import Sample, neighbors_of, spread
+from egt.data.molecule_descriptors import descriptor_names
 from egt.data.source import NUMBERS, Source
 from egt.data.store import Store
+from egt.errors import ConfigError
 from egt.graph import Graph
 from egt.inference.evaluation import Evaluation, evaluate_answers
-from egt.inference.learner import Learner
-from egt.parts.tasks.task import TargetScale
+from egt.inference.learner import Blend, Learner, describe_rows
+from egt.parts.tasks.task import TargetScale, Task
+from egt.training.fit_learner import fit_learner
 
 Rows = NDArray[np.float64]
 Answers = Mapping[str, Rows]
@@ -55,7 +58,7 @@ class Baseline:
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
+class Fitted:
     """Learners without a network that were fitted to the training rows of a run, one for each kind of targets.
 
     Fields:
@@ -95,33 +98,30 @@ def measure_baseline(
     source: Source,
     stores: Mapping[str, Store],
     labels: Sequence[Rows],
-    beside: Beside | None = None,
+    fitted: Fitted | None = None,
 ) -> Baseline | None:
     """Return the best of the baselines that the data allows, as validation says; the first split without one.
 
     None for a task of a plug-in that does not say what an uninformed model answers. `labels` are those of training,
-    each (rows, label_width); `beside` is fitted already, where the data is molecules.
+    each (rows, label_width); `fitted` are the learners, where the data is molecules.
     """
-    began = time.monotonic() - (0 if beside is None else beside.seconds)
+    began = time.monotonic() - (0 if fitted is None else fitted.seconds)
     held_out = [split for split in ("val", "test") if split in stores]
     truth = {split: _labels(config, stores[split]) for split in stores}
-    task, metric = build_task(config), config.task.deciding_metric
+    task, metric, sign = build_task(config), config.task.deciding_metric, 1 if config.task.higher_is_better else -1
     best: tuple[str, dict[str, Evaluation]] | None = None
-    for name, answers in _candidates(config, source, stores, truth, labels, beside):
+    for name, answers in _candidates(config, source, stores, truth, labels, fitted):
         found = {
             split: evaluate_answers(task, answers[split], truth[split], num_graphs=len(stores[split]))
             for split in held_out
         }
-        if best is None or _is_better(config, found[held_out[0]].metrics[metric], best[1][held_out[0]].metrics[metric]):
+        score = sign * found[held_out[0]].metrics[metric]
+        if best is None or score > sign * best[1][held_out[0]].metrics[metric]:
             best = name, found
     if best is None:
         return None
     name, found = best
     return Baseline(name, {split: each.metrics for split, each in found.items()}, time.monotonic() - began)
-
-
-def _is_better(config: RunConfig, one: float, other: float) -> bool:
-    return (one > other) if config.task.higher_is_better else (one < other)
 
 
 def _candidates(
@@ -130,7 +130,7 @@ def _candidates(
     stores: Mapping[str, Store],
     truth: Answers,
     labels: Sequence[Rows],
-    beside: Beside | None,
+    fitted: Fitted | None,
 ) -> Iterator[tuple[str, Answers]]:
     """Yield the baselines for the level and the task of a run, by name."""
     kind, level = _kind(config), config.model.level
@@ -139,9 +139,9 @@ def _candidates(
         answer = build_task(config).decode(torch.tensor(constant)[None]).numpy()
         name = "most common class" if config.task.has_classes else "mean of the training labels"
         yield name, {split: np.repeat(answer, len(rows), 0) for split, rows in truth.items()}
-    if beside is not None:
-        yield beside.learners[0].title, beside.answers
-    if kind is None or beside is not None:
+    if fitted is not None:
+        yield fitted.learners[0].title, fitted.answers
+    if kind is None or fitted is not None:
         return
     truth = {split: config.task.numbers(rows) for split, rows in truth.items()}  # of bounds, too
     if level == "node":
@@ -174,17 +174,13 @@ def _labels(config: RunConfig, store: Sequence[Sample]) -> Rows:
     return np.concatenate(rows)
 
 
-def fit_beside(config: RunConfig, source: Source, stores: Mapping[str, Store]) -> Beside | None:
-    """Fit a learner to the training molecules of a run, and let it answer the others; None where it cannot."""
+def fit_learners(config: RunConfig, source: Source, stores: Mapping[str, Store]) -> Fitted | None:
+    """Fit learners to the training molecules of a run, and let them answer the others; None where they cannot."""
     pieces = config.task.pieces
     if config.model.level != "graph" or source.smiles() is None:
         return None
     if any(piece.part.kind not in (*NUMBERS, "binary") for piece in pieces):
         return None
-    from egt.data.molecule_descriptors import descriptor_names
-    from egt.inference.blend import describe_rows
-    from egt.training.fit_learner import fit_learner
-
     began, names, smiles = time.monotonic(), tuple(descriptor_names()), source.smiles() or ()
     found = {
         split: describe_rows([str(smiles[row]) for row in store.rows.tolist()], store, names)
@@ -203,7 +199,7 @@ def fit_beside(config: RunConfig, source: Source, stores: Mapping[str, Store]) -
         for split, each in found.items()
         if split != "train"
     }
-    return Beside(learners, answers, truth, time.monotonic() - began)
+    return Fitted(learners, answers, truth, time.monotonic() - began)
 
 
 def why_no_learner(config: RunConfig, source: Source) -> str:
@@ -214,6 +210,21 @@ def why_no_learner(config: RunConfig, source: Source) -> str:
     if source.smiles() is None:
         return "the data has no SMILES"
     return ""
+
+
+def check_blend(config: RunConfig, source: Source) -> None:
+    """Raise a `ConfigError` before training if no learner can be fitted afterwards."""
+    why = why_no_learner(config, source)
+    if not source.card.split_sizes.get("val"):
+        why = why or "there are no validation rows to choose the share of the network on"
+    if why:
+        raise ConfigError(f"{config.name}: nothing to blend the network with: {why}; leave out --blend")
+
+
+def fit_blend(task: Task, fitted: Fitted, answers: Rows, truth: Rows) -> Blend:
+    """Return the blend of a network with a learner. answers: of the network on validation; truth: the labels there."""
+    share = share_of_network(answers, fitted.labeled("val"), task.part.numbers(truth))
+    return Blend(fitted.learners[0], share)
 
 
 def _propagated_labels(config: RunConfig, stores: Mapping[str, Store], truth: Answers) -> Answers:

@@ -19,7 +19,8 @@ from egt.assemble import build_model
 from egt.config.defaults import for_finetuning
 from egt.config.load import Settings, override, read_config
 from egt.config.run import RunConfig, StartConfig
-from egt.data.schema import MOLECULE_SCHEMAS, Feature
+from egt.config.run_data import benchmarks, reading_schema
+from egt.data.schema import Feature
 from egt.errors import ArtifactError, ConfigError
 from egt.graph import Level
 from egt.inference.artifact import CONFIG, Artifact, find_artifact, load_artifact, weights_sha256
@@ -318,15 +319,10 @@ def _check_head(trained: RunConfig, config: RunConfig) -> None:
 
 def _vocabulary(config: RunConfig) -> str | None:
     """Return the atom and bond features of a run on molecules."""
-    schema = config.data.custom
-    if schema is not None:
-        return schema.vocabulary if schema.format == "molecules" else None
-    from egt.data.benchmark import BENCHMARKS  # here: the run of a file needs none of them
-
-    if config.data.source not in BENCHMARKS:
+    if config.data.custom is None and config.data.source not in benchmarks():
         return None
-    features = BENCHMARKS.get(config.data.source).card.schema
-    return next((name for name, known in MOLECULE_SCHEMAS.items() if known == features), None)
+    schema = reading_schema(config)
+    return schema.vocabulary if schema.format == "molecules" else None
 
 
 def _num_components(config: RunConfig) -> int:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -28,12 +28,10 @@ from egt.nn.randomness import graph_keys
 from egt.parts.tasks.task import TargetScale, Task
 from egt.processes import Interruption, is_first
 from egt.training.callbacks import Callback, LogLine, MetricsFile, RunBar, trackers
+from egt.training.finetune import Start
 from egt.training.held_out import CrossFit
 from egt.training.run_folder import Kept, StepSums, checkpoints_of, hold_folder
 from egt.training.state import Engine, State, starting_model, whole
-
-if TYPE_CHECKING:
-    from egt.training.finetune import Start
 
 _MOST_NAMED = 20
 """How many graphs a message lists."""

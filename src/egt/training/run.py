@@ -23,8 +23,10 @@ from egt.data.encodings.encoding import Sample
 from egt.data.source import SPLITS, Progress, Reading, Source
 from egt.data.store import Store
 from egt.errors import ArtifactError, ConfigError, counted
+from egt.inference.artifact import Artifact, save_artifact
 from egt.inference.backends import execution, num_devices
-from egt.inference.evaluation import Evaluation, Floats, Seen, evaluate, evaluate_answers, labeled_graphs
+from egt.inference.evaluation import Floats, Seen, evaluate, evaluate_answers, labeled_graphs
+from egt.inference.uncertainty import calibrate, measure_coverage
 from egt.parts.tasks.task import TargetScale
 from egt.processes import find_launch, is_first, run_together
 from egt.training.callbacks import Callback
@@ -41,6 +43,7 @@ from egt.training.checks import (
     fit_task,
     read_labels,
 )
+from egt.training.finetune import Start, load_start
 from egt.training.held_out import HeldOut, in_order, kept_answers
 from egt.training.loop import Job, loop, loop_in_child
 from egt.training.memory import Memory
@@ -63,12 +66,8 @@ from egt.training.run_folder import (
 )
 
 if TYPE_CHECKING:
-    from egt.inference.artifact import Artifact
-    from egt.inference.blend import Blend
     from egt.inference.predictions import Predictions
     from egt.inference.predictor import Predictor
-    from egt.training.baseline import Beside
-    from egt.training.finetune import Start
 
 _APART = "apart"
 """Among answers by split those for validation rows by weights that other rows have chosen (`Run.held_out`)."""
@@ -163,15 +162,15 @@ def train(
         source = config.task.with_targets(source)
         check_rows(config, source.card, is_divided_within=source.is_divided_within)
         config = keep_schema(name_targets(config, source), source)
-        _check_blend(config, source)
+        if config.trainer.blend:
+            from egt.training.baseline import check_blend  # here: most runs are of a network alone
+
+            check_blend(config, source)
         kept = _newest_checkpoint(folder)
         start = None
         if kept is None:
             check_columns(config)
-            if config.start is not None:
-                from egt.training.finetune import load_start  # here: most runs start from random weights
-
-                start = load_start(config)
+            start = load_start(config)
         memory = Memory(config)
         memory.check_largest_graph(source.card)
         _write_config(config, folder)  # from here on a killed run can be resumed without its options
@@ -238,19 +237,6 @@ def name_targets(config: RunConfig, source: Source) -> RunConfig:
         return config
     target = source.card.target
     return config.model_copy(update={"task": config.task.named(target.names, target.class_names)})
-
-
-def _check_blend(config: RunConfig, source: Source) -> None:
-    """Check before training that a learner can be fitted afterwards."""
-    if not config.trainer.blend:
-        return
-    from egt.training.baseline import why_no_learner  # here: most runs are of a network alone
-
-    why = why_no_learner(config, source)
-    if not source.card.split_sizes.get("val"):
-        why = why or "there are no validation rows to choose the share of the network on"
-    if why:
-        raise ConfigError(f"{config.name}: nothing to blend the network with: {why}; leave out --blend")
 
 
 def _prepare(config: RunConfig, source: Source, watch: Progress | None) -> dict[str, Store]:
@@ -337,10 +323,6 @@ def _selected(
 
 def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Sequence[Rows]) -> Run:
     """Evaluate the trained model and save it; in the other processes of a run, an untrained one stands for it."""
-    from egt.inference.artifact import Artifact, save_artifact  # here: training itself needs no inference
-    from egt.inference.familiarity import TrainingMolecules
-    from egt.inference.uncertainty import calibrate, measure_coverage
-
     config = run.config
     if not is_first():
         return replace(run, artifact=Artifact(config, build_model(config)))
@@ -358,6 +340,8 @@ def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Seq
         answers[_APART] = (in_order(run.held_out, truth), truth) if is_whole else run.held_out
     molecules, familiar = None, dict[str, Floats]()
     if config.task.answers and reading_schema(config).format == "molecules":
+        from egt.inference.familiarity import TrainingMolecules  # here: only molecules have fingerprints
+
         smiles, training = source.smiles(), stores["train"]
         texts = [] if smiles is None else [str(smiles[row]) for row in training.rows.tolist()]
         molecules = TrainingMolecules.of(training, texts)
@@ -373,13 +357,29 @@ def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Seq
     }
     blend = None
     if found and config.task.answers and (config.trainer.baseline or config.trainer.blend):
-        from egt.training.baseline import fit_beside, measure_baseline, why_no_learner
+        from egt.training.baseline import fit_blend, fit_learners, measure_baseline, why_no_learner  # as in `train`
 
-        beside = fit_beside(config, source, stores)
-        baseline = measure_baseline(config, source, stores, labels, beside) if config.trainer.baseline else None
+        learners = fit_learners(config, source, stores)
+        baseline = measure_baseline(config, source, stores, labels, learners) if config.trainer.baseline else None
         data |= {} if baseline is None else {"baseline": asdict(baseline)}
-        if beside is not None and "val" in answers and not why_no_learner(config, source):
-            blend, answers, found = _blend(run, beside, answers, found, data)
+        if learners is not None and "val" in answers and not why_no_learner(config, source):
+            blend = fit_blend(task, learners, *answers.get(_APART, answers["val"]))
+            theirs = {name: learners.labeled("val" if name == _APART else name) for name in answers}
+            joint = {name: (blend.mean(each, theirs[name]), truth) for name, (each, truth) in answers.items()}
+            blended = {
+                split: evaluate_answers(task, *joint[split], num_graphs=int(each.metrics["num_graphs"]))
+                for split, each in found.items()
+            }
+            data["blend"] = {
+                "share": blend.share,
+                "kept": config.trainer.blend,
+                "metrics": {split: each.metrics for split, each in blended.items()},
+                "network": {split: each.metrics for split, each in found.items()},
+            }
+            if config.trainer.blend:
+                answers, found = joint, blended
+            else:
+                blend = None
     metrics = {name: each.metrics for name, each in found.items()}
     data["metrics_by_target"] = {name: each.by_target for name, each in found.items() if each.by_target}
     calibration = None
@@ -396,33 +396,3 @@ def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Seq
     artifact = Artifact(config, model, metrics, data, calibration=calibration, molecules=molecules, blend=blend)
     save_artifact(artifact, run.path)
     return replace(run, artifact=artifact, held_out=answers.get(_APART))
-
-
-def _blend(
-    run: Run, beside: Beside, answers: dict[str, HeldOut], found: dict[str, Evaluation], data: dict[str, Any]
-) -> tuple[Blend | None, dict[str, HeldOut], dict[str, Evaluation]]:
-    """Measure the blend of a network and a learner, and put it in the place of the network if the run asks for it.
-
-    Returns the blend that is kept, with the answers and the evaluation of what the artifact answers.
-    """
-    from egt.inference.blend import Blend
-    from egt.training.baseline import share_of_network
-
-    task, truth = build_task(run.config, run.scale), answers["val"][1]
-    theirs = {split: beside.labeled(split) for split in found}
-    if _APART in answers:
-        theirs[_APART] = theirs["val"]
-    numbers = task.part.numbers(truth)
-    blend = Blend(beside.learners[0], share_of_network(answers.get(_APART, answers["val"])[0], theirs["val"], numbers))
-    joint = {name: (blend.mean(each, theirs[name]), labels) for name, (each, labels) in answers.items()}
-    blended = {
-        split: evaluate_answers(task, *joint[split], num_graphs=int(each.metrics["num_graphs"]))
-        for split, each in found.items()
-    }
-    data["blend"] = {
-        "share": blend.share,
-        "kept": run.config.trainer.blend,
-        "metrics": {split: each.metrics for split, each in blended.items()},
-        "network": {split: each.metrics for split, each in found.items()},
-    }
-    return (blend, joint, blended) if run.config.trainer.blend else (None, answers, found)

@@ -27,10 +27,10 @@ from egt.nn.layer import EdgeOnlyLayer, EGTLayer
 from egt.nn.model import EGT
 from egt.parts.schedules import Schedule
 from egt.processes import ALONE, find_launch, join_processes, leave_processes
+from egt.training.finetune import Start, start_from
 from egt.training.run_folder import Best, Kept, RunProgress, StepSums, checkpoints_of, tensors_of, write_tensors
 
 if TYPE_CHECKING:
-    from egt.training.finetune import Start
     from egt.training.held_out import CrossFit
 
 Losses = Callable[[GraphBatch], tuple[Tensor, Tensor]]
@@ -452,8 +452,6 @@ def starting_model(
     if kept is None:
         model.fit(training)
     if start is not None:
-        from egt.training.finetune import start_from
-
         start_from(model, start)
     if kept is not None:
         state, tensors = kept
