@@ -128,10 +128,13 @@ class Format:
     what: ClassVar[str]
     """The data in words, for the message that lists what can be read."""
 
-    @staticmethod
-    def fits(data: Any) -> bool:
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    """How the names of its files end, in small letters."""
+
+    @classmethod
+    def fits(cls, data: Any) -> bool:
         """Return whether this is the format of some data: a `Path` that exists, or Python objects."""
-        raise NotImplementedError
+        return isinstance(data, Path) and data.is_file() and data.name.lower().endswith(cls.suffixes)
 
     @staticmethod
     def read(data: Any) -> RawData:

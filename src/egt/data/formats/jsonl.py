@@ -51,8 +51,6 @@ from egt.errors import DataError
 from egt.files import Bounds
 from egt.graph import IntArray
 
-JSONL_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson")
-
 KEYS = (
     "nodes", "num_nodes", "edges", "targets", "features", "node_targets", "edge_targets", "queries", "directed",
     "id", "split", "pairs", "pair_targets",
@@ -63,11 +61,8 @@ KEYS = (
 class Jsonl(Format):
     """A file with one graph a line."""
 
-    what = f"graphs in {', '.join(JSONL_SUFFIXES)}"
-
-    @staticmethod
-    def fits(data: Any) -> bool:
-        return isinstance(data, Path) and data.is_file() and data.name.lower().endswith(JSONL_SUFFIXES)
+    suffixes = (".jsonl", ".jsonl.gz", ".ndjson")
+    what = f"graphs in {', '.join(suffixes)}"
 
     @staticmethod
     def read(data: Any) -> RawData:

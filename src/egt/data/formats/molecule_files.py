@@ -23,7 +23,6 @@ from egt.data.molecules import RDKIT_ERRORS, reason_of, require_rdkit, with_coor
 from egt.errors import DataError
 from egt.files import Bounds, open_bytes
 
-MOL2_SUFFIXES = (".mol2", ".mol2.gz")
 _MOL2_MOLECULE = "@<TRIPOS>MOLECULE"
 
 
@@ -31,11 +30,8 @@ _MOL2_MOLECULE = "@<TRIPOS>MOLECULE"
 class Sdf(Format):
     """A file of molecules with properties, as databases and drawing programs write it."""
 
+    suffixes = SDF_SUFFIXES
     what = f"molecules with properties ({', '.join(SDF_SUFFIXES)})"
-
-    @staticmethod
-    def fits(data: Any) -> bool:
-        return isinstance(data, Path) and data.is_file() and data.name.lower().endswith(SDF_SUFFIXES)
 
     @staticmethod
     def read(data: Any) -> RawData:
@@ -54,11 +50,8 @@ class Sdf(Format):
 class Mol2(Format):
     """A file of molecules with Tripos atom types, as docking programs write it."""
 
-    what = f"molecules ({', '.join(MOL2_SUFFIXES)})"
-
-    @staticmethod
-    def fits(data: Any) -> bool:
-        return isinstance(data, Path) and data.is_file() and data.name.lower().endswith(MOL2_SUFFIXES)
+    suffixes = (".mol2", ".mol2.gz")
+    what = f"molecules ({', '.join(suffixes)})"
 
     @staticmethod
     def read(data: Any) -> RawData:
@@ -69,11 +62,8 @@ class Mol2(Format):
 class SmilesList(Format):
     """A text file with a SMILES a line and a name behind it where there is one, or a table with another name."""
 
+    suffixes = LIST_SUFFIXES
     what = f"a list of SMILES ({', '.join(LIST_SUFFIXES)})"
-
-    @staticmethod
-    def fits(data: Any) -> bool:
-        return isinstance(data, Path) and data.is_file() and data.name.lower().endswith(LIST_SUFFIXES)
 
     @staticmethod
     def read(data: Any) -> RawData:

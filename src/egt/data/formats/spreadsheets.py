@@ -14,12 +14,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from egt.data.columns import FORMATS, Format, RawData, Table, check_header, digest_of_files, text_of
-from egt.data.formats.tables import columns_of_texts, molecules_of
+from egt.data.columns import FORMATS, Format, RawData, Table, digest_of_files, text_of
+from egt.data.formats.tables import molecules_of, table_of_cells
 from egt.errors import DataError, RunError
 from egt.files import Bounds
 
-SUFFIX = ".xlsx"
 _SAVE = "In Excel: File, Save As, CSV UTF-8"
 _MOST_ROWS = 1_048_576
 """What a sheet can have."""
@@ -31,11 +30,8 @@ log = logging.getLogger(__name__)
 class Spreadsheet(Format):
     """A table with a row for each molecule in an Excel file."""
 
-    what = f"an Excel file ({SUFFIX})"
-
-    @staticmethod
-    def fits(data: Any) -> bool:
-        return isinstance(data, Path) and data.is_file() and data.name.lower().endswith((SUFFIX, ".xls", ".xlsm"))
+    suffixes = (".xlsx", ".xlsm", ".xls")  # the last to say what to do with it
+    what = "an Excel file (.xlsx)"
 
     @staticmethod
     def read(data: Any) -> RawData:
@@ -64,7 +60,10 @@ def _read_xlsx(path: Path) -> Table:
         raise DataError(f"{path}: is no Excel file that can be read ({reason}); save it as CSV ({_SAVE})") from error
     if len(sheets) > 1:
         log.warning("%s: sheet %r is read, and the others are not: %s", path, sheets[0], ", ".join(sheets[1:]))
-    return _table(rows, path)
+    header = [name.strip() for name in rows[0][1]]
+    width = len(header)
+    lines = [(number, len(row) if len(row) > width else row + [""] * (width - len(row))) for number, row in rows[1:]]
+    return table_of_cells(lines, header, path, unit="row")
 
 
 def _filled(sheet: Any) -> Iterable[tuple[int, list[str]]]:
@@ -97,22 +96,6 @@ def _text(value: Any) -> str:
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     return str(value)
-
-
-def _table(rows: Sequence[tuple[int, list[str]]], path: Path) -> Table:
-    """Return the columns below the first row, which names them; a row with more cells than names is a bad one."""
-    header = [name.strip() for name in rows[0][1]]
-    kept = [k for k, name in enumerate(header) if name or any(len(row) > k and row[k] for _, row in rows[1:])]
-    check_header([header[k] for k in kept], f"{path} row 1")
-    problems: dict[int, str] = {}
-    lines = []
-    for k, (number, row) in enumerate(rows[1:]):
-        if len(row) > len(header):
-            problems[k] = f"{path.name} row {number}: {len(row)} cells, the first row names {len(header)}"
-            row = []
-        lines.append([*row, *[""] * (len(header) - len(row))])
-    columns = columns_of_texts([[row[k] for row in lines] for k in kept])
-    return Table(dict(zip([header[k] for k in kept], columns, strict=True)), len(lines), problems)
 
 
 def write_xlsx(rows: Iterable[Sequence[Any]], file: Path, name: str) -> None:

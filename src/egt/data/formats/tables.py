@@ -79,12 +79,13 @@ def _arrow() -> Any:
 class Tables(Format):
     """A table with a row for each molecule, or SMILES alone."""
 
+    suffixes = TABLE_SUFFIXES
     what = f"a table of molecules ({', '.join(TABLE_SUFFIXES)}, or a pandas or Polars frame), SMILES or RDKit molecules"
 
-    @staticmethod
-    def fits(data: Any) -> bool:
+    @classmethod
+    def fits(cls, data: Any) -> bool:
         if isinstance(data, Path):
-            return data.is_file() and data.name.lower().endswith(TABLE_SUFFIXES)
+            return super().fits(data)
         return is_frame(data) or (data is not None and not isinstance(data, str) and bool(_molecule_columns(data)))
 
     @staticmethod
@@ -233,7 +234,7 @@ def text_blocks(path: Path, size: int = sys.maxsize) -> Iterator[Table]:
             if not header:
                 raise DataError(f"{path}: the file is empty; its first line must name the columns")
             bounds.check("columns", len(header), path)
-            lines = _rows(reader, len(header))
+            lines = _rows(reader, len(header), skipped)
             most = bounds.rows_of(len(header))
             size = most + 1 if whole else min(size, max(most, 1))
             block = list(islice(lines, size))
@@ -242,7 +243,7 @@ def text_blocks(path: Path, size: int = sys.maxsize) -> Iterator[Table]:
                     bounds.check("rows", len(block), path)
                     bounds.check("cells", len(block) * len(header), path)
                 following = list(islice(lines, size))
-                yield _table(block, header, path, skipped, decimal_comma=delimiter == ";")
+                yield table_of_cells(block, header, path, decimal_comma=delimiter == ";")
                 if not following:
                     return
                 block = following
@@ -250,7 +251,7 @@ def text_blocks(path: Path, size: int = sys.maxsize) -> Iterator[Table]:
             raise DataError(f"{path} line {reader.line_num + skipped}: {error}; is a quote left open?") from error
 
 
-def _rows(reader: Any, width: int) -> Iterator[tuple[int, list[str] | int]]:
+def _rows(reader: Any, width: int, skipped: int) -> Iterator[tuple[int, list[str] | int]]:
     """Yield the number and the cells of each line below the header that is a row; how many, if they are not `width`."""
     blank = 0
     for cells in reader:
@@ -258,26 +259,32 @@ def _rows(reader: Any, width: int) -> Iterator[tuple[int, list[str] | int]]:
             blank += 1
             continue
         if width == 1:  # a blank line is an empty cell here, unless the file ends with it
-            yield from ((reader.line_num, [""]) for _ in range(blank))
+            yield from ((reader.line_num + skipped, [""]) for _ in range(blank))
         blank = 0
-        yield reader.line_num, cells if len(cells) == width else len(cells)
+        yield reader.line_num + skipped, cells if len(cells) == width else len(cells)
 
 
-def _table(
-    lines: Sequence[tuple[int, list[str] | int]], header: list[str], path: Path, skipped: int, *, decimal_comma: bool
+def table_of_cells(
+    lines: Sequence[tuple[int, list[str] | int]],
+    header: list[str],
+    path: Path,
+    *,
+    unit: str = "line",
+    decimal_comma: bool = False,
 ) -> Table:
+    """Return the columns of numbered rows of cells; where their number is not that of the header, it stands alone."""
     problems: dict[int, str] = {}
     rows: list[list[str]] = []
     blank = [""] * len(header)
     for line, cells in lines:
         if isinstance(cells, int):
-            problems[len(rows)] = f"{path.name} line {line + skipped}: {cells} fields, the header has {len(header)}"
+            problems[len(rows)] = f"{path.name} {unit} {line}: {cells} fields, the header has {len(header)}"
             cells = blank
         rows.append(cells)
     cells_of = list(zip(*rows, strict=True)) if rows else [()] * len(header)
     # Spreadsheets leave empty columns without a name at the right.
     kept = [k for k, name in enumerate(header) if name or any(cells_of[k])]
-    check_header([header[k] for k in kept], f"{path} line 1")
+    check_header([header[k] for k in kept], f"{path} {unit} 1")
     # Where the comma is free, it is the decimal sign of many countries.
     read = columns_of_texts([cells_of[k] for k in kept], decimal_comma=decimal_comma)
     columns = {header[k]: column for k, column in zip(kept, read, strict=True)}

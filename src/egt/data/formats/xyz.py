@@ -38,11 +38,8 @@ _YES = ("T", "TRUE", "1")
 class Xyz(Format):
     """A file of frames of atoms, as programs of quantum chemistry and of materials write it."""
 
+    suffixes = SUFFIXES
     what = f"atoms in space ({', '.join(SUFFIXES)})"
-
-    @staticmethod
-    def fits(data: Any) -> bool:
-        return isinstance(data, Path) and data.is_file() and data.name.lower().endswith(SUFFIXES)
 
     @staticmethod
     def read(data: Any) -> RawData:
