@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from egt import processes as spawn
-from egt.errors import DataError, RunError
+from egt.errors import ConfigError, DataError, RunError
 from egt.processes import Interruption, run_together
 from tests.hostile import HostileFolder
 
@@ -101,3 +103,21 @@ def test_survivors_do_not_wait_for_one_that_was_killed(monkeypatch: pytest.Monke
 def test_a_signal_to_the_parent_reaches_all(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="stopped by SIGTERM"):
         run_together(stop_when_told, 2, {"folder": tmp_path})
+
+
+def test_a_script_without_a_guard_says_so(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from egt.processes import refuse_import, run_together\nrefuse_import()\nrun_together(print, 2, {})\n"
+    )
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "bootstrapping" not in ended.stderr, "the error of multiprocessing, which knows nothing of egt"
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith("egt.errors.RunError: process 0 of 2")
+    assert "__main__" in last
+
+
+def test_what_cannot_be_sent_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"lambda.*trainer\.devices"):
+        run_together(lambda: None, 2, {})

@@ -35,7 +35,7 @@ from egt.data.source import Progress, Source
 from egt.errors import ConfigError, DataError
 from egt.files import exists
 from egt.inference.artifact import find_artifact
-from egt.processes import find_launch
+from egt.processes import find_launch, refuse_import
 from egt.training.finetune import describe_start, with_model_of
 from egt.training.recipes import choose_recipe
 from egt.training.run import Run
@@ -99,6 +99,7 @@ def train(
         watch: receives the progress of the preparation of graphs.
         show: receives what was inferred about your data, before training begins.
     """
+    refuse_import()
     if start in (None, _NONE) and (keep_head or freeze_below or tune != "all"):
         raise ConfigError("--keep-head, --freeze-below and --tune need a model to start from; name it with --from")
     request = Request.of(data, target, task, smiles, features, set, out)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import pickle
 import re
 import signal
 import socket
@@ -233,6 +234,18 @@ def _first_machine() -> str:
     return re.sub(r"\[([^,\-\]]*)[^\]]*\]", r"\1", names).split(",")[0]
 
 
+_UNGUARDED = (
+    "a script that trains in several processes is imported by each of them: put what it does under "
+    '`if __name__ == "__main__":`'
+)
+
+
+def refuse_import() -> None:
+    """Raise an error in a process that is still importing the script it was started by: it would do all of it again."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise RunError(_UNGUARDED)
+
+
 _GRACE_SECONDS = 20.0
 """How long the others may take to end after one has failed."""
 
@@ -252,15 +265,16 @@ def run_together(function: Callable[..., None], num_processes: int, arguments: M
         for rank, pipe in enumerate(pipes)
     ]
     failures: list[EgtError] = []
+    begun: list[int] = []
     with Interruption() as interruption:
         interruption.listen()
         try:
             with _start_safely():
                 for process in processes:
-                    process.start()
+                    _start(process)
             for _, sender in pipes:
                 sender.close()
-            _watch(processes, receivers, failures, interruption)
+            _watch(processes, receivers, failures, begun, interruption)
         finally:
             for process in processes:
                 if process.pid is not None:
@@ -272,13 +286,25 @@ def run_together(function: Callable[..., None], num_processes: int, arguments: M
         raise RunError(f"stopped by {interruption.requested}; continue with --resume")
     for rank, process in enumerate(processes):
         if process.exitcode:
-            raise RunError(f"process {rank} of {num_processes} ended with exit code {process.exitcode}")
+            reason = "" if rank in begun else f" before it began: {_UNGUARDED}, and define in a module what it needs"
+            raise RunError(f"process {rank} of {num_processes} ended with exit code {process.exitcode}{reason}")
+
+
+def _start(process: SpawnProcess) -> None:
+    try:
+        process.start()
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        raise ConfigError(
+            f"what several processes are to do cannot be sent to them ({error}); define callbacks and classes at the "
+            "top of a module, not in a function, or set trainer.devices=1"
+        ) from error
 
 
 def _watch(
     processes: Sequence[SpawnProcess],
     receivers: Sequence[Connection],
     failures: list[EgtError],
+    begun: list[int],
     interruption: Interruption,
 ) -> None:
     """Wait for all processes; pass a signal on once; do not let survivors wait for one that is gone."""
@@ -286,7 +312,7 @@ def _watch(
     while alive := [process for process in processes if process.is_alive()]:
         open_pipes = [receiver for receiver in receivers if not receiver.closed]
         wait([*(process.sentinel for process in alive), *open_pipes], timeout=0.2)
-        _listen(open_pipes, failures)
+        _listen(open_pipes, failures, begun)
         if interruption.requested and not has_passed_signal:
             has_passed_signal = True
             for process in alive:
@@ -296,17 +322,19 @@ def _watch(
         if deadline is not None and time.monotonic() > deadline:
             for process in alive:
                 process.kill()
-    _listen([receiver for receiver in receivers if not receiver.closed], failures)
+    _listen([receiver for receiver in receivers if not receiver.closed], failures, begun)
 
 
-def _listen(receivers: Sequence[Connection], failures: list[EgtError]) -> None:
-    """Take in what the processes have sent: records of their logs, and the errors they ended with."""
+def _listen(receivers: Sequence[Connection], failures: list[EgtError], begun: list[int]) -> None:
+    """Take in what the processes have sent: their ranks, records of their logs, and the errors they ended with."""
     for receiver in receivers:
         try:
             while receiver.poll():
                 message = receiver.recv()
                 if isinstance(message, EgtError):
                     failures.append(message)
+                elif isinstance(message, int):
+                    begun.append(message)
                 elif logging.getLogger(message.name).isEnabledFor(message.levelno):
                     logging.getLogger(message.name).handle(message)
         except (EOFError, OSError):  # the process is gone
@@ -336,6 +364,7 @@ def _child(
         MASTER_ADDR="127.0.0.1",
         MASTER_PORT=str(port),
     )
+    pipe.send(rank)
     # All do the same: only rank 0 logs.
     level = logging.INFO if rank == 0 else logging.ERROR
     logging.basicConfig(handlers=[_ToParent(pipe)], format="%(message)s", level=level)

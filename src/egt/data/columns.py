@@ -232,7 +232,8 @@ def one_or_many(data: Any, kind: Callable[[Any], bool]) -> list[Any]:
     """Return the objects of a kind: the given one, or all items of a list or data set of them; else none."""
     if kind(data):
         return [data]
-    items = list(data) if isinstance(data, Iterable) and not isinstance(data, str | Mapping) else []
+    is_single = isinstance(data, str | Mapping) or hasattr(data, "adj")  # a NetworkX graph lists its nodes, often texts
+    items = list(data) if isinstance(data, Iterable) and not is_single else []
     return items if all(kind(item) for item in items) else []
 
 

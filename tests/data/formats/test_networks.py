@@ -121,3 +121,16 @@ def test_graph_attributes_may_be_of_numpy(number: Any) -> None:
     assert open_custom(graphs, level="graph", target="y", overrides={"kind": "regression"}).schema.targets == ("y",)
     graphs = [triangle(y=np.array([k, 0.5])) for k in range(6)]
     assert open_custom(graphs, level="graph", target="y.*").schema.targets == ("y.0", "y.1")
+
+
+def test_pairs_are_asked_about_by_the_names_of_their_nodes() -> None:
+    asked = triangle(queries=[("c", "a"), ("a", "b")])
+    for data in (asked, [asked]):  # a single graph with texts for nodes is no list of SMILES
+        source = open_custom(data, target=None, level="link")
+        [raw] = source._raw.graphs
+        assert raw is not None
+        assert raw.queries is not None
+        assert raw.queries.tolist() == [[2, 0], [0, 1]]
+        assert "queries" not in source._raw.table
+    with pytest.raises(DataError, match="queries"):
+        open_custom([triangle(queries=[("c", "nobody")])], level="link")

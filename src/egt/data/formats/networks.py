@@ -27,7 +27,7 @@ from egt.data.columns import (
 )
 from egt.data.custom_source import merge_edges
 from egt.errors import DataError
-from egt.graph import Graph
+from egt.graph import Graph, IntArray
 
 
 def is_networkx(graph: object) -> bool:
@@ -142,7 +142,11 @@ def _raw_data(graphs: Sequence[Any], names: Sequence[str], where: str, format: s
     attributes = [
         {}
         if isinstance(graph, DataError)
-        else {str(key): _plain(value) for key, value in graph.graph.items() if not _is_matrix(value, len(graph))}
+        else {
+            str(key): _plain(value)
+            for key, value in graph.graph.items()
+            if not _is_matrix(value, len(graph)) and not _lists_queries(key, value)
+        }
         for graph in graphs
     ]
     table: dict[str, Column] = {}
@@ -170,12 +174,32 @@ def _raw_graph(graph: Any) -> RawGraph:
         edge_columns=with_mask_split(_columns([data for _, _, data in edges], "edge"), "edges"),
         directed=bool(graph.is_directed()),
         names=tuple(str(node) for node in number_of),
+        queries=_queries(graph.graph.get(_QUERIES), number_of),
         pairs={
             str(key): matrix_of(value, len(number_of), f"graph attribute {key!r}")
             for key, value in graph.graph.items()
             if _is_matrix(value, len(number_of))
         },
     )
+
+
+_QUERIES = "queries"
+"""The attribute of a graph that lists query pairs, by the names of their nodes."""
+
+
+def _lists_queries(key: Any, value: Any) -> bool:
+    return key == _QUERIES and not isinstance(value, str | int | float)  # GraphML has no lists
+
+
+def _queries(value: Any, number_of: Mapping[Any, int]) -> IntArray | None:
+    """Return the query pairs (2, R) of a graph, if it has any."""
+    if value is None or not _lists_queries(_QUERIES, value):
+        return None
+    try:
+        ends = [[number_of[i], number_of[j]] for i, j in value]
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"graph attribute 'queries' lists pairs of nodes of the graph: {error!r}") from error
+    return np.array(ends, dtype=np.int64).reshape(-1, 2).T
 
 
 def _is_matrix(value: Any, num_nodes: int) -> bool:
