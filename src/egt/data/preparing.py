@@ -5,8 +5,6 @@
 graphs one after another. `data[f][offsets[k, f] : offsets[k + 1, f]]` holds field f of graph k. Rows are nodes, edges
 or targets, as the shape of the field says; an edge index (2, E) lies there as 2 E numbers, and a pair encoding
 (N, N, ...) as N^2 rows, or as those of the listed pairs alone.
-
-On the way to a store, chunks that took long to make are kept until it is complete: a killed build goes on from there.
 """
 
 from __future__ import annotations
@@ -20,18 +18,17 @@ import os
 import signal
 import sys
 import threading
-import time
-import zipfile
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +36,6 @@ from numpy.typing import NDArray
 from egt.data.encodings.encoding import Encoding, Listed, Preparation, Sample
 from egt.data.source import Progress, Reading, Source
 from egt.errors import ConfigError, DataError, RunError
-from egt.files import write_atomically
 from egt.graph import Graph
 from egt.native.library import library
 from egt.processors import num_processors
@@ -281,9 +277,8 @@ def writing_in(folder: Path) -> Iterator[None]:
         ) from error
 
 
+Part = TypeVar("Part")
 Result = TypeVar("Result")
-Part = tuple[int, list[Any]]
-"""The number of a chunk and its records."""
 
 _MOST = 16
 """Processes that compute: each needs memory of its own."""
@@ -298,64 +293,45 @@ CHUNKS_AHEAD = 3
 written, as many as are taken at once: workers go on while a model computes."""
 
 
-class Workers:
-    """The processes that make the chunks of a source. They start when they are first needed and serve all splits.
+class Workers(Generic[Part, Result]):
+    """The processes that compute a function of parts. They start when they are first needed and serve all splits.
 
-    Used as `with Workers(source, preparation, num_workers) as workers: ... workers.chunks(records, kept)`.
-
-    There is one per processor, or `num_workers`; 0 or 1 start none besides this one. At least `ahead` chunks may be in
-    the making. `compute` gives what `computed` yields for the number of a part.
+    There is one per processor, or `num_workers`; 0 or 1 start none besides this one. At least `ahead` results may be in
+    the making.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        preparation: Preparation,
-        num_workers: int | None,
-        ahead: int = 0,
-        compute: Callable[[int], Any] | None = None,
-    ) -> None:
-        self.source, self.preparation, self.ahead, self.compute = source, preparation, ahead, compute
+    def __init__(self, work: Callable[[Part], Result], num_workers: int | None, ahead: int = 0) -> None:
+        self.work, self.ahead = work, ahead
         self.num_workers = num_processors() if num_workers is None else num_workers
         self._pool: ProcessPoolExecutor | None = None
         self._pool_size = 0
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> Workers[Part, Result]:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def chunks(self, records: Sequence[Any], kept: Parts | None = None) -> Generator[Chunk]:
-        """Yield the chunks of all records, in order; the same numbers for every number of workers.
-
-        kept: where chunks are found that an earlier, interrupted build has made; None writes no file.
-        """
-        num_workers = min(self.num_workers, _num_parts(records, CHUNK_RECORDS))
-        parts = ((k, _part(records, k, CHUNK_RECORDS)) for k in range(_num_parts(records, CHUNK_RECORDS)))
-        return self._here(parts, kept) if num_workers <= 1 else self._in_workers(parts, num_workers, _work, kept)
-
-    def computed(self, num_parts: int) -> Generator[Any]:
-        """Yield what is computed for each of so many parts, in order; only in workers."""
-        return self._in_workers(((number,) for number in range(num_parts)), min(self.num_workers, num_parts), _compute)
-
-    def _here(self, parts: Iterator[Part], kept: Parts | None) -> Generator[Chunk]:
+    def results(self, parts: Iterable[Part], count: int) -> Generator[Result]:
+        """Yield the results of so many parts, in order; the same numbers for every number of workers."""
+        if min(self.num_workers, count) > 1:
+            yield from self.in_workers(parts, count)
+            return
         libraries = _blas_libraries()
-        for number, records in parts:
+        for part in parts:
             with libraries.limit(limits=1):
-                chunk = _chunk(number, self.source, self.preparation, records, kept)
-            yield chunk
+                result = self.work(part)
+            yield result
 
-    def _in_workers(
-        self, parts: Iterable[tuple[Any, ...]], num_workers: int, work: Callable[..., Any], *more: Any
-    ) -> Generator[Any]:
-        """Yield what `work(*part, *more)` returns in a worker, part by part."""
+    def in_workers(self, parts: Iterable[Part], count: int) -> Generator[Result]:
+        """Yield the results, none of which is computed by this process."""
+        num_workers = min(self.num_workers, count)
         pool = self._pool_of(num_workers)
-        pending: deque[Future[Any]] = deque()
+        pending: deque[Future[Result]] = deque()
         try:
             for part in parts:
-                pending.append(pool.submit(work, *part, *more))
+                pending.append(pool.submit(_work, part))
                 if len(pending) >= max(CHUNKS_AHEAD * num_workers, self.ahead):
                     yield pending.popleft().result()
             while pending:
@@ -366,8 +342,8 @@ class Workers:
                 "try fewer workers (num_workers=1)"
             ) from error
         finally:
-            for chunk in pending:
-                chunk.cancel()
+            for result in pending:
+                result.cancel()
 
     def _pool_of(self, num_workers: int) -> ProcessPoolExecutor:
         """Return the running processes if there are enough of them, else new ones."""
@@ -376,9 +352,16 @@ class Workers:
             library()  # a forked worker has it from the start
             # A forked worker starts at once and needs no importable main module; but only on Linux fork is safe.
             context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-            job = self.source, self.preparation, self.compute
-            self._pool, self._pool_size = ProcessPoolExecutor(num_workers, context, _start, job), num_workers
+            self._pool = ProcessPoolExecutor(num_workers, context, _start, (self.work,))
+            self._pool_size = num_workers
         return self._pool
+
+
+def chunk_workers(
+    source: Source, preparation: Preparation, num_workers: int | None, ahead: int = 0
+) -> Workers[list[Any], Chunk]:
+    """Return the processes that make the chunks of a source."""
+    return Workers(partial(make_chunk, source, preparation), num_workers, ahead)
 
 
 def prepare_in_memory(
@@ -396,8 +379,8 @@ def prepare_in_memory(
     """
     records = source.records(split)
     num_done = 0
-    workers = Workers(source, preparation, num_workers, ahead=CHUNKS_AT_ONCE)
-    with workers, closing(workers.chunks(records)) as chunks:
+    workers = chunk_workers(source, preparation, num_workers, ahead=CHUNKS_AT_ONCE)
+    with workers, closing(workers.results(*in_parts(records))) as chunks:
         while group := list(islice(chunks, max(at_once // CHUNK_RECORDS, 1))):
             num_done += sum(chunk.num_records for chunk in group)
             if progress is not None:
@@ -429,34 +412,39 @@ def compute_in_workers(
 
     def compute(number: int) -> Result:
         """In a worker, which has the records: they need not be sent to it."""
-        return function(prepare_records(source, preparation, _part(records, number, at_once)))
+        part = [records[k] for k in range(number * at_once, min((number + 1) * at_once, len(records)))]
+        return function(prepare_records(source, preparation, part))
 
+    count = -(-len(records) // at_once)
     with (
-        Workers(source, preparation, min(num_processors(), _MOST), compute=compute) as workers,
-        closing(workers.computed(_num_parts(records, at_once))) as results,
+        Workers(compute, min(num_processors(), _MOST)) as workers,
+        closing(workers.in_workers(range(count), count)) as results,
     ):
         yield from results
 
 
-def _part(records: Sequence[Any], number: int, size: int) -> list[Any]:
-    return [records[k] for k in range(number * size, min((number + 1) * size, len(records)))]
-
-
-def _num_parts(records: Sequence[Any], size: int) -> int:
-    return -(-len(records) // size)
+def in_parts(records: Sequence[Any]) -> tuple[Iterator[list[Any]], int]:
+    """Return the records of each chunk, and how many chunks there are."""
+    starts = range(0, len(records), CHUNK_RECORDS)
+    parts = ([records[k] for k in range(start, min(start + CHUNK_RECORDS, len(records)))] for start in starts)
+    return parts, len(starts)
 
 
 _OBJECTS = 100_000
 """How many new objects a worker makes before it looks for garbage: graphs are many objects, and hardly ever garbage."""
 
-_job: tuple[Source, Preparation, Callable[[int], Any] | None]
-"""In a worker process: what it works on."""
+_function: Callable[[Any], Any]
+"""In a worker process: what it computes."""
 
 
-def _start(source: Source, preparation: Preparation, compute: Callable[[int], Any] | None) -> None:
-    global _job
-    _job = source, preparation, compute
+def _start(function: Callable[[Any], Any]) -> None:
+    global _function
+    _function = function
     start_worker()
+
+
+def _work(part: Any) -> Any:
+    return _function(part)
 
 
 def start_worker() -> None:
@@ -467,23 +455,6 @@ def start_worker() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not with the handler that a forked worker has from its parent
     end_with_parent()
     _blas_libraries().limit(limits=1)
-
-
-def _work(number: int, records: list[Any], kept: Parts | None) -> Chunk:
-    source, preparation, _ = _job
-    return _chunk(number, source, preparation, records, kept)
-
-
-def _compute(number: int) -> Any:
-    _, _, compute = _job
-    assert compute is not None
-    return compute(number)
-
-
-def _chunk(number: int, source: Source, preparation: Preparation, records: list[Any], kept: Parts | None) -> Chunk:
-    if kept is None:
-        return make_chunk(source, preparation, records)
-    return kept.chunk(number, source, preparation, records)
 
 
 def end_with_parent() -> None:
@@ -504,55 +475,3 @@ def _blas_libraries() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")
-
-
-_ARRAYS = ("num_nodes", "rows", "present", "lengths")
-_WORTH_KEEPING = 0.25
-"""Seconds; chunks that are made faster are not worth a file."""
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The chunks of an unfinished store, each a file that is there completely or not at all."""
-
-    folder: Path
-
-    def chunk(self, number: int, source: Source, preparation: Preparation, records: Sequence[Any]) -> Chunk:
-        """Chunk `number` of a split, from its file or made again."""
-        file = self.folder / f"{number:08d}.npz"
-        kept = _read(file)
-        if kept is not None and kept.num_records == len(records):
-            return kept
-        start = time.monotonic()
-        chunk = make_chunk(source, preparation, records)
-        if time.monotonic() - start > _WORTH_KEEPING:
-            with writing_in(self.folder.parent):
-                _write(file, chunk)
-        return chunk
-
-
-def _write(file: Path, chunk: Chunk) -> None:
-    about = {"num_records": chunk.num_records, "problems": plain_problems(chunk.problems)}
-    file.parent.mkdir(exist_ok=True)
-    arrays: dict[str, Any] = {
-        "about": np.frombuffer(json.dumps(about).encode(), np.uint8),
-        **{name: getattr(chunk, name) for name in _ARRAYS},
-        **{f"data.{name}": array for name, array in chunk.data.items()},
-    }
-    with write_atomically(file) as draft:
-        np.savez(draft, **arrays)
-
-
-def _read(file: Path) -> Chunk | None:
-    try:
-        with np.load(file, allow_pickle=False) as found:
-            arrays = {name: found[name] for name in found.files}
-        about = json.loads(arrays["about"].tobytes())
-        return Chunk(
-            num_records=about["num_records"],
-            **{name: arrays[name] for name in _ARRAYS},
-            data={name.removeprefix("data."): array for name, array in arrays.items() if name.startswith("data.")},
-            problems=[Reading(**problem) for problem in about["problems"]],
-        )
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return None  # none there, or damaged: it is made again

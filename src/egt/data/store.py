@@ -29,10 +29,11 @@ from egt.data.preparing import (
     PROCESS_LIMITS,
     Array,
     Chunk,
-    Parts,
     Workers,
     check_width,
+    chunk_workers,
     field_names,
+    in_parts,
     plain_problems,
     put_together,
     stored_settings,
@@ -300,8 +301,7 @@ def prepare(
     """Return the prepared graphs of a split: opened if they are on disk, else built and kept there.
 
     The folder is keyed by the content of the source, the schema and the settings of the stored encodings. It appears
-    at once when complete, so it may be built by several processes at a time and a builder may be killed at any moment;
-    what took it long (tours, superpixels) is then not computed again.
+    at once when complete, so it may be built by several processes at a time and a builder may be killed at any moment.
 
     Stores are in `cache_dir`; default `EGT_CACHE_DIR`, else `~/.cache/egt`. There is one process per processor, or
     `num_workers`; 0 or 1 start none besides this one. The files are the same, bit for bit.
@@ -327,7 +327,7 @@ def prepare_splits(
     """
     folder = cache_folder(cache_dir)
     paths = {split: folder / store_name(source, split, preparation) for split in splits}
-    with Workers(source, preparation, num_workers) as workers:
+    with chunk_workers(source, preparation, num_workers) as workers:
         for split, path in paths.items():
             if _missing(path, preparation) is not None:
                 _write(path, source, split, preparation, workers, progress)
@@ -347,7 +347,12 @@ def _missing(path: Path, preparation: Preparation) -> str | None:
 
 
 def _write(
-    path: Path, source: Source, split: str, preparation: Preparation, workers: Workers, progress: Progress | None
+    path: Path,
+    source: Source,
+    split: str,
+    preparation: Preparation,
+    workers: Workers[list[Any], Chunk],
+    progress: Progress | None,
 ) -> None:
     """Write the graphs of a split, unless another process has made the store meanwhile."""
     with ExitStack() as held:
@@ -361,13 +366,13 @@ def _write(
         with writing_in(path.parent):
             if path.exists():
                 shutil.rmtree(path.rename(_beside(path)))  # it stops being visible at once
-            building = building_folder(path)
+            building = _beside(path)
+            building.mkdir()
             held.callback(shutil.rmtree, building, ignore_errors=True)
             writer = held.enter_context(closing(StoreWriter(building, field_names(preparation))))
-        parts = Parts(path.with_name(f".{path.name}.parts"))
         records = source.records(split)
         num_done = 0
-        with closing(workers.chunks(records, parts)) as chunks:
+        with closing(workers.results(*in_parts(records))) as chunks:
             for chunk in chunks:
                 with writing_in(path.parent):
                     writer.append(chunk)
@@ -384,7 +389,6 @@ def _write(
         with writing_in(path.parent):
             writer.finish(about)
             publish(building, path)
-            shutil.rmtree(parts.folder, ignore_errors=True)
 
 
 def cache_folder(given: Path | str | None) -> Path:
@@ -419,14 +423,8 @@ def sole_builder(path: Path) -> Iterator[None]:
         yield
 
 
-def building_folder(path: Path) -> Path:
-    """Return a new folder beside the final one, so that moving it there is one step."""
-    folder = _beside(path)
-    folder.mkdir()
-    return folder
-
-
 def _beside(path: Path) -> Path:
+    """Return the name of a new folder beside the final one, so that moving it there is one step."""
     return path.with_name(f".{path.name}.{uuid.uuid4().hex}.building")
 
 

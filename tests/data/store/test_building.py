@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from egt.data.encodings.encoding import Preparation
-from egt.data.preparing import Parts, Workers
+from egt.data.preparing import chunk_workers, in_parts
 from egt.data.source import Reading, Source
 from egt.data.store import Store, prepare, prepare_splits, sole_builder
 from egt.errors import DataError, RunError
@@ -119,9 +119,9 @@ def test_the_lock_of_a_finished_split_is_free_while_the_workers_live(
 ) -> None:
     import fcntl
 
-    with Workers(source, preparation, 2) as workers:
+    with chunk_workers(source, preparation, 2) as workers:
         with sole_builder(tmp_path / "store"):
-            next(workers.chunks(source.records("train"), Parts(tmp_path / "parts")))
+            next(workers.results(*in_parts(source.records("train"))))
         with open(tmp_path / ".store.lock") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from egt.data.encodings.encoding import Preparation, ShortestPaths
-from egt.data.store import building_folder, cache_folder, publish, store_name
+from egt.data.store import cache_folder, publish, store_name
 from egt.errors import ConfigError
 from egt.graph import FeatureSchema, Graph
 from egt.parts.inputs import Degrees, SvdEncoding
@@ -52,8 +52,8 @@ def test_encoding_without_readable_settings_is_refused(source: Any, preparation:
 
 
 def test_publishing_moves_the_finished_folder(tmp_path: Path) -> None:
-    path = tmp_path / "store"
-    built = building_folder(path)
+    path, built = tmp_path / "store", tmp_path / "building"
+    built.mkdir()
     (built / "file").write_text("mine")
     inode = (built / "file").stat().st_ino
     publish(built, path)
@@ -62,8 +62,8 @@ def test_publishing_moves_the_finished_folder(tmp_path: Path) -> None:
 
 
 def test_publishing_keeps_the_folder_of_a_faster_builder(tmp_path: Path) -> None:
-    path = tmp_path / "store"
-    built = building_folder(path)
+    path, built = tmp_path / "store", tmp_path / "building"
+    built.mkdir()
     (built / "file").write_text("mine")
     path.mkdir()
     (path / "file").write_text("theirs")
