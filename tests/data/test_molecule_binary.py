@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from egt.data import molecules as molecule_binary
-from egt.data.molecules import MoleculeFeatures, asked_features, binary_form, ogb_features, parse_smiles, raw_numbers
+from egt.data.molecules import (
+    MoleculeFeatures,
+    binary_form,
+    features_atom_by_atom,
+    ogb_features,
+    parse_smiles,
+    raw_numbers,
+)
 from egt.paper.benchmarks.molecule_sets import molhiv_table
 
 KNOWN = [
@@ -60,7 +67,7 @@ def test_what_is_read_is_what_rdkit_answers() -> None:
     given = forms(KNOWN)
     assert raw_numbers(given).readable.all()
     for smiles, molecule, features in zip(KNOWN, molecules(KNOWN), ogb_features(given), strict=True):
-        assert_equal(features, asked_features(molecule), smiles)
+        assert_equal(features, features_atom_by_atom(molecule), smiles)
 
 
 def test_a_molecule_with_something_unknown_is_asked_and_the_others_keep_their_places() -> None:
@@ -68,7 +75,7 @@ def test_a_molecule_with_something_unknown_is_asked_and_the_others_keep_their_pl
     given = forms(mixed)
     assert raw_numbers(given).readable.tolist() == [False, True] * len(STRANGE)
     for smiles, molecule, features in zip(mixed, molecules(mixed), ogb_features(given), strict=True):
-        assert_equal(features, asked_features(molecule), smiles)
+        assert_equal(features, features_atom_by_atom(molecule), smiles)
 
 
 def test_nothing_is_read_from_another_version_of_the_form() -> None:
@@ -126,4 +133,4 @@ def test_molhiv_sample_is_what_rdkit_answers(data_dir: Path) -> None:
     given = forms(smiles)
     assert raw_numbers(given).readable.all()
     for text, molecule, features in zip(smiles, molecules(smiles), ogb_features(given), strict=True):
-        assert_equal(features, asked_features(molecule), text)
+        assert_equal(features, features_atom_by_atom(molecule), text)

@@ -148,7 +148,7 @@ def test_a_molecule_without_features_is_an_error_in_its_place(
     def fail(*given: object) -> None:
         raise RuntimeError("refused")
 
-    monkeypatch.setattr(molecules, "asked_features", fail)
+    monkeypatch.setattr(molecules, "features_atom_by_atom", fail)
     monkeypatch.setattr(molecules, "zinc_features", fail)
     large = "C" * 300  # more atoms than the fast reader takes
     found = graphs_from_smiles([large, large], vocabulary=vocabulary, ids=["", ""], graph_targets=[None] * 2)

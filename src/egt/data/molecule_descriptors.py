@@ -242,8 +242,7 @@ def with_descriptors(source: Source, names: Sequence[str]) -> Source:
     if source.smiles() is None:
         raise DataError("descriptors are those of molecules; other graphs learn what is hidden of them (pretrain)")
     if missing := missing_descriptors(names):
-        from rdkit import __version__
-
+        version = require_rdkit().rdBase.rdkitVersion
         named = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise DataError(f"RDKit {__version__} has no descriptor {named}; install a newer one (pip install -U rdkit)")
+        raise DataError(f"RDKit {version} has no descriptor {named}; install a newer one (pip install -U rdkit)")
     return source if isinstance(source, WithDescriptors) else WithDescriptors(source, tuple(names))

@@ -42,24 +42,21 @@ PlacedBy = Literal["file", "rdkit"]
 MOST_CONFORMERS = 32
 
 _SEED = 42
-"""Conformers are the same in every run; whoever wants others asks for more of them."""
+"""Conformers are the same in every run."""
 
 _TRIALS = 20
 """RDKit's own limit grows with the molecule, and a peptide would take minutes."""
 
 
 class Placement(NamedTuple):
-    """Who places the atoms of a molecule, and the shape of the place of one: (3,), or (conformers, 3)."""
+    """Where the positions of atoms come from, and the shape of one: (3,), or (conformers, 3)."""
 
     by: PlacedBy
     shape: tuple[int, ...]
 
 
 def positions_of(molecule: Any, placement: Placement) -> tuple[NDArray[np.float32], str]:
-    """Return the positions (N, ...) of the atoms of an RDKit molecule, and why they are not known (NaN), or "".
-
-    Whatever the molecule said about places is taken out of it.
-    """
+    """Return the positions (N, ...) of an RDKit molecule, which loses them, and why they are not known (NaN), or ""."""
     found = _written(molecule) if placement.by == "file" else _embedded(molecule, *placement.shape[:-1])
     molecule.RemoveAllConformers()
     count = molecule.GetNumAtoms()
@@ -71,17 +68,20 @@ def positions_of(molecule: Any, placement: Placement) -> tuple[NDArray[np.float3
 
 def with_coordinates(molecule: Any) -> str | None:
     """Return the text of an RDKit molecule with its coordinates, hydrogen atoms and all; None if it is flat."""
-    from rdkit.Chem import CXSmilesFields, MolToCXSmiles, SmilesWriteParams  # RDKit is optional
-
-    if not molecule.GetNumConformers() or not molecule.GetConformer().Is3D():
+    if not _has_coordinates(molecule):
         return None
-    text: str = MolToCXSmiles(molecule, SmilesWriteParams(), CXSmilesFields.CX_COORDS)
+    chem = require_rdkit()
+    text: str = chem.MolToCXSmiles(molecule, chem.SmilesWriteParams(), chem.CXSmilesFields.CX_COORDS)
     return text
+
+
+def _has_coordinates(molecule: Any) -> bool:
+    return bool(molecule.GetNumConformers()) and molecule.GetConformer().Is3D()
 
 
 def _written(molecule: Any) -> NDArray[np.float64] | None:
     """(1, N, 3) the coordinates that came with the text."""
-    if not molecule.GetNumConformers() or not molecule.GetConformer().Is3D():
+    if not _has_coordinates(molecule):
         return None
     places: NDArray[np.float64] = molecule.GetConformer().GetPositions()
     return places[None]
@@ -90,9 +90,9 @@ def _written(molecule: Any) -> NDArray[np.float64] | None:
 def _embedded(molecule: Any, count: int = 1) -> NDArray[np.float64] | None:
     """(C, N, 3) conformers by ETKDG, the same for every spelling of the molecule; None where there is none.
 
-    Bounds of distances are met at random, in the order of the atoms: hence the canonical SMILES is embedded.
+    The random start follows the order of the atoms, so the canonical SMILES is embedded.
     """
-    from rdkit import Chem
+    Chem = require_rdkit()
     from rdkit.Chem.rdDistGeom import EmbedMultipleConfs, ETKDGv3
 
     for atom in molecule.GetAtoms():
@@ -290,17 +290,15 @@ def ogb_features(forms: Sequence[bytes]) -> list[MoleculeFeatures | DataError]:
     raw = raw_numbers(forms)
     features: list[MoleculeFeatures | DataError] = [*_coded(raw.num_atoms, raw.num_bonds, raw.atoms, raw.bonds)]
     for k in np.flatnonzero(~raw.readable).tolist():
-        from rdkit.Chem import Mol  # RDKit is optional
-
         try:
-            features[k] = asked_features(Mol(forms[k]))  # type: ignore[call-overload]  # its stubs know no bytes
+            features[k] = features_atom_by_atom(require_rdkit().Mol(forms[k]))
         except RDKIT_ERRORS as error:
             features[k] = DataError(f"the features of the molecule cannot be computed: {reason_of(error)}")
     return features
 
 
-def asked_features(molecule: Any) -> MoleculeFeatures:
-    """OGB's features of one molecule, for which RDKit is asked atom by atom: slow, for whatever a molecule holds."""
+def features_atom_by_atom(molecule: Any) -> MoleculeFeatures:
+    """Return OGB's features of any molecule, by a call of RDKit for each atom and feature, which is slow."""
     atoms = [[getattr(atom, method)() for method in OGB_ATOM_METHODS] for atom in molecule.GetAtoms()]
     bonds = [
         [bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), *(getattr(bond, method)() for method in OGB_BOND_METHODS)]
@@ -328,13 +326,14 @@ def canonical_numbers(molecule: Any, *, chiral: bool) -> Canonical:
     RDKit's chiral tag follows the order of the bonds of an atom, so another spelling has another tag. R and S do not.
     A center without them, as in cis-1,4-dimethylcyclohexane, takes its tag from the canonical SMILES.
     """
-    from rdkit.Chem import CanonicalRankAtoms, rdqueries
-
-    ranks = np.fromiter(CanonicalRankAtoms(molecule), np.int64, molecule.GetNumAtoms())
+    Chem = require_rdkit()
+    ranks = np.fromiter(Chem.CanonicalRankAtoms(molecule), np.int64, molecule.GetNumAtoms())
     if not chiral:
         return Canonical(_frozen(ranks), None)
     chirality, relative = np.zeros_like(ranks), []
-    for atom in molecule.GetAtomsMatchingQuery(rdqueries.HasChiralTagQueryAtom()):  # a loop over all takes five times
+    for atom in molecule.GetAtomsMatchingQuery(
+        Chem.rdqueries.HasChiralTagQueryAtom()
+    ):  # a loop over all takes five times
         k, tag = atom.GetIdx(), int(atom.GetChiralTag())
         if tag not in _CIP.values():
             chirality[k] = min(tag, _OTHER_CHIRALITY)
@@ -342,20 +341,13 @@ def canonical_numbers(molecule: Any, *, chiral: bool) -> Canonical:
             chirality[k] = _CIP[atom.GetProp("_CIPCode")]
         else:
             relative.append(k)
-    if relative:
-        tags, order = _rewritten(molecule)
+    if relative:  # the tags of the atoms in the canonical SMILES, whose order numbers the atoms
+        again = Chem.MolFromSmiles(Chem.MolToSmiles(molecule), sanitize=False)
+        order = np.array(molecule.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"], np.int64)
         ranks[order] = np.arange(len(order))
+        tags = np.array([int(atom.GetChiralTag()) for atom in again.GetAtoms()], np.int64)
         chirality[relative] = tags[ranks[relative]]
     return Canonical(_frozen(ranks), _frozen(chirality))
-
-
-def _rewritten(molecule: Any) -> tuple[IntArray, IntArray]:
-    """(N,) the tags of the atoms in the canonical SMILES, and the number that each of these has in the molecule."""
-    from rdkit.Chem import MolFromSmiles, MolToSmiles
-
-    again = MolFromSmiles(MolToSmiles(molecule), sanitize=False)
-    order = np.array(molecule.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"], np.int64)
-    return np.array([int(atom.GetChiralTag()) for atom in again.GetAtoms()], np.int64), order
 
 
 def reason_of(error: Exception) -> str:
@@ -405,8 +397,6 @@ def zinc_features(molecule: Any) -> MoleculeFeatures:
     An atom's type names the hydrogens that a kekulized SMILES writes: those of a charged or chiral atom, which is in
     brackets.
     """
-    from rdkit.Chem import Kekulize  # RDKit is optional
-
     names = []
     for atom in molecule.GetAtoms():
         name, charge = atom.GetSymbol(), atom.GetFormalCharge()
@@ -414,7 +404,7 @@ def zinc_features(molecule: Any) -> MoleculeFeatures:
             name += f" H{hydrogens}"
         names.append(f"{name} {'+' if charge > 0 else '-'}" if charge else name)
     atoms = np.array([_ZINC_ATOM_ID.get(name, UNKNOWN) for name in names], np.int64).reshape(-1, 1)
-    Kekulize(molecule, clearAromaticFlags=True)
+    require_rdkit().Kekulize(molecule, clearAromaticFlags=True)
     bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondType()) for bond in molecule.GetBonds()]
     table = np.array(bonds, np.int64).reshape(-1, 3)
     types = np.where((table[:, 2:] > 0) & (table[:, 2:] < len(ZINC_BONDS)), table[:, 2:], UNKNOWN)  # 0 is "no bond"
@@ -587,6 +577,7 @@ def require_rdkit() -> Any:
     """Return the `rdkit.Chem` module, or raise a `DataError` where RDKit is not installed."""
     try:
         from rdkit import Chem
+        from rdkit.Chem import rdqueries  # noqa: F401 (an attribute of `Chem` from now on)
     except ImportError as error:
         raise DataError('reading molecules needs RDKit; install it with: pip install "egt-graph[mol]"') from error
     return Chem
@@ -676,8 +667,7 @@ def _unreadable(smiles: str, reason: str) -> DataError:
 @contextmanager
 def _rdkit_messages() -> Iterator[list[str]]:
     """Collect what RDKit would write to the standard error, and write none of it."""
-    from rdkit import rdBase
-
+    rdBase = require_rdkit().rdBase
     collected: list[str] = []
     logger = logging.getLogger("rdkit")
     handler = logging.Handler()
