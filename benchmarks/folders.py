@@ -1,31 +1,38 @@
 """A folder of Parquet parts with the default model: one process, two shards, two workers of Ray of which one is killed.
 
-    python -m benchmarks.folders [--molecules 500000] [--parts 10] [--table TABLE] [--no-ray]
+    python -m benchmarks.folders PLACE [--molecules 5000000] [--parts 50] [--first 50] [--ways one two ray]
 
-Each process computes with one thread. Shown are seconds on the clock, processor time of all processes, and the peak of
-resident memory of each kind of process; whether all three folders have the same bytes, and each molecule once. Reads
-EGT_DATA_DIR (ZINC, to train the model; `molecules/unlabeled_molecules.parquet`, or another --table, for the parts).
+PLACE keeps the model, the parts, the results of each way and what they have used (`used.jsonl`), so that a benchmark
+that was stopped goes on with the same command; `--first` ends after so many parts. Each process computes with one
+thread. Shown are seconds on the clock, processor time of all processes, and the peak of resident memory of each kind of
+process; whether the folders have the same bytes, and each molecule once. Reads EGT_DATA_DIR (`molecules` and ZINC).
 Linux: what processes use is read from /proc.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import random
+import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.screen import write_tables
 from egt.data.download import data_folder
+
+_RING = re.compile(r"[1-9](?![^\[]*\])(?<!%.)(?<!%..)")
+"""The number of a ring: a digit outside of brackets, and not of the numbers from 10 (%10)."""
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -60,69 +67,110 @@ class Used:
 
 
 def run(commands: list[list[str]], output: Path, kill_after: int = 0) -> Used:
-    """Run commands at the same time; kill a worker of Ray once there are so many results."""
+    """Run commands at the same time; kill a worker of Ray once there are so many results. Ctrl-C ends them early."""
     used, begin = Used(), time.perf_counter()
     running = [subprocess.Popen([sys.executable, "-m", "egt", *words], stdout=subprocess.DEVNULL) for words in commands]
-    while any(process.poll() is None for process in running):
+    try:
+        while any(process.poll() is None for process in running):
+            for process in running:
+                names = used.look(process.pid)
+                workers = [pid for pid, name in names.items() if name == "Ray worker"]
+                if kill_after and workers and len([*output.glob("*.parquet")]) >= kill_after:
+                    os.kill(workers[0], signal.SIGKILL)
+                    print(f"killed worker {workers[0]}", flush=True)
+                    kill_after = 0
+            time.sleep(0.2)
+    except KeyboardInterrupt:
         for process in running:
-            names = used.look(process.pid)
-            workers = [pid for pid, name in names.items() if name == "Ray worker"]
-            if kill_after and workers and len([*output.glob("*.parquet")]) >= kill_after:
-                os.kill(workers[0], signal.SIGKILL)
-                print(f"killed worker {workers[0]}", flush=True)
-                kill_after = 0
-        time.sleep(0.2)
+            process.wait()
     used.seconds = time.perf_counter() - begin
-    if any(process.returncode for process in running) or kill_after:
-        raise SystemExit(f"{output.name}: ended with {[process.returncode for process in running]}")
     return used
 
 
-def write_parts(table: Path, folder: Path, molecules: int, parts: int) -> None:
-    """Write the first molecules of a table as parts, each with the number of its row."""
-    smiles = pq.read_table(table, columns=["smiles"])["smiles"].combine_chunks()
-    if len(smiles) < molecules:  # the table again
-        smiles = pa.concat_arrays([smiles] * -(-molecules // len(smiles)))
+def spell(molecules: int) -> list[str]:
+    """Return different valid SMILES in a random order: the molecules of both tables, and other spellings of them.
+
+    In another spelling the rings have other numbers: each is raised by one, and 9 is 1.
+    """
+    tables = ("molecules/unlabeled_molecules.parquet", "zinc/zinc_full_250k_smiles_y.parquet")
+    listed = [text for table in tables for text in pq.read_table(data_folder() / table)["smiles"].to_pylist()]
+    found = dict.fromkeys(listed)
+    for _ in range(8):
+        if len(found) < molecules:
+            listed = [_RING.sub(lambda ring: "1234567891"[int(ring[0])], text) for text in listed]
+            found |= dict.fromkeys(listed)
+    if len(found) < molecules:
+        raise SystemExit(f"there are only {len(found)} spellings")
+    chosen = [*found][:molecules]
+    random.Random(0).shuffle(chosen)
+    return chosen
+
+
+def write_parts(folder: Path, molecules: int, parts: int) -> None:
+    """Write molecules as parts, each with the number of its row."""
+    smiles, size = spell(molecules), molecules // parts
     folder.mkdir()
-    size = molecules // parts
     for number in range(parts):
-        rows = {"smiles": smiles.slice(number * size, size), "row": pa.array(range(number * size, (number + 1) * size))}
-        pq.write_table(pa.table(rows), folder / f"part-{number:05d}.parquet")
+        rows = range(number * size, (number + 1) * size)
+        table = pa.table({"smiles": smiles[rows.start : rows.stop], "row": pa.array(rows)})
+        pq.write_table(table, folder / f"part-{number:05d}.parquet")
+
+
+def compare(ways: list[Path]) -> None:
+    """Print whether the parts that all ways have are the same bytes, and hold each molecule once."""
+    names = sorted(set.intersection(*({path.name for path in way.glob("*.parquet")} for way in ways)))
+    same = all(len({(way / name).read_bytes() for way in ways}) == 1 for name in names)
+    table = pq.read_table([ways[0] / name for name in names], columns=["row", "error"])
+    given = pq.read_table([ways[0].parent / "in" / name for name in names], columns=["row"])["row"].to_numpy()
+    once = np.array_equal(np.sort(table["row"].to_numpy().astype(int)), given)
+    errors = sum(map(bool, table["error"].to_pylist()))
+    print(f"{len(names)} parts of {', '.join(way.name for way in ways)}: same bytes {same}")
+    print(f"  {len(given)} molecules, each once {once}, {errors} with an error")
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--molecules", type=int, default=500_000)
-    parser.add_argument("--parts", type=int, default=10)
-    parser.add_argument("--table", type=Path)
-    parser.add_argument("--no-ray", action="store_true")
+    parser.add_argument("place", type=Path)
+    parser.add_argument("--molecules", type=int, default=5_000_000)
+    parser.add_argument("--parts", type=int, default=50)
+    parser.add_argument("--first", type=int, default=50)
+    parser.add_argument("--ways", nargs="*", choices=("one", "two", "ray"), default=["one", "two", "ray"])
     given = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        write_tables(folder, 1)
-        table = given.table or data_folder() / "molecules" / "unlabeled_molecules.parquet"
-        write_parts(table, folder / "in", given.molecules, given.parts)
+    place = given.place.resolve()
+    if not place.exists():
+        place.mkdir()
+        write_tables(place, 1)
+        write_parts(place / "in", given.molecules, given.parts)
         train = ["train", "labeled.csv", "--target", "y", "--out", "model", "--set", "trainer.max_epochs=2"]
-        subprocess.run([sys.executable, "-m", "egt", *train], cwd=folder, check=True, stderr=subprocess.DEVNULL)
-        words = ["predict", str(folder / "model"), str(folder / "in"), "-o"]
-        one, two, ray = (folder / name for name in ("one", "two", "ray"))
-        found = {"one process": run([[*words, str(one)]], one)}
-        shards = [[*words, str(two), "--shard", f"{number}/2"] for number in (1, 2)]
-        found["two shards"] = run(shards, two)
-        if not given.no_ray:
-            found["Ray, two workers, one killed"] = run([[*words, str(ray), "--engine", "ray"]], ray, given.parts // 3)
-        for name, used in found.items():
-            processor = sum(used.processor.values())
-            memory = ", ".join(f"{kind} {peak:.0f} MB" for kind, peak in used.memory.items())
-            print(f"{name}: {used.seconds:.0f} s, {processor:.0f} s of processors; {memory}")
-            rate = given.molecules / processor
-            print(f"  {rate:.0f} molecules per second of a core; 10^9 in {1e9 / rate / 3600:.0f} core hours")
-        first, *others = [[path.read_bytes() for path in sorted(place.glob("*.parquet"))] for place in (one, two, ray)]
-        print("same bytes:", all(other == first for other in others[: len(found) - 1]))
-        rows = sorted(int(text) for text in pq.read_table([*one.glob("*.parquet")], columns=["row"])["row"].to_pylist())
-        print("each molecule once:", rows == [*range(given.molecules // given.parts * given.parts)])
+        subprocess.run([sys.executable, "-m", "egt", *train], cwd=place, check=True, stderr=subprocess.DEVNULL)
+    log = place / "used.jsonl"
+    inputs = [str(path) for path in sorted((place / "in").iterdir())[: given.first]]
+    for way in given.ways:
+        command = ["predict", str(place / "model"), *inputs, "-o", str(place / way)]
+        commands = {
+            "one": [command],
+            "two": [[*command, "--shard", f"{number}/2"] for number in (1, 2)],
+            "ray": [[*command, "--engine", "ray"]],
+        }[way]
+        before = len([*(place / way).glob("*.parquet")])
+        used = run(commands, place / way, (before + len(inputs)) // 2 if way == "ray" else 0)
+        parts = len([*(place / way).glob("*.parquet")])
+        with log.open("a") as file:
+            row = {"way": way, "parts": parts - before, "processor": sum(used.processor.values())}
+            file.write(json.dumps(row | {"seconds": used.seconds, "memory": used.memory}) + "\n")
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    size = pq.read_metadata(inputs[0]).num_rows
+    for way in dict.fromkeys(row["way"] for row in rows):
+        own = [row for row in rows if row["way"] == way]
+        parts, processor, seconds = (sum(row[name] for row in own) for name in ("parts", "processor", "seconds"))
+        peaks = {kind: max(row["memory"].get(kind, 0) for row in own) for row in own for kind in row["memory"]}
+        rate = parts * size / processor
+        print(f"{way}: {parts} parts in {len(own)} runs, {seconds:.0f} s, {processor:.0f} s of processors")
+        print(f"  {', '.join(f'{kind} {peak:.0f} MB' for kind, peak in peaks.items())}")
+        print(f"  {rate:.0f} molecules per second of a core; 10^9 in {1e9 / rate / 3600:.0f} core hours")
+    compare([place / way for way in dict.fromkeys(row["way"] for row in rows)])
 
 
 if __name__ == "__main__":
