@@ -1,6 +1,7 @@
 """What matrices, coordinates and full distance matrices are worth, each beside the same model without them.
 
     python -m benchmarks.structure signal     # a set where only a matrix carries the signal; GIN on thresholded graphs
+    python -m benchmarks.structure handedness # left and right hands, which distances do not tell apart
     python -m benchmarks.structure tsp        # TSP with the full matrix of distances, without coordinates in any form
     python -m benchmarks.structure qm9 [--target U0] [--molecules 110000] [--epochs 12] [--only file]
     python -m benchmarks.structure two-stages [--molecules 110000]    # distances that a first model predicts
@@ -94,6 +95,31 @@ def signal(options: argparse.Namespace) -> None:
         measure(f"GIN, entries above {threshold}", cut, None, (*common, *GIN))
         if threshold == 0.5:
             measure(f"EGT, entries above {threshold}", cut, None, common)
+
+
+def hand_graph(random: np.random.Generator) -> Graph:
+    """Return a center with four neighbors of different types at random distances; the target is the handedness."""
+    corners = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])[random.permutation(4)]
+    places = np.concatenate([np.zeros((1, 3)), corners * random.uniform(0.6, 0.9, (4, 1))])
+    rotation = np.linalg.qr(random.normal(size=(3, 3)))[0]
+    rotation[0] *= np.linalg.det(rotation)
+    order = random.permutation(5)
+    return Graph(
+        num_nodes=5,
+        edge_index=np.zeros((2, 0)),
+        node_categories=order[:, None],
+        positions=(places @ rotation + random.normal(size=3))[order],
+        graph_targets=[float(np.linalg.det(corners[1:] - corners[0]) > 0)],
+    )
+
+
+def handedness(options: argparse.Namespace) -> None:
+    """Measure left and right hands with distances alone, and with signed volumes."""
+    random = np.random.default_rng(0)
+    graphs = [hand_graph(random) for _ in range(600)]
+    common = (f"trainer.max_epochs={options.epochs or 30}", COSINE)
+    measure("distances", graphs, None, common)
+    measure("and signed volumes", graphs, None, (*common, "model.node_inputs+={kind: signed_volumes, types: 5}"))
 
 
 def tsp(options: argparse.Namespace) -> None:
@@ -235,7 +261,14 @@ def molecules(name: str, rows: Sequence[tuple[Any, ...]], options: argparse.Name
             measure(form, path, "gap", keys, smiles="cxsmiles")
 
 
-SETS = {"signal": signal, "tsp": tsp, "qm9": qm9, "two-stages": two_stages, "pcqm4mv2": pcqm4mv2}
+SETS = {
+    "signal": signal,
+    "handedness": handedness,
+    "tsp": tsp,
+    "qm9": qm9,
+    "two-stages": two_stages,
+    "pcqm4mv2": pcqm4mv2,
+}
 
 
 def main() -> None:

@@ -17,7 +17,8 @@ from egt.graph import Graph
 from egt.inference.backends import on_backend
 from egt.nn.model import EGT
 from egt.nn.randomness import graph_keys, normal
-from egt.nn.terms import DistanceBasis, NumbersOfPairs, PairCategoryEmbedding, PairValueProjection
+from egt.nn.terms import DistanceBasis, NumbersOfPairs, PairCategoryEmbedding, PairValueProjection, SignedVolumes
+from egt.parts.inputs import SignedVolumes as SignedVolumesInput
 from egt.parts.pairs import All, Within
 from tests.graphs import backend_named, graphs_of_every_kind, samples_of, tiny_config, tiny_model
 
@@ -148,6 +149,61 @@ def test_a_pair_gets_the_rows_of_its_categories(layout: LayoutName) -> None:
         torch.testing.assert_close(row, term.table.weight[first + 1] + term.table.weight[10 + second + 1])
 
 
+def volume_term() -> SignedVolumes:
+    term = SignedVolumes(2, 5, 4, types=5)
+    assert term.of_types is not None
+    with torch.no_grad():
+        term.of_types.normal_(std=0.3)
+        term.range[1] = 3.0
+    return term
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_node_gets_the_volumes_of_what_lies_around_it(layout: LayoutName) -> None:
+    graphs = dense_graphs(6)
+    batch = batch_of(graphs, layout, scope="neighbors")
+    term = volume_term()
+    assert term.of_types is not None
+    rows = batch.layout.node_rows(term(batch)).split([graph.num_nodes for graph in graphs])
+    neighbors: dict[tuple[int, int], list[int]] = {}
+    for of, i, j, _ in each_pair(batch, torch.zeros(*batch.layout.pair_shape, 1)):
+        neighbors.setdefault((of, i), []).append(j)
+    for number, graph in enumerate(graphs):
+        places, types = graph.positions, graph.node_categories[:, 0] + 1
+        assert places is not None
+        for i in range(graph.num_nodes):
+            volumes = torch.zeros(CONFORMERS, 2)
+            for c in range(CONFORMERS):
+                around = torch.zeros(6, 3)  # a, b and c of each volume
+                for j in neighbors[number, i]:
+                    r = torch.from_numpy(places[j, c] - places[i, c])
+                    d = float(r.norm())
+                    if np.isnan(d) or d == 0:
+                        continue
+                    scale, shift = term.of_types[types[i] * 6 + types[j]].tolist()
+                    u = ((1 + scale) * d + shift) / 3
+                    gauss = torch.exp(-((term.s[0] * (u - term.c[0])) ** 2) / 2)
+                    around += term.W(torch.cat([gauss, torch.zeros(1)]))[:, None] * (r / d)[None]
+                for v in range(2):
+                    volumes[c, v] = torch.linalg.det(torch.stack([around[v], around[2 + v], around[4 + v]]))
+            torch.testing.assert_close(rows[number][i], term.O(volumes.mean(0)), atol=1e-5, rtol=1e-4)
+
+
+def test_volumes_stay_the_same_when_moved_and_change_their_sign_in_a_mirror() -> None:
+    graphs, term = dense_graphs(6), volume_term()
+
+    def volumes(motion: np.ndarray[Any, Any], shift: float) -> torch.Tensor:
+        rows: torch.Tensor = term(batch_of([moved(graph, motion, shift) for graph in graphs])) - term.O.bias
+        return rows
+
+    expected = volumes(np.eye(3), 0.0)
+    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    rotation[0] *= np.linalg.det(rotation)
+    torch.testing.assert_close(volumes(rotation, 3.0), expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(volumes(np.diag([1.0, -1.0, 1.0]), 0.0), -expected, atol=1e-5, rtol=1e-4)
+    assert expected.abs().max() > 0.1
+
+
 def model_and_samples(layout: LayoutName = "packed", **chosen: Any) -> tuple[RunConfig, EGT, list[Sample]]:
     config = dense_config()
     data, parts = config.data.model_copy(update={"layout": layout}), config.model.model_copy(update=chosen)
@@ -168,6 +224,23 @@ def test_layouts_backends_and_numberings_agree() -> None:
     testing.check_batch_independence(plain, samples, "padded")
     testing.check_finite_gradients(plain, samples)
     testing.check_models_agree(on_backend(plain, config, backend_named("cpu")), plain, samples)
+
+
+def test_layouts_and_numberings_agree_about_volumes() -> None:
+    volumes = SignedVolumesInput(shape=(CONFORMERS, 3), types=5)
+    _, plain, samples = model_and_samples(node_inputs=(*dense_config().model.node_inputs, volumes))
+    testing.check_layouts_agree(plain, samples, atol=2e-5)
+    testing.check_permutation(plain, samples, "graph")
+    testing.check_batch_independence(plain, samples, "padded")
+    testing.check_finite_gradients(plain, samples)
+
+
+@pytest.mark.parametrize("wrong", [{"shape": (2,)}, {"types": 6}])
+def test_volumes_need_space_and_types_that_exist(wrong: dict[str, Any]) -> None:
+    volumes = SignedVolumesInput(**{"shape": (CONFORMERS, 3), **wrong}).model_dump(mode="json")
+    nodes = tiny_config().model.model_dump(mode="json")["node_inputs"]
+    with pytest.raises(ValueError, match="signed_volumes"):
+        tiny_config(node_inputs=[*nodes, volumes])
 
 
 def test_the_list_of_all_pairs_is_the_packed_layout() -> None:

@@ -475,8 +475,8 @@ class DistanceBasis(NumbersOfPairs):
         # Id -1, unknown, has the first row and column.
         self.of_types = nn.Parameter(torch.zeros((types + 1) ** 2, 2)) if types else None
 
-    def numbers(self, batch: GraphBatch) -> Tensor:
-        """Return (pairs..., C, 1)."""
+    def offsets(self, batch: GraphBatch) -> Tensor:
+        """Return r_j - r_i, (pairs..., C, D)."""
         places = batch.node["positions"]  # (nodes..., C, D)
         if self.training and self.noise:
             keys = derive(_keys(batch), 0, Stream.POSITIONS)
@@ -485,13 +485,22 @@ class DistanceBasis(NumbersOfPairs):
             places = places + self.noise * drawn.view_as(places)
         places = places.flatten(0, -3)
         i, j = batch.layout.pair_nodes
-        d = (places[i] - places[j]).square().sum(-1).sqrt()  # (pairs..., C)
+        return places[j] - places[i]
+
+    def numbers(self, batch: GraphBatch) -> Tensor:
+        """Return (pairs..., C, 1)."""
+        return self.distances(batch, self.offsets(batch)).unsqueeze(-1)
+
+    def distances(self, batch: GraphBatch, r: Tensor) -> Tensor:
+        """Return x of pairs, (pairs..., C), from their offsets r, (pairs..., C, D)."""
+        d = r.square().sum(-1).sqrt()
         if self.of_types is not None:
+            i, j = batch.layout.pair_nodes
             t = batch.node_categories[..., 0].flatten() + 1
             a, b = rows_of(self.of_types, t[i] * (self.types + 1) + t[j]).unbind(-1)
             missing = d.isnan()  # NaN times a gradient of zero would be NaN
             d = ((1 + a.unsqueeze(-1)) * d.masked_fill(missing, 0.0) + b.unsqueeze(-1)).masked_fill(missing, torch.nan)
-        return d.unsqueeze(-1)
+        return d
 
     def numbers_of(self, sample: Sample) -> Array:
         """See `NumbersOfPairs.numbers_of`."""
@@ -501,6 +510,40 @@ class DistanceBasis(NumbersOfPairs):
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return (pairs..., d_e)."""
         return self.W(self.described(self.numbers(batch)).mean(-2))
+
+
+class SignedVolumes(DistanceBasis):
+    """Volumes spanned by what lies around a node, which tell an arrangement in space from its mirror image.
+
+        v_ic = <a_ic, b_ic x c_ic>,     a_ic = sum_j (W b(x_ij))_c u_ij, and likewise b_ic and c_ic
+
+    u_ij is the unit vector from i to j, and b(x_ij) describes the distance as in `DistanceBasis`. v is the same
+    wherever the positions are moved and however they are rotated, and changes its sign in a mirror. It is averaged over
+    conformers; nodes without a place add nothing.
+
+    Args:
+        num_volumes: how many c there are.
+        num_basis, width, types, noise: as in `DistanceBasis`.
+    """
+
+    def __init__(self, num_volumes: int, num_basis: int, width: int, *, types: int = 0, noise: float = 0.0) -> None:
+        super().__init__(num_basis, 3 * num_volumes, types=types, noise=noise)
+        self.O = nn.Linear(num_volumes, width)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Return (nodes..., d_h)."""
+        layout = batch.layout
+        r = self.offsets(batch)  # (pairs..., C, 3)
+        weights = self.W(self.described(self.distances(batch, r).unsqueeze(-1)))  # (pairs..., C, 3 V)
+        counts = ~r.isnan().any(-1, keepdim=True)
+        if layout.real_pairs is not None:
+            counts = counts & layout.real_pairs[..., None, None]
+        u = functional.normalize(r.masked_fill(~counts, 0.0), dim=-1)
+        around = weights.unsqueeze(-1) * u.unsqueeze(-2)  # (pairs..., C, 3 V, 3)
+        summed = layout.sum_keys(around.flatten(-3)).unflatten(-1, (r.shape[-2], 3, -1, 3))
+        a, b, c = summed.unbind(-3)  # (nodes..., C, V, 3)
+        volumes = (a * torch.linalg.cross(b, c)).sum(-1).mean(-2)
+        return self.O(volumes)
 
 
 _NODES_FITTED = 300
