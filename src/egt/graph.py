@@ -257,13 +257,23 @@ class FeatureSchema:
     known_labels: int = 0
     """How many classes the labels have that are read; 0 where none are."""
 
-    def random_optional(self, num_nodes: int, random: np.random.Generator) -> dict[str, Any]:
-        """Return the fields `DENSE_FEATURES` and `known_labels` that a graph of so many nodes may have, at random."""
+    def draw_features(self, num_nodes: int, num_edges: int, random: np.random.Generator) -> dict[str, Any]:
+        """Return random features of a graph of so many nodes and edges, by field of `Graph`."""
+
+        def ids(sizes: tuple[int, ...], *rows: int) -> IntArray:
+            columns = [random.integers(0, max(size, 1), rows) for size in sizes]
+            return np.stack(columns, axis=-1) if columns else np.zeros((*rows, 0), np.int64)
+
         pairs = (num_nodes, num_nodes)
-        fields: dict[str, Any] = {}
+        fields: dict[str, Any] = {
+            "node_categories": ids(self.node_categories, num_nodes),
+            "node_values": random.normal(size=(num_nodes, self.num_node_values)),
+            "edge_categories": ids(self.edge_categories, num_edges),
+            "edge_values": random.normal(size=(num_edges, self.num_edge_values)),
+            "graph_values": random.normal(size=self.num_graph_values),
+        }
         if self.pair_categories:
-            ids = [random.integers(0, max(size, 1), pairs) for size in self.pair_categories]
-            fields["pair_categories"] = np.stack(ids, axis=-1)
+            fields["pair_categories"] = ids(self.pair_categories, *pairs)
         if self.num_pair_values:
             fields["pair_values"] = random.normal(size=(*pairs, self.num_pair_values))
         if self.positions:
@@ -275,30 +285,19 @@ class FeatureSchema:
     def check(self, graph: Graph) -> None:
         """Raise a `GraphError` unless the graph has these features with ids inside their vocabularies."""
         where = f"graph {graph.id!r}" if graph.id else "graph"
-        for level in ("node", "edge"):
-            ids: IntArray = getattr(graph, f"{level}_categories")
-            sizes: tuple[int, ...] = getattr(self, f"{level}_categories")
-            if ids.shape[1] != len(sizes):
-                raise GraphError(
-                    f"{where}: {level}_categories has {ids.shape[1]} columns, the model reads {len(sizes)}"
-                )
-            over = ids >= _as_row(sizes)
-            if over.any():
-                row, column = (int(k) for k in np.argwhere(over)[0])
-                raise GraphError(
-                    f"{where}: {level}_categories[{row}, {column}] is {ids[row, column]}; the vocabulary has ids "
-                    f"0..{sizes[column] - 1} (use {UNKNOWN} for a category that was never seen)"
-                )
-            given: int = getattr(graph, f"{level}_values").shape[1]
-            expected: int = getattr(self, f"num_{level}_values")
+        for level in ("node", "edge", "pair"):
+            self._check_ids(f"{where}: {level}_categories", getattr(graph, f"{level}_categories"), level)
+        for level in ("node", "edge", "pair", "graph"):
+            values, expected = getattr(graph, f"{level}_values"), getattr(self, f"num_{level}_values")
+            given = 0 if values is None else values.shape[-1]
             if given != expected:
                 raise GraphError(f"{where}: {level}_values has {given} columns, the model reads {expected}")
-        if graph.graph_values.shape[-1] != self.num_graph_values:
+        place = () if graph.positions is None else graph.positions.shape[1:]
+        if place != self.positions:
             raise GraphError(
-                f"{where}: graph_values has {graph.graph_values.shape[-1]} numbers, the model reads "
-                f"{self.num_graph_values}"
+                f"{where}: positions are {_place_text(place)} for each node, "
+                f"the model reads {_place_text(self.positions)}"
             )
-        self._check_pairs(graph, where)
         labels = graph.known_labels
         if self.known_labels and (labels is None or labels.max() >= self.known_labels):
             there = "none is given" if labels is None else f"there is class {labels.max()}"
@@ -307,26 +306,16 @@ class FeatureSchema:
                 f"{there}; keep the target column of the training data, empty where a label is not known"
             )
 
-    def _check_pairs(self, graph: Graph, where: str) -> None:
-        ids = graph.pair_categories
-        for name, array, expected in (
-            ("pair_categories", ids, len(self.pair_categories)),
-            ("pair_values", graph.pair_values, self.num_pair_values),
-        ):
-            given = 0 if array is None else array.shape[-1]
-            if given != expected:
-                raise GraphError(f"{where}: {name} has {given} features of each pair, the model reads {expected}")
-        if ids is not None and (ids >= _as_row(self.pair_categories)).any():
-            i, j, column = (int(k) for k in np.argwhere(ids >= _as_row(self.pair_categories))[0])
+    def _check_ids(self, where: str, ids: IntArray | None, level: str) -> None:
+        sizes: tuple[int, ...] = getattr(self, f"{level}_categories")
+        given = 0 if ids is None else ids.shape[-1]
+        if given != len(sizes):
+            raise GraphError(f"{where} has {given} columns, the model reads {len(sizes)}")
+        if ids is not None and (over := ids >= _as_row(sizes)).any():
+            place = tuple(np.argwhere(over)[0].tolist())
             raise GraphError(
-                f"{where}: pair_categories[{i}, {j}, {column}] is {ids[i, j, column]}; the vocabulary has ids "
-                f"0..{self.pair_categories[column] - 1} (use {UNKNOWN} for a category that was never seen)"
-            )
-        place = () if graph.positions is None else graph.positions.shape[1:]
-        if place != self.positions:
-            raise GraphError(
-                f"{where}: positions are {_place_text(place)} for each node, "
-                f"the model reads {_place_text(self.positions)}"
+                f"{where}{list(place)} is {ids[place]}; the vocabulary has ids 0..{sizes[place[-1]] - 1} "
+                f"(use {UNKNOWN} for a category that was never seen)"
             )
 
 

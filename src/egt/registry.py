@@ -157,9 +157,9 @@ class Part(Section):
         """Raise a `ValueError` if the part does not go together with the rest of a run."""
 
     @classmethod
-    def of_kind(cls, kind: str) -> Self:
-        """Return the part of this kind in this slot, with its default settings."""
-        part: Self = cls.registry.get(kind)()
+    def of_kind(cls, kind: str, **settings: Any) -> Self:
+        """Return the part of this kind in this slot; settings that are not given have their defaults."""
+        part: Self = cls.registry.get(kind)(**settings)
         return part
 
     @property

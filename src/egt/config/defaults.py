@@ -23,14 +23,13 @@ graphs and pre-training have recipes of their own; for classes of nodes of one g
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from egt.config.run import DataConfig, ModelConfig, OptimizerConfig, PiecesConfig, RunConfig, TrainerConfig
 from egt.data.custom_source import CustomSource
+from egt.data.molecule_descriptors import choose_targets
 from egt.data.schema import CustomSchema
 from egt.data.source import NUMBERS, DataCard, TargetSchema
 from egt.errors import ConfigError
@@ -182,21 +181,18 @@ def _readout(level: Level) -> ReadoutPart:
 
 def custom_task(target: TargetSchema) -> TaskPart:
     """Loss and metric that fit the target."""
-    part: Any = TaskPart.registry.get(target.kind)  # by its kind: a run loads its own task only
-    task: TaskPart
+    names = target.names
     if target.row_weights or target.kind == "mixed":
         parts = tuple(custom_task(each) for each in target.groups or (replace(target, row_weights=False),))
-        mixed: Any = TaskPart.registry.get("mixed")
-        joined: TaskPart = mixed(names=target.names, parts=parts, row_weights=target.row_weights)
-        return joined
+        return TaskPart.of_kind("mixed", names=names, parts=parts, row_weights=target.row_weights)
     match target.kind:
         case "regression" | "censored":
-            task = part(names=target.names, loss="mae", standardize=True)
+            return TaskPart.of_kind(target.kind, names=names, loss="mae", standardize=True)
         case "binary":
-            task = part(names=target.names).named(target.names, target.class_names)
+            return TaskPart.of_kind("binary", names=names).named(names, target.class_names)
         case "multiclass":
-            task = part(names=target.names, num_classes=target.num_classes, class_names=target.class_names)
-    return task
+            classes = {"num_classes": target.num_classes, "class_names": target.class_names}
+            return TaskPart.of_kind("multiclass", names=names, **classes)
 
 
 _MANY_VALUES = 100
@@ -220,7 +216,7 @@ def for_single_steps(run: RunConfig) -> RunConfig:
     """Return the run with more epochs and patience, for nodes of one graph: an epoch is a single step."""
     if run.trainer.patience is None:  # nothing tells when to stop
         return run
-    return _changed(run, trainer=_SINGLE_STEPS).model_copy(update={"schedule": Plateau(patience=30, min_lr=1e-5)})
+    return run.replace(trainer=_SINGLE_STEPS, schedule=Plateau(patience=30, min_lr=1e-5))
 
 
 def for_one_graph(run: RunConfig) -> RunConfig:
@@ -238,13 +234,7 @@ def for_one_graph(run: RunConfig) -> RunConfig:
         "node_dropout": 0.5,
         "node_ffn_dropout": 0.5,
     }
-    optimizer = {"lr": 1e-3, "weight_decay": 0.5, "decays": "matrices"}
-    return run.model_copy(
-        update={
-            "model": run.model.model_copy(update=model),
-            "optimizer": run.optimizer.model_copy(update=optimizer),
-        }
-    )
+    return run.replace(model=model, optimizer={"lr": 1e-3, "weight_decay": 0.5, "decays": "matrices"})
 
 
 def node_recipes(run: RunConfig, source: CustomSource) -> dict[str, RunConfig]:
@@ -256,34 +246,26 @@ def node_recipes(run: RunConfig, source: CustomSource) -> dict[str, RunConfig]:
     is_one = card.split_sizes.get("train") == 1 and card.split_sizes.get("val")
     if not num_classes or not is_one or run.data.pieces is not None:
         return {}
-    listed = {"data": {"layout": "edge_list"}, "model": {"scope": "neighbors"}}
-    mlp: Any = LayerPart.registry.get("mlp")
-    perceptron = {"layer": mlp()}
+    listed = run.replace(data={"layout": "edge_list"}, model={"scope": "neighbors"})
+    perceptron = {"layer": LayerPart.of_kind("mlp")}
     spread = run.model.readout if isinstance(run.model.readout, Propagated) else Propagated()
-    found = {"attention": _changed(run, model={"readout": PerNode()})}
-    found["spread attention"] = _changed(run, listed, model={"readout": spread})
-    found["spread perceptron"] = _changed(run, listed, model={"readout": spread, **perceptron})
     alone = tuple(term for term in run.model.node_inputs if term.kind != "svd")
-    found["features alone"] = _changed(run, listed, model={"readout": PerNode(), "node_inputs": alone, **perceptron})
     labels = KnownLabels(num_classes=num_classes)
     nodes = card.num_nodes[2]
-    found["attention to labels"] = _changed(
-        run,
-        listed,
-        model={"readout": PerNode(), "node_inputs": (*run.model.node_inputs, labels)},
-        data={"pieces": PiecesConfig(roots=nodes, evaluation_roots=nodes, neighbors="graph")},
-        trainer={name: steps // labels.folds for name, steps in _SINGLE_STEPS.items()},
-    ).model_copy(update={"schedule": Plateau(patience=30 // labels.folds, min_lr=1e-5)})
+    found = {
+        "attention": run.replace(model={"readout": PerNode()}),
+        "spread attention": listed.replace(model={"readout": spread}),
+        "spread perceptron": listed.replace(model={"readout": spread, **perceptron}),
+        "features alone": listed.replace(model={"readout": PerNode(), "node_inputs": alone, **perceptron}),
+        "attention to labels": listed.replace(
+            model={"readout": PerNode(), "node_inputs": (*run.model.node_inputs, labels)},
+            data={"pieces": PiecesConfig(roots=nodes, evaluation_roots=nodes, neighbors="graph")},
+            trainer={name: steps // labels.folds for name, steps in _SINGLE_STEPS.items()},
+            schedule=Plateau(patience=30 // labels.folds, min_lr=1e-5),
+        ),
+    }
     inferred = "attention" if isinstance(run.model.readout, PerNode) else "spread attention"
     return {inferred: run} | found | {inferred: run}  # first, and as it is
-
-
-def _changed(run: RunConfig, common: Mapping[str, Mapping[str, Any]] | None = None, **sections: Any) -> RunConfig:
-    """Return the run with fields of its sections replaced."""
-    for changes in (common or {}, sections):
-        updated = {name: getattr(run, name).model_copy(update=fields) for name, fields in changes.items()}
-        run = run.model_copy(update=updated)
-    return run
 
 
 MOST_PAIRS = 1_000_000
@@ -339,13 +321,11 @@ def for_pieces(run: RunConfig, source: CustomSource) -> RunConfig:
     inputs = tuple(term for term in run.model.node_inputs if term.kind != "svd")
     if num_classes:
         inputs = (*inputs, KnownLabels(num_classes=num_classes))
-    return run.model_copy(
-        update={
-            "data": run.data.model_copy(update={"pieces": pieces, "batch_size": 1}),
-            "model": run.model.model_copy(update={"node_inputs": inputs, "gate": "sigmoid"}),
-            "schedule": Cosine(),
-            "trainer": run.trainer.model_copy(update=length),
-        }
+    return run.replace(
+        data={"pieces": pieces, "batch_size": 1},
+        model={"node_inputs": inputs, "gate": "sigmoid"},
+        schedule=Cosine(),
+        trainer=length,
     )
 
 
@@ -359,13 +339,11 @@ def for_finetuning(run: RunConfig) -> RunConfig:
     is linear in descriptors is not in activities: the new head has a hidden layer (benchmarks/results/foundation.md).
     """
     epochs = min(_TUNED_EPOCHS, run.trainer.max_epochs or _TUNED_EPOCHS)
-    return run.model_copy(
-        update={
-            "model": run.model.model_copy(update={"head_ratios": (4.0,)}),
-            "optimizer": run.optimizer.model_copy(update={"lr": 5e-4}),
-            "schedule": Cosine(),
-            "trainer": run.trainer.model_copy(update={"max_epochs": epochs, "patience": None}),
-        }
+    return run.replace(
+        model={"head_ratios": (4.0,)},
+        optimizer={"lr": 5e-4},
+        schedule=Cosine(),
+        trainer={"max_epochs": epochs, "patience": None},
     )
 
 
@@ -374,34 +352,23 @@ def for_descriptors(run: RunConfig, source: CustomSource) -> RunConfig:
 
     There are too many of them to overfit, so nothing is dropped out.
     """
-    from egt.data.molecule_descriptors import choose_targets  # here: other runs compute none
-
     chosen = choose_targets(source.smiles() or ())
-    part: Any = TaskPart.registry.get("descriptors")  # by its kind, as in `custom_task`
-    task: TaskPart = part(names=chosen.names, mean=chosen.mean, std=chosen.std)
+    task = TaskPart.of_kind("descriptors", names=chosen.names, mean=chosen.mean, std=chosen.std)
     dropouts = dict.fromkeys(("attention_dropout", "node_dropout", "node_ffn_dropout"), 0.0)
     model = {**dropouts, "readout": VirtualNodes(num_virtual=4), "head_ratios": (), "head_min_width": 0}
     trainer = {"gradient_clip": 1.0, "patience": None, "baseline": False}
-    return run.model_copy(
-        update={
-            "model": run.model.model_copy(update=model),
-            "task": task,
-            "schedule": Cosine(),
-            "trainer": run.trainer.model_copy(update=trainer),
-        }
-    )
+    return run.replace(model=model, task=task, schedule=Cosine(), trainer=trainer)
 
 
 def for_pretraining(run: RunConfig, schema: CustomSchema) -> RunConfig:
     """Return a run of custom data with the task `pretrain`, which hides all its features and hop distances."""
     features = schema.features()
-    part: Any = TaskPart.registry.get("pretrain")  # by its kind, as in `custom_task`
-    task: TaskPart = part(
+    task = TaskPart.of_kind(
+        "pretrain",
         node_categories=tuple(max(size, 1) for size in features.node_categories),
         num_node_values=features.num_node_values,
         edge_categories=tuple(max(size, 1) for size in features.edge_categories),
         num_edge_values=features.num_edge_values,
         max_hops=next((term.max_hops for term in run.model.pair_inputs if isinstance(term, Distance)), 0),
     )
-    model = run.model.model_copy(update={"readout": Hidden(num_virtual=run.model.readout.added_nodes())})
-    return run.model_copy(update={"model": model, "task": task})
+    return run.replace(model={"readout": Hidden(num_virtual=run.model.readout.added_nodes())}, task=task)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -384,6 +384,14 @@ class RunConfig(Section):
     def parts(self) -> tuple[Part, ...]:
         """All parts of the run."""
         return (*self.model.parts, self.task, *self.task.auxiliary, self.schedule)
+
+    def replace(self, **changes: Any) -> RunConfig:
+        """Return the run with other fields, unchecked; a mapping replaces settings of a section: `trainer={...}`."""
+        fields = {
+            name: getattr(self, name).model_copy(update=dict(value)) if isinstance(value, Mapping) else value
+            for name, value in changes.items()
+        }
+        return self.model_copy(update=fields)
 
     @model_validator(mode="after")
     def _check_consistency(self) -> RunConfig:

@@ -85,8 +85,7 @@ def keep_schema(config: RunConfig, source: Source) -> RunConfig:
     """Add to the run what its features and targets mean, whatever it trains on, so that its model can predict."""
     if config.data.custom is not None or config.data.source in benchmarks():
         return config
-    data = config.data.model_copy(update={"custom": card_schema(source.card)})
-    return config.model_copy(update={"data": data})
+    return config.replace(data={"custom": card_schema(source.card)})
 
 
 def prepare_split(

@@ -51,24 +51,10 @@ log = logging.getLogger(__name__)
 
 def probe(config: RunConfig, num_nodes: int, seed: int) -> Graph:
     """Return a random graph with the features of a run; about one pair in four is an edge, in one direction or both."""
-    random, features = np.random.default_rng(seed), feature_schema(config.model)
+    random = np.random.default_rng(seed)
     pairs = np.argwhere((random.random((num_nodes, num_nodes)) < 0.25) & ~np.eye(num_nodes, dtype=bool)).T
-
-    def categories(sizes: tuple[int, ...], count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-        columns = [random.integers(0, size, count) for size in sizes]
-        return np.stack(columns, axis=1) if columns else np.zeros((count, 0), np.int64)
-
-    num_edges = pairs.shape[1]
-    return Graph(
-        num_nodes=num_nodes,
-        edge_index=pairs,
-        node_categories=categories(features.node_categories, num_nodes),
-        node_values=random.normal(size=(num_nodes, features.num_node_values)),
-        edge_categories=categories(features.edge_categories, num_edges),
-        edge_values=random.normal(size=(num_edges, features.num_edge_values)),
-        graph_values=random.normal(size=features.num_graph_values),
-        **features.random_optional(num_nodes, random),
-    )
+    features = feature_schema(config.model).draw_features(num_nodes, pairs.shape[1], random)
+    return Graph(num_nodes=num_nodes, edge_index=pairs, **features)
 
 
 GRAPHS, NODES, EDGES, QUERIES = "graphs", "nodes", "edges", "queries"
@@ -171,7 +157,7 @@ def tensor_inputs(config: RunConfig) -> list[TensorInput]:
 
 def portable_preparation(config: RunConfig) -> Preparation:
     """Return what is computed for each graph; the padded layout has a row for every pair, whatever the run had."""
-    return preparation(config.model_copy(update={"data": config.data.model_copy(update={"layout": "padded"})}))
+    return preparation(config.replace(data={"layout": "padded"}))
 
 
 def tensors_of(samples: Sequence[Sample], inputs: Sequence[TensorInput]) -> tuple[Tensor, ...]:

@@ -166,9 +166,7 @@ def _without_paths(artifact: Artifact) -> Artifact:
         card["title"] = str(card.get("title", "")).replace(path, Path(path).name)
     if card:
         card["checksums"] = {Path(path).name: found for path, found in card.get("checksums", {}).items()}
-    data = config.data.model_copy(update={"source": Path(config.data.source).name})
-    start = config.start
-    if start is not None:
-        start = start.model_copy(update={"artifact": Path(start.artifact).name})
-    known = {**artifact.data, "card": card} if card else artifact.data
-    return replace(artifact, config=config.model_copy(update={"data": data, "start": start}), data=known)
+    config = config.replace(data={"source": Path(config.data.source).name})
+    if config.start is not None:
+        config = config.replace(start={"artifact": Path(config.start.artifact).name})
+    return replace(artifact, config=config, data={**artifact.data, "card": card} if card else artifact.data)

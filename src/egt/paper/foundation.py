@@ -84,12 +84,10 @@ def pack(run: Run, path: Path) -> Path:
     }
     packed = replace(
         artifact,
-        config=config.model_copy(
-            update={
-                "data": config.data.model_copy(update={"source": file}),
-                "task": task.model_copy(update={name: tuple(getattr(task, name)[k] for k in kept) for name in fields}),
-                "start": None,
-            }
+        config=config.replace(
+            data={"source": file},
+            task={name: tuple(getattr(task, name)[k] for k in kept) for name in fields},
+            start=None,
         ),
         model=model,
         data={**artifact.data, "card": card, "metrics_by_target": by_target},

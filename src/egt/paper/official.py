@@ -115,9 +115,8 @@ def with_padding_attended(config: RunConfig) -> RunConfig:
     readout = config.model.readout
     if not readout.added_nodes():
         return config
-    model = config.model.model_copy(update={"readout": readout.model_copy(update={"attend_padding": True})})
-    data = config.data.model_copy(update={"layout": "padded"})
-    return config.model_copy(update={"model": model, "data": data})
+    readout = readout.model_copy(update={"attend_padding": True})
+    return config.replace(model={"readout": readout}, data={"layout": "padded"})
 
 
 def read_weights(file: Path) -> dict[str, Tensor]:

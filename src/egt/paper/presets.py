@@ -51,15 +51,7 @@ Change = Callable[[RunConfig], RunConfig]
 
 def change(**sections: Mapping[str, Any] | Cosine) -> Change:
     """Return a change of settings of some sections of a run; a part takes the place of the one before."""
-
-    def apply(run: RunConfig) -> RunConfig:
-        new = {
-            name: getattr(run, name).model_copy(update=dict(value)) if isinstance(value, Mapping) else value
-            for name, value in sections.items()
-        }
-        return run.model_copy(update=new)
-
-    return apply
+    return lambda run: run.replace(**sections)
 
 
 def _apply(run: RunConfig, changes: Sequence[Change]) -> RunConfig:

@@ -64,8 +64,8 @@ class Members:
     def config(self, config: RunConfig, number: int) -> RunConfig:
         """Return the configuration of a member."""
         first = number == 0 or self.kind == "folds"  # members of other seeds share their rows, and so the baseline
-        trainer = config.trainer.model_copy(update={"baseline": config.trainer.baseline and first})
-        config = config.model_copy(update={"seed": config.seed + number, "trainer": trainer})
+        baseline = config.trainer.baseline and first
+        config = config.replace(seed=config.seed + number, trainer={"baseline": baseline})
         return config if self.kind == "seeds" else _leave_out_fold(config, self, number)
 
 
@@ -77,8 +77,7 @@ def _leave_out_fold(config: RunConfig, members: Members, number: int) -> RunConf
             + ("use --ensemble" if schema is None else "split it again with --set split=random, or use --ensemble")
         )
     split = schema.split.model_copy(update={"fold": Fold(number=number, of=members.count)})
-    data = config.data.model_copy(update={"custom": schema.model_copy(update={"split": split})})
-    return config.model_copy(update={"data": data})
+    return config.replace(data={"custom": schema.model_copy(update={"split": split})})
 
 
 def choose_members(folder: Path, ensemble: int | None, folds: int | None, *, resume: bool) -> Members | None:

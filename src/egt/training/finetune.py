@@ -200,8 +200,7 @@ def with_model_of(config: RunConfig, trained: RunConfig, settings: Settings = ()
     }
     if not _is_read_alike(trained, config):
         changes |= {"readout": config.model.readout, "head_min_width": config.model.head_min_width}
-    model = trained.model.model_copy(update=changes)
-    run = config.model_copy(update={"model": model})
+    run = config.replace(model=trained.model.model_copy(update=changes))
     if _is_read_alike(trained, config) and not trained.task.answers:
         run = for_finetuning(run)
     return override(run, settings, where="the run with the model to start from")

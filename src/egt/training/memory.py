@@ -221,7 +221,7 @@ class Memory:
             f"{budget:,}",
             hint and f". Larger parts fit if you {hint}",
         )
-        return config.model_copy(update={"data": config.data.model_copy(update={"pair_budget": budget})})
+        return config.replace(data={"pair_budget": budget})
 
     def _check_largest(
         self, footprint: Footprint, name: str, samples: Sequence[Sample], sizes: NDArray[np.int64]
@@ -343,25 +343,11 @@ def synthetic_graph(
 
     degree: edges per node in both directions, as far as a graph of this size can have them. targets: 0 and 1 in turn.
     """
-    schema = feature_schema(config.model)
     reach = np.arange(1, 1 + max(1, min(round(degree / 2), (size - 1) // 2)))
     first = np.repeat(np.arange(size if size > 2 else size - 1), len(reach))
     edges = np.stack([first, (first + np.resize(reach, len(first))) % size])
-    num_edges = edges.shape[1]
-
-    def ids(sizes: Sequence[int], rows: int) -> NDArray[np.int64]:
-        return np.stack([random.integers(0, k, rows) for k in sizes], 1) if sizes else np.zeros((rows, 0), np.int64)
-
-    graph = Graph.undirected(
-        num_nodes=size,
-        edge_index=edges,
-        node_categories=ids(schema.node_categories, size),
-        node_values=random.random((size, schema.num_node_values)),
-        edge_categories=ids(schema.edge_categories, num_edges),
-        edge_values=random.random((num_edges, schema.num_edge_values)),
-        graph_values=random.random(schema.num_graph_values),
-        **schema.random_optional(size, random),
-    )
+    features = feature_schema(config.model).draw_features(size, len(first), random)
+    graph = Graph.undirected(num_nodes=size, edge_index=edges, **features)
     if not targets:
         return graph
     level, width = config.model.level, config.task.label_width
@@ -382,7 +368,7 @@ def _model(config: RunConfig, depth: int, backend: Backend) -> EGT:
 
 
 def _shallow(config: RunConfig, depth: int) -> RunConfig:
-    return config.model_copy(update={"model": config.model.model_copy(update={"num_layers": depth})})
+    return config.replace(model={"num_layers": depth})
 
 
 def trial_loss(model: EGT, config: RunConfig, batch: GraphBatch) -> Tensor:

@@ -43,8 +43,7 @@ def choose_recipe(candidates: Mapping[str, RunConfig], source: Source, watch: Pr
 def _try(config: RunConfig, source: Source, watch: Progress | None) -> float:
     """Return the best validation score in a short training of a candidate."""
     steps = min(_STEPS, config.trainer.max_steps or _STEPS)
-    length = {"max_steps": steps, "patience": None, "trackers": (), "devices": 1}
-    config = config.model_copy(update={"trainer": config.trainer.model_copy(update=length)})
+    config = config.replace(trainer={"max_steps": steps, "patience": None, "trackers": (), "devices": 1})
     training, validation = (prepare_split(config, source, split, progress=watch) for split in ("train", "val"))
     config = fit_task(config, read_labels(config, training))
     with TemporaryDirectory() as folder, log_from("egt.training.callbacks", logging.WARNING):  # no lines of epochs
