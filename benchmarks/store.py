@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from egt.data.encodings.encoding import Preparation, ShortestPaths
 from egt.data.source import DataCard, Reading, Source, TargetSchema
-from egt.data.store import Store, prepare
+from egt.data.store import Store, prepare, verify
 from egt.graph import FeatureSchema, Graph
 from egt.parts.inputs import SvdEncoding
 
@@ -166,7 +166,7 @@ def main() -> None:
             f"{numbers['opened_mb']:+.1f} MB resident; reading a random batch: {numbers['batch_mb']:+.1f} MB"
         )
         start = time.perf_counter()
-        many.verify()
+        verify(many.path)
         print(f"verifying every byte: {time.perf_counter() - start:.1f} s")
 
 

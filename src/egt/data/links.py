@@ -4,7 +4,7 @@ A hidden edge is taken out of `edge_index` (both directions of an undirected one
 so no feature or encoding can reveal it: the edges of a graph and its query pairs are disjoint.
 
 - One graph: its edges are divided into train, val and test. The val and test graphs show all training edges and ask
-  for theirs. The training edges are divided again into `folds` parts; training graph k hides part k and asks for it.
+  for theirs. The training edges are divided again into 10 parts; training graph k hides part k and asks for it.
   So every training edge is learned from once per epoch, and the share of hidden edges is like that in validation.
 - Many graphs: the graphs are divided, and each one hides the same share of its own edges (`hide_links`).
 """
@@ -31,48 +31,39 @@ def link_graph(
     number: int,
     *,
     fractions: Shares = (0.8, 0.1, 0.1),
-    folds: int = FOLDS,
-    negatives: float = 1.0,
     directed: bool,
     seed: int = 0,
 ) -> Graph:
     """Return the training, validation or test graph of a number for predicting the links of one graph.
 
-    `count_links` counts those of a split. The training edges are divided into `folds` training graphs, and there are
-    `negatives` sampled non-edges per hidden edge (fewer if the graph does not have as many). In a `directed` graph
-    i -> j and j -> i are two links.
+    `count_links` counts those of a split. There is a sampled non-edge for each hidden edge, as far as the graph has as
+    many. In a `directed` graph i -> j and j -> i are two links.
     """
-    if folds < 2:
-        raise DataError(f"folds is {folds}; at least 2 are needed, so that a training graph keeps some edges")
     code = SPLITS.index(split)
     pairs = _pairs(graph, directed)
     codes = link_codes(pairs, graph.num_nodes, fractions, seed, directed=directed)
     hidden, shown = codes == code, codes == 0
     if split == "train":
-        fold = np.random.default_rng([seed, 1]).permutation(np.count_nonzero(shown)) % folds
+        fold = np.random.default_rng([seed, 1]).permutation(np.count_nonzero(shown)) % FOLDS
         hidden[shown], shown[shown] = fold == number, fold != number
-    return _hide(graph, pairs, hidden, shown, negatives, directed, np.random.default_rng([seed, 2, code, number]))
+    return _hide(graph, pairs, hidden, shown, directed, np.random.default_rng([seed, 2, code, number]))
 
 
-def count_links(edges: IntArray, codes: Codes, num_nodes: int, *, directed: bool, folds: int = FOLDS) -> dict[str, int]:
+def count_links(edges: IntArray, codes: Codes, num_nodes: int, *, directed: bool) -> dict[str, int]:
     """Return how many graphs `link_graph` makes of a graph for each split, from the split of its edges."""
     between = edges[0] != edges[1]
     counts = [group_links(edges[:, between & (codes == code)], num_nodes, directed)[1] for code in range(len(SPLITS))]
-    return {split: min(folds if code == 0 else 1, counts[code]) for code, split in enumerate(SPLITS)}
+    return {split: min(FOLDS if code == 0 else 1, counts[code]) for code, split in enumerate(SPLITS)}
 
 
-def hide_links(
-    graph: Graph, *, share: float = HIDDEN_SHARE, negatives: float = 1.0, directed: bool | None = None, seed: int = 0
-) -> Graph:
-    """Return the graph with a random share of its edges (at least one) hidden, as query pairs."""
-    if not 0 < share < 1:
-        raise DataError(f"share is {share}; it must be between 0 and 1")
+def hide_links(graph: Graph, *, directed: bool | None = None, seed: int = 0) -> Graph:
+    """Return the graph with a random fifth of its edges (at least one) hidden, as query pairs."""
     directed = not graph.is_symmetric if directed is None else directed
     pairs = _pairs(graph, directed)
     generator = np.random.default_rng([seed, 3])
     num_pairs = pairs.shape[1]
-    hidden = generator.permutation(num_pairs) < max(1, round(share * num_pairs))
-    return _hide(graph, pairs, hidden, ~hidden, negatives, directed, generator)
+    hidden = generator.permutation(num_pairs) < max(1, round(HIDDEN_SHARE * num_pairs))
+    return _hide(graph, pairs, hidden, ~hidden, directed, generator)
 
 
 def query_edges(graph: Graph) -> int:
@@ -97,7 +88,6 @@ def _hide(
     pairs: IntArray,
     hidden: NDArray[np.bool_],
     shown: NDArray[np.bool_],
-    negatives: float,
     directed: bool,
     generator: np.random.Generator,
 ) -> Graph:
@@ -110,7 +100,7 @@ def _hide(
         keys = np.concatenate([keys, visible[1] * num_nodes + visible[0]])
     kept = np.isin(i * num_nodes + j, keys) | (i == j)
     positive = pairs[:, hidden]
-    negative = _non_edges(graph, round(negatives * positive.shape[1]), directed, generator)
+    negative = _non_edges(graph, positive.shape[1], directed, generator)
     labels = np.repeat([1.0, 0.0], [positive.shape[1], negative.shape[1]])
     return replace(
         graph,

@@ -1,6 +1,6 @@
-"""Prepared graphs on disk: built once by several processes, then memory-mapped by whoever reads them.
+"""Prepared graphs on disk: built once by several processes, then memory-mapped.
 
-A store is a folder named after its content, found again by anyone who asks for the same content: flat `.npy` arrays,
+A store is a folder named after its content, so the same content is found again: flat `.npy` arrays,
 and a JSON index with their checksums. `prepare` reads every record of a split and writes its chunks as they come.
 """
 
@@ -207,7 +207,7 @@ def verify_if_changed(folder: Path) -> None:
 
 
 def _stamps(folder: Path) -> dict[str, list[int]]:
-    """Return what changes with each write to a file: size, inode, and times, the last of which nobody can set."""
+    """Return what changes with each write to a file: size, inode, and times, the last of which cannot be set."""
     found = {path.name: path.stat() for path in sorted(folder.iterdir())}
     return {name: [it.st_size, it.st_ino, it.st_mtime_ns, it.st_ctime_ns] for name, it in found.items()}
 
@@ -280,10 +280,6 @@ class Store(Sequence[Sample]):
         rows = {name: data[starts[column] : ends[column]] for column, name, data in self._fields}
         sample = put_together(int(self.sizes[k]), int(self._present[k]), rows, self._stored)
         return with_computed(sample, self.preparation)
-
-    def verify(self) -> None:
-        """Read every file again; see the function `verify`."""
-        verify(self.path)
 
     def __reduce__(self) -> tuple[type[Store], tuple[Path, Preparation]]:
         return Store, (self.path, self.preparation)

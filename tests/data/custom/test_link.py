@@ -16,8 +16,6 @@ def split_links(
     graph: Graph,
     *,
     fractions: tuple[float, float, float] = (0.8, 0.1, 0.1),
-    folds: int = 10,
-    negatives: float = 1.0,
     directed: bool | None = None,
     seed: int = 0,
 ) -> dict[str, list[Graph]]:
@@ -25,12 +23,10 @@ def split_links(
     directed = not graph.is_symmetric if directed is None else directed
     pairs = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
     codes = link_codes(pairs, graph.num_nodes, fractions, seed, directed=directed)
-    counts = count_links(pairs, codes, graph.num_nodes, directed=directed, folds=folds)
+    counts = count_links(pairs, codes, graph.num_nodes, directed=directed)
 
     def one(split: str, number: int) -> Graph:
-        return link_graph(
-            graph, split, number, fractions=fractions, folds=folds, negatives=negatives, directed=directed, seed=seed
-        )
+        return link_graph(graph, split, number, fractions=fractions, directed=directed, seed=seed)
 
     return {split: [one(split, number) for number in range(counts[split])] for split in SPLITS}
 
@@ -60,7 +56,7 @@ def test_no_graph_shows_what_it_is_asked_and_no_split_shows_held_out_edges(
     graph = random_graph(num_nodes, num_edges, directed, seed)
     if (graph.edge_index[0] == graph.edge_index[1]).all():
         return
-    parts = split_links(graph, seed=seed, folds=4, directed=directed)
+    parts = split_links(graph, seed=seed, directed=directed)
     full = pairs(graph.edge_index)
     positives: dict[str, list[set[tuple[int, int]]]] = {"train": [], "val": [], "test": []}
     for split, graphs in parts.items():
@@ -93,7 +89,7 @@ def test_edges_keep_their_features_and_seeds_repeat() -> None:
     graph = random_graph(20, 60, True, 0)
     assert graph.edge_weight is not None
     weight_of = {(int(i), int(j)): float(w) for (i, j), w in zip(graph.edge_index.T, graph.edge_weight, strict=True)}
-    first, again, other = (hide_links(graph, share=0.3, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (hide_links(graph, seed=seed) for seed in (1, 1, 2))
     assert first.edge_weight is not None
     for (i, j), weight in zip(first.edge_index.T, first.edge_weight, strict=True):
         assert weight_of[int(i), int(j)] == weight
@@ -101,14 +97,16 @@ def test_edges_keep_their_features_and_seeds_repeat() -> None:
     assert not np.array_equal(first.edge_index, other.edge_index)
 
 
-def test_hidden_share_and_ratio_of_negatives() -> None:
+def test_a_fifth_is_hidden_and_as_many_negatives_are_drawn() -> None:
     graph = random_graph(40, 100, False, 1)
     num_pairs = int((graph.edge_index[0] < graph.edge_index[1]).sum())
-    hidden = hide_links(graph, share=0.25, negatives=2.0)
+    hidden = hide_links(
+        graph,
+    )
     assert hidden.edge_targets is not None
     positive = int(hidden.edge_targets.sum())
-    assert positive == round(0.25 * num_pairs)
-    assert len(hidden.edge_targets) == 3 * positive
+    assert positive == round(0.2 * num_pairs)
+    assert len(hidden.edge_targets) == 2 * positive
 
 
 def test_a_complete_graph_has_no_negatives() -> None:
@@ -135,7 +133,3 @@ def test_what_cannot_be_done() -> None:
     lonely = Graph(num_nodes=2, edge_index=np.array([[0], [0]]), id="g")
     with pytest.raises(DataError, match="'g' has no edge between two nodes"):
         link_graph(lonely, "train", 0, directed=False)
-    with pytest.raises(DataError, match="share is 1"):
-        hide_links(random_graph(5, 9, True, 0), share=1)
-    with pytest.raises(DataError, match="at least 2"):
-        split_links(random_graph(5, 9, True, 0), folds=1)

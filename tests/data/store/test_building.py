@@ -17,7 +17,7 @@ import pytest
 from egt.data.encodings.encoding import Preparation
 from egt.data.preparing import chunk_workers, in_parts
 from egt.data.source import Reading, Source
-from egt.data.store import Store, prepare, prepare_splits, sole_builder
+from egt.data.store import prepare, prepare_splits, sole_builder, verify
 from egt.errors import DataError, RunError
 from egt.graph import FeatureSchema, Graph
 
@@ -111,7 +111,7 @@ def test_a_split_that_cannot_be_finished_is_an_error_and_the_others_stay(
         prepare_splits(Halves(source), ["first", "second"], preparation, cache_dir=tmp_path, num_workers=1)
     [left] = [path for path in tmp_path.iterdir() if not path.name.startswith(".")]
     assert "-first-" in left.name
-    Store(left, preparation).verify()
+    verify(left)
 
 
 def test_the_lock_of_a_finished_split_is_free_while_the_workers_live(
@@ -148,7 +148,7 @@ def test_killed_build_leaves_nothing_that_opens_and_blocks_nobody(
     assert not [path for path in tmp_path.iterdir() if not path.name.startswith(".")]
 
     rebuilt = prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=2)
-    rebuilt.verify()
+    verify(rebuilt.path)
     reference = prepare(source, "train", preparation, cache_dir=tmp_path / "reference", num_workers=1)
     assert toys.folder_bytes(rebuilt.path) == toys.folder_bytes(reference.path)
     assert not list(tmp_path.glob("*.building"))
@@ -169,7 +169,7 @@ def test_racing_builders_make_one_valid_store(
         builder.join()
     assert [builder.exitcode for builder in builders] == [0, 0]
     (path,) = [path for path in tmp_path.iterdir() if not path.name.startswith(".")]
-    Store(path, preparation).verify()
+    verify(path)
     assert not list(tmp_path.glob("*.building"))
 
 
@@ -197,7 +197,7 @@ def test_damaged_store_is_prepared_again(
 ) -> None:
     path = prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=1).path
     (path / "offsets.npy").unlink()
-    prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=1).verify()
+    verify(prepare(source, "train", preparation, cache_dir=tmp_path, num_workers=1).path)
     assert "offsets.npy: is missing" in caplog.text
     assert caplog.text.count("prepared again") == 1
 

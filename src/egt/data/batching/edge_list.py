@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from egt.data.batching.layout import Indices, SquareFunction, numbered, rows_where
+from egt.data.batching.layout import Indices, SquareFunction, Unpadded, numbered, rows_where
 from egt.data.encodings.encoding import Array, Sample
 from egt.errors import ConfigError
 
@@ -23,11 +23,11 @@ _CHUNK = 1 << 14
 """How many rows are multiplied out at a time; a product over all rows at once would dwarf the channels."""
 
 
-class EdgeList:
+class EdgeList(Unpadded):
     """Rows are sorted by query node: all pairs (i, j) of node i stand together.
 
-    sizes: nodes of each graph, virtual ones included. query, key: (P,) rows of the nodes i (ascending) and j in the
-    node channel. has_only_attended: whether no query pairs are there besides those that are attended.
+    query, key: (P,) rows of the nodes i (ascending) and j in the node channel. has_only_attended: whether there are no
+    query pairs besides those that are attended.
     """
 
     has_all_pairs = False
@@ -41,46 +41,24 @@ class EdgeList:
         *,
         has_only_attended: bool = True,
     ) -> None:
-        self.sizes = tuple(sizes)
+        super().__init__(sizes, num_virtual, query.shape[0])
         self.query, self.key = query, key
-        self.num_virtual = num_virtual
         self.has_only_attended = has_only_attended
-        self.num_graphs = len(self.sizes)
-        self.num_nodes = sum(self.sizes)
-        self.num_pairs = query.shape[0]
-        self.pair_shape = (self.num_pairs,)
-        self.real_nodes: Tensor | None = None
-        self.real_pairs: Tensor | None = None
-
-    @cached_property
-    def size_tensor(self) -> Tensor:
-        """(B,) nodes of each graph."""
-        return torch.tensor(self.sizes, dtype=torch.int64)
 
     @cached_property
     def row_start(self) -> Tensor:
         """(M + 1,) the first pair of each node, and the number of all."""
         return torch.searchsorted(self.query, torch.arange(self.num_nodes + 1, device=self.query.device))
 
-    @cached_property
-    def _start(self) -> Tensor:
-        return self.size_tensor.cumsum(0) - self.size_tensor
-
     @property
     def _virtual(self) -> Tensor:
         """(B, q) rows of the virtual nodes."""
-        return self._start.unsqueeze(1) + torch.arange(self.num_virtual, device=self.query.device)
-
-    @cached_property
-    def node_indices(self) -> Indices:
-        graph = torch.repeat_interleave(self.size_tensor, output_size=self.num_nodes)
-        i = torch.arange(self.num_nodes, device=self.query.device) - self._start[graph]
-        return Indices(graph, i, torch.zeros_like(i))
+        return self.start.unsqueeze(1) + torch.arange(self.num_virtual, device=self.query.device)
 
     @cached_property
     def pair_indices(self) -> Indices:
         graph = self.node_indices.graph[self.query]
-        return Indices(graph, self.query - self._start[graph], self.key - self._start[graph])
+        return Indices(graph, self.query - self.start[graph], self.key - self.start[graph])
 
     @property
     def pair_nodes(self) -> tuple[Tensor, Tensor]:
@@ -104,7 +82,7 @@ class EdgeList:
         node = self.node_indices
         nodes = torch.arange(self.num_nodes, device=device) + (node.graph + 1) * num_virtual
         sizes = [size + num_virtual for size in self.sizes]
-        wide_start = self._start + num_virtual * torch.arange(self.num_graphs, device=device)
+        wide_start = self.start + num_virtual * torch.arange(self.num_graphs, device=device)
         virtual = (wide_start.unsqueeze(1) + torch.arange(num_virtual, device=device)).flatten()  # (B q,)
         counts, total = (self.size_tensor + num_virtual).repeat_interleave(num_virtual), num_virtual * sum(sizes)
         queries = virtual.repeat_interleave(counts, output_size=total)  # each virtual node with all of its graph
@@ -127,7 +105,7 @@ class EdgeList:
         until = counts.cumsum(0)
         rows = self.row_start[:-1] + num_virtual * torch.arange(self.num_nodes, device=device) + until[graph]  # (M,)
         old = torch.arange(self.num_pairs, device=device) + num_virtual * (self.query + 1) + until[graph[self.query]]
-        ahead = self.row_start[self._start] + num_virtual * self._start  # (B,) pairs of nodes of graphs in front
+        ahead = self.row_start[self.start] + num_virtual * self.start  # (B,) pairs of nodes of graphs in front
         new = ahead.repeat_interleave(counts, output_size=total) + torch.arange(total, device=device)
         return old, new, (rows.unsqueeze(1) + torch.arange(num_virtual, device=device)).flatten()
 
@@ -154,9 +132,6 @@ class EdgeList:
 
     def squarewise(self, function: SquareFunction, x: Tensor, mask: Tensor | None = None) -> Tensor:
         raise ConfigError("a list of pairs has no matrices of all pairs; set data.layout to packed")
-
-    def per_node(self, x: Tensor) -> Tensor:
-        return x[self.node_indices.graph]
 
     def mean_nodes(self, h: Tensor) -> Tensor:
         own = (self.node_indices.i >= self.num_virtual).unsqueeze(1)

@@ -174,26 +174,21 @@ def numbered(pairs: Sequence[Array]) -> tuple[Array, Array, Array]:
     return i, j, np.repeat(np.arange(len(pairs)), [each.shape[1] for each in pairs])
 
 
-class Packed:
-    """Pair (i, j) of graph b is row i * N_b + j behind the pairs of the graphs before it.
+class Unpadded:
+    """What layouts without padding share: the nodes of all graphs one after another.
 
-    Runs of graphs of equal size are computed together. Any order of graphs is right; a batch sorted by size has the
-    fewest runs and is the fastest. sizes: nodes of each graph, virtual ones included.
+    sizes: nodes of each graph, virtual ones included.
     """
 
-    has_all_pairs = True
-    has_only_attended = False
-
-    def __init__(self, sizes: Sequence[int], num_virtual: int = 0) -> None:
+    def __init__(self, sizes: Sequence[int], num_virtual: int, num_pairs: int) -> None:
         self.sizes = tuple(sizes)
         self.num_virtual = num_virtual
         self.num_graphs = len(self.sizes)
         self.num_nodes = sum(self.sizes)
-        self.num_pairs = sum(size * size for size in self.sizes)
-        self.pair_shape = (self.num_pairs,)
+        self.num_pairs = num_pairs
+        self.pair_shape = (num_pairs,)
         self.real_nodes: Tensor | None = None
         self.real_pairs: Tensor | None = None
-        self.runs = [(len(list(run)), size) for size, run in groupby(self.sizes)]
 
     @cached_property
     def size_tensor(self) -> Tensor:
@@ -201,12 +196,33 @@ class Packed:
         return torch.tensor(self.sizes, dtype=torch.int64)
 
     @cached_property
+    def start(self) -> Tensor:
+        """(B,) row of the first node of each graph."""
+        return self.size_tensor.cumsum(0) - self.size_tensor
+
+    @cached_property
     def node_indices(self) -> Indices:
-        sizes = self.size_tensor
-        graph = torch.repeat_interleave(sizes, output_size=self.num_nodes)
-        start = sizes.cumsum(0) - sizes
-        i = torch.arange(self.num_nodes, device=self.size_tensor.device) - start[graph]
+        graph = torch.repeat_interleave(self.size_tensor, output_size=self.num_nodes)
+        i = torch.arange(self.num_nodes, device=self.size_tensor.device) - self.start[graph]
         return Indices(graph, i, torch.zeros_like(i))
+
+    def per_node(self, x: Tensor) -> Tensor:
+        return x[self.node_indices.graph]
+
+
+class Packed(Unpadded):
+    """Pair (i, j) of graph b is row i * N_b + j behind the pairs of the graphs before it.
+
+    Runs of graphs of equal size are computed together. Any order of graphs is right; a batch sorted by size has the
+    fewest runs and is the fastest.
+    """
+
+    has_all_pairs = True
+    has_only_attended = False
+
+    def __init__(self, sizes: Sequence[int], num_virtual: int = 0) -> None:
+        super().__init__(sizes, num_virtual, sum(size * size for size in sizes))
+        self.runs = [(len(list(run)), size) for size, run in groupby(self.sizes)]
 
     @cached_property
     def pair_indices(self) -> Indices:
@@ -221,7 +237,7 @@ class Packed:
     @property
     def pair_nodes(self) -> tuple[Tensor, Tensor]:
         index = self.pair_indices
-        start = (self.size_tensor.cumsum(0) - self.size_tensor)[index.graph]
+        start = self.start[index.graph]
         return start + index.i, start + index.j
 
     def moved(self, move: Callable[[Tensor], Tensor]) -> Packed:
@@ -282,9 +298,6 @@ class Packed:
     def squarewise(self, function: SquareFunction, x: Tensor, mask: Tensor | None = None) -> Tensor:
         masks = [None] * len(self.runs) if mask is None else self._pairs(mask)
         return torch.cat([function(*both).flatten(0, 2) for both in zip(self._pairs(x), masks, strict=True)])
-
-    def per_node(self, x: Tensor) -> Tensor:
-        return x[self.node_indices.graph]
 
     def mean_nodes(self, h: Tensor) -> Tensor:
         return torch.cat([run[:, self.num_virtual :].mean(1) for run in self._nodes(h)])

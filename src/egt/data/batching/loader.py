@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 import torch
@@ -210,17 +210,10 @@ def graph_sizes(samples: Sequence[Sample]) -> IntArray:
     return np.asarray(known, dtype=np.int64)
 
 
-@runtime_checkable
-class Redrawn(Protocol):
-    """Samples that are others in each epoch, such as the pieces of large graphs."""
-
-    def in_epoch(self, epoch: int) -> Sequence[Sample]:
-        """Return those of an epoch; as many as there are of any other."""
-
-
 def in_epoch(samples: Sequence[Sample], epoch: int) -> Sequence[Sample]:
-    """Return the samples of an epoch: the same in each one, unless they are drawn."""
-    return samples.in_epoch(epoch) if isinstance(samples, Redrawn) else samples
+    """Return the samples of an epoch: the same in each one, unless they are drawn, as the pieces of large graphs."""
+    drawn: Sequence[Sample] = samples.in_epoch(epoch) if hasattr(samples, "in_epoch") else samples
+    return drawn
 
 
 class _Steps(Dataset[list[GraphBatch]]):
