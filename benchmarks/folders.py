@@ -66,9 +66,9 @@ class Used:
         return found
 
 
-def run(commands: list[list[str]], output: Path, kill_after: int = 0) -> Used:
-    """Run commands at the same time; kill a worker of Ray once there are so many results. Ctrl-C ends them early."""
-    used, begin = Used(), time.perf_counter()
+def run(commands: list[list[str]], output: Path, kill_after: int, used: Used) -> None:
+    """Run commands at the same time; kill a worker of Ray once there are so many results."""
+    begin = time.perf_counter()
     running = [subprocess.Popen([sys.executable, "-m", "egt", *words], stdout=subprocess.DEVNULL) for words in commands]
     try:
         while any(process.poll() is None for process in running):
@@ -80,11 +80,11 @@ def run(commands: list[list[str]], output: Path, kill_after: int = 0) -> Used:
                     print(f"killed worker {workers[0]}", flush=True)
                     kill_after = 0
             time.sleep(0.2)
-    except KeyboardInterrupt:
+    finally:
         for process in running:
+            process.terminate()
             process.wait()
-    used.seconds = time.perf_counter() - begin
-    return used
+        used.seconds = time.perf_counter() - begin
 
 
 def spell(molecules: int) -> list[str]:
@@ -109,7 +109,7 @@ def spell(molecules: int) -> list[str]:
 def write_parts(folder: Path, molecules: int, parts: int) -> None:
     """Write molecules as parts, each with the number of its row."""
     smiles, size = spell(molecules), molecules // parts
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     for number in range(parts):
         rows = range(number * size, (number + 1) * size)
         table = pa.table({"smiles": smiles[rows.start : rows.stop], "row": pa.array(rows)})
@@ -138,9 +138,10 @@ def main() -> None:
     parser.add_argument("--ways", nargs="*", choices=("one", "two", "ray"), default=["one", "two", "ray"])
     given = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     place = given.place.resolve()
-    if not place.exists():
-        place.mkdir()
+    if not (place / "model" / "artifact").exists():
+        place.mkdir(exist_ok=True)
         write_tables(place, 1)
         write_parts(place / "in", given.molecules, given.parts)
         train = ["train", "labeled.csv", "--target", "y", "--out", "model", "--set", "trainer.max_epochs=2"]
@@ -155,11 +156,14 @@ def main() -> None:
             "ray": [[*command, "--engine", "ray"]],
         }[way]
         before = len([*(place / way).glob("*.parquet")])
-        used = run(commands, place / way, (before + len(inputs)) // 2 if way == "ray" else 0)
-        parts = len([*(place / way).glob("*.parquet")])
-        with log.open("a") as file:
-            row = {"way": way, "parts": parts - before, "processor": sum(used.processor.values())}
-            file.write(json.dumps(row | {"seconds": used.seconds, "memory": used.memory}) + "\n")
+        used = Used()
+        try:
+            run(commands, place / way, (before + len(inputs)) // 2 if way == "ray" else 0, used)
+        finally:  # also where Ctrl-C ends it
+            row = {"way": way, "parts": len([*(place / way).glob("*.parquet")]) - before, "memory": used.memory}
+            row |= {"seconds": used.seconds, "processor": sum(used.processor.values())}
+            with log.open("a") as file:
+                file.write(json.dumps(row) + "\n")
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     size = pq.read_metadata(inputs[0]).num_rows
     for way in dict.fromkeys(row["way"] for row in rows):

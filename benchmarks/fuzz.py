@@ -2,7 +2,8 @@
 
     python -m benchmarks.fuzz --files 500 --settings 500 --artifacts 100 --seed 1
 
-Artifacts are changed and signed again, as a forger does.
+Files are drawn from strange values, or right ones that are changed (`benchmarks.mutations`). Artifacts are changed and
+signed again, as a forger does.
 
 Prints a line for each cause that is something else, with the seed and the case that repeats it, and exits with 1.
 """
@@ -10,6 +11,8 @@ Prints a line for each cause that is something else, with the seed and the case 
 from __future__ import annotations
 
 import argparse
+import atexit
+import functools
 import gzip
 import io
 import json
@@ -21,8 +24,10 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -35,26 +40,29 @@ import pyarrow.parquet as pq
 import torch
 import yaml
 
-from egt.api import Request
+from benchmarks.mutations import SMILES, forge_tensors, write_changed, write_right_files
+from egt.api import Request, train
 from egt.config.defaults import infer_config
 from egt.config.load import override, read_config, write_config
 from egt.data.custom import open_custom
 from egt.errors import EgtError
 from egt.inference.artifact import (
+    BLEND,
     CALIBRATION,
     CARD,
     CONFIG,
+    MOLECULES,
     WEIGHTS,
     content_sha256,
     file_sha256,
     find_artifact,
 )
-from egt.inference.predictor import load
+from egt.inference.predictor import Predictor, load
 from egt.paper.presets import names, preset
 from egt.training.memory import num_parameters
 
 REFUSED = "refused"
-SECONDS = 30
+SECONDS = 60
 """A case that takes longer hangs."""
 CELLS = (
     *("C", "CCO", "c1ccccc1", "[Na+].[Cl-]", "C1CC", "C" * 300, "", " ", "nan", "NaN", "inf", "-inf", "None", "null"),
@@ -239,13 +247,41 @@ def _likely(rng: random.Random, path: Path) -> list[str] | None:
     return [rng.choice(re.split("[,;\t]", header)[1:] or [header])]
 
 
+@functools.cache
+def kept() -> Path:
+    """Return a folder with right files (`right`), and an artifact that has all that artifacts can have (`model`)."""
+    folder = Path(tempfile.mkdtemp(prefix="egt-fuzz-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (folder / "right").mkdir()
+    write_right_files(folder / "right")
+    rows = "".join(f"{each},{k % 7 / 2}\n" for k, each in enumerate(SMILES))
+    (folder / "t.csv").write_text(f"smiles,y\n{rows}")
+    few = {"trainer.max_epochs": 1, "model.num_layers": 1, "trainer.blend": True}
+    train(folder / "t.csv", target="y", set=few, out=folder / "model", progress=False)
+    return folder
+
+
+@functools.cache
+def trained() -> Predictor:
+    """Return that model."""
+    return load(kept() / "model")
+
+
 def try_file(rng: random.Random, folder: Path) -> None:
     """Open a strange file and read all of it, as a command would."""
-    path = write_file(rng, folder)
+    if is_changed := rng.random() < 0.5:
+        path = write_changed(sorted((kept() / "right").iterdir()), rng, folder)
+    else:
+        path = write_file(rng, folder)
     overrides = {name: rng.choice((*HEADERS, True, None, {}, {"x": "continuous"})) for name in OVERRIDES}
+    likely = ["y"] if is_changed else _likely(rng, path)
+    if is_changed and rng.random() < 0.3 and path.is_file():
+        for found in trained().predict_blocks(path, rows=7):
+            found.table()
+        return
     source = open_custom(
         path,
-        target=rng.choice((_likely(rng, path),) * 6 + (None, ["*"], [rng.choice(HEADERS)])),
+        target=rng.choice((likely,) * 6 + (None, ["*"], [rng.choice(HEADERS)])),
         level=rng.choice((None,) * 9 + ("graph", "node", "edge", "link")),
         overrides={name: value for name, value in overrides.items() if rng.random() < 0.02} or None,
         split=rng.choice((None, None, None, None, "random", "scaffold", "stratified", rng.choice(HEADERS))),
@@ -281,6 +317,12 @@ def try_settings(rng: random.Random, folder: Path) -> None:
         changed = override(config, [setting(rng, paths) for _ in range(rng.choice((1, 1, 1, 2)))])
         num_parameters(changed)
         write_config(changed)
+    elif way < 0.65:
+        content = yaml.safe_load(write_config(config))
+        for _ in range(rng.randint(1, 3)):
+            content = forge(content, rng)
+        (folder / "run.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+        num_parameters(read_config(folder / "run.yaml"))
     elif way < 0.75:
         lines = write_config(config).splitlines()
         for _ in range(rng.randint(1, 3)):
@@ -314,30 +356,33 @@ def forge(content: Any, rng: random.Random) -> Any:
 
 def try_artifact(rng: random.Random, folder: Path) -> None:
     """Load an artifact in which something is another thing, with checksums that fit, and predict."""
-    shutil.copytree(find_artifact("zinc-100k"), folder / "artifact")
-    place = folder / "artifact"
+    is_trained, place = rng.random() < 0.7, folder / "artifact"
+    shutil.copytree(kept() / "model" / "artifact" if is_trained else find_artifact("zinc-100k"), place)
     card = json.loads((place / CARD).read_text())
+    more = (MOLECULES, MOLECULES, BLEND, BLEND) if is_trained else ()
     for _ in range(rng.choice((1, 1, 2))):
-        match rng.choice(("card", "config", "config", "calibration", "weights")):
-            case "card":
+        match rng.choice((CARD, CONFIG, CONFIG, CALIBRATION, WEIGHTS, *more)):
+            case "card.json":
                 changed = forge({key: value for key, value in card.items() if key != "sha256"}, rng)
                 card = (changed if isinstance(changed, dict) else {}) | {"sha256": card["sha256"]}
-            case "config":
+            case "config.yaml":
                 config = yaml.safe_load((place / CONFIG).read_text())
                 (place / CONFIG).write_text(yaml.safe_dump(forge(config, rng)))
-            case "calibration":
+            case "calibration.json":
                 (place / CALIBRATION).write_text(json.dumps(forge(json.loads((place / CALIBRATION).read_text()), rng)))
-            case "weights":
-                weights = bytearray((place / WEIGHTS).read_bytes())
-                size = rng.choice((len(weights), 9, 2_000))  # of the header most often
-                weights[rng.randrange(min(size, len(weights)))] = rng.randrange(256)
-                (place / WEIGHTS).write_bytes(weights[: rng.choice((len(weights), len(weights), 100))])
+            case name if rng.random() < 0.6:
+                forge_tensors(place / name, forge, rng)
+            case name:
+                content = bytearray((place / name).read_bytes())
+                size = rng.choice((len(content), 9, 2_000))  # of the header most often
+                content[rng.randrange(min(size, len(content)))] = rng.randrange(256)
+                (place / name).write_bytes(content[: rng.choice((len(content), len(content), 100))])
     card["sha256"] = {name: file_sha256(place / name) for name in card["sha256"] if name != CARD}
     card["sha256"][CARD] = content_sha256(card)
     (place / CARD).write_text(json.dumps(card))
     model = load(place)
     for interval in (None, 0.9):
-        model.predict(["CCO", "C1CC"], interval=interval).table()
+        model.predict(["CCO", "C1CC", "c1ccccc1Br"], interval=interval).table()
 
 
 def attempt(case: Callable[[random.Random, Path], None], rng: random.Random) -> str:
@@ -349,7 +394,8 @@ def attempt(case: Callable[[random.Random, Path], None], rng: random.Random) -> 
     except EgtError:
         return REFUSED
     except Exception as error:
-        last = [frame for frame in traceback.extract_tb(error.__traceback__) if "egt" in frame.filename][-1]
+        frames = traceback.extract_tb(error.__traceback__)
+        last = ([frame for frame in frames if "egt" in frame.filename] or frames)[-1]
         return f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}: {str(error)[:120]}"
     finally:
         signal.alarm(0)
@@ -372,8 +418,9 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     signal.signal(signal.SIGALRM, _hang)
     warnings.simplefilter("ignore")
-    causes: dict[str, list[str]] = {}
-    refused = 0
+    trained()
+    causes: Counter[str] = Counter()
+    refused, longest = 0, 0.0
     cases = (
         ("files", try_file, given.files),
         ("settings", try_settings, given.settings),
@@ -385,15 +432,21 @@ def main() -> None:
             if given.case is not None:
                 with tempfile.TemporaryDirectory() as folder:
                     case(rng, Path(folder))
-            elif (cause := attempt(case, rng)) == REFUSED:
-                refused += 1
-            elif cause:
-                causes.setdefault(cause.partition(": ")[0], []).append(f"{what} {number}: {cause}")
-    for found in causes.values():
-        print(f"{len(found)} x {found[0]}")
+                continue
+            begin = time.perf_counter()
+            cause = attempt(case, rng)
+            longest = max(longest, time.perf_counter() - begin)
+            refused += cause == REFUSED
+            if cause not in ("", REFUSED):
+                kind = cause.partition(": ")[0]
+                causes[kind] += 1
+                if causes[kind] == 1:
+                    print(f"{what} {number}: {cause}", flush=True)
+    for kind, count in causes.items():
+        print(f"{count} x {kind}")
     total = f"{given.files} files, {given.settings} settings, {given.artifacts} artifacts, seed {given.seed}"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(f"{total}: {refused} refused, {len(causes)} causes of anything else; peak {peak} MB")
+    print(f"{total}: {refused} refused, {len(causes)} causes of anything else; peak {peak} MB, longest {longest:.1f} s")
     sys.exit(bool(causes))
 
 
