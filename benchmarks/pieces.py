@@ -28,7 +28,7 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.links import IntArray, block_model, egt
 from egt.data.source import TargetSchema
 from egt.graph import Graph
-from egt.paper.rules import Propagation
+from egt.paper.rules import propagation
 
 CLASSES, VALUES = 10, 16
 LABELED = 0.05
@@ -52,7 +52,7 @@ def propagated(edges: IntArray, topic: IntArray, known: NDArray[np.bool_]) -> In
     """Return the classes that label propagation gives to all nodes."""
     labels = np.where(known, topic, np.nan)[:, None]
     graph = Graph.undirected(num_nodes=len(topic), edge_index=edges, node_targets=labels, id="0")
-    [scores] = Propagation([graph], TARGET, seed=0).predict([graph])
+    [scores] = propagation([graph], TARGET, 0, [graph])
     found: IntArray = scores.argmax(axis=1)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from egt.data.molecules import graphs_from_smiles
 from egt.data.source import TargetSchema
 from egt.errors import ConfigError
 from egt.graph import Graph
-from egt.paper.rules import Forest, Nearest, Propagation, fingerprint
+from egt.paper.rules import fingerprint, forest, nearest, propagation
 
 CLASSES = TargetSchema("node", "multiclass", ("cluster",), 2)
 
@@ -35,14 +36,14 @@ def test_a_forest_tells_alcohols_from_chlorides(kind: str) -> None:
     chains = ["C" * k for k in range(1, 13)]
     graphs = [molecule(f"{c}O", 1.0) for c in chains] + [molecule(f"{c}Cl", 0.0) for c in chains]
     target = TargetSchema("graph", kind, ("y",))
-    answers = Forest(graphs, target, seed=0).predict([molecule("CC(C)CO"), molecule("CC(C)CCl")])
+    answers = forest(graphs, target, 0, [molecule("CC(C)CO"), molecule("CC(C)CCl")])
     assert [answer.shape for answer in answers] == [(1, 1)] * 2
     assert answers[0][0, 0] > answers[1][0, 0]
 
 
 def test_a_forest_leaves_out_missing_labels() -> None:
     graphs = [molecule("CO", 1.0), molecule("CCO", 1.0), molecule("CCl", np.nan)]
-    (answer,) = Forest(graphs, TargetSchema("graph", "binary", ("y",)), seed=0).predict([molecule("CCC")])
+    (answer,) = forest(graphs, TargetSchema("graph", "binary", ("y",)), 0, [molecule("CCC")])
     assert answer[0, 0] > 0  # all that it knows is yes
 
 
@@ -52,7 +53,7 @@ def test_the_tour_goes_to_the_two_nearest() -> None:
         edge_index=[[0, 0, 0, 1, 1, 1], [1, 2, 3, 0, 2, 3]],
         edge_values=np.array([[0.3], [0.1], [0.2], [0.3], [0.5], [0.4]], np.float32),
     )
-    (answer,) = Nearest([], TargetSchema("edge", "multiclass", ("in_tour",), 2), 0).predict([graph])
+    (answer,) = nearest([], TargetSchema("edge", "multiclass", ("in_tour",), 2), 0, [graph])
     assert answer.argmax(1).tolist() == [0, 1, 1, 1, 0, 1]
 
 
@@ -62,19 +63,22 @@ def two_paths(**more: object) -> Graph:
 
 def test_labels_spread_from_training_nodes_of_the_same_graph() -> None:
     known = two_paths(node_targets=np.array([0, np.nan, np.nan, 1, np.nan, np.nan])[:, None])
-    (answer,) = Propagation([known], CLASSES, 0).predict([two_paths()])
+    (answer,) = propagation([known], CLASSES, 0, [two_paths()])
     assert answer.argmax(1).tolist() == [0, 0, 0, 1, 1, 1]
 
 
 def test_labels_spread_from_nodes_that_carry_them_as_input() -> None:
     seeds = two_paths(node_categories=np.array([[0], [0], [2], [1], [0], [0]]))
-    (answer,) = Propagation([replace(seeds, id="other", node_targets=np.zeros((6, 1)))], CLASSES, 0).predict([seeds])
+    (answer,) = propagation([replace(seeds, id="other", node_targets=np.zeros((6, 1)))], CLASSES, 0, [seeds])
     assert answer.argmax(1).tolist() == [1, 1, 1, 0, 0, 0]
 
 
-def test_a_rule_says_what_it_cannot_predict() -> None:
-    for rule in (Forest, Nearest):
-        with pytest.raises(ConfigError, match="predicts"):
-            rule([], CLASSES, 0)
-    with pytest.raises(ConfigError, match="classes of nodes"):
-        Propagation([], TargetSchema("graph", "regression", ("y",)), 0)
+@pytest.mark.parametrize("rule", [forest, nearest])
+def test_a_rule_refuses_what_it_cannot_predict(rule: Any) -> None:
+    with pytest.raises(ConfigError):
+        rule([], CLASSES, 0, [])
+
+
+def test_labels_are_propagated_for_classes_of_nodes_alone() -> None:
+    with pytest.raises(ConfigError):
+        propagation([], TargetSchema("graph", "regression", ("y",)), 0, [])

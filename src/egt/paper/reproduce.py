@@ -35,9 +35,7 @@ from egt.training.plan import Plan, known_sizes, plan
 from egt.training.record import RunRecord, read_run
 from egt.training.run_folder import claim_run, is_claimed
 
-MIN_EPOCHS = 10
-"""A run that sees its training graphs less often than this gets fewer graphs instead."""
-
+MIN_EPOCHS = 10  # a run that sees its training graphs less often than this gets fewer graphs instead
 _ROW = "row.json"
 
 
@@ -207,21 +205,22 @@ def run_rule(rule: str, config: RunConfig, name: str, seed: int) -> RunRecord:
     """Fit one of `RULES` to the training split of a run and score it on the others, as row `name`."""
     started = time.monotonic()
     source = open_source(config)
-    fitted = RULES[rule](_read_graphs(config, source, "train"), source.card.target, seed)
-    metrics = {}
+    graphs, labels, splits = list[Graph](), list[torch.Tensor](), list[str]()
     for split in ("val", "test"):
-        labeled = []  # labels of some benchmarks are hidden
         for graph in _read_graphs(config, source, split):
             values = getattr(graph, f"{config.model.level}_targets")
-            if values is not None and (values == values).any():
-                labeled.append((graph, torch.tensor(values, dtype=torch.float32)))
-        if not labeled:
-            continue
+            if values is not None and (values == values).any():  # labels of some benchmarks are hidden
+                graphs.append(graph)
+                labels.append(torch.tensor(values, dtype=torch.float32))
+                splits.append(split)
+    answers = RULES[rule](_read_graphs(config, source, "train"), source.card.target, seed, graphs)
+    metrics = {}
+    for split in dict.fromkeys(splits):
         scores = build_task(config).scores()
-        answers = fitted.predict([graph for graph, _ in labeled])
-        for rows, (_, target) in zip(answers, labeled, strict=True):
-            scores.update(torch.from_numpy(rows).float(), target.reshape(len(rows), -1))
-        metrics[split] = {**scores.compute(), "num_graphs": float(len(labeled))}
+        for rows, target, of in zip(answers, labels, splits, strict=True):
+            if of == split:
+                scores.update(torch.from_numpy(rows).float(), target.reshape(len(rows), -1))
+        metrics[split] = {**scores.compute(), "num_graphs": float(splits.count(split))}
     return RunRecord(
         name=name,
         preset=config.name,

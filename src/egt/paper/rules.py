@@ -1,4 +1,4 @@
-"""Baselines without a network, fitted to training graphs.
+"""Baselines without a network: functions of training graphs, their target, a seed, and the graphs to predict.
 
 Each gives for a graph what a model would: (rows, outputs), values of a regression or logits of classes.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from egt.data.encodings.encoding import neighbors_of, spread
 from egt.data.source import TargetSchema
-from egt.errors import ConfigError, DataError
+from egt.errors import ConfigError, DataError, require_extra
 from egt.graph import Graph
 
 Rows = NDArray[np.float64]
@@ -22,107 +22,75 @@ _SIZE, _RADIUS = 2048, 2
 _SURE = 1e-6
 
 
-class Rule(Protocol):
-    """A baseline, fitted to training graphs."""
-
-    def predict(self, graphs: Sequence[Graph]) -> list[Rows]:
-        """(rows, outputs) of each graph."""
-
-
-class Forest:
-    """Morgan fingerprints of molecules and a random forest for each target, on its labels that are not missing.
+def forest(train: Sequence[Graph], target: TargetSchema, seed: int, graphs: Sequence[Graph]) -> list[Rows]:
+    """Predict molecules by Morgan fingerprints and a random forest for each target, on its labels that are known.
 
     The fingerprint is made of the categories that the model reads: 2,048 counts of how many atoms hash there, each with
     its neighborhood of up to 2 bonds.
     """
-
-    def __init__(self, graphs: Sequence[Graph], target: TargetSchema, seed: int) -> None:
-        if target.level != "graph" or target.kind == "multiclass":
-            raise ConfigError(
-                f"the forest predicts numbers or yes/no of molecules, not a {target.kind} per {target.level}"
-            )
-        inputs = np.stack([fingerprint(graph) for graph in graphs])
-        labels = np.stack([_read_targets(graph.graph_targets, graph) for graph in graphs])
-        try:
-            from sklearn import ensemble
-        except ImportError as error:
-            raise ConfigError(
-                'the forest needs scikit-learn; install it with: pip install "egt-graph[baselines]"'
-            ) from error
-        options: dict[str, Any] = {"n_estimators": 300, "min_samples_leaf": 2, "n_jobs": -1, "random_state": seed}
-        self._forests = []
-        for column in labels.T:
-            known = ~np.isnan(column)
-            if target.kind == "binary":
-                forest = ensemble.RandomForestClassifier(max_features="sqrt", **options)
-            else:
-                forest = ensemble.RandomForestRegressor(max_features=0.1, **options)
-            self._forests.append(forest.fit(inputs[known], column[known]))
-
-    def predict(self, graphs: Sequence[Graph]) -> list[Rows]:
-        """See `Rule.predict`."""
-        inputs = np.stack([fingerprint(graph) for graph in graphs])
-        columns = [_predict_column(forest, inputs) for forest in self._forests]
-        return list(np.stack(columns, axis=1)[:, None, :])
+    if target.level != "graph" or target.kind == "multiclass":
+        raise ConfigError(f"the forest predicts numbers or yes/no of molecules, not a {target.kind} per {target.level}")
+    with require_extra("baselines", "the forest needs scikit-learn"):
+        from sklearn import ensemble
+    learned, wanted = (np.stack([fingerprint(graph) for graph in some]) for some in (train, graphs))
+    labels = np.stack([_read_targets(graph.graph_targets, graph) for graph in train])
+    options: dict[str, Any] = {"n_estimators": 300, "min_samples_leaf": 2, "n_jobs": -1, "random_state": seed}
+    columns = []
+    for column in labels.T:
+        known = ~np.isnan(column)
+        if target.kind == "binary":
+            trees = ensemble.RandomForestClassifier(max_features="sqrt", **options)
+        else:
+            trees = ensemble.RandomForestRegressor(max_features=0.1, **options)
+        columns.append(_predict_column(trees.fit(learned[known], column[known]), wanted))
+    return list(np.stack(columns, axis=1)[:, None, :])
 
 
-def _predict_column(forest: Any, inputs: NDArray[np.uint8]) -> Rows:
+def _predict_column(trees: Any, inputs: NDArray[np.uint8]) -> Rows:
     """(graphs,) values, or logits of a forest of classes."""
-    if not hasattr(forest, "classes_"):
-        values: Rows = forest.predict(inputs)
+    if not hasattr(trees, "classes_"):
+        values: Rows = trees.predict(inputs)
         return values
-    if len(forest.classes_) == 1:
-        return np.full(len(inputs), 30.0 if forest.classes_[0] else -30.0)
-    p = np.clip(forest.predict_proba(inputs)[:, 1], _SURE, 1 - _SURE)
+    if len(trees.classes_) == 1:
+        return np.full(len(inputs), 30.0 if trees.classes_[0] else -30.0)
+    p = np.clip(trees.predict_proba(inputs)[:, 1], _SURE, 1 - _SURE)
     logits: Rows = np.log(p) - np.log1p(-p)
     return logits
 
 
-class Nearest:
-    """TSP: the tour is predicted to go from each city to its two nearest ones. Learns nothing."""
-
-    def __init__(self, graphs: Sequence[Graph], target: TargetSchema, seed: int) -> None:
-        if target.level != "edge" or target.num_outputs != 2:
-            raise ConfigError("the nearest-neighbor rule predicts yes or no for edges with a length (TSP)")
-
-    def predict(self, graphs: Sequence[Graph]) -> list[Rows]:
-        """See `Rule.predict`."""
-        return [_two_nearest(graph) for graph in graphs]
+def nearest(train: Sequence[Graph], target: TargetSchema, seed: int, graphs: Sequence[Graph]) -> list[Rows]:
+    """Predict for TSP that the tour goes from each city to its two nearest ones; learns nothing."""
+    if target.level != "edge" or target.num_outputs != 2:
+        raise ConfigError("the nearest-neighbor rule predicts yes or no for edges with a length (TSP)")
+    return [_two_nearest(graph) for graph in graphs]
 
 
-class Propagation:
-    """Label propagation (Zhou et al., 2004): known labels of a graph spread along its edges.
+def propagation(train: Sequence[Graph], target: TargetSchema, seed: int, graphs: Sequence[Graph]) -> list[Rows]:
+    """Propagate labels (Zhou et al., 2004): known labels of a graph spread along its edges.
 
     Known are the training labels of the same graph or, as in CLUSTER, a node category that names the class of a few
     nodes (0 for unknown, c + 1 for class c).
     """
-
-    def __init__(self, graphs: Sequence[Graph], target: TargetSchema, seed: int) -> None:
-        if target.level != "node" or target.kind != "multiclass":
-            raise ConfigError(f"labels are propagated for classes of nodes, not for a {target.kind} per {target.level}")
-        self._num_classes = target.num_classes
-        self._known = {graph.id: _read_targets(graph.node_targets, graph)[:, 0] for graph in graphs}
-
-    def predict(self, graphs: Sequence[Graph]) -> list[Rows]:
-        """See `Rule.predict`."""
-        return [np.log(spread(neighbors_of(graph), self._seeds(graph), 50) + _SURE) for graph in graphs]
-
-    def _seeds(self, graph: Graph) -> Rows:
-        """(N, C) one-hot rows of nodes whose class is known."""
-        labels = self._known.get(graph.id)
+    if target.level != "node" or target.kind != "multiclass":
+        raise ConfigError(f"labels are propagated for classes of nodes, not for a {target.kind} per {target.level}")
+    trained = {graph.id: _read_targets(graph.node_targets, graph)[:, 0] for graph in train}
+    answers = []
+    for graph in graphs:
+        labels = trained.get(graph.id)
         if labels is None and graph.node_categories.shape[1]:
             labels = graph.node_categories[:, 0].astype(np.float64) - 1
-        seeds = np.zeros((graph.num_nodes, self._num_classes))
+        start = np.zeros((graph.num_nodes, target.num_classes))
         if labels is not None:
-            known = np.flatnonzero(~np.isnan(labels) & (labels >= 0) & (labels < self._num_classes))
-            seeds[known, labels[known].astype(int)] = 1.0
-        return seeds
+            known = np.flatnonzero(~np.isnan(labels) & (labels >= 0) & (labels < target.num_classes))
+            start[known, labels[known].astype(int)] = 1.0
+        answers.append(np.log(spread(neighbors_of(graph), start, 50) + _SURE))
+    return answers
 
 
-RULES: dict[str, Callable[[Sequence[Graph], TargetSchema, int], Rule]] = {
-    "forest": Forest,
-    "nearest": Nearest,
-    "propagation": Propagation,
+RULES: dict[str, Callable[[Sequence[Graph], TargetSchema, int, Sequence[Graph]], list[Rows]]] = {
+    "forest": forest,
+    "nearest": nearest,
+    "propagation": propagation,
 }
 
 
