@@ -41,6 +41,15 @@ def counted(number: float, noun: str) -> str:
 
 
 @contextmanager
+def require_extra(extra: str, what: str, kind: type[EgtError] = ConfigError) -> Iterator[None]:
+    """Turn a failing import into an error that names the extra to install; `what` says what needs which package."""
+    try:
+        yield
+    except ImportError as error:
+        raise kind(f'{what}; install it with: pip install "egt-graph[{extra}]"') from error
+
+
+@contextmanager
 def log_from(name: str, level: int) -> Iterator[None]:
     """Keep what is less than a level out of a log."""
     logger = logging.getLogger(name)

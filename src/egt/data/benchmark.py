@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from egt.data.download import data_folder, download, extract, file_checksum, find_file, fingerprint, missing_files
 from egt.data.molecules import MoleculeVocabulary, graphs_from_smiles, require_rdkit
 from egt.data.source import DataCard, Progress, Reading, Source, check_split, rows_of
-from egt.errors import DataError, EgtError
+from egt.errors import DataError, EgtError, require_extra
 from egt.files import Bounds
 from egt.graph import Graph, IntArray, TargetArray
 from egt.registry import Registry
@@ -300,10 +300,8 @@ class AuthorsHdf5(Source):
 @lru_cache(maxsize=8)
 def _open_hdf5(path: Path, process: int) -> Any:
     """Return the open file; each process has its own, since HDF5 files do not survive a fork."""
-    try:
+    with require_extra("graph", "reading HDF5 files needs h5py", DataError):
         import h5py
-    except ImportError as error:
-        raise DataError('reading HDF5 files needs h5py; install it with: pip install "egt-graph[graph]"') from error
     try:
         return h5py.File(path, "r")
     except OSError as error:

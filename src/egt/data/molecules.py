@@ -33,7 +33,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from egt.errors import DataError, EgtError
+from egt.errors import DataError, EgtError, require_extra
 from egt.graph import UNKNOWN, FeatureSchema, FloatArray, Graph, IntArray, target_array
 from egt.native.library import library
 
@@ -575,11 +575,9 @@ def _graph(
 
 def require_rdkit() -> Any:
     """Return the `rdkit.Chem` module, or raise a `DataError` where RDKit is not installed."""
-    try:
+    with require_extra("mol", "reading molecules needs RDKit", DataError):
         from rdkit import Chem
         from rdkit.Chem import rdqueries  # noqa: F401 (an attribute of `Chem` from now on)
-    except ImportError as error:
-        raise DataError('reading molecules needs RDKit; install it with: pip install "egt-graph[mol]"') from error
     return Chem
 
 

@@ -36,7 +36,7 @@ from egt.data.molecules import (
     ZINC_ATOMS,
     ZINC_BONDS,
 )
-from egt.errors import ArtifactError, ConfigError, RunError
+from egt.errors import ArtifactError, ConfigError, RunError, require_extra
 from egt.files import exists
 from egt.graph import UNKNOWN, Graph
 from egt.inference.artifact import Artifact, versions
@@ -416,10 +416,8 @@ def _traced(module: Portable, inputs: Sequence[TensorInput], config: RunConfig) 
 
 def _require(*names: str) -> Any:
     """Return the first of these modules; all have to be there."""
-    try:
+    with require_extra("export", f"an export needs {' and '.join(names)}"):
         first, *_ = [import_module(name) for name in names]
-    except ImportError as error:
-        raise ConfigError(f'{error.name} is not installed; install it with: pip install "egt-graph[export]"') from error
     return first
 
 

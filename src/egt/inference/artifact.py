@@ -29,7 +29,7 @@ from egt import __version__
 from egt.config.load import read_config, write_config
 from egt.config.run import RunConfig
 from egt.config.run_data import feature_schema
-from egt.errors import ArtifactError, RunError
+from egt.errors import ArtifactError, RunError, require_extra
 from egt.files import exists, strict_json
 from egt.inference.uncertainty import Calibration
 
@@ -86,10 +86,8 @@ def fetch(address: str, files: Sequence[str]) -> Path:
     match = _ADDRESS.fullmatch(address)
     if match is None:
         raise ArtifactError(f"{address}: is not the address of a model, which has the form hf://OWNER/NAME@REVISION")
-    try:
+    with require_extra("hub", "models of a hub need huggingface_hub", ArtifactError):
         import huggingface_hub as hub
-    except ImportError as error:
-        raise ArtifactError('models of a hub need huggingface_hub: pip install "egt-graph[hub]"') from error
     revision = match["revision"]
     try:
         folder = Path(hub.snapshot_download(match["repository"], revision=revision, allow_patterns=list(files)))

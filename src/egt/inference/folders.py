@@ -22,7 +22,7 @@ from typing import Any, Literal
 from egt.data.custom import is_known
 from egt.data.formats.tables import LIST_SUFFIXES, SDF_SUFFIXES, TABLE_SUFFIXES
 from egt.data.source import Progress
-from egt.errors import ConfigError, DataError, RunError, counted
+from egt.errors import ConfigError, DataError, RunError, counted, require_extra
 from egt.files import drafts_of, exists, write_atomically
 from egt.inference.artifact import file_sha256
 from egt.inference.stream import Record, Written
@@ -219,10 +219,8 @@ def finish(part: Part, job: Job) -> Result:
 
 def _with_ray(parts: Sequence[Part], job: Job) -> Iterator[Result]:
     """Finish parts by tasks of Ray, in any order; it gives those of a worker that is lost to another one."""
-    try:
+    with require_extra("ray", "--engine ray needs Ray"):
         import ray
-    except ImportError as error:
-        raise ConfigError('--engine ray needs Ray; install it with: pip install "egt-graph[ray]"') from error
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if not ray.is_initialized():
         alone = {"num_cpus": num_processors(), "include_dashboard": False, "_node_ip_address": "127.0.0.1"}

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from egt.config.run import ModelConfig
 from egt.data.batching.layout import rows_where
-from egt.errors import ConfigError
+from egt.errors import require_extra
 from egt.nn.channels import AttentionContext
 
 
@@ -100,8 +100,6 @@ def _neighbors(context: AttentionContext) -> Tensor:
 
 
 def _require_pyg() -> Any:
-    try:
+    with require_extra("graph", "GCN and GIN need PyG"):
         from torch_geometric import nn as layers
-    except ImportError as error:
-        raise ConfigError('GCN and GIN need PyG; install it with: pip install "egt-graph[graph]"') from error
     return layers

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from egt.config.load import parse_config
 from egt.config.run import RunConfig
 from egt.data.source import Progress, Source
-from egt.errors import ConfigError, EgtError, RunError, RunStopped
+from egt.errors import ConfigError, EgtError, RunError, RunStopped, require_extra
 from egt.files import exists
 from egt.training.callbacks import Callback
 from egt.training.run import train
@@ -95,10 +95,8 @@ class Tried:
 
 def import_optuna() -> Any:
     """Return the package, quiet; a `ConfigError` says how to install it."""
-    try:
+    with require_extra("tune", "egt tune needs Optuna"):
         import optuna
-    except ImportError as error:
-        raise ConfigError('egt tune needs Optuna; install it with: pip install "egt-graph[tune]"') from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 

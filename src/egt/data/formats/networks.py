@@ -26,7 +26,7 @@ from egt.data.columns import (
     with_mask_split,
 )
 from egt.data.custom_source import merge_edges
-from egt.errors import DataError
+from egt.errors import DataError, require_extra
 from egt.graph import Graph, IntArray
 
 
@@ -60,10 +60,8 @@ def _graphml_files(path: Path) -> list[Path]:
 
 def _read_graphml(paths: Sequence[Path]) -> RawData:
     """Read GraphML files; one with several graphs gives a row for each."""
-    try:
+    with require_extra("graph", "GraphML needs NetworkX", DataError):
         import networkx
-    except ImportError as error:
-        raise DataError('GraphML needs NetworkX: pip install "egt-graph[graph]"') from error
     reader = networkx.readwrite.graphml.GraphMLReader  # `read_graphml` gives the first graph of a file only
     rows: list[Any] = []
     names: list[str] = []

@@ -25,7 +25,7 @@ from egt.data.columns import (
     text_of,
     with_mask_split,
 )
-from egt.errors import DataError, EgtError
+from egt.errors import DataError, EgtError, require_extra
 from egt.files import check_tensors
 from egt.graph import Graph
 
@@ -65,11 +65,9 @@ def read_pt(path: Path) -> RawData:
 
     Nothing is unpickled: files with other objects are refused.
     """
-    try:
+    with require_extra("graph", ".pt files need PyTorch Geometric", DataError):
         import torch
         import torch_geometric.data as geometric
-    except ImportError as error:
-        raise DataError('.pt files need PyTorch Geometric: pip install "egt-graph[graph]"') from error
     try:
         content = torch.load(path, weights_only=True, map_location="cpu")
     except Exception as error:  # damaged files raise many kinds; each one is a file that cannot be read

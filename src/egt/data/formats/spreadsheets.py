@@ -16,7 +16,7 @@ from typing import Any
 
 from egt.data.columns import FORMATS, Format, RawData, Table, digest_of_files, text_of
 from egt.data.formats.tables import molecules_of, table_of_cells
-from egt.errors import DataError, RunError
+from egt.errors import DataError, RunError, require_extra
 from egt.files import Bounds
 
 _SAVE = "In Excel: File, Save As, CSV UTF-8"
@@ -123,10 +123,6 @@ def write_xlsx(rows: Iterable[Sequence[Any]], file: Path, name: str) -> None:
 
 
 def _openpyxl(doing: str) -> Any:
-    try:
+    with require_extra("excel", f"{doing} needs openpyxl, or use CSV instead ({_SAVE})", DataError):
         import openpyxl
-    except ImportError as error:
-        raise DataError(
-            f'{doing} needs openpyxl: pip install "egt-graph[excel]"; or use CSV instead ({_SAVE})'
-        ) from error
     return openpyxl

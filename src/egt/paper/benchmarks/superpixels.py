@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from egt.data.benchmark import AUTHORS_URL, BENCHMARKING_GNNS, BENCHMARKS, Benchmark, hdf5_files
 from egt.data.download import fingerprint
 from egt.data.source import DataCard, Reading, Source, TargetSchema, rows_of
-from egt.errors import DataError
+from egt.errors import DataError, require_extra
 from egt.graph import FeatureSchema, FloatArray, Graph, IntArray
 from egt.paper.benchmarks.selection import exponentials, partition_rows
 
@@ -212,12 +212,8 @@ def cifar10_superpixels(path: Path) -> SuperpixelSource:
 
 def require_skimage() -> Any:
     """Return the package `skimage`."""
-    try:
+    with require_extra("gen", "making superpixels needs scikit-image", DataError):
         import skimage
-    except ImportError as error:
-        raise DataError(
-            'making superpixels needs scikit-image; install it with: pip install "egt-graph[gen]"'
-        ) from error
     return skimage
 
 

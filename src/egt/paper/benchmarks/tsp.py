@@ -20,7 +20,7 @@ from egt.data.benchmark import (
     hdf5_files,
 )
 from egt.data.source import DataCard, Source, TargetSchema
-from egt.errors import DataError
+from egt.errors import DataError, require_extra
 from egt.graph import FeatureSchema, FloatArray, Graph, IntArray
 
 TSP = DataCard(
@@ -97,10 +97,8 @@ def tour_edges(tour: IntArray) -> NDArray[np.bool_]:
 
 def require_elkai() -> Any:
     """Return the `elkai` module."""
-    try:
+    with require_extra("gen", "making TSP graphs needs elkai", DataError):
         import elkai
-    except ImportError as error:
-        raise DataError('making TSP graphs needs elkai; install it with: pip install "egt-graph[gen]"') from error
     return elkai
 
 
