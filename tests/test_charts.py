@@ -62,7 +62,7 @@ def test_a_graph_shows_its_nodes_edges_and_marks() -> None:
 def test_an_edge_is_drawn_whatever_its_direction_and_in_a_file_of_its_own() -> None:
     graph = Graph(num_nodes=3, edge_index=[[2, 1, 0, 1], [0, 0, 1, 1]])  # down, both ways, a loop
     assert edges_to_draw(graph) == [(0, 1), (0, 2)]
-    lines = ElementTree.fromstring(graph_drawing(graph, [0.0, -1.0, 1.0])).findall(f"{SVG}line")
+    lines = ElementTree.fromstring(graph_drawing(graph, [0.0, -1.0, 1.0], [False] * 3)).findall(f"{SVG}line")
     assert len(lines) == 2
     assert all("stroke" in line.attrib for line in lines)  # no style of a page reaches the file
     assert edges_to_draw(Graph(num_nodes=1, edge_index=[[], []])) == []

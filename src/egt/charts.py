@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 
 from egt.data.molecules import parse_smiles
 from egt.graph import Graph
+from egt.parts.tasks.scores import cumulative
 
 COLORS = ("#3266ad", "#d1662f", "#4d9a4d", "#8a5aa8")
-
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60, 16, 16, 42
-
 _MOST_POINTS = 2_000
 
 Points = tuple[NDArray[np.float64], NDArray[np.float64]]
-
 Limits = tuple[float, float]
 
 
@@ -162,36 +160,22 @@ def matrix_chart(counts: NDArray[np.int64], names: Sequence[str]) -> str:
 
 def roc(scores: NDArray[np.float64], labels: NDArray[np.bool_]) -> Points:
     """Return the false and true positive rates over all thresholds. Both classes must occur."""
-    right, wrong = _cumulative(scores, labels)
+    right, wrong = cumulative(scores, labels)
     return np.r_[0.0, wrong / wrong[-1]], np.r_[0.0, right / right[-1]]
 
 
 def precision_recall(scores: NDArray[np.float64], labels: NDArray[np.bool_]) -> Points:
     """Return recall and precision over all thresholds. Both classes must occur."""
-    right, wrong = _cumulative(scores, labels)
+    right, wrong = cumulative(scores, labels)
     return right / right[-1], right / (right + wrong)
 
 
-def _cumulative(scores: NDArray[np.float64], labels: NDArray[np.bool_]) -> Points:
-    """Return how many of either class score at least as much as each distinct score, highest first."""
-    order = np.argsort(-scores, kind="stable")
-    last = np.r_[np.flatnonzero(np.diff(scores[order])), len(order) - 1]
-    right = np.cumsum(labels[order])[last].astype(np.float64)
-    return right, last + 1 - right
-
-
+# A page styles the classes; a drawing in a file of its own has no page.
 _EDGE = 'class="edge" stroke="#667" stroke-opacity="0.35"'
-
 _HOT_EDGE = 'class="edge hot" stroke="#d65c1c" stroke-opacity="0.55"'
-"""A page styles the classes; a drawing in a file of its own has no page."""
 
 
-def graph_drawing(
-    graph: Graph,
-    shares: Sequence[float],
-    *,
-    marked: Sequence[bool] | None = None,
-) -> str:
+def graph_drawing(graph: Graph, shares: Sequence[float], marked: Sequence[bool]) -> str:
     """Return a graph of at most some hundred nodes, colored orange for positive shares and blue for negative ones.
 
     shares: (N,) between -1 and 1. marked: (N,) nodes that get a red ring.
@@ -201,8 +185,7 @@ def graph_drawing(
     hot = np.asarray(shares) >= 0.5
     parts = [_line(places[i], places[j], _HOT_EDGE if hot[i] and hot[j] else _EDGE) for i, j in edges_to_draw(graph)]
     for k, (x, y) in enumerate(places):
-        is_marked = marked is not None and marked[k]
-        ring = 'stroke="#c2182b" stroke-width="3"' if is_marked else 'stroke="#667" stroke-width="0.6"'
+        ring = 'stroke="#c2182b" stroke-width="3"' if marked[k] else 'stroke="#667" stroke-width="0.6"'
         title = f"<title>node {k}: {100 * shares[k]:.0f}%</title>"
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6.5" fill="{_shade(shares[k])}" {ring}>{title}</circle>')
     return _svg(size, size, f"graph {graph.id}", parts)

@@ -27,8 +27,7 @@ _NAMES = {UNREACHABLE: "unreachable", TO_VIRTUAL: "to virtual", FROM_VIRTUAL: "f
 KINDS = ("self", "edge", "other")
 """A node with itself, an edge, and any other pair of nodes; virtual nodes count nowhere."""
 
-_FAINT = 0.1
-"""A weight below this part of an even share counts as none."""
+_FAINT = 0.1  # a weight below this part of an even share counts as none
 
 
 def write_columns(folder: Path, name: str, columns: Columns) -> list[Path]:
@@ -44,7 +43,7 @@ def write_columns(folder: Path, name: str, columns: Columns) -> list[Path]:
     return files
 
 
-def _crossed(rows: tuple[str, Sequence[Any]], columns: tuple[str, Sequence[Any]], **values: Floats) -> Columns:
+def _cross(rows: tuple[str, Sequence[Any]], columns: tuple[str, Sequence[Any]], **values: Floats) -> Columns:
     """Return a table with a row for each entry of some matrices, all of one shape, whose axes have names and labels."""
     return {
         rows[0]: [label for label in rows[1] for _ in columns[1]],
@@ -133,7 +132,7 @@ class HopProfile:
         means["even"] = np.broadcast_to(self.mean(self.even), means["product"].shape)
         numbers = [layer + 1 for layer in layers]
         chosen = {name: means[name][:, self.codes] for name in ("product", "softmax", "even", "even_product")}
-        return _crossed(("layer", numbers), ("hop", self.names), **chosen)
+        return _cross(("layer", numbers), ("hop", self.names), **chosen)
 
 
 class HeadStatistics:
@@ -190,7 +189,7 @@ class HeadStatistics:
     def columns(self, layers: Sequence[int], reach: Floats) -> Columns:
         """Return a row for each layer and head, both from 1; reach: (L, H) mean hops of A_tilde."""
         numbers, heads = [layer + 1 for layer in layers], [head + 1 for head in range(self.entropy.shape[1])]
-        return _crossed(
+        return _cross(
             ("layer", numbers),
             ("head", heads),
             reach=reach,
@@ -240,7 +239,7 @@ class EdgeEvolution:
 
     def columns(self) -> Columns:
         """Return a row for each layer (0 is the input of the first) and kind of pair."""
-        return _crossed(
+        return _cross(
             ("layer", range(len(self.norm))),
             ("pairs", KINDS),
             norm=self.mean(self.norm),

@@ -28,14 +28,9 @@ from egt.nn.attention_record import attending
 from egt.pages import page, write_page
 
 log = logging.getLogger(__name__)
-ANALYSIS = Path("analysis", "analysis.html")
-"""The page that `egt analyze` writes into a run folder."""
-
-MOST = 0.7
-"""The share of a layer's weight that decides how far it looks."""
-
-MOST_NODES = 48
-"""The number of first nodes of a graph that the page shows."""
+ANALYSIS = Path("analysis", "analysis.html")  # the page that `egt analyze` writes into a run folder
+MOST = 0.7  # the share of a layer's weight that decides how far it looks
+MOST_NODES = 48  # the number of first nodes of a graph that the page shows
 
 
 def analyze_artifact(
@@ -205,15 +200,15 @@ def _content(analysis: Analysis) -> dict[str, Any]:
         "hops": {
             "names": hops.names[: len(codes)],
             "numbers": len(hops.hops),
-            "product": _rounded(hops.mean(hops.product.mean(1))[:, codes]),
-            "softmax": _rounded(hops.mean(hops.softmax.mean(1))[:, codes]),
-            "even": _rounded(hops.mean(hops.even)[codes]),
-            "even_product": _rounded(hops.mean(hops.even_product.mean((0, 1)))[codes]),
+            "product": _round(hops.mean(hops.product.mean(1))[:, codes]),
+            "softmax": _round(hops.mean(hops.softmax.mean(1))[:, codes]),
+            "even": _round(hops.mean(hops.even)[codes]),
+            "even_product": _round(hops.mean(hops.even_product.mean((0, 1)))[codes]),
         },
-        "heads": {name: _rounded(values) for name, values in analysis.head_values.items()},
+        "heads": {name: _round(values) for name, values in analysis.head_values.items()},
         "edges": {
-            "change": _rounded(edges.relative_change().T),
-            "likeness": _rounded(edges.mean(edges.likeness)[1:].T),
+            "change": _round(edges.relative_change().T),
+            "likeness": _round(edges.mean(edges.likeness)[1:].T),
         },
         "graphs": [_graph(row, found) for row, found in analysis.shown.items()],
     }
@@ -229,19 +224,19 @@ def _graph(row: int, found: Attention) -> dict[str, Any]:
         "nodes": found.graph.num_nodes,
         "virtual": found.num_virtual,
         "heads": int(found.product.shape[1]),
-        **{kind: _packed(np.concatenate([m, m.mean(1, keepdims=True)], axis=1)) for kind, m in matrices.items()},
+        **{kind: _pack(np.concatenate([m, m.mean(1, keepdims=True)], axis=1)) for kind, m in matrices.items()},
     }
 
 
-def _packed(matrices: NDArray[np.float32]) -> dict[str, Any]:
+def _pack(matrices: NDArray[np.float32]) -> dict[str, Any]:
     """Return matrices (L, H + 1, n, n), the last of a layer being the mean of its heads, as text."""
     low, high = matrices.min((2, 3)), matrices.max((2, 3))
     wide = np.where(high > low, high - low, 1)[..., None, None]
     steps = np.rint(255 * (matrices - low[..., None, None]) / wide).astype(np.uint8)
-    return {"low": _rounded(low), "high": _rounded(high), "bytes": b64encode(steps.tobytes()).decode()}
+    return {"low": _round(low), "high": _round(high), "bytes": b64encode(steps.tobytes()).decode()}
 
 
-def _rounded(values: NDArray[Any]) -> Any:
+def _round(values: NDArray[Any]) -> Any:
     return np.round(values.astype(np.float64), 5).tolist()
 
 

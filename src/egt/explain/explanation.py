@@ -120,7 +120,7 @@ def draw(graph: Graph, smiles: str | None, names: Sequence[str], vocabulary: Seq
         kinds = [words.get(k, "?") for k in graph.node_categories[:, 0].tolist()]
     shown = list(names) or [f"{kind} {k}".strip() for k, kind in enumerate(kinds)]
     edges = [(i, j, 1.0) for i, j in edges_to_draw(graph)]
-    return Drawing(*_rounded(positions), kinds if any(kinds) else shown, shown, edges, [])
+    return Drawing(*_round(positions), kinds if any(kinds) else shown, shown, edges, [])
 
 
 def _scale(graph: Graph, positions: NDArray[np.float64]) -> float:
@@ -154,7 +154,7 @@ def _draw_molecule(smiles: str) -> Drawing:
         if bond.GetBondDir() in (Chem.BondDir.BEGINWEDGE, Chem.BondDir.BEGINDASH):
             wedges.append((i, j, bond.GetBondDir() == Chem.BondDir.BEGINWEDGE))
     labels = [_atom_label(atom) for atom in molecule.GetAtoms()]
-    return Drawing(*_rounded(positions), labels, _atom_names(molecule), edges, wedges)
+    return Drawing(*_round(positions), labels, _atom_names(molecule), edges, wedges)
 
 
 def _molecule(smiles: str) -> Any:
@@ -177,13 +177,12 @@ def _atom_label(atom: Any) -> str:
     return f"{atom.GetSymbol()}{'H' if hydrogens else ''}{count}{sign}"
 
 
-def _rounded(positions: NDArray[np.float64]) -> tuple[list[float], list[float]]:
+def _round(positions: NDArray[np.float64]) -> tuple[list[float], list[float]]:
     x, y = positions.round(3).T.tolist()
     return x, y
 
 
-DRAWS = 50
-"""The number of random masks for each method, unless given."""
+DRAWS = 50  # the number of random masks for each method, unless given
 
 
 @dataclass(frozen=True, eq=False)

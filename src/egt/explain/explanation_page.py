@@ -18,12 +18,8 @@ from egt.files import result_folder
 from egt.inference.predictor import load_single
 from egt.pages import figure, page, table, write_page
 
-MOST_NODES = 300
-"""The largest graph that is drawn."""
-
-_RAISES, _LOWERS = (0.84, 0.36, 0.11), (0.20, 0.40, 0.68)
-"""Colors of parts that raise or lower the prediction."""
-
+MOST_NODES = 300  # the largest graph that is drawn
+_RAISES, _LOWERS = (0.84, 0.36, 0.11), (0.20, 0.40, 0.68)  # colors of parts that raise or lower the prediction
 PAGE = "explanation.html"
 TITLES = {
     "gradients": "Integrated gradients: orange raises the prediction, blue lowers it.",
@@ -118,7 +114,7 @@ def drawing(explanation: Explanation, method: str) -> str:
         return f"<p>{subject.graph.num_nodes:,} nodes are too many to draw; the tables have them all.</p>"
     shares = nodes / max(float(np.abs(nodes).max()), 1e-30)
     masked = most_important(nodes, explanation.scores[method][0].size)
-    return graph_drawing(subject.graph, shares.tolist(), marked=np.isin(np.arange(len(nodes)), masked).tolist())
+    return graph_drawing(subject.graph, shares.tolist(), np.isin(np.arange(len(nodes)), masked).tolist())
 
 
 def _draw_molecule(smiles: str, explanation: Explanation, nodes: Floats, edges: Floats) -> str:

@@ -16,9 +16,7 @@ from egt.explain.analysis import TO_VIRTUAL, UNREACHABLE, Analysis, Floats
 from egt.files import write_atomically
 from egt.inference.attention_capture import Attention
 
-MOST_NODES = 500
-"""The largest part of a graph whose matrices are drawn, unless a crop is given: its first nodes."""
-
+MOST_NODES = 500  # the largest part of a graph whose matrices are drawn, unless a crop is given: its first nodes
 _STYLE = {
     "font.size": 7,
     "axes.titlesize": 7,
@@ -29,8 +27,7 @@ _STYLE = {
     "svg.hashsalt": "egt",
 }
 
-_MOST_UPRIGHT = 10
-"""The most names under an axis that stand upright; more would touch."""
+_MOST_UPRIGHT = 10  # the most names under an axis that stand upright; more would touch
 
 
 @dataclass(frozen=True)

@@ -29,18 +29,10 @@ from egt.parts.tasks.task import Task
 
 Factors = NDArray[np.float32]
 Floats = NDArray[np.float64]
-PAIRS_AT_ONCE = 200_000
-"""The pairs of all copies that are computed together."""
-
-STEPS = (32, 128, 512)
-"""The numbers of steps of integrated gradients."""
-
-MOST_PAIRS = 3_000_000
-"""The most pairs that all steps together compute for a graph, which takes some seconds."""
-
-LARGEST_GAP = 0.1
-"""Values whose sum misses its target by more than this part of their size are not believed."""
-
+PAIRS_AT_ONCE = 200_000  # the pairs of all copies that are computed together
+STEPS = (32, 128, 512)  # the numbers of steps of integrated gradients
+MOST_PAIRS = 3_000_000  # the most pairs that all steps together compute for a graph, which takes some seconds
+LARGEST_GAP = 0.1  # values whose sum misses its target by more than this part of their size are not believed
 _NEAR_CERTAIN = 1e-6
 
 
@@ -102,7 +94,10 @@ class Question:
         """Return the answer for copies whose embeddings are scaled: nodes (C, N) and pairs (C, P) have the factors."""
         values: list[Floats] = []
         for some in self._parts(len(nodes)):
-            with torch.inference_mode(), _scaled(self.model, *map(torch.from_numpy, (nodes[some], pairs[some]))):
+            with (
+                torch.inference_mode(),
+                _scale_embeddings(self.model, *map(torch.from_numpy, (nodes[some], pairs[some]))),
+            ):
                 values.append(self._answers(len(nodes[some])).double().cpu().numpy())
         return np.concatenate(values)
 
@@ -115,7 +110,7 @@ class Question:
         nodes, pairs = np.zeros(num_nodes), np.zeros(num_pairs)
         for some in self._parts(len(shares)):
             factor, weight = (torch.from_numpy(values[some])[:, None] for values in (shares, weights))
-            with _scaled(self.model, factor.expand(-1, num_nodes), factor.expand(-1, num_pairs)) as leaves:
+            with _scale_embeddings(self.model, factor.expand(-1, num_nodes), factor.expand(-1, num_pairs)) as leaves:
                 answer = self._answers(len(factor))
             slopes = torch.autograd.grad(answer.sum(), leaves, allow_unused=True)
             for total, slope, leaf in zip((nodes, pairs), slopes, leaves, strict=True):
@@ -137,7 +132,7 @@ class Question:
 
 
 @contextmanager
-def _scaled(model: EGT, nodes: Tensor, pairs: Tensor) -> Iterator[list[Tensor]]:
+def _scale_embeddings(model: EGT, nodes: Tensor, pairs: Tensor) -> Iterator[list[Tensor]]:
     """Multiply the embeddings of a model by factors, (C, N) and (C, P); the list gets the products, h and e."""
     leaves: list[Tensor] = []
 
@@ -253,17 +248,10 @@ def readers_of(found: Attention, level: str, row: int, pairs: IntArray) -> Float
     return shares
 
 
-SHARE = 0.25
-"""The share of the parts that is masked, at least two parts where there are four."""
-
-UNTRAINED = 3
-"""The number of models with fresh random weights to compare with."""
-
-UNTRAINED_DRAWS = 20
-"""The number of random masks for each of them."""
-
-FACTOR = 2.0
-"""A trained model must move farther than those by this factor."""
+SHARE = 0.25  # the share of the parts that is masked, at least two parts where there are four
+UNTRAINED = 3  # the number of models with fresh random weights to compare with
+UNTRAINED_DRAWS = 20  # the number of random masks for each of them
+FACTOR = 2.0  # a trained model must move farther than those by this factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,10 +330,10 @@ def faithfulness(
     masks = np.zeros((len(chosen) + 1, count), dtype=bool)  # the last one masks nothing
     for mask, numbers in zip(masks, chosen, strict=False):
         mask[numbers] = True
-    moves = _distances(question, masks, members)
+    moves = _measure_moves(question, masks, members)
     drawn = moves[len(tops) :].reshape(len(tops), draws)
     few = np.concatenate([masks[: len(tops) + UNTRAINED_DRAWS], masks[-1:]])
-    untrained = [_distances(replace(question, model=twin), few, members).max() for twin in twins]
+    untrained = [_measure_moves(replace(question, model=twin), few, members).max() for twin in twins]
     farthest = float(max(untrained, default=0.0))
     return {
         method: Faithfulness(parts, word, size, count, float(top), rest, farthest)
@@ -373,7 +361,7 @@ def untrained_twins(config: RunConfig, backend: str, count: int = UNTRAINED) -> 
     return twins
 
 
-def _distances(question: Question, masks: NDArray[np.bool_], members: IntArray | None) -> Floats:
+def _measure_moves(question: Question, masks: NDArray[np.bool_], members: IntArray | None) -> Floats:
     """Return the distance of the answer under each mask, (C, parts), from that under the last one."""
     num_nodes, num_pairs = question.sample.graph.num_nodes, question.pair_index.shape[1]
     nodes, pairs = (np.ones((len(masks), size), np.float32) for size in (num_nodes, num_pairs))

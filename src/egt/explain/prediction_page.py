@@ -23,6 +23,7 @@ from egt.inference.artifact import EnsembleArtifact
 from egt.inference.predictions import Prediction
 from egt.inference.predictor import Predictor, load
 from egt.pages import Sheet, figure
+from egt.parts.tasks.scores import confusion_matrix, r2
 
 _MOST_TARGETS, _MOST_CLASSES, _WORST = 6, 20, 15
 _DRAWN, _NEIGHBORS = 6, 3
@@ -227,9 +228,8 @@ def _parity(answers: Answers) -> list[str]:
         known = ~np.isnan(answers.truth[:, k])
         if known.any():
             truth, predicted = answers.truth[known, k], answers.numbers[known, k]
-            spread = np.square(truth - truth.mean()).sum()
-            share = 1 - np.square(truth - predicted).sum() / spread if spread else float("nan")
             error = np.abs(truth - predicted).mean()
+            share = r2(predicted, truth)
             caption = f"{name}: {counted(known.sum(), 'row')}, mean absolute error {error:.4g}, R² {share:.3f}"
             figures.append(figure(parity_chart(truth, predicted, name), caption))
     return figures
@@ -244,7 +244,7 @@ def _curves(answers: Answers, positive: NDArray[np.float64]) -> list[str]:
         if labels.all() or not labels.any():
             continue
         rates[name], precisions[name] = roc(scores, labels), precision_recall(scores, labels)
-        chart = matrix_chart(_counts(labels, scores >= 0.5, 2), answers.class_names(2))
+        chart = matrix_chart(confusion_matrix(labels, scores >= 0.5, 2), answers.class_names(2))
         matrices.append(figure(chart, f"{name}: true class (rows) and predicted class at a probability of one half"))
     if not rates:
         return []
@@ -261,13 +261,8 @@ def _confusion(answers: Answers, classes: NDArray[np.float64]) -> list[str]:
     if count > _MOST_CLASSES:
         return []
     known = ~np.isnan(answers.truth[:, 0])
-    counts = _counts(answers.truth[known, 0], classes[known].argmax(1), count)
+    counts = confusion_matrix(answers.truth[known, 0].astype(int), classes[known].argmax(1), count)
     return [figure(matrix_chart(counts, answers.class_names(count)), "True class (rows) and predicted class (columns)")]
-
-
-def _counts(truth: NDArray[np.generic], predicted: NDArray[np.generic], count: int) -> NDArray[np.int64]:
-    """Return the confusion matrix of class numbers, (C, C)."""
-    return np.bincount(truth.astype(int) * count + predicted.astype(int), minlength=count**2).reshape(count, count)
 
 
 def worst(answers: Answers) -> list[tuple[str, str]]:

@@ -144,23 +144,16 @@ def address(array: NDArray[Any]) -> int:
 
 
 PACKAGE = Path(__file__).parent
-
 SOURCES = PACKAGE / "csrc"
-
 FLAGS = (
     *("-std=c++17", "-O3", "-fPIC", "-pthread"),
     "-ffp-contract=fast",  # a * b + c becomes one fused instruction where the machine has it
     *("-Wno-psabi", "-Wno-ignored-attributes"),  # vector types never cross a function that is not inlined
 )
 
-_VERSION_SECONDS = 20
-
-_COMPILE_SECONDS = 900
-
+_VERSION_SECONDS, _COMPILE_SECONDS = 20, 900
 _HOME_CACHE = Path("~/.cache/egt")
-
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-
 _UNFINISHED = "unfinished-"  # begins the name of a folder in which a compiler works
 
 

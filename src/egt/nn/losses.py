@@ -14,8 +14,7 @@ from egt.data.batching.batch import GraphBatch
 
 _MISSING = -100
 
-_MOST = 10.0
-"""The logarithm of a variance, of standardized targets, is kept between minus this and this."""
+_MOST = 10.0  # the logarithm of a variance, of standardized targets, is kept between minus this and this
 
 
 def sum_known(

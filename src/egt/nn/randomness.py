@@ -69,7 +69,7 @@ def mix(x: Number) -> Number:
     return x ^ (x >> 16)
 
 
-def _mixed(x: Tensor) -> Tensor:
+def _mix_in_place(x: Tensor) -> Tensor:
     """Do what `mix` does, in place on int32: half the traffic, and products that vector units have."""
     _fold(x, 16).mul_(_signed(_FIRST))
     _fold(x, 15).mul_(_signed(_SECOND))
@@ -130,8 +130,8 @@ def random_bits(keys: Tensor, rows: Indices, width: int) -> Tensor:
     """
     k0, k1 = keys.to(rows.graph.device, torch.int32)[rows.graph].unbind(-1)
     i, j = _count(rows.i, _I), _count(rows.j, _J)
-    row = _mixed(_mixed(k0 ^ i) ^ j) ^ k1
-    return _mixed(row.unsqueeze(-1) ^ _count(torch.arange(width, dtype=torch.int32, device=row.device), _T))
+    row = _mix_in_place(_mix_in_place(k0 ^ i) ^ j) ^ k1
+    return _mix_in_place(row.unsqueeze(-1) ^ _count(torch.arange(width, dtype=torch.int32, device=row.device), _T))
 
 
 def _count(numbers: Tensor, factor: int) -> Tensor:

@@ -320,8 +320,7 @@ class SharedVector(nn.Module):
         return self.vector.expand(*batch.node_categories.shape[:-1], -1)
 
 
-_MOST_FITTED = 1000
-"""How many training graphs the scale is taken from, evenly spread over them."""
+_MOST_FITTED = 1000  # how many training graphs the scale is taken from, evenly spread over them
 
 
 class PairWalks(nn.Module):
@@ -418,7 +417,7 @@ class NumbersOfPairs(nn.Module):
         if not self.num_basis:
             return
         chosen = range(0, len(samples), -(-len(samples) // _MOST_FITTED))
-        rows = np.concatenate([_some(self.numbers_of(samples[k])) for k in chosen]).astype(np.float64)
+        rows = np.concatenate([_sample_rows(self.numbers_of(samples[k])) for k in chosen]).astype(np.float64)
         for column, numbers in enumerate(rows.T):
             known = numbers[~np.isnan(numbers)]
             low, high = np.quantile(known, [0.01, 0.99]) if len(known) else (0.0, 1.0)
@@ -441,11 +440,10 @@ class NumbersOfPairs(nn.Module):
         return self.W(self.described(self.numbers(batch)))
 
 
-_NUMBERS_FITTED = 10_000
-"""How many of the numbers of a graph the range is taken from."""
+_NUMBERS_FITTED = 10_000  # how many of the numbers of a graph the range is taken from
 
 
-def _some(rows: Array) -> Array:
+def _sample_rows(rows: Array) -> Array:
     return rows[:: -(-len(rows) // _NUMBERS_FITTED)]
 
 
@@ -546,8 +544,7 @@ class SignedVolumes(DistanceBasis):
         return self.O(volumes)
 
 
-_NODES_FITTED = 300
-"""How many nodes of a graph the range of distances is taken from."""
+_NODES_FITTED = 300  # how many nodes of a graph the range of distances is taken from
 
 
 class PairCategoryEmbedding(nn.Module):

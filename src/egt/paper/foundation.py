@@ -19,9 +19,7 @@ from egt.files import exists
 from egt.inference.artifact import save_artifact
 from egt.training.run import Run
 
-FILE = Path("molecules", "unlabeled_molecules.parquet")
-"""Below EGT_DATA_DIR: a table with a column `smiles`."""
-
+FILE = Path("molecules", "unlabeled_molecules.parquet")  # below EGT_DATA_DIR: a table with a column `smiles`
 RECIPE = {
     "split.kind": "random",
     "split.fractions": [0.98, 0.01, 0.01],

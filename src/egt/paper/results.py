@@ -26,12 +26,8 @@ from egt.training.record import RunRecord, read_run
 from egt.training.run_folder import ARTIFACT, CHECKPOINTS, CONFIG, MEMBERS
 
 RESULT = "result.json"
-SettingPath = tuple[str, ...]
-"""The section and the name of a setting."""
-
-_TECHNICAL = settings_that_affect("speed", "chance")
-"""Settings that do not change what is measured, or only by chance."""
-
+SettingPath = tuple[str, ...]  # the section and the name of a setting
+_TECHNICAL = settings_that_affect("speed", "chance")  # settings that do not change what is measured, or only by chance
 _REPORTED_APART = {
     ("name",),
     ("start",),
@@ -48,8 +44,7 @@ _REPORTED_APART = {
 _SCALED = {("schedule", "patience"), ("schedule", "warmup_steps"), ("schedule", "total_steps")}
 """Settings that follow the length of a run."""
 
-_FOLD = ("data", "custom", "split", "fold", "number")
-"""The setting that differs between the runs of a cross-validation."""
+_FOLD = ("data", "custom", "split", "fold", "number")  # the setting that differs between the runs of a cross-validation
 
 
 def read_records(paths: Iterable[Path]) -> tuple[list[RunRecord], list[Path]]:

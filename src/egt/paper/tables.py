@@ -24,8 +24,7 @@ class Score:
     deviation: float | None = None
 
 
-Scores = dict[str, Score]
-"""The score of each model, by the name that the paper gives it."""
+Scores = dict[str, Score]  # the score of each model, by the name that the paper gives it
 
 
 @dataclass(frozen=True)

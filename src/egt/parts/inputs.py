@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     from egt.config.run import RunConfig
 
 Absent = Literal["zero", "learned"]
-
 Hops = Annotated[int, Field(ge=1, le=254)]
-
 Sizes = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
 
 
@@ -293,8 +291,7 @@ def pair_features(schema: FeatureSchema) -> tuple[PairInput, ...]:
     return tuple(inputs)
 
 
-_MOST_TYPES = 150
-"""A vocabulary of more is no list of elements."""
+_MOST_TYPES = 150  # a vocabulary of more is no list of elements
 
 
 def _sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -366,16 +363,13 @@ class Given:
 
     def __call__(self, graph: Graph) -> NDArray[Any]:
         """Return the matrices (N, N, F)."""
-        return self._matrices(graph)
+        matrices: NDArray[Any] = getattr(graph, self.name)
+        return matrices
 
     def at(self, graph: Graph, pairs: IntArray) -> NDArray[Any]:
         """Return the entries (P, F) of some pairs (2, P)."""
-        rows: NDArray[Any] = self._matrices(graph)[pairs[0], pairs[1]]
+        rows: NDArray[Any] = self(graph)[pairs[0], pairs[1]]
         return rows
-
-    def _matrices(self, graph: Graph) -> NDArray[Any]:
-        matrices: NDArray[Any] = getattr(graph, self.name)
-        return matrices
 
 
 @register
@@ -614,8 +608,7 @@ class RandomWalks:
 
 Matrix = NDArray[np.float64]
 
-DENSE_LIMIT = 1500
-"""Above this many nodes only the leading vectors are computed, from the sparse matrix."""
+DENSE_LIMIT = 1500  # above this many nodes only the leading vectors are computed, from the sparse matrix
 
 
 @register
@@ -676,19 +669,18 @@ class SvdEncoding:
         found = dict(zip(dense, encode_undirected([ordered[k] for k in dense], entries, self.rank), strict=True))
         rows = []
         for k, graph in enumerate(ordered):
-            row = found.get(k)  # none of a graph that is directed or large
-            if row is None:
-                row = self._of_large(graph) if self._is_large(graph) else self._of_directed(graph)
+            row = found.get(k)
+            if row is None and self._is_large(graph):
+                row = self._encode_large(graph)
+            elif row is None:  # directed
+                row = _encode_dense(graph.adjacency(weighted=self.weighted, self_loops=True), self.rank)
             rows.append(row)
         return [each if graph.ranks is None else each[graph.ranks] for graph, each in zip(graphs, rows, strict=True)]
 
     def _is_large(self, graph: Graph) -> bool:
         return graph.num_nodes > DENSE_LIMIT and 4 * self.rank < graph.num_nodes
 
-    def _of_directed(self, graph: Graph) -> NDArray[np.float32]:
-        return _encode_dense(graph.adjacency(weighted=self.weighted, self_loops=True), self.rank)
-
-    def _of_large(self, graph: Graph) -> NDArray[np.float32]:
+    def _encode_large(self, graph: Graph) -> NDArray[np.float32]:
         solvers = scipy.sparse.linalg  # loaded here: a library that is loaded later would not be limited
         settings = _arpack_settings(graph.num_nodes, self.rank)
         with threadpool_limits(1, user_api="blas"):  # digits must not depend on the number of threads

@@ -75,7 +75,7 @@ class Expander(PairChoice):
         if graph.num_nodes <= self.degree + 1:
             return (all_pairs(graph.num_nodes),)
         nodes = _node_bits(graph)
-        cycles = [np.argsort(_mixed(nodes + _mixed(np.uint64(number)))) for number in range(self.degree // 2)]
+        cycles = [np.argsort(_mix(nodes + _mix(np.uint64(number)))) for number in range(self.degree // 2)]
         forward = np.concatenate([np.stack([cycle, np.roll(cycle, -1)]) for cycle in cycles], axis=1)
         return (np.concatenate([forward, forward[::-1]], axis=1),)
 
@@ -86,16 +86,16 @@ def _node_bits(graph: Graph) -> Bits:
     values = np.ascontiguousarray(graph.node_values, np.float32).view(np.uint32)
     bits = np.zeros(graph.num_nodes, np.uint64)
     for column in (*graph.node_categories.T, *values.T, *degrees):
-        bits = _mixed(bits + column.astype(np.uint64))
-    bits = _mixed(bits + bits.sum())  # nodes of other graphs are others
+        bits = _mix(bits + column.astype(np.uint64))
+    bits = _mix(bits + bits.sum())  # nodes of other graphs are others
     order = np.argsort(bits, kind="stable")
     ordered = bits[order]
     place = np.empty_like(order)
     place[order] = np.arange(graph.num_nodes) - np.searchsorted(ordered, ordered)
-    return _mixed(bits + place.astype(np.uint64))
+    return _mix(bits + place.astype(np.uint64))
 
 
-def _mixed(bits: Bits | np.uint64) -> Bits:
+def _mix(bits: Bits | np.uint64) -> Bits:
     """Return the finalizer of SplitMix64: bits that look random, another number for each number."""
     with np.errstate(over="ignore"):
         x = np.asarray(bits) + np.uint64(0x9E3779B97F4A7C15)

@@ -42,15 +42,12 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
-_SECONDS = 30
-"""The time a client has to send a request, or to take its answer."""
-
+_SECONDS = 30  # the time a client has to send a request, or to take its answer
 _PAUSE = 0.05
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
 
 _LONGEST_PATH = 2_000
-_LONGEST_NUMBER = 20
-"""The most digits of a length."""
+_LONGEST_NUMBER = 20  # the most digits of a length
 
 
 class Refused(Exception):

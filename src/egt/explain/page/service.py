@@ -29,9 +29,7 @@ from egt.inference.predictions import Predictions
 
 Features = Mapping[str, float | None]
 SHORTEST_TOKEN = 16
-MOST_WAITING = 50_000
-"""The most rows that wait to be predicted; requests beyond them are told to come back."""
-
+MOST_WAITING = 50_000  # the most rows that wait to be predicted; requests beyond them are told to come back
 _GRACE = 1.0
 _TEXT = "text/plain"
 _GET = ("/health", "/metrics", "/openapi.json", "/api/about")

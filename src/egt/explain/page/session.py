@@ -40,18 +40,10 @@ Json = dict[str, Any]
 AT_ONCE = 64
 """The most graphs that are predicted together. Forked processes prepare more of them, which threads forbid."""
 
-INTERVAL = 0.9
-"""The chance of intervals and sets on the page to hold the truth."""
-
-MOST_BYTES = 5_000_000
-"""The size of the largest request, uploads included."""
-
-MOST_ROWS = 2_000
-"""The most SMILES or rows of a file that the page predicts."""
-
-PAGE_ROWS = 100
-"""The number of rows of a split that are shown together."""
-
+INTERVAL = 0.9  # the chance of intervals and sets on the page to hold the truth
+MOST_BYTES = 5_000_000  # the size of the largest request, uploads included
+MOST_ROWS = 2_000  # the most SMILES or rows of a file that the page predicts
+PAGE_ROWS = 100  # the number of rows of a split that are shown together
 ADVICE = "`egt predict ARTIFACT FILE -o out.csv` takes more"
 _BOUNDS = Bounds(bytes=50_000_000, line=5_000_000, rows=MOST_ROWS, columns=10_000, cells=5_000_000, advice=ADVICE)
 """Of a file, which may be packed."""

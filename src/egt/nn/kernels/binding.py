@@ -17,12 +17,8 @@ from torch import Tensor
 
 from egt.native import library as native
 
-ACTIVATIONS = ("elu", "gelu", "relu", "silu")
-"""In the order of their numbers (EgtActivation)."""
-
-EDGE_VALUES = ("none", "sliced", "full")
-"""What heads gather of edges, in the order of their numbers."""
-
+ACTIVATIONS = ("elu", "gelu", "relu", "silu")  # in the order of their numbers (EgtActivation)
+EDGE_VALUES = ("none", "sliced", "full")  # what heads gather of edges, in the order of their numbers
 PARAMETER_NAMES = (
     *("norm_weight", "norm_bias"),
     *("E_weight", "E_bias"),
@@ -164,9 +160,7 @@ def run_parallel() -> int | None:
 # Options of glibc's mallopt (malloc.h).
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
-_POOLED_BYTES = 1 << 20
-"""Smaller buffers come from the heap as any other tensor."""
-
+_POOLED_BYTES = 1 << 20  # smaller buffers come from the heap as any other tensor
 _ROOM = 1.25
 """Blocks are this much larger than their first buffer: the next batch may be, and pages never touched cost nothing."""
 

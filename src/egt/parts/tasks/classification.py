@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from egt.parts.tasks.scores import Scores
 
-Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-"""How much a class counts in the loss."""
+Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]  # how much a class counts in the loss
 
 
 def balanced(labels: NDArray[np.float64], num_classes: int) -> tuple[float, ...]:
@@ -47,8 +46,7 @@ _CLASS_NAMES = ("0", "1")
 
 _Pair = tuple[Weight, Weight]
 
-_LEAST = 1e-9
-"""Probabilities of a float32 that has rounded to 0 or 1 still have a logit."""
+_LEAST = 1e-9  # probabilities of a float32 that has rounded to 0 or 1 still have a logit
 
 
 @register

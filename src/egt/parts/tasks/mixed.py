@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
-_OF_ONE_UNIT = ("mae", "rmse")
-"""Metrics that have no mean over targets of different units."""
+_OF_ONE_UNIT = ("mae", "rmse")  # metrics that have no mean over targets of different units
 
 
 @register
@@ -99,7 +98,7 @@ class Mixed(TaskPart):
             outputs, scaled = (outputs - mean) / std, (labels - columns.mean) / columns.std
         answer = torch.tensor(np.nan_to_num(np.tile(outputs, (len(labels), 1))))
         rows = self._row_weights(torch.from_numpy(scaled)).numpy()
-        loss = (plain._each(answer, torch.from_numpy(scaled)).numpy() * rows).sum(0)
+        loss = (plain._losses(answer, torch.from_numpy(scaled)).numpy() * rows).sum(0)
         count = (~np.isnan(self.numbers(labels)) * rows).sum(0)
         learned = (loss > 0) & (count > 0)
         weight = np.divide(np.sqrt(count), loss, out=np.zeros(len(loss)), where=learned)
@@ -117,7 +116,7 @@ class Mixed(TaskPart):
         return TargetScale(*(tuple(x for each in ones for x in getattr(each, end)) for end in ("mean", "std")))
 
     def label_scale(self, scale: TargetScale) -> TargetScale:
-        found = [piece.part.label_scale(_cut(scale, piece.targets)) for piece in self.pieces]
+        found = [piece.part.label_scale(_slice(scale, piece.targets)) for piece in self.pieces]
         found += [TargetScale((0.0,), (1.0,))] * self.row_weights
         return TargetScale(*(tuple(x for each in found for x in getattr(each, end)) for end in ("mean", "std")))
 
@@ -143,14 +142,14 @@ class Mixed(TaskPart):
 
     def losses(self, prediction: Tensor, target: Tensor) -> Tensor:
         """(rows, T) the loss of each label, weighted."""
-        each = self._each(prediction, target) * self._row_weights(target)
+        each = self._losses(prediction, target) * self._row_weights(target)
         if self.target_weights is None:
             return each
         if self.target_weights == "balanced":
             raise ValueError("task.target_weights is 'balanced': fill it in with task.fitted(targets)")
         return each * nn.losses.constant(self.target_weights, each.device)
 
-    def _each(self, prediction: Tensor, target: Tensor) -> Tensor:
+    def _losses(self, prediction: Tensor, target: Tensor) -> Tensor:
         found = [piece.part.losses(prediction[:, piece.targets], target[:, piece.labels]) for piece in self.pieces]
         return torch.cat(found, dim=1)
 
@@ -177,24 +176,24 @@ class Mixed(TaskPart):
         return self.parts[0].class_probabilities(values) if len(self.parts) == 1 else None
 
     def columns(self, values: NDArray[np.float32]) -> Row:
-        return _joined(piece.part.columns(values[piece.targets]) for piece in self.pieces)
+        return _join(piece.part.columns(values[piece.targets]) for piece in self.pieces)
 
     def true_columns(self, target: NDArray[Any]) -> Row:
-        return _joined(piece.part.true_columns(target[piece.labels]) for piece in self.pieces)
+        return _join(piece.part.true_columns(target[piece.labels]) for piece in self.pieces)
 
     def bound_columns(self, bounds: NDArray[Any]) -> Row:
         """Return the interval or set of each answer. bounds: (T, 2), of sets whether a class is in it."""
-        return _joined(piece.part.bound_columns(piece.of_bounds(bounds)) for piece in self.pieces)
+        return _join(piece.part.bound_columns(piece.of_bounds(bounds)) for piece in self.pieces)
 
     def spread_columns(self, values: NDArray[Any], std: NDArray[Any]) -> Row:
-        return _joined(piece.part.spread_columns(values[piece.targets], std[piece.targets]) for piece in self.pieces)
+        return _join(piece.part.spread_columns(values[piece.targets], std[piece.targets]) for piece in self.pieces)
 
 
-def _cut(scale: TargetScale, places: slice) -> TargetScale:
+def _slice(scale: TargetScale, places: slice) -> TargetScale:
     return TargetScale(scale.mean[places], scale.std[places])
 
 
-def _joined(rows: Iterable[Row]) -> Row:
+def _join(rows: Iterable[Row]) -> Row:
     return {name: value for row in rows for name, value in row.items()}
 
 

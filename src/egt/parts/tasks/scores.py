@@ -163,7 +163,7 @@ class ClassScores:
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
         known = ~target[:, 0].isnan()
-        self.confusion += _confusion(
+        self.confusion += confusion_matrix(
             target[known, 0].long().cpu().numpy(),
             prediction.detach()[known].argmax(-1).cpu().numpy(),
             len(self.confusion),
@@ -195,7 +195,7 @@ class RankingScores(_KeptScores):
     def score(self, prediction: Array, target: Array) -> dict[str, float]:
         """Return the six metrics of one target, NaN where its labels do not define one. prediction: logits."""
         positive = target > 0.5
-        scores = class_scores(_confusion(positive, prediction >= 0, 2))
+        scores = class_scores(confusion_matrix(positive, prediction >= 0, 2))
         if positive.any() and not positive.all():
             scores["roc_auc"] = roc_auc(prediction, positive)
             scores["average_precision"] = average_precision(prediction, positive)
@@ -204,7 +204,7 @@ class RankingScores(_KeptScores):
         return {name: scores[name] for name in self.names}
 
 
-def _confusion(label: Array, answer: Array, num_classes: int) -> NDArray[np.int64]:
+def confusion_matrix(label: Array, answer: Array, num_classes: int) -> NDArray[np.int64]:
     """Count the pairs of a label and an answer, both (n,). Returns (C, C)."""
     return np.bincount(label * num_classes + answer, minlength=num_classes**2).reshape(num_classes, num_classes)
 
@@ -260,8 +260,8 @@ def _ranks(values: Array) -> Array:
     return (last - (count - 1) / 2)[place]
 
 
-def _cumulative(score: Array, positive: Array) -> tuple[Array, Array]:
-    """Count true and false positives at each distinct threshold, from the highest score down."""
+def cumulative(score: Array, positive: Array) -> tuple[Array, Array]:
+    """Count true and false positives at each distinct threshold, from the highest score down; score, positive: (n,)."""
     order = np.argsort(-score, kind="stable")
     last_of_tie = np.append(np.flatnonzero(np.diff(score[order])), len(score) - 1)
     hits = np.cumsum(positive[order])[last_of_tie]
@@ -270,11 +270,11 @@ def _cumulative(score: Array, positive: Array) -> tuple[Array, Array]:
 
 def roc_auc(score: Array, positive: Array) -> float:
     """Return the chance that a positive scores above a negative, ties counting half. score, positive: (n,)."""
-    hits, alarms = (np.append(0, counts) for counts in _cumulative(score, positive))
+    hits, alarms = (np.append(0, counts) for counts in cumulative(score, positive))
     return float(np.sum(np.diff(alarms) * (hits[1:] + hits[:-1])) / 2 / hits[-1] / alarms[-1])
 
 
 def average_precision(score: Array, positive: Array) -> float:
     """sum_n (R_n - R_{n-1}) P_n over the distinct thresholds. score, positive: (n,)."""
-    hits, alarms = _cumulative(score, positive)
+    hits, alarms = cumulative(score, positive)
     return float(np.sum(np.diff(hits, prepend=0) * (hits / (hits + alarms))) / hits[-1])

@@ -123,11 +123,8 @@ Row = dict[str, Any]
 PLACES: Mapping[Level, tuple[str, ...]] = {"graph": (), "node": ("node",), "edge": ("source", "target")}
 """Columns of a table of predictions that say which node or edge a row is about."""
 
-FAMILIARITY = "familiarity"
-"""The column that says how familiar a molecule is."""
-
-REMARKS = ("warning", "error")
-"""Columns behind the answers."""
+FAMILIARITY = "familiarity"  # the column that says how familiar a molecule is
+REMARKS = ("warning", "error")  # columns behind the answers
 
 
 def fixed_columns(level: Level) -> list[str]:
