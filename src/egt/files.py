@@ -83,6 +83,17 @@ def write_atomically(path: Path | str) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
+@contextmanager
+def write_result(path: Path | str) -> Iterator[Path]:
+    """Yield the draft of a file that a user wants (`write_atomically`); its failure becomes a message."""
+    try:
+        with write_atomically(path) as draft:
+            yield draft
+    except OSError as error:
+        reason = error.strerror or error
+        raise RunError(f"{path}: cannot be written ({reason}); make room or choose another place (-o)") from error
+
+
 def drafts_of(path: Path) -> list[Path]:
     """Return the drafts of `write_atomically` that killed processes left; the name of the file may be a pattern."""
     return [*path.parent.glob(f".{path.stem}.*.partial{path.suffix}")]

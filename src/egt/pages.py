@@ -13,8 +13,7 @@ from html import escape
 from pathlib import Path
 from textwrap import fill
 
-from egt.errors import RunError
-from egt.files import write_atomically
+from egt.files import write_result
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --soft: #5c6674; --paper: #ffffff; --line: #d9dee6; }
@@ -70,11 +69,8 @@ def figure(drawing: str, caption: str) -> str:
 
 def write_page(path: Path, content: str) -> None:
     """Write a page."""
-    try:
-        with write_atomically(path) as draft:
-            draft.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise RunError(f"{path}: could not be written ({error.strerror})") from error
+    with write_result(path) as draft:
+        draft.write_text(content, encoding="utf-8")
 
 
 @dataclass(frozen=True)

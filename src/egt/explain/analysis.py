@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
 from egt.data.encodings.encoding import LARGEST_MAX_HOPS, ShortestPaths
-from egt.errors import DataError, RunError
-from egt.files import write_atomically
+from egt.errors import DataError
+from egt.files import write_result
 from egt.graph import IntArray
 from egt.inference.attention_capture import Attention
 
@@ -34,12 +34,9 @@ def write_columns(folder: Path, name: str, columns: Columns) -> list[Path]:
     """Write a table as NAME.csv and NAME.parquet, and return both paths."""
     table = pyarrow.table({key: list(values) for key, values in columns.items()})
     files = [folder / f"{name}.csv", folder / f"{name}.parquet"]
-    try:
-        for file, write in zip(files, (csv.write_csv, parquet.write_table), strict=True):
-            with write_atomically(file) as draft:
-                write(table, draft)
-    except OSError as error:
-        raise RunError(f"{folder}: cannot be written ({error}); choose another folder (-o)") from error
+    for file, write in zip(files, (csv.write_csv, parquet.write_table), strict=True):
+        with write_result(file) as draft:
+            write(table, draft)
     return files
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from egt.data.encodings.encoding import LARGEST_MAX_HOPS, ShortestPaths
-from egt.errors import ConfigError, RunError
+from egt.errors import ConfigError
 from egt.explain.analysis import TO_VIRTUAL, UNREACHABLE, Analysis, Floats
-from egt.files import write_atomically
+from egt.files import write_result
 from egt.inference.attention_capture import Attention
 
 MOST_NODES = 500  # the largest part of a graph whose matrices are drawn, unless a crop is given: its first nodes
@@ -135,12 +135,8 @@ def write_figures(analysis: Analysis, choice: Choice, folder: Path) -> list[Path
                 _draw_graph(figure, analysis, panels(analysis.shown[int(name.removeprefix("graph-"))], choice))
             for file in (folder / f"{name}.png", folder / f"{name}.svg"):
                 metadata = {"Date": None} if file.suffix == ".svg" else {}
-                try:
-                    with write_atomically(file) as draft:
-                        figure.savefig(draft, bbox_inches="tight", metadata=metadata)
-                except OSError as error:
-                    reason = error.strerror or error
-                    raise RunError(f"{file}: cannot be written ({reason}); choose another folder (-o)") from error
+                with write_result(file) as draft:
+                    figure.savefig(draft, bbox_inches="tight", metadata=metadata)
                 files.append(file)
     return files
 

@@ -20,8 +20,8 @@ from egt.config.run import RunConfig
 from egt.config.run_data import open_new, open_source, preparation
 from egt.data.preparing import Prepared, prepare_in_memory
 from egt.data.source import ALL, Progress, Source
-from egt.errors import DataError, RunError
-from egt.files import write_atomically
+from egt.errors import DataError
+from egt.files import write_result
 from egt.inference.answering import Beside, rows_of
 from egt.inference.embedding import EmbeddingLevel, FloatRows, Rows, check_layer, embedding_rows
 from egt.inference.neighbors import KnownRows, training_rows
@@ -76,21 +76,18 @@ def embed_to_file(
         known = training_rows(model.model, model.config, level=level, layer=layer, of=of, watch=watch)
     written = Written()
     width = _width(model.config, level)
-    try:
-        with write_atomically(output) as draft, _writing(draft, output.suffix, width) as append:
-            for source in _sources(model, inputs, split, of, watch):
-                beside = Beside(source)
-                for prepared in prepare_in_memory(source, split or ALL, preparation(model.config), progress=watch):
-                    part = _embedded(model, prepared, beside, level, layer)
-                    append(*_columns(part, level, width, known, neighbors))
-                    written.rows += len(part)
-                    written.errors += sum(1 for row in part if row.error)
-                    written.warnings += sum(1 for row in part if row.warning)
-            if not written.rows:
-                rows, columns = _columns([_Row("", None, "", "", beside.like.smiles)], level, width, known, neighbors)
-                append(rows[:0], {name: column[:0] for name, column in columns.items()})
-    except OSError as error:
-        raise RunError(f"{output}: cannot be written ({error.strerror}); make room or choose another file") from error
+    with write_result(output) as draft, _writing(draft, output.suffix, width) as append:
+        for source in _sources(model, inputs, split, of, watch):
+            beside = Beside(source)
+            for prepared in prepare_in_memory(source, split or ALL, preparation(model.config), progress=watch):
+                part = _embedded(model, prepared, beside, level, layer)
+                append(*_columns(part, level, width, known, neighbors))
+                written.rows += len(part)
+                written.errors += sum(1 for row in part if row.error)
+                written.warnings += sum(1 for row in part if row.warning)
+        if not written.rows:
+            rows, columns = _columns([_Row("", None, "", "", beside.like.smiles)], level, width, known, neighbors)
+            append(rows[:0], {name: column[:0] for name, column in columns.items()})
     return written
 
 

@@ -6,7 +6,6 @@ import csv
 import logging
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, overload
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from egt.config.run import RunConfig
 from egt.errors import ConfigError, DataError, RunError, counted
-from egt.files import write_atomically
+from egt.files import write_result
 from egt.graph import IntArray
 from egt.parts.tasks.task import FAMILIARITY, PLACES, REMARKS
 
@@ -172,7 +171,7 @@ class Predictions(Sequence[Prediction]):
             self._write(path, header, delimiter)
             return
         # "a": a draft is empty, and what is in the file that /dev/stdout leads to must stay
-        with _writing(path) as draft, draft.open("a", newline="", encoding="utf-8") as file:
+        with write_result(path) as draft, draft.open("a", newline="", encoding="utf-8") as file:
             self._write(file, header, delimiter)
 
     def to_npz(self, path: Path | str) -> None:
@@ -186,7 +185,7 @@ class Predictions(Sequence[Prediction]):
         names = [answer.id for answer in self]
         if len(set(names)) < len(names):
             names = [str(answer.row) for answer in self]
-        with _writing(path) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
+        with write_result(path) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, answer in zip(names, self, strict=True):
                 if answer.values is None or answer.pairs is None:
                     continue
@@ -202,7 +201,7 @@ class Predictions(Sequence[Prediction]):
         """Write the table as a Parquet file; what a row does not have is null."""
         import pyarrow.parquet
 
-        with _writing(path) as draft:
+        with write_result(path) as draft:
             pyarrow.parquet.write_table(self.to_arrow(), draft)
 
     def to_arrow(self) -> pyarrow.Table:
@@ -230,7 +229,7 @@ class Predictions(Sequence[Prediction]):
         """Write the table as an Excel file; what a row does not have is an empty cell."""
         from egt.data.formats.spreadsheets import write_xlsx  # here: most answers go elsewhere
 
-        with _writing(path) as draft:
+        with write_result(path) as draft:
             write_xlsx([self.columns, *([*map(row.get, self.columns)] for row in self._rows())], draft, str(path))
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -289,16 +288,6 @@ class Predictions(Sequence[Prediction]):
                 yield {**head, **ends, **names, **task.columns(values), **spread, **bounds, **truth}
 
 
-@contextmanager
-def _writing(path: Path | str) -> Iterator[Path]:
-    """Yield the draft of a file; its failure becomes a message."""
-    try:
-        with write_atomically(path) as draft:
-            yield draft
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written ({error.strerror}); choose another file (-o)") from error
-
-
 def join(parts: Sequence[Predictions]) -> Predictions:
     """Return the predictions of one model for several inputs, one after another."""
     return Predictions(parts[0].config, (answer for part in parts for answer in part), parts[0].more, parts[0].like)
@@ -321,8 +310,5 @@ def save_submission(predictions: Predictions, path: Path) -> None:
     if missing.any():
         log.warning("%s could not be read: the mean of the others is used", counted(missing.sum(), "molecule"))
         values[missing] = values[~missing].mean()
-    try:
-        with write_atomically(path) as draft:
-            np.savez_compressed(draft, y_pred=values)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror})") from error
+    with write_result(path) as draft:
+        np.savez_compressed(draft, y_pred=values)
