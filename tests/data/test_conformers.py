@@ -170,11 +170,11 @@ def test_mol2(tmp_path: Path) -> None:
     ("overrides", "message"),
     [
         ({"positions": "x"}, "file"),
-        ({"positions": "file"}, "no coordinates"),
+        ({"positions": "file"}, "coordinates"),
         ({"conformers": 3}, "positions=rdkit"),
         ({"positions": "rdkit", "conformers": MOST_CONFORMERS + 1}, "give 1 to"),
         ({"hydrogens": "maybe"}, "allowed are"),
-        ({"positions": "rdkit", "smiles": ["smiles", "other"]}, "no places in common"),
+        ({"positions": "rdkit", "smiles": ["smiles", "other"]}, "places"),
     ],
 )
 def test_wrong_requests_are_refused(overrides: dict[str, Any], message: str, tmp_path: Path) -> None:

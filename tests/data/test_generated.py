@@ -71,7 +71,7 @@ def test_graphs_do_not_depend_on_the_sizes() -> None:
 
 def test_wrong_sizes_and_splits_are_reported() -> None:
     for sizes in ({"valid": 3}, {"train": -1}):
-        with pytest.raises(DataError, match="train, val, test"):
+        with pytest.raises(DataError, match="train"):
             GeneratedSource(CLUSTER, cluster_graph, 0, "", sizes)
-    with pytest.raises(DataError, match="no split 'valid'"):
+    with pytest.raises(DataError, match="'valid'"):
         GeneratedSource(CLUSTER, cluster_graph, 0, "").records("valid")

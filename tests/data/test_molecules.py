@@ -69,7 +69,7 @@ def test_targets_are_checked_and_not_frozen_for_the_caller() -> None:
     targets = np.array([0.5])
     graph_from_smiles("C", graph_targets=targets)
     targets[0] = 1.0
-    with pytest.raises(GraphError, match="graph 'one': graph_targets holds an infinite number"):
+    with pytest.raises(GraphError, match=r"'one'.*graph_targets"):
         graph_from_smiles("C", id="one", graph_targets=[np.inf])
 
 
@@ -99,9 +99,9 @@ def test_relaxed_reading_removes_explicit_hydrogens_as_the_strict_one_does() -> 
 @pytest.mark.parametrize(
     ("smiles", "reason"),
     [
-        ("C(", "syntax error"),
+        ("C(", "syntax"),
         ("c1cccc1", "kekulize"),
-        ("not a molecule", "not a molecule"),
+        ("not a molecule", "molecule"),
         ("", "empty"),
         ("  ", "empty"),
         ("[#119]", "119"),

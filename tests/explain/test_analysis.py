@@ -16,7 +16,7 @@ def test_rows_that_could_not_be_read_are_counted_and_shown_ones_kept() -> None:
     assert (analysis.graphs, analysis.unread) == (2, 1)
     assert {row: each.graph.id for row, each in analysis.shown.items()} == {2: "3"}
     for wrong in (7, -1, 1):
-        with pytest.raises(DataError, match=rf"--show {wrong}: there is no such row, .* the rows are 0\.\.2"):
+        with pytest.raises(DataError, match=rf"--show.*{wrong}.*0\.\.2"):
             analyze([found[0], None, found[1]], show=(2, wrong))
     assert {*analyze([None, found[0], found[1]]).shown} == {1}  # the first that could be read
     with pytest.raises(DataError, match="no graph"):

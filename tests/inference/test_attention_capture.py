@@ -116,7 +116,7 @@ def test_an_edge_model_has_attention_in_all_layers_but_the_last() -> None:
 
 def test_a_baseline_has_none() -> None:
     config = preset("zinc-100k-mlp")
-    with pytest.raises(ConfigError, match="no attention"):
+    with pytest.raises(ConfigError, match="attention"):
         next(attentions(build_model(config), config, []))
 
 

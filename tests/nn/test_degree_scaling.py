@@ -57,5 +57,5 @@ def test_virtual_nodes_have_no_degree(layout: LayoutName) -> None:
 
 def test_a_context_without_degrees_is_refused() -> None:
     layer = EGTLayer(16, 4, 4, scaling=DegreeScaling(16))
-    with pytest.raises(ConfigError, match="give the context its `degree`"):
+    with pytest.raises(ConfigError, match="`degree`"):
         layer(torch.randn(1, 3, 16), torch.randn(1, 3, 3, 4))

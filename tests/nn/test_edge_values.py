@@ -54,9 +54,9 @@ def test_parameters_of_a_layer_of_zinc() -> None:
 
 
 def test_a_slice_for_each_head_must_come_out_even() -> None:
-    with pytest.raises(ConfigError, match="edge_width 6 is not a multiple of num_heads 4; sliced"):
+    with pytest.raises(ConfigError, match=r"edge_width.*num_heads"):
         EdgeValues(6, 4, 4, "sliced")
-    with pytest.raises(ValueError, match="edge_width 6 is not a multiple of num_heads 4; sliced"):
+    with pytest.raises(ValueError, match=r"edge_width.*num_heads"):
         tiny_config(edge_values="sliced")
 
 

@@ -96,5 +96,5 @@ def test_a_graph_draws_the_same_alone_and_among_others(layout: LayoutName) -> No
 
 
 def test_what_is_no_probability_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"a dropout of 1\.0 is not a probability"):
+    with pytest.raises(ConfigError, match=r"1\.0"):
         dropout(1.0)

@@ -59,7 +59,7 @@ def test_an_outer_sum_reads_both_nodes_of_a_pair() -> None:
 
 
 def test_heads_must_divide_the_width() -> None:
-    with pytest.raises(ConfigError, match="node_width 10 is not a multiple of num_heads 4"):
+    with pytest.raises(ConfigError, match=r"node_width.*num_heads"):
         EGTLayer(10, 4, 4)
 
 
@@ -115,12 +115,12 @@ def test_dropouts_of_a_bare_layer_are_plain_numbers() -> None:
 
 @pytest.mark.parametrize("wrong", [{"dropout": 1.0}, {"attention_dropout": -0.1}, {"edge_dropout": 2}])
 def test_what_is_no_probability_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match="is not a probability; it must be at least 0 and below 1"):
+    with pytest.raises(ConfigError, match="probability"):
         EGTLayer(16, 8, 4, **wrong)
 
 
 def test_dropout_of_pairs_belongs_to_a_pair_pass_that_is_given() -> None:
-    with pytest.raises(ConfigError, match="give them to `pairs`"):
+    with pytest.raises(ConfigError, match="`pairs`"):
         EGTLayer(16, 8, 4, pairs=EGTLayer(16, 8, 4).pairs, attention_dropout=0.1)
 
 

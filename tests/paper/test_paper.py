@@ -85,7 +85,7 @@ def test_rows_are_chosen_by_name_pattern_or_part() -> None:
     assert not any(row.is_extra for row in choose_rows(variants, []))
     named = choose_rows(TABLES["medium"], ["tsp-100k", "nearest"])
     assert [row.name for row in named] == ["tsp-100k", "tsp-100k-nearest"]
-    with pytest.raises(ConfigError, match="has no row 'zink'"):
+    with pytest.raises(ConfigError, match="'zink'"):
         choose_rows(variants, ["zink"])
-    with pytest.raises(ConfigError, match="there are: medium, pcqm"):
+    with pytest.raises(ConfigError, match="medium"):
         find_table("large")

@@ -199,11 +199,11 @@ def test_a_sparse_model_does_not_see_numbering_or_its_batch(readout: dict[str, A
 @pytest.mark.parametrize(
     ("pairs", "settings", "message"),
     [
-        (["edges"], {"scope": "neighbors"}, "leave scope at everyone"),
-        (["edges", "edges"], {}, "holds a kind twice"),
-        ([{"kind": "nearest", "columns": [2]}], {}, r"reads the columns \[2\] of node_values, and the model has 2"),
-        ([{"kind": "expander", "degree": 5}], {}, "multiple of 2"),
-        (["hexagons"], {}, "there is no choice of pairs 'hexagons'"),
+        (["edges"], {"scope": "neighbors"}, "everyone"),
+        (["edges", "edges"], {}, "twice"),
+        ([{"kind": "nearest", "columns": [2]}], {}, "node_values"),
+        ([{"kind": "expander", "degree": 5}], {}, "multiple"),
+        (["hexagons"], {}, "'hexagons'"),
     ],
 )
 def test_wrong_choices_are_refused(pairs: list[Any], settings: dict[str, Any], message: str) -> None:
@@ -214,5 +214,5 @@ def test_wrong_choices_are_refused(pairs: list[Any], settings: dict[str, Any], m
 def test_chosen_pairs_need_a_list() -> None:
     content = sparse_config(["edges"]).model_dump(mode="json")
     content["data"]["layout"] = "auto"
-    with pytest.raises(ValueError, match=r"set data\.layout to edge_list"):
+    with pytest.raises(ValueError, match=r"data\.layout.*edge_list"):
         RunConfig.model_validate(content)

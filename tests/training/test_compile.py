@@ -30,5 +30,5 @@ def test_a_compiled_run_learns_the_same(tmp_path: Path) -> None:
 
 
 def test_packed_batches_are_not_compiled() -> None:
-    with pytest.raises(ValidationError, match=r"trainer\.compile .* set data\.layout to auto or padded"):
+    with pytest.raises(ValidationError, match=r"trainer\.compile.*data\.layout"):
         tiny_config(data={"layout": "packed"}, trainer={"compile": True})

@@ -72,7 +72,7 @@ def test_the_rate_comes_down_over_the_epochs_of_the_run(trained: Run) -> None:
 
 def test_a_stopped_run_ends_as_if_it_was_not(trained: Run, tmp_path: Path) -> None:
     samples = tiny_samples(config(), 20)
-    with pytest.raises(RunError, match="stopped by SIGTERM"):
+    with pytest.raises(RunError, match="SIGTERM"):
         run(tmp_path, samples, callbacks=[Interrupted()])
     resumed = run(tmp_path, samples, resume=True)
     for name, weight in trained.weights.items():
@@ -89,5 +89,5 @@ def test_a_run_that_starts_from_weights_takes_their_constants(trained: Run, tmp_
 def test_a_run_whose_rate_follows_its_length_cannot_be_made_longer(tmp_path: Path) -> None:
     samples = tiny_samples(config(), 8)
     run(tmp_path, samples, config(trainer={"max_epochs": 1}))
-    with pytest.raises(ConfigError, match=r"other settings: trainer\.max_epochs"):
+    with pytest.raises(ConfigError, match=r"trainer\.max_epochs"):
         run(tmp_path, samples, config(trainer={"max_epochs": 2}), resume=True)

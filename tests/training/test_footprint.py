@@ -48,7 +48,7 @@ def test_layers_that_are_not_built_are_counted(config: RunConfig, layers: int) -
 
 @pytest.mark.parametrize("setting", ["model.node_width=8000000000000000000", "model.edge_ffn_multiplier=1e300"])
 def test_sizes_that_no_tensor_has_are_refused(config: RunConfig, setting: str) -> None:
-    with pytest.raises(ConfigError, match=r"the model cannot be built.*lower model\.node_width"):
+    with pytest.raises(ConfigError, match=r"model\.node_width"):
         num_parameters(override(config, [setting]))
 
 

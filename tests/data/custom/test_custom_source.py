@@ -87,7 +87,7 @@ def test_the_fingerprint_knows_content_schema_and_split(tmp_path: Path) -> None:
 
 def test_an_unknown_split_is_refused(tmp_path: Path) -> None:
     source = molecules(tmp_path / "t.csv", TABLE)
-    with pytest.raises(DataError, match="no split 'dev'; there are train, val, test, all"):
+    with pytest.raises(DataError, match="'dev'"):
         source.records("dev")
 
 
@@ -181,7 +181,7 @@ def test_the_training_data_opens_again_as_it_was(tmp_path: Path) -> None:
     assert whole.fingerprint() != source.fingerprint()
     other = open_custom(tmp_path / "t.csv", schema=source.schema, split="random", seed=5)
     assert other.schema.split == SplitPlan(kind="random", seed=5)
-    with pytest.raises(DataError, match="no column 'fold' to split by; there are id, smiles, y"):
+    with pytest.raises(DataError, match="'fold'"):
         open_custom(tmp_path / "t.csv", schema=source.schema, split="fold")
     for split in ("train", "val", "test"):
         assert [record.row for record in again.records(split)] == [record.row for record in source.records(split)]
@@ -217,11 +217,11 @@ def test_new_molecules_may_name_their_columns_differently(tmp_path: Path) -> Non
 
 def test_new_data_that_does_not_fit(tmp_path: Path) -> None:
     source = lines(tmp_path / "a.jsonl", *(node_graph(x=[0.5] * 20, y=["a", "b"] * 10) for _ in range(5)))
-    with pytest.raises(DataError, match=r"node columns x are missing; there are z"):
+    with pytest.raises(DataError, match="columns x"):
         lines(tmp_path / "b.jsonl", node_graph(z=[1] * 20), schema=source.schema)
-    with pytest.raises(DataError, match="this is molecules data, but the schema was made for jsonl"):
+    with pytest.raises(DataError, match="molecules"):
         molecules(tmp_path / "t.csv", TABLE, schema=source.schema)
-    with pytest.raises(DataError, match="nothing is guessed"):
+    with pytest.raises(DataError, match="guessed"):
         open_custom(tmp_path / "a.jsonl", schema=source.schema, level="node")
 
 
@@ -279,10 +279,10 @@ def test_parallel_edges_and_strange_ends_are_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("nowhere.csv", "no such file"),
-        ("x.docx", "kind of file is not known"),
-        (3, "data of type int"),
-        ([], "of type list"),
+        ("nowhere.csv", "file"),
+        ("x.docx", "kind"),
+        (3, "data"),
+        ([], "type"),
     ],
 )
 def test_what_cannot_be_opened(tmp_path: Path, given: Any, message: str) -> None:
@@ -292,7 +292,7 @@ def test_what_cannot_be_opened(tmp_path: Path, given: Any, message: str) -> None
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="this folder holds no graphs"):
+    with pytest.raises(DataError, match="folder"):
         open_custom(tmp_path)
 
 
@@ -325,13 +325,11 @@ def test_long_numbers_as_node_ids(tmp_path: Path) -> None:
 
 
 def test_data_of_which_no_row_can_be_read_says_why(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"none of its 2 rows can be read; the first: .*line 1: unknown keys \['label'\]"
-    ):
+    with pytest.raises(DataError, match="'label'"):
         lines(tmp_path / "g.jsonl", *({"num_nodes": 2, "edges": [[0, 1]], "label": 3} for _ in range(2)))
 
 
 def test_a_folder_with_edges_alone_says_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("source,target\na,b\n")
-    with pytest.raises(DataError, match=r"edges.csv is there, but no table of nodes; list them in nodes.csv"):
+    with pytest.raises(DataError, match=r"edges.csv.*nodes.csv"):
         open_custom(tmp_path)

@@ -95,7 +95,7 @@ def test_classes_are_divided_evenly_unless_the_user_says_otherwise(tmp_path: Pat
         graphs = [source.read(record).graph for record in source.records(split)]
         labels = np.array([graph.graph_targets for graph in graphs if graph is not None])
         assert labels.any(axis=0).all(), "each label has a positive row in each split"
-    with pytest.raises(DataError, match="choose random"):
+    with pytest.raises(DataError, match="random"):
         open_custom(tmp_path / "m.csv", target="number", split="even")
 
 
@@ -119,7 +119,7 @@ def test_column_split_reads_the_usual_words() -> None:
     words = column_of_values(["Train", "valid", "TEST ", None, "dev", "training"], "split")
     assert column_split(words, "split").tolist() == [0, 1, 2, -1, 1, 0]
     assert is_split_column(words)
-    with pytest.raises(DataError, match="'holdout' in row 2 is no split; allowed are train"):
+    with pytest.raises(DataError, match="'holdout'"):
         column_split(column_of_values(["train", "holdout"], "split"), "data")
     assert not is_split_column(column_of_values([1, 2], "split"))
 
@@ -152,5 +152,5 @@ def test_folds_test_every_row_once_and_validate_on_the_part_before(kind: str) ->
 
 
 def test_there_is_no_fold_beyond_the_last() -> None:
-    with pytest.raises(ValidationError, match="no fold 5 of 5"):
+    with pytest.raises(ValidationError, match="fold"):
         Fold(number=5, of=5)

@@ -41,7 +41,7 @@ def test_the_fingerprint_follows_the_arrays() -> None:
 def test_wrong_graphs_are_refused() -> None:
     with pytest.raises(DataError, match="no graph"):
         GraphsSource({"train": []}, TARGET)
-    with pytest.raises(GraphError, match=r"vocabulary has ids 0\.\.1"):
+    with pytest.raises(GraphError, match=r"0\.\.1"):
         GraphsSource({"train": [graph(4)]}, TARGET, FeatureSchema(node_categories=(2,)))
-    with pytest.raises(DataError, match="no split 'val'; it has train"):
+    with pytest.raises(DataError, match="'val'"):
         GraphsSource({"train": [graph(0)]}, TARGET).records("val")

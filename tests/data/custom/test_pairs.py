@@ -113,7 +113,7 @@ def test_a_folder_of_matrices_with_one_of_them_as_target(tmp_path: Path) -> None
     source = open_custom(tmp_path, target="wanted")
     assert source.schema.level == "pair"
     assert source.schema.features().num_pair_values == 1
-    with pytest.raises(DataError, match="several columns could be the target"):
+    with pytest.raises(DataError, match="columns"):
         open_custom(tmp_path, level="pair")
 
 
@@ -143,7 +143,7 @@ def test_distances_of_molecules(tmp_path: Path) -> None:
     [graph] = graphs_in(new)
     assert graph.edge_targets is None
     assert new.missing_targets() == ["distance"]
-    with pytest.raises(DataError, match="the target is distance"):
+    with pytest.raises(DataError, match="distance"):
         open_custom(tmp_path / "a.csv", level="pair", target="smiles")
 
 

@@ -21,7 +21,7 @@ def read_all(source: CustomSource) -> list[Reading]:
 
 def test_tox21_has_twelve_tasks_with_missing_labels(data_dir: Path) -> None:
     path = data_dir / "moleculenet" / "tox21.csv.gz"
-    with pytest.raises(DataError, match=r"several columns could be the target: NR-AR \(numbers\), NR-AR-LBD"):
+    with pytest.raises(DataError, match="columns"):
         open_custom(path)
     source = open_custom(path, target="*")
     target = source.card.target

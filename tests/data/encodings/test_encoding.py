@@ -21,7 +21,7 @@ def test_many_graphs_are_prepared_as_each_alone_and_a_misfit_gives_its_reason() 
     single = Graph(num_nodes=1, edge_index=np.zeros((2, 0), int))
     first, second, third = preparation.each([chain, misfit, single])
     assert isinstance(second, GraphError)
-    with pytest.raises(GraphError, match="'misfit': node_values has 1 columns"):
+    with pytest.raises(GraphError, match=r"'misfit'.*node_values"):
         preparation(misfit)
     for sample, graph in ((first, chain), (third, single)):
         alone = preparation(graph)
@@ -35,7 +35,7 @@ def test_many_graphs_are_prepared_as_each_alone_and_a_misfit_gives_its_reason() 
 
 def test_inputs_share_an_encoding_that_serves_all_of_them() -> None:
     assert merged([ShortestPaths(3), Degrees(4), ShortestPaths(16), Degrees(4)]) == (ShortestPaths(16), Degrees(4))
-    with pytest.raises(ConfigError, match="two inputs ask for the encoding 'degree' with different settings"):
+    with pytest.raises(ConfigError, match="'degree'"):
         merged([Degrees(4), Degrees(5)])
 
 

@@ -77,5 +77,5 @@ def test_a_model_of_labels_asks_for_them(tmp_path: Path) -> None:
     graph = source.read(source.records("all")[0]).graph
     assert graph is not None
     assert graph.known_labels is None
-    with pytest.raises(GraphError, match="keep the target column"):
+    with pytest.raises(GraphError, match="target"):
         FeatureSchema(num_node_values=1, known_labels=2).check(graph)

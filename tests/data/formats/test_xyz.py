@@ -70,9 +70,7 @@ def test_a_bad_frame_keeps_its_row(frame: str, message: str, tmp_path: Path) -> 
     assert message in raw.problems[1]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"), [("", "no frame"), ("5\n\nO 0 0 0\n", "ends before"), ("x\n", "number of")]
-)
+@pytest.mark.parametrize(("text", "message"), [("", "frame"), ("5\n\nO 0 0 0\n", "ends before"), ("x\n", "number of")])
 def test_a_file_of_something_else_is_refused(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "a.xyz").write_text(text)
     with pytest.raises(DataError, match=message):

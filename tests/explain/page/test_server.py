@@ -270,7 +270,7 @@ def test_only_this_machine_is_listened_to(server: Server) -> None:
 
 def test_a_port_that_cannot_be_had(server: Server) -> None:
     for port in (server.server_port, 70_000):
-        with pytest.raises(RunError, match=f"--port {port}: .*choose another, or 0"):
+        with pytest.raises(RunError, match=rf"--port.*{port}"):
             Server(server.session, port)
 
 

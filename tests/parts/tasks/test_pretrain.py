@@ -85,10 +85,10 @@ def test_its_outputs_are_no_answers() -> None:
             "weights",
         ),
         ({"readout": {"kind": "node"}}, {}, "model.readout hidden"),
-        ({"edges": {"kind": "frozen"}}, {}, "edge channel"),
+        ({"edges": {"kind": "frozen"}}, {}, "channel"),
         ({"pair_inputs": [{"kind": "random_walk"}]}, {}, "max_hops"),
         ({}, {"node_categories": [4]}, "task.node_categories is"),
-        ({"node_inputs": ["constant"]}, {"node_categories": [], "max_hops": 0}, "nothing to hide"),
+        ({"node_inputs": ["constant"]}, {"node_categories": [], "max_hops": 0}, "hide"),
     ],
 )
 def test_what_gives_hidden_features_away_or_cannot_be_read_is_refused(
