@@ -259,13 +259,26 @@ def test_every_header_compiles_alone(header: Path) -> None:
 
 FEW_THREADS = """
 #include <cerrno>
+#include <cstdlib>
+#include <new>
 #include <pthread.h>
 #include <dlfcn.h>
 #include "parallel.h"
 
+static int calls = 0;
+
+#ifdef NO_MEMORY
+void *operator new(std::size_t size) {
+    if (calls > 0) throw std::bad_alloc();
+    return std::malloc(size);
+}
+
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
+#endif
+
 // The system gives one thread and then no more.
 extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*work)(void *), void *data) {
-    static int calls = 0;
     if (calls++ > 0) return EAGAIN;
     using Create = int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
     return reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"))(thread, how, work, data);
@@ -279,12 +292,23 @@ int main() {
 """
 
 
-def test_threads_that_the_system_refuses_are_done_without(tmp_path: Path) -> None:
+@pytest.mark.parametrize("trouble", ["NO_THREADS", "NO_MEMORY"])
+def test_threads_that_the_system_refuses_are_done_without(trouble: str, tmp_path: Path) -> None:
     cxx = compiler()
     if cxx is None or sys.platform != "linux":
         pytest.skip("no C++ compiler, or threads that are started in another way")
     (tmp_path / "few.cpp").write_text(FEW_THREADS)
-    command = [cxx, *FLAGS, "-I", str(SOURCES), str(tmp_path / "few.cpp"), "-ldl", "-o", str(tmp_path / "few")]
+    command = [
+        cxx,
+        *FLAGS,
+        f"-D{trouble}",
+        "-I",
+        str(SOURCES),
+        str(tmp_path / "few.cpp"),
+        "-ldl",
+        "-o",
+        str(tmp_path / "few"),
+    ]
     subprocess.run(command, check=True)
     assert subprocess.run([tmp_path / "few"], check=False).returncode == 0
 

@@ -110,8 +110,14 @@ class Table:
 
 _OURS = " (ours)"
 _OTHER_RECIPE = "The paper's figure is of another implementation and recipe (that of the public benchmark)."
-with Path(__file__).with_name("notes.csv").open(encoding="utf-8", newline="") as _file:
-    _NOTES = {row["note"]: row["presets"] for row in csv.DictReader(_file)}
+
+
+def _read_facts(name: str) -> list[dict[str, str]]:
+    with Path(__file__).with_name(name).open(encoding="utf-8", newline="") as file:
+        return [*csv.DictReader(file)]
+
+
+_NOTES = {row["note"]: row["presets"] for row in _read_facts("notes.csv")}
 """What has to be known about printed numbers, and of which presets."""
 
 _WEIGHTED = Measure("weighted_accuracy", "% weighted accuracy", factor=100)
@@ -147,11 +153,10 @@ _TITLES = {
 def _read_columns() -> dict[str, Column]:
     """Return the columns by their titles; other models of a column without a size are those of all its sizes."""
     scores: dict[tuple[str, str], Scores] = {}
-    with Path(__file__).with_name("printed.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            deviation = float(row["deviation"]) if row["deviation"] else None
-            found = scores.setdefault((row["data"], row["family"]), {})
-            found[row["model"]] = Score(float(row["score"]), deviation)
+    for row in _read_facts("printed.csv"):
+        deviation = float(row["deviation"]) if row["deviation"] else None
+        found = scores.setdefault((row["data"], row["family"]), {})
+        found[row["model"]] = Score(float(row["score"]), deviation)
     columns = {}
     for title in (title for title, family in scores if family == "EGT"):
         data, _, size = title.partition(" ")

@@ -682,7 +682,9 @@ class SvdEncoding:
 
     def _encode_large(self, graph: Graph) -> NDArray[np.float32]:
         solvers = scipy.sparse.linalg  # loaded here: a library that is loaded later would not be limited
-        settings = _arpack_settings(graph.num_nodes, self.rank)
+        start = np.random.default_rng(0).standard_normal(graph.num_nodes)  # fixed, for the same digits every time
+        basis = min(graph.num_nodes - 1, max(64, 4 * self.rank))  # wide enough for close eigenvalues
+        settings: dict[str, Any] = {"k": self.rank, "v0": start, "ncv": basis}
         with threadpool_limits(1, user_api="blas"):  # digits must not depend on the number of threads
             A = _sparse_adjacency(graph, self.weighted)
             weights = _node_quantities(A)
@@ -730,12 +732,6 @@ def _node_quantities(A: Any) -> Matrix:
     ones = np.ones(A.shape[0])
     out_degree, in_degree = A @ ones, A.T @ ones
     return np.stack([ones, out_degree, in_degree, A @ out_degree, A.T @ in_degree])
-
-
-def _arpack_settings(num_nodes: int, rank: int) -> dict[str, Any]:
-    """Return a fixed start vector, for the same digits every time, and a basis wide enough for close eigenvalues."""
-    start = np.random.default_rng(0).standard_normal(num_nodes)
-    return {"k": rank, "v0": start, "ncv": min(num_nodes - 1, max(64, 4 * rank))}
 
 
 def _sparse_adjacency(graph: Graph, weighted: bool) -> Any:

@@ -57,13 +57,13 @@ def test_every_activation_and_dropout_is_in_the_kernel(calls: list[str], activat
 def test_last_layer_of_virtual_nodes_updates_their_rows_alone(
     calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    updated, plain = [], layers.FusedLayer._update
+    updated, compute = [], layers.node_update
 
-    def update(self: layers.FusedLayer, h: Tensor, *others: Any) -> Tensor:
+    def update(h: Tensor, *others: Any) -> Any:
         updated.append(len(h))
-        return plain(self, h, *others)
+        return compute(h, *others)
 
-    monkeypatch.setattr(layers.FusedLayer, "_update", update)
+    monkeypatch.setattr(layers, "node_update", update)
     forward(readout={"kind": "virtual_nodes", "num_virtual": 2})
     graphs = graphs_of_every_kind(4)
     assert updated == [sum(graph.num_nodes + 2 for graph in graphs), 2 * len(graphs)]

@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+import scipy
 
 from egt.data.encodings.encoding import Encoding
 from egt.errors import GraphError
@@ -154,8 +155,9 @@ def test_large_sparse_graph(random_graph: MakeGraph, directed: bool) -> None:
 
 
 def test_sparse_path_that_does_not_converge_is_an_error_of_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = svd._arpack_settings
-    monkeypatch.setattr(svd, "_arpack_settings", lambda A, rank: {**settings(A, rank), "maxiter": 1, "ncv": 9})
+    solve = scipy.sparse.linalg.eigsh
+    hurried = {"maxiter": 1, "ncv": 9}
+    monkeypatch.setattr(scipy.sparse.linalg, "eigsh", lambda A, **settings: solve(A, **{**settings, **hurried}))
     nodes = np.arange(2000)
     ring = Graph.undirected(num_nodes=2000, edge_index=np.stack([nodes, (nodes + 1) % 2000]), id="ring")
     with pytest.raises(GraphError, match=r"'ring'.*2000"):

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -48,7 +47,7 @@ void for_each_part(int num_parts, int num_threads, const void *run_parallel, Bod
         threads.reserve(num_threads);
         try {
             for (int i = 1; i < num_threads; ++i) threads.emplace_back(&Job::work, &job);
-        } catch (const std::system_error &) {  // the system gives no more: those that run, and this one, do the rest
+        } catch (const std::exception &) {  // no more threads, or memory: those that run, and this one, do the rest
         }
         Job::work(&job);
         for (std::thread &thread : threads) thread.join();
