@@ -47,7 +47,7 @@ def packed(path: Path, content: bytes) -> Path:
     ],
 )
 def test_text_is_bounded_while_it_is_read(tmp_path: Path, name: str, content: bytes, what: str) -> None:
-    with bounded(SMALL), pytest.raises(TooLarge, match=f"{what}"):
+    with bounded(SMALL), pytest.raises(TooLarge, match=what):
         read_raw(packed(tmp_path / name, content))
 
 
@@ -85,7 +85,7 @@ def test_parquet_is_bounded_by_what_it_says_and_by_its_texts(tmp_path: Path) -> 
         ({"smiles": ["C", "CC"], "y": words}, "bytes when"),
         ({f"c{k}": [1.0] for k in range(101)}, "columns"),
     ):
-        with bounded(SMALL), pytest.raises(TooLarge, match=f"{what}"):
+        with bounded(SMALL), pytest.raises(TooLarge, match=what):
             read_raw(parquet(path, **columns))
     with bounded(SMALL):
         assert read_raw(parquet(path, smiles=repeated("C" * 100, 900))).num_rows == 900

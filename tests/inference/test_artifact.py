@@ -47,7 +47,7 @@ def test_one_flipped_bit_is_noticed(saved: Path, name: str) -> None:
     place = content.index(b"0.25") + 3 if name == CARD else len(content) // 2
     content[place] ^= 1
     (saved / name).write_bytes(content)
-    with pytest.raises(ArtifactError, match=f"{name}"):
+    with pytest.raises(ArtifactError, match=name):
         load_artifact(saved)
 
 
@@ -58,7 +58,7 @@ def test_a_truncated_or_missing_file_is_noticed(saved: Path, name: str) -> None:
     with pytest.raises(ArtifactError, match="checksum"):
         load_artifact(saved)
     (saved / name).unlink()
-    with pytest.raises(ArtifactError, match=f"{name}"):
+    with pytest.raises(ArtifactError, match=name):
         load_artifact(saved)
 
 
@@ -215,5 +215,5 @@ def test_a_calibration_comes_back_and_an_edited_one_is_refused(tmp_path: Path) -
     assert load_artifact(tmp_path / "artifact").calibration == calibration
     file = tmp_path / "artifact" / CALIBRATION
     file.write_text(file.read_text().replace("0.25", "0.05"))
-    with pytest.raises(ArtifactError, match=f"{CALIBRATION}"):
+    with pytest.raises(ArtifactError, match=CALIBRATION):
         load_artifact(tmp_path / "artifact")

@@ -61,14 +61,14 @@ def test_what_was_edited_is_noticed(saved: Path, name: str) -> None:
     text = (saved / name).read_text()
     assert "0.2" in text
     (saved / name).write_text(text.replace("0.2", "0.1", 1))
-    with pytest.raises(ArtifactError, match=f"{name}"):
+    with pytest.raises(ArtifactError, match=name):
         load_ensemble(saved)
 
 
 @pytest.mark.parametrize("name", [CALIBRATION, f"member1/{CARD}"])
 def test_a_missing_file_is_noticed(saved: Path, name: str) -> None:
     (saved / name).unlink()
-    with pytest.raises(ArtifactError, match=f"{name}"):
+    with pytest.raises(ArtifactError, match=name):
         load_ensemble(saved)
 
 

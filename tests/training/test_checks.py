@@ -61,7 +61,7 @@ def check(config: RunConfig, training: list[Sample], validation: list[Sample]) -
 def test_a_split_without_labels_is_an_error(split: str) -> None:
     config = tiny_config()
     good, bad = labelled(config, NONE, [1.0, np.nan]), labelled(config, NONE, NONE, NONE)
-    with pytest.raises(DataError, match=f"{split}"):
+    with pytest.raises(DataError, match=split):
         check(config, *((bad, good) if split == "training" else (good, bad)))
     check(config, good, good)
     check(config, good, [])
@@ -206,7 +206,7 @@ def test_one_or_two_rows_teach_nothing(tmp_path: Path, rows: int, refused: bool)
     for n, graph in enumerate(graphs):
         graph.graph["y"] = n + 0.5
     settings = {"trainer.max_epochs": 1, "model.num_layers": 1, "trainer.baseline": False, "split.fractions": [1, 0, 0]}
-    with pytest.raises(DataError, match=f"{rows}") if refused else nullcontext():
+    with pytest.raises(DataError, match=str(rows)) if refused else nullcontext():
         egt.train(graphs, "y", set=settings, out=tmp_path / "run", progress=False)
 
 

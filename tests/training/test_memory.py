@@ -107,7 +107,7 @@ def test_a_graph_that_cannot_be_evaluated_is_named(
     large = make(config, tmp_path / "large", (5, 300))
     needed = footprint.fixed + prediction_bytes(config, 300, execution(config, training=False))
     free(monkeypatch, 0.9 * needed)
-    with pytest.raises(ConfigError, match=f"{name}"):
+    with pytest.raises(ConfigError, match=name):
         fit_into_memory(config, {"train": store, name: large})
     free(monkeypatch, 1.1 * needed)
     fit_into_memory(config, {"train": store, name: large})

@@ -154,7 +154,7 @@ def test_only_the_last_things_are_kept() -> None:
     assert recent[first] == "a"  # asked for: `second` is now the oldest
     third = recent.keep("c")
     assert (recent[first], recent[third]) == ("a", "c")
-    with pytest.raises(DataError, match=f"{second}"):
+    with pytest.raises(DataError, match=second):
         recent[second]
 
 

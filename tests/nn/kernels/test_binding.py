@@ -50,7 +50,7 @@ def test_a_library_with_other_structs_is_refused(struct: type[Any], change: Call
         pytest.skip("no C++ compiler: no kernel")
     library.check_structs(found, struct)
     other = type(struct.__name__, (ctypes.Structure,), {"_fields_": change([*struct._fields_])})
-    with pytest.raises(RuntimeError, match=f"{struct.__name__}"):
+    with pytest.raises(RuntimeError, match=struct.__name__):
         library.check_structs(found, other)
 
 

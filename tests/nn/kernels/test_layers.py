@@ -12,7 +12,7 @@ from torch import Tensor
 from egt.assemble import build_model
 from egt.data.batching.batch import collate
 from egt.inference.backends import CPU
-from egt.nn.kernels import layers
+from egt.nn.kernels import layers, operators
 from egt.nn.kernels.operators import available
 from egt.nn.randomness import graph_keys
 from tests.graphs import graphs_of_every_kind, samples_of, tiny_config
@@ -57,13 +57,13 @@ def test_every_activation_and_dropout_is_in_the_kernel(calls: list[str], activat
 def test_last_layer_of_virtual_nodes_updates_their_rows_alone(
     calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    updated, compute = [], layers.node_update
+    updated, compute = [], operators.node_update
 
     def update(h: Tensor, *others: Any) -> Any:
         updated.append(len(h))
         return compute(h, *others)
 
-    monkeypatch.setattr(layers, "node_update", update)
+    monkeypatch.setattr("egt.nn.kernels.layers.node_update", update)
     forward(readout={"kind": "virtual_nodes", "num_virtual": 2})
     graphs = graphs_of_every_kind(4)
     assert updated == [sum(graph.num_nodes + 2 for graph in graphs), 2 * len(graphs)]
