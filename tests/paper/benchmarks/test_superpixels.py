@@ -10,7 +10,6 @@ from PIL import Image
 from pyarrow import parquet
 
 from egt.errors import DataError
-from egt.paper.benchmarks.selection import exponentials, partition_rows
 from egt.paper.benchmarks.superpixels import (
     CIFAR10,
     MNIST,
@@ -19,7 +18,9 @@ from egt.paper.benchmarks.superpixels import (
     _most_similar,
     _segments,
     cifar10_superpixels,
+    exponentials,
     mnist_superpixels,
+    partition_rows,
     superpixel_graph,
 )
 
@@ -202,7 +203,7 @@ def test_compiled_partitions_and_exponentials_are_those_of_plain_python(monkeypa
         if kth < size
     ]
     compiled = [(partition_rows(values, kth), exponentials(-values)) for values, kth in cases]
-    monkeypatch.setattr("egt.paper.benchmarks.selection.library", lambda: None)
+    monkeypatch.setattr("egt.paper.benchmarks.superpixels.library", lambda: None)
     for (values, kth), (order, found) in zip(cases, compiled, strict=True):
         np.testing.assert_array_equal(order, partition_rows(values, kth))
         np.testing.assert_array_equal(found, exponentials(-values))

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from egt.paper.benchmarks.selection import exponentials, partition_rows
+from egt.paper.benchmarks.superpixels import exponentials, partition_rows
 
 SIZES = (10, 11, 12, 13, 20, 45, 75, 150)
 THEIRS = f"""
