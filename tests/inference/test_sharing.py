@@ -18,7 +18,7 @@ import egt
 from egt.data.preparing import Prepared, compute_in_workers, prepare_in_memory
 from egt.errors import RunError
 from egt.inference import predictor
-from egt.inference.answering import Answering
+from egt.inference.answering import Query
 from egt.inference.predictor import Predictor
 from tests.cli.runs import SMILES, TINY
 
@@ -96,13 +96,13 @@ def test_each_process_computes_with_one_thread_and_is_not_this_one(
     trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = egt.load(trained, device="cpu")
-    plain = Answering.__call__
+    plain = Query.answer
 
-    def told(self: Answering, part: Prepared, watch: Any = None) -> Any:
+    def told(self: Query, part: Prepared, watch: Any = None) -> Any:
         threads = torch.get_num_threads()
         return [replace(each, id=f"{os.getpid()} {threads}") for each in plain(self, part)]
 
-    monkeypatch.setattr(Answering, "__call__", told)
+    monkeypatch.setattr(Query, "answer", told)
     said = {each.id.split()[0]: each.id.split()[1] for each in model.predict(rows())}
     assert set(said.values()) == {"1"}
     assert str(os.getpid()) not in said
@@ -111,10 +111,10 @@ def test_each_process_computes_with_one_thread_and_is_not_this_one(
 
 @pytest.mark.usefixtures("two_processors")
 def test_a_process_that_is_killed_is_an_error(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(self: Answering, part: Prepared, watch: Any = None) -> Any:
+    def killed(self: Query, part: Prepared, watch: Any = None) -> Any:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr(Answering, "__call__", killed)
+    monkeypatch.setattr(Query, "answer", killed)
     with pytest.raises(RunError, match="process"):
         egt.load(trained, device="cpu").predict(rows())
 

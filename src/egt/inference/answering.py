@@ -175,87 +175,90 @@ def _add(one: Spread | str, other: Spread | str) -> Spread | str:
 
 
 @dataclass(frozen=True, eq=False)
-class Answering:
-    """Prepared graphs -> predictions, averaged over the members; the options are those of `Predictor.predict`.
+class Query:
+    """One call of `Predictor.predict`: prepared graphs -> predictions, averaged over the members.
 
     Fields:
-        temperatures: (T,) temperatures of probabilities; None leaves them as they are.
-        molecules: tell how familiar each graph is; None where it is not known.
-        warn: gives warnings for each answer of each graph; None for no warnings.
+        smiles: of each row of the source; None for other graphs.
+        columns: of the source that stand beside the answers, by name.
+        with_truth: put the labels beside the answers.
         whole: also answer the nodes or edges of a graph that its split does not have.
+        calibration: of the intervals; None without an interval.
+        temperatures: (T,) temperatures of probabilities; None leaves them as they are.
+        molecules: those of training, which say how familiar others are; None where they are not known.
+        warn: gives warnings for each answer of each graph; None for no warnings.
     """
 
     members: Sequence[Member]
     source: Source
     split: str
-    beside: Beside
+    smiles: Sequence[str] | None
+    columns: Mapping[str, Any]
+    with_truth: bool = False
+    whole: bool = False
     dropout_samples: int = 0
     interval: float | None = None
     calibration: Calibration | None = None
     temperatures: NDArray[np.float64] | None = None
     molecules: TrainingMolecules | None = None
     warn: Callable[[Sequence[Sample]], list[list[str]]] | None = None
-    whole: bool = False
 
-    def __call__(self, part: Prepared, watch: Progress | None = None) -> list[Prediction]:
+    def answer(self, part: Prepared, watch: Progress | None = None) -> list[Prediction]:
         """Return the prediction for each record, in order."""
-        smiles = None if self.beside.smiles is None else [str(self.beside.smiles[row]) for row in part.rows]
+        smiles = None if self.smiles is None else [str(self.smiles[row]) for row in part.rows]
         found = answers_of(self.members, part.samples, smiles, watch, self.dropout_samples)
         answers = dict(zip(part.rows, found, strict=True))
-        graphs = {row: sample.graph for row, sample in zip(part.rows, part.samples, strict=True)}
+        samples = dict(zip(part.rows, part.samples, strict=True))
         problems = {problem.row: problem for problem in part.problems}
-        unlike, judged = self._warnings(part, answers), self._judged(graphs)
+        judged: dict[int, Judgment] = {}
+        unlike: dict[int, list[str]] = {}
+        if self.molecules is not None:
+            graphs = [sample.graph for sample in part.samples]
+            judged = dict(zip(part.rows, self.molecules.judge(graphs, smiles or []), strict=True))
+        computed = {row: sample for row, sample in samples.items() if not isinstance(answers[row], str)}
+        if self.warn is not None and computed:
+            unlike = dict(zip(computed, self.warn([*computed.values()]), strict=True))
         return [
             self._prediction(
-                row, answers.get(row), graphs.get(row), problems.get(row), unlike.get(row, []), judged.get(row)
+                row,
+                answers[row] if row in answers else problems[row].error,
+                samples[row].graph if row in samples else None,
+                problems.get(row),
+                unlike.get(row, []),
+                judged.get(row),
             )
             for row in rows_of(part)
         ]
 
-    def _judged(self, graphs: Mapping[int, Graph]) -> dict[int, Judgment]:
-        """Return row -> how familiar its molecule is, if that is known."""
-        if self.molecules is None:
-            return {}
-        smiles = self.beside.smiles
-        texts = [] if smiles is None else [str(smiles[row]) for row in graphs]
-        return dict(zip(graphs, self.molecules.judge([*graphs.values()], texts), strict=True))
-
-    def _warnings(self, part: Prepared, answers: Mapping[int, Answer]) -> dict[int, list[str]]:
-        """Return row -> warnings of its answers, of what could be computed."""
-        samples = zip(part.rows, part.samples, strict=True)
-        computed = {row: sample for row, sample in samples if not isinstance(answers[row], str)}
-        if self.warn is None or not computed:
-            return {}
-        return dict(zip(computed, self.warn([*computed.values()]), strict=True))
-
     def _prediction(
         self,
         row: int,
-        answer: Answer | None,
+        answer: Answer,
         graph: Graph | None,
         problem: Reading | None,
         unlike: list[str],
         judged: Judgment | None,
     ) -> Prediction:
-        """Return the prediction for a record, of which the answer and the graph, or the problem, may be missing."""
-        is_whole = self.members[0].task.level == "graph"
-        if answer is None:
-            assert problem is not None  # `rows_of` has checked it
-            answer = problem.error
-        name = (graph.id or str(row)) if graph is not None else problem.id if problem is not None else ""
+        """Return the prediction for a record, of which the graph or the problem may be missing."""
+        level = self.members[0].task.level
+        is_whole = level == "graph"
         warnings = ["" if problem is None else problem.warning, "" if judged is None else judged.warning]
         warnings += unlike if is_whole else []
+        truth = None if graph is None or not self.with_truth else getattr(graph, f"{level}_targets")
         found = Prediction(
             row,
-            name,
+            (graph.id or str(row)) if graph is not None else problem.id if problem is not None else "",
+            smiles=None if self.smiles is None else str(self.smiles[row]),
+            names=() if graph is None else self.source.names(row),
+            kept={name: column[row] for name, column in self.columns.items()},
+            truth=None if truth is None else np.atleast_2d(truth),
             warning="; ".join(filter(None, warnings)),
             row_warnings=[] if is_whole else unlike,
             num_nodes=0 if graph is None else graph.num_nodes,
             familiarity=None if judged is None else judged.familiarity,
-            **self.beside(row, graph),
             **self._fields(answer, judged),
         )
-        chosen = None if self.whole or self.beside.level is None else self.source.rows_in(self.split, row)
+        chosen = self.source.rows_in(self.split, row) if self.with_truth and not self.whole else None
         return found if chosen is None else found.only(chosen)
 
     def _fields(self, answer: Answer, judged: Judgment | None) -> dict[str, Any]:
@@ -269,31 +272,6 @@ class Answering:
         if self.temperatures is not None:
             values = part.decode(torch.from_numpy(part.encode(values) / self.temperatures)).numpy()
         return {"values": values, "pairs": pairs, "std": std, "bounds": bounds}
-
-
-class Beside:
-    """What stands beside the answer for a row: molecule, names of nodes, columns to `keep`, labels of a `level`."""
-
-    def __init__(self, source: Source, keep: Sequence[str] = (), level: Level | None = None) -> None:
-        self.source, self.level = source, level
-        self.smiles = source.smiles()
-        self.columns = {**source.components(), **source.columns(keep)}
-
-    @property
-    def like(self) -> Prediction:
-        """The fields that answers have, whether there are any or not."""
-        smiles = None if self.smiles is None else ""
-        return Prediction(-1, "", smiles=smiles, kept=dict.fromkeys(self.columns, ""))
-
-    def __call__(self, row: int, graph: Graph | None) -> dict[str, Any]:
-        """Return the fields of its `Prediction`."""
-        truth = None if graph is None or self.level is None else getattr(graph, f"{self.level}_targets")
-        return {
-            "smiles": None if self.smiles is None else str(self.smiles[row]),
-            "truth": None if truth is None else np.atleast_2d(truth),
-            "names": () if graph is None else self.source.names(row),
-            "kept": {name: column[row] for name, column in self.columns.items()},
-        }
 
 
 def rows_of(part: Prepared) -> list[int]:

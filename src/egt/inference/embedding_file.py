@@ -22,7 +22,7 @@ from egt.data.preparing import Prepared, prepare_in_memory
 from egt.data.source import ALL, Progress, Source
 from egt.errors import DataError
 from egt.files import write_result
-from egt.inference.answering import Beside, rows_of
+from egt.inference.answering import rows_of
 from egt.inference.embedding import EmbeddingLevel, FloatRows, Rows, check_layer, embedding_rows
 from egt.inference.neighbors import KnownRows, training_rows
 from egt.inference.predictor import reading
@@ -78,15 +78,16 @@ def embed_to_file(
     width = _width(model.config, level)
     with write_result(output) as draft, _writing(draft, output.suffix, width) as append:
         for source in _sources(model, inputs, split, of, watch):
-            beside = Beside(source)
+            smiles = source.smiles()
             for prepared in prepare_in_memory(source, split or ALL, preparation(model.config), progress=watch):
-                part = _embedded(model, prepared, beside, level, layer)
+                part = _embedded(model, prepared, smiles, level, layer)
                 append(*_columns(part, level, width, known, neighbors))
                 written.rows += len(part)
                 written.errors += sum(1 for row in part if row.error)
                 written.warnings += sum(1 for row in part if row.warning)
         if not written.rows:
-            rows, columns = _columns([_Row("", None, "", "", beside.like.smiles)], level, width, known, neighbors)
+            empty = _Row("", None, "", "", None if smiles is None else "")
+            rows, columns = _columns([empty], level, width, known, neighbors)
             append(rows[:0], {name: column[:0] for name, column in columns.items()})
     return written
 
@@ -127,7 +128,9 @@ def _sources(
             yield source
 
 
-def _embedded(model: Predictor, part: Prepared, beside: Beside, level: EmbeddingLevel, layer: int | None) -> list[_Row]:
+def _embedded(
+    model: Predictor, part: Prepared, smiles: Sequence[str] | None, level: EmbeddingLevel, layer: int | None
+) -> list[_Row]:
     refused = model.refused(part.samples)
     kept = [k for k in range(len(part.samples)) if k not in refused]
     made = embedding_rows(model.model, model.config, [part.samples[k] for k in kept], level, layer)
@@ -141,7 +144,7 @@ def _embedded(model: Predictor, part: Prepared, beside: Beside, level: Embedding
             found=found.get(row),
             warning=problems[row].warning if row in problems else "",
             error=errors.get(row, problems[row].error if row in problems else ""),
-            smiles=beside(row, None)["smiles"],
+            smiles=None if smiles is None else str(smiles[row]),
         )
         for row in rows_of(part)
     ]

@@ -114,7 +114,9 @@ def find_parts(inputs: Sequence[str], output: str, suffix_of: Callable[[str], st
                     f"{output}: is a folder; name a file in it for SMILES (-o out.csv), or give files and folders of "
                     f"molecules: there is no {text}"
                 )
-            base = path if is_dir else _fixed(path)
+            base = PurePosixPath(path)
+            while not is_dir and (str(base) == path or glob.has_magic(str(base))):
+                base = base.parent  # of a file its folder, of a pattern the last one without a sign of patterns
             names = files.find(path) if is_dir else files.glob(path) if not files.exists(path) else [path]
         if is_dir and _is_local(files) and Path(output).resolve().is_relative_to(Path(path).resolve()):
             raise DataError(f"{output}: lies in {text}, so that results would be taken for parts; name another folder")
@@ -122,7 +124,8 @@ def find_parts(inputs: Sequence[str], output: str, suffix_of: Callable[[str], st
         parts = {name: url for name, url in parts.items() if not re.search(r"(^|/)[._]", name)}
         others = [name for name in parts if not name.lower().endswith(SUFFIXES)]
         if others and len(others) < len(parts) and is_dir:
-            log.warning("%s: %s left out, not molecules: %s", text, counted(len(others), "file"), _listed(others))
+            shown = ", ".join(others[:_SHOWN]) + (", ..." if len(others) > _SHOWN else "")
+            log.warning("%s: %s left out, not molecules: %s", text, counted(len(others), "file"), shown)
         parts = {name: url for name, url in parts.items() if name not in others}
         if not parts:
             raise DataError(f"{text}: there are no files of molecules ({', '.join(SUFFIXES)})")
@@ -143,18 +146,6 @@ def find_parts(inputs: Sequence[str], output: str, suffix_of: Callable[[str], st
     ]
 
 
-def _fixed(path: str) -> str:
-    """Return the folder of a file, of a pattern the last one without a sign of patterns."""
-    folder = PurePosixPath(path).parent
-    while glob.has_magic(str(folder)):
-        folder = folder.parent
-    return str(folder)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-
-
 def process(parts: Sequence[Part], job: Job, *, engine: Engine = "here", watch: Progress | None = None) -> Summary:
     """Make the results of all parts that have none. One that cannot be read does not keep the others from theirs.
 
@@ -170,8 +161,8 @@ def process(parts: Sequence[Part], job: Job, *, engine: Engine = "here", watch: 
         before += rows or 0
     summary = Summary(Written(before), len(parts), len(parts) - len(left))
     failed: dict[str, str] = {}
-    run = {"here": _here, "ray": _with_ray}[engine]
-    for number, (part, result) in enumerate(run(left, job), start=summary.parts_before + 1):
+    results = _with_ray(left, job) if engine == "ray" else (finish(part, job) for part in left)
+    for number, (part, result) in enumerate(results, start=summary.parts_before + 1):
         if isinstance(result, Written):
             summary.written.rows += result.rows
             summary.written.errors += result.errors
@@ -191,10 +182,6 @@ def process(parts: Sequence[Part], job: Job, *, engine: Engine = "here", watch: 
 
 Result = tuple[Part, Written | str]
 """A part and what was written for it, or why it cannot be read."""
-
-
-def _here(parts: Sequence[Part], job: Job) -> Iterator[Result]:
-    return (finish(part, job) for part in parts)
 
 
 def finish(part: Part, job: Job) -> Result:

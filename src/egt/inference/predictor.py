@@ -23,7 +23,7 @@ from egt.data.source import ALL, SPLITS, Progress, SomeRows, Source
 from egt.deprecation import warn_renamed
 from egt.errors import ArtifactError, DataError
 from egt.files import exists
-from egt.inference.answering import Answer, Answering, Beside, Member, answers_of, rows_of
+from egt.inference.answering import Answer, Member, Query, answers_of, rows_of
 from egt.inference.artifact import (
     ENSEMBLE,
     Artifact,
@@ -331,31 +331,31 @@ class Predictor:
             self._check_dropout(dropout_samples, interval)
         more = self._more_columns(interval, has_spread=self.is_ensemble or bool(dropout_samples))
         self._warn_of_doubts(interval)
-        answering = Answering(
+        smiles, columns = source.smiles(), {**source.components(), **source.columns(keep)}
+        query = Query(
             self._members,
             source,
             split,
-            Beside(source, keep, self.task.level if with_truth else None),
-            dropout_samples,
-            interval,
-            None if interval is None else self._calibration(),
-            self.temperatures,
-            self.artifact.molecules,
-            self.novelty,
+            smiles,
+            columns,
+            with_truth=with_truth,
             whole=rows is not None,
+            dropout_samples=dropout_samples,
+            interval=interval,
+            calibration=None if interval is None else self._calibration(),
+            temperatures=self.temperatures,
+            molecules=self.artifact.molecules,
+            warn=self.novelty,
         )
-        predictions: list[Prediction] = []
-        for part in self._parts(rows or source, split, answering, watch):
-            predictions += part
-        return Predictions(self.config, predictions, more, answering.beside.like)
+        predictions = [each for part in self._parts(rows or source, split, query, watch) for each in part]
+        like = Prediction(-1, "", smiles=None if smiles is None else "", kept=dict.fromkeys(columns, ""))
+        return Predictions(self.config, predictions, more, like)
 
-    def _parts(
-        self, source: Source, split: str, answering: Answering, watch: Progress | None
-    ) -> Iterator[list[Prediction]]:
+    def _parts(self, source: Source, split: str, query: Query, watch: Progress | None) -> Iterator[list[Prediction]]:
         """Yield the predictions for a split, part by part, computed by this process or shared by several."""
         total, done, prepare = len(source.records(split)), 0, preparation(self.config)
         if self._is_shared(source, split):
-            work = partial(_answer_alone, answering)
+            work = partial(_answer_alone, query)
             for part in compute_in_workers(source, split, prepare, work, at_once=RECORDS_AT_ONCE):
                 yield part
                 done += len(part)
@@ -368,7 +368,7 @@ class Predictor:
             options["num_workers"] = 1
         for prepared in prepare_in_memory(source, split, prepare, progress=watch, **options):
             counting = watch if watch is None or self.config.data.pieces is not None else _count(watch, done, total)
-            yield answering(prepared, counting)
+            yield query.answer(prepared, counting)
             done += prepared.num_records
 
     def _is_shared(self, source: Source, split: str) -> bool:
@@ -466,10 +466,10 @@ class Predictor:
             log.warning("the data is not what this model was trained on: its content or the reading of it has changed")
 
 
-def _answer_alone(answering: Answering, part: Prepared) -> list[Prediction]:
-    """Predict in a process of its own, beside one for each other processor."""
+def _answer_alone(query: Query, part: Prepared) -> list[Prediction]:
+    """Answer in a process of its own, beside one for each other processor."""
     torch.set_num_threads(1)
-    return answering(part)
+    return query.answer(part)
 
 
 def _check_targets(source: Source) -> None:

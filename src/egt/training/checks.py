@@ -277,17 +277,13 @@ def check_spread(names: Sequence[str], rows: Iterable[Rows], scale: TargetScale)
 
 
 def _is_computable(config: RunConfig, samples: Sequence[Sample]) -> bool:
-    """Whether the metric is a number on these samples, whatever is predicted; mostly the first few decide."""
-    task, look = build_task(config), 1
+    """Whether the metric is a number on these samples, whatever is predicted."""
+    task = build_task(config)
     scores = task.scores()
-    for number, sample in enumerate(samples, start=1):
+    for sample in samples:
         target = torch.tensor(_targets(config, sample), dtype=torch.float32)
         scores.update(torch.zeros(len(target), config.task.num_outputs), target)
-        if number in (look, len(samples)):
-            if not math.isnan(scores.compute()[task.metric]):
-                return True
-            look *= 2
-    return False
+    return not math.isnan(scores.compute()[task.metric])
 
 
 def _targets(config: RunConfig, sample: Sample) -> Rows:
