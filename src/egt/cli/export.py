@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from egt.cli.output import Flag, print_json, print_table, say
 from egt.errors import ConfigError
+from egt.export.hub_repository import write_repository
 from egt.inference.artifact import ENSEMBLE, find_artifact, load_artifact, load_ensemble
 
 
@@ -39,8 +40,6 @@ def export(
         raise ConfigError("--license is for the model card of --hub")
     folder = find_artifact(artifact)
     if hub:
-        from egt.export.hub_repository import write_repository  # here: it needs nothing of the exporters
-
         found = load_ensemble(folder) if (folder / ENSEMBLE).is_file() else load_artifact(folder)
         write_repository(found, out, license)
         print_json({"output": str(out)}) if json else say(f"artifact and model card: {out}")

@@ -26,7 +26,7 @@ from egt.inference.folders import (
     process,
 )
 from egt.inference.predictions import Predictions, join, save_submission
-from egt.inference.stream import Written, find_streamed, predict_at_once, predict_to_file, record_of
+from egt.inference.stream import DELIMITERS, Written, find_streamed, predict_at_once, predict_to_file, record_of
 from egt.processes import ALONE, find_launch, join_processes, leave_processes
 
 if TYPE_CHECKING:
@@ -219,16 +219,19 @@ def check_writable(output: Path, inputs: Sequence[str]) -> None:
 
 def _write(found: Predictions, output: Path | None, json: bool) -> None:
     schema = found.config.data.custom
-    if output is not None and output.suffix == ".npz" and schema is not None and schema.level == "pair":
+    if output is None:
+        if not json:
+            found.to_csv(sys.stdout)
+    elif output.suffix == ".npz" and schema is not None and schema.level == "pair":
         found.to_npz(output)
-    elif output is not None and output.suffix == ".npz":
+    elif output.suffix == ".npz":
         save_submission(found, output)
-    elif output is not None and output.suffix == ".parquet":
+    elif output.suffix == ".parquet":
         found.to_parquet(output)
-    elif output is not None and output.suffix == ".xlsx":
+    elif output.suffix == ".xlsx":
         found.to_xlsx(output)
-    elif output is not None or not json:
-        found.to_csv(output or sys.stdout, delimiter="\t" if output is not None and output.suffix == ".tsv" else ",")
+    else:
+        found.to_csv(output, delimiter=DELIMITERS[output.suffix])
     if json:
         where = {"predictions": found.table()} if output is None else {"output": str(output)}
         print_json({"rows": len(found), "errors": found.num_errors, "warnings": found.num_warnings, **where})

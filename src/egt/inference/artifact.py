@@ -244,7 +244,7 @@ def member_name(number: int) -> str:
     return f"{MEMBER}{number}"
 
 
-def put_folder(path: Path, mark: str, write: Callable[[Path], None]) -> None:
+def put_folder(path: Path, mark: str, write: Callable[[Path], object]) -> None:
     """Write a folder and put it in its place once it is complete.
 
     A folder that is there must hold the mark, a file that every folder of its kind has.

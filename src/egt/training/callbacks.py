@@ -35,10 +35,10 @@ class Callback:
         """Training begins, or continues from a checkpoint."""
 
     def on_step(self, state: State, step: StepSums) -> None:
-        """Take note that an optimizer step was taken. step: its losses and counts over all processes."""
+        """Run after an optimizer step. step: its losses and counts over all processes."""
 
     def on_epoch(self, state: State, row: Mapping[str, float]) -> None:
-        """Take note that an epoch was closed and kept. row: as in metrics.csv."""
+        """Run after an epoch, when its checkpoint is written. row: as in metrics.csv."""
 
     def on_end(self, state: State) -> None:
         """Training ends, well or not."""
@@ -52,7 +52,7 @@ class MetricsFile(Callback):
         write_history(state.folder / METRICS, state.progress.history)
 
 
-_UNSAID = ("step", "lr", "graphs_per_second")
+_NOT_LOGGED = ("step", "lr", "graphs_per_second")
 
 
 class LogLine(Callback):
@@ -61,8 +61,8 @@ class LogLine(Callback):
     def on_epoch(self, state: State, row: Mapping[str, float]) -> None:
         """Log the row; epochs are counted from 1 where people read them."""
         shown = {**row, "epoch": row["epoch"] + 1}
-        said = [name for name in shown if name not in _UNSAID and "_num_" not in name]
-        log.info("%s", ", ".join(f"{name} {shown[name]:.4g}" for name in said))
+        names = [name for name in shown if name not in _NOT_LOGGED and "_num_" not in name]
+        log.info("%s", ", ".join(f"{name} {shown[name]:.4g}" for name in names))
 
 
 def write_history(path: Path, rows: Sequence[Mapping[str, float]]) -> None:

@@ -169,14 +169,12 @@ def _degree(card: DataCard) -> float:
 
 
 def card_sizes(card: DataCard, count: int = 2_000) -> NDArray[np.int64]:
-    """Plausible sizes from the smallest, mean and largest one: quantiles of a scaled Beta distribution."""
-    from scipy.stats import beta
-
+    """Draw plausible sizes for the smallest, mean and largest one, from a scaled Beta distribution."""
     low, mean, high = card.num_nodes
     if high <= low:
         return np.full(count, high, np.int64)
     middle = (mean - low) / (high - low)
-    shares = beta.ppf((np.arange(count) + 0.5) / count, middle * _CONCENTRATION, (1 - middle) * _CONCENTRATION)
+    shares = np.random.default_rng(0).beta(middle * _CONCENTRATION, (1 - middle) * _CONCENTRATION, count)
     sizes: NDArray[np.int64] = np.rint(low + (high - low) * shares).astype(np.int64)
     sizes[-1] = high
     sizes[sizes < 1] = 1

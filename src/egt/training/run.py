@@ -72,8 +72,8 @@ if TYPE_CHECKING:
 _APART = "apart"
 """Among answers by split those for validation rows by weights that other rows have chosen (`Run.held_out`)."""
 
-_MOST_TOLD = 5
-"""How many rows of a split are named that could not be read."""
+_MOST_NAMED = 5
+"""How many unreadable rows of a split are named."""
 
 log = logging.getLogger(__name__)
 
@@ -246,8 +246,8 @@ def _prepare(config: RunConfig, source: Source, watch: Progress | None) -> dict[
         if not source.card.split_sizes.get(split):
             continue
         store = prepare_split(config, source, split, progress=watch)
-        _tell(split, [each for each in store.problems if each.error], "is left out")
-        _tell(split, [each for each in store.problems if not each.error], "is read with a warning")
+        _warn_of_rows(split, [each for each in store.problems if each.error], "is left out")
+        _warn_of_rows(split, [each for each in store.problems if not each.error], "is read with a warning")
         if len(store):
             stores[split] = store
     if "train" not in stores:
@@ -255,11 +255,11 @@ def _prepare(config: RunConfig, source: Source, watch: Progress | None) -> dict[
     return stores
 
 
-def _tell(split: str, problems: Sequence[Reading], what: str) -> None:
+def _warn_of_rows(split: str, problems: Sequence[Reading], what: str) -> None:
     """Warn of rows that could not be read, or only with a warning: of the first ones, and how many more there are."""
-    for each in problems[:_MOST_TOLD]:
+    for each in problems[:_MOST_NAMED]:
         log.warning("%s: row %s (%s) %s: %s", split, each.row + 1, each.id, what, each.error or each.warning)
-    if more := len(problems[_MOST_TOLD:]):
+    if more := len(problems[_MOST_NAMED:]):
         log.warning("%s: so are %s more; `egt data info` counts them", split, counted(more, "row"))
 
 

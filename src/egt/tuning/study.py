@@ -227,7 +227,7 @@ def trial_rows(trials: Sequence[Tried], best: int) -> tuple[list[str], list[list
     return ["trial", *names, "validation", "epochs", "how it ended"], rows
 
 
-Tell = Callable[[Tried], None]
+Report = Callable[[Tried], None]
 _MOST_FAILURES = 5
 """As many trials in a row may fail: then it is not their settings."""
 
@@ -264,7 +264,7 @@ class Watch(Callback):
 class Worker:
     """Does trials of a study until there are as many as `trials`, or the time is up (by the monotonic clock).
 
-    `tell` receives each trial that has ended, `watch` the progress of the preparation of graphs.
+    `report` receives each trial that has ended, `watch` the progress of the preparation of graphs.
     """
 
     study: Study
@@ -274,13 +274,13 @@ class Worker:
     source: Source
     deadline: float
     trials: int | None = None
-    tell: Tell | None = None
+    report: Report | None = None
     watch: Progress | None = None
     progress: bool = False
     _failures: int = field(default=0, init=False)
 
     def work(self) -> None:
-        """Do trials: first those that nobody continues, then new ones."""
+        """Do trials: first those that were stopped, then new ones."""
         while (number := self._next()) is not None:
             with claim_run(trial_folder(self.folder, number)) as is_free:
                 trial = self.study.get_trials(deepcopy=False)[number]
@@ -288,8 +288,8 @@ class Worker:
                     continue
                 self.study.sampler = make_sampler(self.search, number)
                 self._do(import_optuna().trial.Trial(self.study, trial._trial_id))
-            if self.tell is not None:
-                self.tell(next(each for each in list_trials(self.study) if each.number == number))
+            if self.report is not None:
+                self.report(next(each for each in list_trials(self.study) if each.number == number))
 
     def _next(self) -> int | None:
         """Return the number of the trial to do; None at the end. The first one is done whatever time there is."""

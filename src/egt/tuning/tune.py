@@ -42,8 +42,8 @@ from egt.training.state import higher_is_better, measure
 from egt.tuning.space import Knob, collect_changes, first_trials, search_space
 from egt.tuning.study import (
     STUDY,
+    Report,
     Search,
-    Tell,
     Tried,
     Worker,
     import_optuna,
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
 
+log = logging.getLogger(__name__)
 _STATES = {
     "pruned": "pruned: ended because it was worse than the median at the same epoch",
     "open": "open: stopped before its end, at its best validation so far; the same command continues it",
@@ -123,9 +124,6 @@ def _notes(trials: Sequence[Tried]) -> list[str]:
     failed = [f"trial {trial.number} failed: {trial.error}" for trial in trials if trial.error]
     states = {trial.state for trial in trials}
     return failed + [note for state, note in _STATES.items() if state in states]
-
-
-log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -201,17 +199,13 @@ def leave_best(study: Study, space: Sequence[Knob], folder: Path) -> Tuning:
             raise RunError(f"{folder}: no trial has finished yet; continue with `egt tune {folder}`")
         best = next(each for each in trials if each.number == study.best_trial.number)
         place = trial_folder(folder, best.number)
-        put_folder(folder / ARTIFACT, CARD, lambda draft: _copy(place / ARTIFACT, draft))
+        put_folder(folder / ARTIFACT, CARD, lambda draft: shutil.copytree(place / ARTIFACT, draft, dirs_exist_ok=True))
         for source, target in ((place / ARTIFACT / CONFIG, folder / RUN), (place / METRICS, folder / METRICS)):
             with write_atomically(target) as draft:
                 shutil.copyfile(source, draft)
         found = Tuning(folder, read_config(folder / RUN), collect_changes(space, best.values), trials, best)
         write_page(folder / REPORT, tuning_page(found, space))
     return found
-
-
-def _copy(source: Path, draft: Path) -> None:
-    shutil.copytree(source, draft, dirs_exist_ok=True)
 
 
 def tune(
@@ -227,7 +221,7 @@ def tune(
     progress: bool = True,
     watch: Progress | None = None,
     show: Callable[[CustomSchema], None] | None = None,
-    tell: Tell | None = None,
+    tell: Report | None = None,
 ) -> Tuning:
     """Search for settings that are better on validation than the default, and keep the best model.
 
