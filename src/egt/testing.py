@@ -1,6 +1,6 @@
 """Property checks that anyone can call on their own composition of parts.
 
-Each takes a model and prepared samples, and raises `CheckFailed` with the deviation it saw.
+Each takes a model and prepared samples, or a layer (`check_layer`), and raises `CheckFailed` with the deviation it saw.
 """
 
 from __future__ import annotations
@@ -13,24 +13,29 @@ import torch
 from torch import Tensor
 
 from egt.assemble import build_model
-from egt.config.run import RunConfig
+from egt.config.run import DataConfig, ModelConfig, RunConfig, TrainerConfig
 from egt.config.run_data import preparation
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
 from egt.data.encodings.encoding import Sample
 from egt.data.molecules import graph_from_smiles, require_rdkit
 from egt.errors import DataError
-from egt.graph import Graph, Level
+from egt.graph import FeatureSchema, Graph, Level
 from egt.inference.backends import execution, on_backend
 from egt.native import library
 from egt.nn.kernels import binding
 from egt.nn.model import EGT
+from egt.parts.inputs import edge_features, node_features
+from egt.parts.readouts import LayerPart, PerNode
+from egt.parts.tasks.regression import Regression
 
 Model = Callable[[GraphBatch], Tensor]
+LAYOUTS: tuple[LayoutName, ...] = ("packed", "padded", "edge_list")
 
 __all__ = [
     "CheckFailed",
     "check_batch_independence",
     "check_finite_gradients",
+    "check_layer",
     "check_layouts_agree",
     "check_masked",
     "check_models_agree",
@@ -138,6 +143,74 @@ def check_finite_gradients(model: EGT, samples: Sequence[Sample], layout: Layout
             raise CheckFailed(f"not finite: {'the answers' if not output.isfinite().all() else ', '.join(bad)}")
     finally:
         model.train(was_training).zero_grad()
+
+
+def check_layer(part: LayerPart) -> list[LayoutName]:
+    """Check a layer of your own in a small model. Returns the layouts that it takes, as its `check` says.
+
+    Numbers of nodes, other graphs of a batch, padding and layout change no answer, answers and gradients are finite,
+    and weights that are saved and loaded are all that a step of training has changed.
+    """
+    width, features = 16, FeatureSchema(node_categories=(5,), edge_categories=(3,))
+    samples, random = [], np.random.default_rng(0)
+    for num_nodes in (1, 4, 9, 9):
+        i, j = np.nonzero(np.triu(random.random((num_nodes, num_nodes)) < 0.4, 1))
+        atoms, bonds = random.integers(0, 5, (num_nodes, 1)), random.integers(0, 3, (len(i), 1))
+        samples.append(
+            Sample(
+                Graph.undirected(
+                    num_nodes=num_nodes, edge_index=np.stack([i, j]), node_categories=atoms, edge_categories=bonds
+                )
+            )
+        )
+    models: dict[LayoutName, EGT] = {}
+    for layout in LAYOUTS:
+        model = ModelConfig(
+            num_layers=2,
+            node_width=width,
+            edge_width=width,
+            num_heads=4,
+            node_inputs=node_features(features),
+            pair_inputs=edge_features(features),
+            scope="neighbors" if layout == "edge_list" else "everyone",
+            readout=PerNode(),
+        )
+        run = RunConfig(
+            name="check_layer",
+            data=DataConfig(source="check_layer", layout=layout),
+            model=model,
+            task=Regression(names=("y",)),
+            trainer=TrainerConfig(max_epochs=1),
+        )
+        config = run.model_copy(update={"model": model.model_copy(update={"layer": part})})
+        try:
+            part.check(config)
+        except ValueError:
+            continue
+        torch.manual_seed(0)
+        models[layout] = build_model(config).eval()
+        _check_alone(models[layout], build_model(config).eval(), samples, layout)
+    if not models:
+        raise CheckFailed(f"the layer {part.kind} refuses all layouts: {', '.join(LAYOUTS)}")
+    if "padded" in models:
+        check_masked(models["padded"], samples)
+        if "packed" in models:
+            models["packed"].load_state_dict(models["padded"].state_dict())
+            check_layouts_agree(models["packed"], samples)
+    return [*models]
+
+
+def _check_alone(model: EGT, other: EGT, samples: Sequence[Sample], layout: LayoutName) -> None:
+    """Check a model on one layout; `other` is one of its configuration with other weights."""
+    check_permutation(model, samples, "node", layout)
+    check_batch_independence(model, samples, layout)
+    check_finite_gradients(model, samples, layout)
+    model.train()(collate(samples, layout)).square().sum().backward()
+    torch.optim.SGD(model.parameters(), lr=1e-3).step()
+    other.load_state_dict(model.state_dict())
+    batch = collate(samples, layout)
+    with torch.no_grad():
+        _compare(other(batch), model.eval()(batch), 1e-6, "a layer has learned what its `state_dict` does not hold")
 
 
 def reach(

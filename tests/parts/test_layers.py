@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import pytest
+import torch
 from torch import Tensor, nn
 
 from egt.assemble import build_model
@@ -14,6 +15,7 @@ from egt.nn.channels import AttentionContext
 from egt.nn.randomness import Dropout, Stream
 from egt.parts.readouts import LayerPart, LayerPlace
 from egt.registry import register
+from egt.testing import CheckFailed, check_layer
 from tests.graphs import graphs_of_every_kind, samples_of, tiny_config
 
 PLACES: list[LayerPlace] = []
@@ -76,3 +78,51 @@ def test_a_layer_is_given_its_place_and_what_is_read_of_it(readout: str, reads: 
         (1, "both", False),
         (2, reads, True),
     ]
+
+
+class Flawed(nn.Module):
+    """A layer with one of the flaws that `check_layer` finds."""
+
+    def __init__(self, width: int, flaw: str) -> None:
+        super().__init__()
+        self.flaw, self.steps = flaw, 0
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, h: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
+        new = self.linear(h)
+        if self.flaw == "batch":
+            new = new + h.flatten(0, -2).mean(0)
+        if self.flaw == "numbering":
+            new = new * torch.linspace(1, 2, h.flatten(0, -2).shape[0]).view(*h.shape[:-1], 1)
+        if self.flaw == "padding":
+            new = new + h.mean(-2, keepdim=True) if h.dim() == 3 else new
+        if self.flaw == "infinite":
+            new = new / (h - h).sqrt()
+        self.steps += self.training
+        return h + new * (1 + self.steps * (self.flaw == "state")), e
+
+
+@register
+class FlawedPart(LayerPart):
+    """A layer with a flaw."""
+
+    kind: Literal["flawed"] = "flawed"
+    flaw: str = ""
+
+    def module(self, model: ModelConfig, place: LayerPlace) -> nn.Module:
+        return Flawed(model.node_width, self.flaw)
+
+    def check(self, run: RunConfig) -> None:
+        pass
+
+
+def test_a_layer_is_checked_on_the_layouts_that_it_takes() -> None:
+    assert check_layer(FlawedPart()) == ["packed", "padded", "edge_list"]
+    for kind in ("gatedgcn", "sage", "mlp"):
+        assert check_layer(LayerPart.registry.get(kind)(kind=kind)) == ["edge_list"]
+
+
+@pytest.mark.parametrize("flaw", ["batch", "numbering", "padding", "infinite", "state"])
+def test_flaws_of_a_layer_are_found(flaw: str) -> None:
+    with pytest.raises(CheckFailed):
+        check_layer(FlawedPart(flaw=flaw))
