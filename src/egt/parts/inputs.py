@@ -17,7 +17,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 from threadpoolctl import threadpool_limits
 
 import egt.nn as nn
-from egt.data.encodings.encoding import Encoding, LabelsAround, ShortestPaths, listed
+from egt.data.encodings.encoding import Encoding, LabelsAround, ShortestPaths, listed, neighbors_of
 from egt.data.encodings.loops import (
     canonical_signs,
     encode_eigenvectors,
@@ -469,13 +469,17 @@ TRIVIAL = 1e-8
 
 @register
 class Laplacian(NodeInput):
-    """Eigenvectors of the normalized Laplacian, the `rank` slowest."""
+    """Eigenvectors of the normalized Laplacian, the `rank` slowest.
+
+    They have length 1, so their entries shrink as graphs grow; those of `scaled` ones do not (for one large graph).
+    """
 
     kind: Literal["laplacian"] = "laplacian"
     rank: Annotated[int, Field(gt=0, le=2048)] = 8
+    scaled: bool = False
 
     def encodings(self) -> tuple[Encoding, ...]:
-        return (LaplacianEigenvectors(self.rank),)
+        return (LaplacianEigenvectors(self.rank, self.scaled),)
 
     def module(self, width: int) -> Module:
         return nn.terms.SignedProjection("laplacian", self.rank, 1, width)
@@ -486,11 +490,11 @@ class LaplacianEigenvectors:
     """Eigenvectors of `L = I - D^-1/2 A D^-1/2` with the smallest eigenvalues above zero.
 
     A is the graph without directions, weights and self-loops. The sign of each vector follows `canonical_signs`.
-    The cost grows with N^3: this one is meant for graphs of up to a few thousand nodes.
-    The columns beyond the number of such vectors are zero.
+    The columns beyond the number of such vectors are zero. `scaled` columns have length sqrt(N) instead of 1.
     """
 
     rank: int = 8
+    scaled: bool = False
 
     name: ClassVar[str] = "laplacian"
     level: ClassVar[Literal["node"]] = "node"
@@ -500,20 +504,48 @@ class LaplacianEigenvectors:
         """Return the encoding (N, rank), from the smallest eigenvalue to the largest."""
         if graph.ranks is not None:
             return self(graph.in_rank_order())[graph.ranks]
-        A = graph.adjacency(self_loops=False)
-        A = np.maximum(A, A.T)
-        np.fill_diagonal(A, 0.0)
-        degree = A.sum(axis=1)
-        connected = degree > 0
-        scale = np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=connected)
-        L = np.diag(connected.astype(np.float64)) - scale[:, None] * A * scale
-        values, vectors = np.linalg.eigh(L)
-        vectors = vectors[:, values > TRIVIAL][:, : self.rank]
+        weights, vectors = (_slow_sparse if _is_large(graph, self.rank) else _slow_dense)(graph, self.rank)
         encoding = np.zeros((graph.num_nodes, self.rank), np.float32)
         if vectors.shape[1]:
-            signs = canonical_signs(np.stack([np.ones_like(degree), degree, A @ degree]), vectors)
-            encoding[:, : vectors.shape[1]] = vectors * signs
-        return encoding
+            encoding[:, : vectors.shape[1]] = vectors * canonical_signs(weights, vectors)
+        return encoding * np.float32(graph.num_nodes**0.5) if self.scaled else encoding
+
+
+def _slow_dense(graph: Graph, rank: int) -> tuple[Matrix, Matrix]:
+    """Return weights of the sign rule (3, N) and eigenvectors (N, K <= rank), in time that grows with N^3."""
+    A = graph.adjacency(self_loops=False)
+    A = np.maximum(A, A.T)
+    np.fill_diagonal(A, 0.0)
+    degree = A.sum(axis=1)
+    connected = degree > 0
+    scale = np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=connected)
+    L = np.diag(connected.astype(np.float64)) - scale[:, None] * A * scale
+    values, vectors = np.linalg.eigh(L)
+    return np.stack([np.ones_like(degree), degree, A @ degree]), vectors[:, values > TRIVIAL][:, :rank]
+
+
+def _slow_sparse(graph: Graph, rank: int) -> tuple[Matrix, Matrix]:
+    """Return the same by products with the neighbors of each node, in time that grows with the number of edges."""
+    solvers, S = scipy.sparse.linalg, neighbors_of(graph)
+    count, component = scipy.sparse.csgraph.connected_components(S, directed=False)
+    degree = np.diff(S.indptr).astype(np.float64)
+    alone = degree == 0
+    u = np.sqrt(degree / np.maximum(np.bincount(component, degree), 1)[component])  # Su = u in each component
+
+    def apply(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Multiply by S with the eigenvalues 1 moved to 0, and those of nodes without edges to -1."""
+        x = x.ravel()
+        product: NDArray[np.float64] = S @ x - u * np.bincount(component, u * x, count)[component] - alone * x
+        return product
+
+    with threadpool_limits(1, user_api="blas"):  # digits must not depend on the number of threads
+        moved = solvers.LinearOperator(S.shape, matvec=apply, dtype=np.float64)
+        try:
+            values, vectors = solvers.eigsh(moved, which="LA", **_arpack_settings(graph.num_nodes, rank))
+        except RuntimeError as error:  # ArpackNoConvergence
+            raise GraphError(f"graph {graph.id!r}: Laplacian: {error}; try another rank") from error
+    vectors = np.ascontiguousarray(vectors[:, np.argsort(-values, kind="stable")])
+    return np.stack([np.ones_like(degree), degree, S.sign() @ degree]), vectors
 
 
 NumSteps = Annotated[int, Field(gt=0, le=2048)]
@@ -664,27 +696,22 @@ class SvdEncoding:
         """See `ManyAtOnce`."""
         ordered = [graph.in_rank_order() for graph in graphs]
         by_size = sorted(range(len(ordered)), key=lambda k: ordered[k].num_nodes)
-        dense = [k for k in by_size if not self._is_large(ordered[k])]
+        dense = [k for k in by_size if not _is_large(ordered[k], self.rank)]
         entries = [_weights(ordered[k], self.weighted) for k in dense]
         found = dict(zip(dense, encode_undirected([ordered[k] for k in dense], entries, self.rank), strict=True))
         rows = []
         for k, graph in enumerate(ordered):
             row = found.get(k)
-            if row is None and self._is_large(graph):
+            if row is None and _is_large(graph, self.rank):
                 row = self._encode_large(graph)
             elif row is None:  # directed
                 row = _encode_dense(graph.adjacency(weighted=self.weighted, self_loops=True), self.rank)
             rows.append(row)
         return [each if graph.ranks is None else each[graph.ranks] for graph, each in zip(graphs, rows, strict=True)]
 
-    def _is_large(self, graph: Graph) -> bool:
-        return graph.num_nodes > DENSE_LIMIT and 4 * self.rank < graph.num_nodes
-
     def _encode_large(self, graph: Graph) -> NDArray[np.float32]:
         solvers = scipy.sparse.linalg  # loaded here: a library that is loaded later would not be limited
-        start = np.random.default_rng(0).standard_normal(graph.num_nodes)  # fixed, for the same digits every time
-        basis = min(graph.num_nodes - 1, max(64, 4 * self.rank))  # wide enough for close eigenvalues
-        settings: dict[str, Any] = {"k": self.rank, "v0": start, "ncv": basis}
+        settings = _arpack_settings(graph.num_nodes, self.rank)
         with threadpool_limits(1, user_api="blas"):  # digits must not depend on the number of threads
             A = _sparse_adjacency(graph, self.weighted)
             weights = _node_quantities(A)
@@ -719,6 +746,17 @@ class MatrixSvd:
         assert ordered.pair_values is not None
         encoding = _encode_dense(np.nan_to_num(ordered.pair_values[:, :, self.matrix].astype(np.float64)), self.rank)
         return encoding if graph.ranks is None else encoding[graph.ranks]
+
+
+def _is_large(graph: Graph, rank: int) -> bool:
+    """Whether eigenvectors are found by sparse products."""
+    return graph.num_nodes > DENSE_LIMIT and 4 * rank < graph.num_nodes
+
+
+def _arpack_settings(num_nodes: int, rank: int) -> dict[str, Any]:
+    """Return a fixed start vector, for the same digits every time, and a basis wide enough for close eigenvalues."""
+    start = np.random.default_rng(0).standard_normal(num_nodes)
+    return {"k": rank, "v0": start, "ncv": min(num_nodes - 1, max(64, 4 * rank))}
 
 
 def _encode_dense(A: Matrix, rank: int) -> NDArray[np.float32]:

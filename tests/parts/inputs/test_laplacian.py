@@ -7,6 +7,7 @@ import pytest
 
 from egt.data.encodings.encoding import Encoding
 from egt.graph import Graph
+from egt.parts import inputs
 from egt.parts.inputs import LaplacianEigenvectors
 
 MakeGraph = Callable[..., Graph]
@@ -43,6 +44,18 @@ def test_renumbering_the_nodes_renumbers_the_rows(random_graph: MakeGraph) -> No
         graph = random_graph(20, 0.3, seed)
         order = np.random.default_rng(seed).permutation(20)
         np.testing.assert_allclose(encode(graph.permuted(order)), encode(graph)[order], atol=1e-5)
+
+
+def test_sparse_products_find_the_same_in_large_graphs(
+    random_graph: MakeGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graphs = [random_graph(40, 0.025, seed, directed=True) for seed in range(5)]
+    assert any(np.bincount(graph.edge_index.flatten(), minlength=40).min() == 0 for graph in graphs)  # a node alone
+    dense = [LaplacianEigenvectors(4)(graph) for graph in graphs]
+    monkeypatch.setattr(inputs, "DENSE_LIMIT", 0)
+    for graph, expected in zip(graphs, dense, strict=True):
+        np.testing.assert_allclose(LaplacianEigenvectors(4)(graph), expected, atol=1e-4)
+        np.testing.assert_allclose(LaplacianEigenvectors(4, scaled=True)(graph), expected * 40**0.5, atol=1e-3)
 
 
 def test_disconnected_and_small_graphs() -> None:

@@ -326,10 +326,10 @@ _HOPS = 50
 
 
 def neighbors_of(graph: Graph) -> Any:
-    """(N, N) D^-1/2 A D^-1/2 of the graph without directions, as a sparse matrix."""
+    """(N, N) D^-1/2 A D^-1/2 of the graph without directions and self-loops, as a sparse matrix."""
     from scipy.sparse import coo_array
 
-    i, j = graph.edge_index
+    i, j = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
     i, j = np.concatenate([i, j]), np.concatenate([j, i])
     A = coo_array((np.ones(len(i)), (i, j)), shape=(graph.num_nodes, graph.num_nodes)).tocsr()
     A.data[:] = 1.0
