@@ -68,7 +68,7 @@ def test_recipes_are_the_inferred_run_and_others_that_read_as_it_does(
     path = _citations(tmp_path / "papers.jsonl", num_words=num_words)
     recipes = _recipes(path)
     assert next(iter(recipes.items())) == (inferred, infer_run(open_custom(path), str(path), "papers"))
-    assert len({run.model_dump_json() for run in recipes.values()}) == len(recipes) == 5
+    assert len({run.model_dump_json() for run in recipes.values()}) == len(recipes) == 6
     for name, run in recipes.items():
         again = RunConfig.model_validate(run.model_dump())
         assert (again.model.readout.kind == "propagated") == name.startswith("spread")

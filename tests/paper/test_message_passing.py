@@ -42,9 +42,11 @@ def test_a_baseline_has_as_many_parameters_as_the_egt_beside_it(base: str, layer
     assert num_parameters(preset(f"{base}-{layer}")) == pytest.approx(num_parameters(preset(base)), rel=0.05)
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", [*LAYERS, "sage"])
 def test_messages_travel_along_edges_one_step_a_layer(layer: str) -> None:
-    run = override(preset(f"zinc-100k-{layer}"), ["model.num_layers=1", "model.readout.kind=node"])
+    base = "gcn" if layer == "sage" else layer  # there is no preset of it
+    settings = ["model.num_layers=1", "model.readout.kind=node", f"model.layer.kind={layer}"]
+    run = override(preset(f"zinc-100k-{base}"), settings)
     model, prepared = build_model(run).eval(), preparation(run)
 
     def answers(graph: Graph) -> torch.Tensor:
@@ -57,6 +59,21 @@ def test_messages_travel_along_edges_one_step_a_layer(layer: str) -> None:
     changed = (answers(asked) != answers(replace(asked, node_categories=categories))).any(1)
     assert changed.tolist() == [True, layer != "mlp", False, False, False, False]
     torch.testing.assert_close(answers(asked), answers(PATHS))
+
+
+def test_a_node_and_the_mean_of_its_neighbors_have_maps_of_their_own() -> None:
+    run = override(preset("zinc-100k-gcn"), ["model.num_layers=1", "model.layer.kind=sage"])
+    model = build_model(run).eval()
+    x = model.embed(collate([preparation(run)(PATHS)], "edge_list"))
+    layer = model.layers[0]
+    with torch.inference_mode():
+        h, _ = layer(x.h, x.e, x.context)
+        normed = layer.norm(x.h)
+        for i in range(PATHS.num_nodes):
+            around = PATHS.edge_index[1][PATHS.edge_index[0] == i].tolist()
+            mean = torch.stack([normed[j] for j in around]).mean(0)
+            expected = x.h[i] + torch.relu(layer.A(normed[i]) + layer.B(mean))
+            torch.testing.assert_close(h[i], expected)
 
 
 def test_gcn_and_gin_need_the_edge_list() -> None:

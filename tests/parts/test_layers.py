@@ -119,7 +119,7 @@ class FlawedPart(LayerPart):
 def test_a_layer_is_checked_on_the_layouts_that_it_takes() -> None:
     assert check_layer(FlawedPart()) == ["packed", "padded", "edge_list"]
     for kind in ("gatedgcn", "sage", "mlp"):
-        assert check_layer(LayerPart.registry.get(kind)(kind=kind)) == ["edge_list"]
+        assert check_layer(LayerPart.of_kind(kind)) == ["edge_list"]
 
 
 @pytest.mark.parametrize("flaw", ["batch", "numbering", "padding", "infinite", "state"])

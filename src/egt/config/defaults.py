@@ -237,6 +237,10 @@ def for_one_graph(run: RunConfig) -> RunConfig:
     return run.replace(model=model, optimizer={"lr": 1e-3, "weight_decay": 0.5, "decays": "matrices"})
 
 
+_FAR_LAYERS = 5
+"""Layers that pass means of neighbors on: a node then knows what is five steps away."""
+
+
 def node_recipes(run: RunConfig, source: CustomSource) -> dict[str, RunConfig]:
     """Return the runs by name that validation chooses from, where classes of nodes of one whole graph are predicted.
 
@@ -257,6 +261,10 @@ def node_recipes(run: RunConfig, source: CustomSource) -> dict[str, RunConfig]:
         "spread attention": listed.replace(model={"readout": spread}),
         "spread perceptron": listed.replace(model={"readout": spread, **perceptron}),
         "features alone": listed.replace(model={"readout": PerNode(), "node_inputs": alone, **perceptron}),
+        "means of neighbors": listed.replace(
+            model={"readout": PerNode(), "layer": LayerPart.of_kind("sage"), "num_layers": _FAR_LAYERS},
+            optimizer={"lr": 3e-3},
+        ),
         "attention to labels": listed.replace(
             model={"readout": PerNode(), "node_inputs": (*run.model.node_inputs, labels)},
             data={"pieces": PiecesConfig(roots=nodes, evaluation_roots=nodes, neighbors="graph")},

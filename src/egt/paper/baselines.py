@@ -1,6 +1,7 @@
 """Layers to compare with: GCN (Kipf and Welling, 2017), GIN (Xu et al., 2019), GatedGCN (Bresson and Laurent, 2017).
 
-A perceptron on each node is the fourth: what can be known without any edge.
+GraphSAGE with means (Hamilton et al., 2017) is the fourth, and a perceptron on each node shows what is known without
+any edge.
 """
 
 from __future__ import annotations
@@ -56,6 +57,14 @@ class GatedGcn(_Baseline):
         super().check(run)
         if run.model.node_width != run.model.edge_width:
             raise ValueError("the layer gatedgcn needs model.edge_width equal to model.node_width")
+
+
+@register
+class Sage(_Baseline):
+    """A linear map of each node beside one of the mean of its neighbors, with a norm in front, ReLU and a residual."""
+
+    kind: Literal["sage"] = "sage"
+    layer = "SageLayer"
 
 
 @register

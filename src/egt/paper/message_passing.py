@@ -16,6 +16,7 @@ from egt.config.run import ModelConfig
 from egt.data.batching.layout import rows_where
 from egt.errors import require_extra
 from egt.nn.channels import AttentionContext
+from egt.nn.randomness import Dropout, Stream
 
 
 class MlpLayer(nn.Module):
@@ -91,6 +92,26 @@ class GatedGcnLayer(nn.Module):
             h + functional.relu(self.norm_h(self.A(h) + message)),
             e + functional.relu(self.norm_e(e_hat)),
         )
+
+
+class SageLayer(nn.Module):
+    """h'_i = h_i + dropout(ReLU(A LN(h_i) + B mean_j LN(h_j))): a node and its neighbors have maps of their own."""
+
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__()
+        self.norm = model.norm(model.node_width)
+        self.A = nn.Linear(model.node_width, model.node_width)
+        self.B = nn.Linear(model.node_width, model.node_width, bias=False)
+        self.dropout = Dropout(model.node_dropout, Stream.NODE_DROPOUT, 0, "node")
+
+    def forward(self, h: Tensor, e: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
+        """h: (M, d_h), e: (P, d_e); e stays unchanged."""
+        layout = context.layout
+        i, j = layout.pair_nodes
+        sent = (_neighbors(context) & (i != j)).to(h.dtype).unsqueeze(-1)  # (P, 1)
+        x = self.norm(h)
+        mean = layout.aggregate(sent, x.unsqueeze(1)).squeeze(1) / layout.sum_keys(sent).clamp(min=1)
+        return h + self.dropout(functional.relu(self.A(x) + self.B(mean)), context), e
 
 
 def _neighbors(context: AttentionContext) -> Tensor:
