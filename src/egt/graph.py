@@ -222,10 +222,9 @@ class Graph:
 
     def dense_features(self, nodes: IntArray) -> dict[str, Any]:
         """Return the features of pairs and the positions of some nodes (n,), by field; None for what there is none."""
-        pairs = np.ix_(nodes, nodes)
         return {
-            "pair_categories": None if self.pair_categories is None else self.pair_categories[pairs],
-            "pair_values": None if self.pair_values is None else self.pair_values[pairs],
+            "pair_categories": None if self.pair_categories is None else self.pair_categories[np.ix_(nodes, nodes)],
+            "pair_values": None if self.pair_values is None else self.pair_values[np.ix_(nodes, nodes)],
             "positions": None if self.positions is None else self.positions[nodes],
         }
 
@@ -233,11 +232,12 @@ class Graph:
         """Return the structure alone, numbered by `ranks`: row k of `ranks` is where node k has gone."""
         if self.ranks is None:
             return self
+        is_sparse = all(getattr(self, name) is None for name in DENSE_FEATURES)
         return Graph.trusted(
             num_nodes=self.num_nodes,
             edge_index=self.ranks[self.edge_index],
             edge_weight=self.edge_weight,
-            **self.dense_features(np.argsort(self.ranks)),
+            **({} if is_sparse else self.dense_features(np.argsort(self.ranks))),
         )
 
 

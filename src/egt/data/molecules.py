@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate, pairwise
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -267,8 +267,6 @@ CHIRALITY = list(OGB_ATOM_FEATURES).index("chirality")
 _CIP = {"R": 1, "S": 2}
 """The categories of labels: those of the tags "clockwise" and "counterclockwise" in the authors' reading."""
 
-_OTHER_CHIRALITY = len(OGB_ATOM_FEATURES["chirality"]) - 1
-
 
 class MoleculeFeatures(NamedTuple):
     """The arrays of a molecule's graph, read-only, and a warning if they do not say all about it."""
@@ -278,10 +276,10 @@ class MoleculeFeatures(NamedTuple):
     bonds: IntArray  # (2 * bonds, F) category ids of the edges
     warning: str = ""
 
-    def with_chirality(self, chirality: IntArray) -> MoleculeFeatures:
-        """Return OGB's features with other categories of chirality, (N,)."""
+    def with_chirality(self, chirality: Mapping[int, int]) -> MoleculeFeatures:
+        """Return OGB's features with another category of chirality for some atoms."""
         atoms = self.atoms.copy()
-        atoms[:, CHIRALITY] = chirality
+        atoms[list(chirality), CHIRALITY] = list(chirality.values())
         return self._replace(atoms=_frozen(atoms))
 
 
@@ -313,11 +311,11 @@ class Canonical(NamedTuple):
 
     Fields:
         ranks: (N,) a numbering of the atoms.
-        chirality: (N,) the category of each atom; None if the SMILES has no chiral center.
+        chirality: the category of each chiral center.
     """
 
     ranks: IntArray
-    chirality: IntArray | None
+    chirality: Mapping[int, int]
 
 
 def canonical_numbers(molecule: Any, *, chiral: bool) -> Canonical:
@@ -327,27 +325,25 @@ def canonical_numbers(molecule: Any, *, chiral: bool) -> Canonical:
     A center without them, as in cis-1,4-dimethylcyclohexane, takes its tag from the canonical SMILES.
     """
     Chem = require_rdkit()
-    ranks = np.fromiter(Chem.CanonicalRankAtoms(molecule), np.int64, molecule.GetNumAtoms())
-    if not chiral:
-        return Canonical(_frozen(ranks), None)
-    chirality, relative = np.zeros_like(ranks), []
-    for atom in molecule.GetAtomsMatchingQuery(
-        Chem.rdqueries.HasChiralTagQueryAtom()
-    ):  # a loop over all takes five times
-        k, tag = atom.GetIdx(), int(atom.GetChiralTag())
-        if tag not in _CIP.values():
-            chirality[k] = min(tag, _OTHER_CHIRALITY)
-        elif atom.HasProp("_CIPCode"):
-            chirality[k] = _CIP[atom.GetProp("_CIPCode")]
-        else:
-            relative.append(k)
+    ranks = np.fromiter(_items(Chem.CanonicalRankAtoms(molecule)), np.int64, molecule.GetNumAtoms())
+    chirality: dict[int, int] = {}
+    relative = []
+    for atom in _items(molecule.GetAtomsMatchingQuery(Chem.rdqueries.HasChiralTagQueryAtom())) if chiral else ():
+        if atom.HasProp("_CIPCode"):
+            chirality[atom.GetIdx()] = _CIP[atom.GetProp("_CIPCode")]
+        elif int(atom.GetChiralTag()) in _CIP.values():
+            relative.append(atom.GetIdx())
     if relative:  # the tags of the atoms in the canonical SMILES, whose order numbers the atoms
         again = Chem.MolFromSmiles(Chem.MolToSmiles(molecule), sanitize=False)
         order = np.array(molecule.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"], np.int64)
         ranks[order] = np.arange(len(order))
-        tags = np.array([int(atom.GetChiralTag()) for atom in again.GetAtoms()], np.int64)
-        chirality[relative] = tags[ranks[relative]]
-    return Canonical(_frozen(ranks), _frozen(chirality))
+        chirality |= {k: int(again.GetAtomWithIdx(int(ranks[k])).GetChiralTag()) for k in relative}
+    return Canonical(_frozen(ranks), chirality)
+
+
+def _items(found: Any) -> Iterator[Any]:
+    """Yield the items of a sequence of RDKit, whose own iterators take five times as long."""
+    return map(found.__getitem__, range(len(found)))
 
 
 def reason_of(error: Exception) -> str:
@@ -548,7 +544,7 @@ def _graph(
     id: str,
 ) -> Graph:
     """Build the graph of a molecule. RDKit has no parallel bonds, so only the targets are checked."""
-    if common is not None and common.chirality is not None and features.atoms.shape[1] > CHIRALITY:
+    if common is not None and common.chirality and features.atoms.shape[1] > CHIRALITY:
         features = features.with_chirality(common.chirality)
     targets = target_array(graph_targets, None, f"graph {id!r}: graph_targets")
     if targets is not None:
