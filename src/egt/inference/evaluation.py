@@ -66,8 +66,9 @@ def evaluate(
         raise DataError("there is no graph to evaluate on")
     scores, loss, labels = task.scores(), 0.0, 0.0
     diverged: list[int] = []
+    options |= {"stage": "evaluating", "pose": task.part.posed}
     for numbers, batch, prediction in forward(
-        model, config, in_pieces(config, samples), progress, processes, stage="evaluating", pose=task.posed, **options
+        model, config, in_pieces(config, samples), progress, processes, **options
     ):
         prediction = prediction.cpu()  # where the labels are
         batch_loss, batch_labels = (each.item() for each in task.loss(prediction, batch))

@@ -203,7 +203,7 @@ def check_labels(config: RunConfig, labels: Sequence[Rows], validation: Sequence
         log.warning(
             "%s cannot be computed on the validation split, which lacks labels (e.g. of the other class). Training "
             "continues and selects weights by the loss; to see the metric, split the data differently (your data: %s)",
-            build_task(config).metric,
+            config.task.deciding_metric,
             _DIVISION_HINT,
         )
 
@@ -283,7 +283,7 @@ def _is_computable(config: RunConfig, samples: Sequence[Sample]) -> bool:
     for sample in samples:
         target = torch.tensor(_targets(config, sample), dtype=torch.float32)
         scores.update(torch.zeros(len(target), config.task.num_outputs), target)
-    return not math.isnan(scores.compute()[task.metric])
+    return not math.isnan(scores.compute()[config.task.deciding_metric])
 
 
 def _targets(config: RunConfig, sample: Sample) -> Rows:

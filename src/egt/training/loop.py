@@ -64,13 +64,13 @@ class Losses(nn.Module):
 
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Return the two sums."""
-        if not self.task.auxiliary:
+        if not self.task.part.auxiliary:
             primary = self.task.loss_sum(self.model(batch), batch)
             return primary, primary.new_zeros(())
         x = self.model.encode(batch)
         primary = self.task.loss_sum(self.model.read(x), batch)
         auxiliary = primary.new_zeros(())
-        for objective in self.task.auxiliary:
+        for objective in self.task.part.auxiliary:
             auxiliary = auxiliary + objective.loss(self.model.auxiliary[objective.kind], x, batch)
         return primary, auxiliary
 
@@ -109,7 +109,7 @@ class Work:
         self.losses = engine.spread(Losses(model, self.task))
         self.callbacks: list[Callback] = []
         if engine.processes.is_first:
-            bar = [RunBar(self.task.metric)] if job.show_progress else []
+            bar = [RunBar(self.task.part.deciding_metric)] if job.show_progress else []
             self.callbacks = [MetricsFile(), LogLine(), *trackers(job.config.trainer), *bar, *job.callbacks]
 
     def remaining_steps(self) -> Iterable[list[GraphBatch]]:
@@ -310,7 +310,7 @@ def _add_gradients(work: Work, batches: Sequence[GraphBatch], labels: float, gra
 def _with_random_keys(work: Work, batch: GraphBatch) -> GraphBatch:
     """Return a batch with the random keys of this step, as the task poses it."""
     keys = graph_keys(work.config.seed, work.state.progress.step, batch.graph_ids)
-    return work.task.posed(replace(batch, random_keys=keys))
+    return work.task.part.posed(replace(batch, random_keys=keys))
 
 
 def clip_gradients(work: Work) -> Tensor:

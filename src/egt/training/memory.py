@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from egt.assemble import build_model, build_task, unallocated
+from egt.assemble import build_model, unallocated
 from egt.config.run import RunConfig
 from egt.config.run_data import feature_schema, in_pieces, preparation
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
@@ -373,7 +373,7 @@ def _shallow(config: RunConfig, depth: int) -> RunConfig:
 
 def trial_loss(model: EGT, config: RunConfig, batch: GraphBatch) -> Tensor:
     """Sum the squares of the answers and the auxiliary losses, by the way that training takes."""
-    auxiliary = build_task(config).auxiliary
+    auxiliary = config.task.auxiliary
     x = model.encode(batch) if auxiliary else None
     loss: Tensor = (model(batch) if x is None else model.read(x)).square().sum()
     for objective in auxiliary:

@@ -333,23 +333,9 @@ class Task:
     def __init__(self, part: TaskPart, level: Level, scale: TargetScale | None = None) -> None:
         self.part, self.level, self.scale = part, level, scale
 
-    @property
-    def metric(self) -> str:
-        """The name of the score that decides."""
-        return self.part.deciding_metric
-
-    @property
-    def auxiliary(self) -> tuple[Objective, ...]:
-        """Objectives beside the task."""
-        return self.part.auxiliary
-
-    def posed(self, batch: GraphBatch) -> GraphBatch:
-        """Return a batch as the model sees it (`TaskPart.posed`)."""
-        return self.part.posed(batch)
-
     def prepared(self, batch: GraphBatch) -> GraphBatch:
         """Return a batch with what its objectives make on the host (`Objective.prepared`)."""
-        for objective in self.auxiliary:
+        for objective in self.part.auxiliary:
             batch = objective.prepared(batch)
         return batch
 
