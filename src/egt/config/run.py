@@ -101,7 +101,7 @@ class ModelConfig(Section):
         edge_ffn_dropout: of what the feed-forward block adds to the edge channel.
         drop_path: EGT+: chance of a graph to skip a branch of the last layer in a training step; 0 in the first layer.
         initialization: of the weights, as PyTorch or as Keras does it.
-        layer: layers of another kind in the place of EGT's own (`egt.baselines`).
+        layer: layers of another kind in the place of EGT's own (`egt.paper.baselines`).
         triplets: beyond the paper: how pairs (i, j) read pairs (j, k) in front of each layer; null for not at all.
     """
 

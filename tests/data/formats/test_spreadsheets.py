@@ -89,7 +89,7 @@ def test_a_file_of_the_old_format_says_how_to_save_it(tmp_path: Path) -> None:
 def test_without_the_package_the_error_names_it_and_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = sheet(tmp_path / "t.xlsx", ["smiles"], ["CCO"])
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(DataError, match=r"egt-graph\[excel\].*CSV"):
+    with pytest.raises(DataError, match=r"CSV.*egt-graph\[excel\]"):
         read_raw(path)
 
 
