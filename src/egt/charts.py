@@ -71,7 +71,7 @@ class _Axes:
         return _LEFT + (self.width - _LEFT - _RIGHT) * across, _TOP + (self.height - _TOP - _BOTTOM) * (1 - up)
 
     def number(self, values: Iterable[float], *, grid: bool = False) -> None:
-        """Write numbers below the x axis, with a line above each of them if asked."""
+        """Write numbers below the x axis; `grid` draws a line above each of them."""
         for value in values:
             x, y = self.place(value, self.y[0])
             self.parts.append(_text(x, y + 17, f"{value:.10g}"))

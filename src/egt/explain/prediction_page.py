@@ -148,7 +148,7 @@ class Answers:
         """Return the names of the first classes."""
         return [str(self.config.task.label(k)) for k in range(count)]
 
-    def said(self, row: int, target: int) -> tuple[str, str]:
+    def labels_as_text(self, row: int, target: int) -> tuple[str, str]:
         """Return the true and the predicted label as texts."""
         truth, classes = self.truth[row, target], self.classes
         if classes is None:
@@ -298,7 +298,7 @@ def worst_sheet(answers: Answers) -> Sheet:
     """Return the rows with the largest errors: of the number, or of the probability of the true class."""
     rows, names = [], answers.config.task.names
     for row, k in _worst_places(answers)[:_WORST]:
-        rows.append((answers.names[row], names[k], *answers.said(row, k), f"{answers.errors[row, k]:.4g}"))
+        rows.append((answers.names[row], names[k], *answers.labels_as_text(row, k), f"{answers.errors[row, k]:.4g}"))
     measure = "error" if answers.classes is None else "missing probability"
     return Sheet("Worst-predicted rows", ("row", "target", "true", "predicted", measure), rows)
 
@@ -312,7 +312,7 @@ def _cards(answers: Answers, places: Sequence[tuple[int, int]]) -> str:
         name, place = answers.config.task.names[target], tested.position(answers.rows[row])
         classes = answers.classes
         chance = "" if classes is None else f" ({classes[row, target].max():.0%})"
-        words = [f"{name}: {tested.label(place, name)}", f"predicted {answers.said(row, target)[1]}{chance}"]
+        words = [f"{name}: {tested.label(place, name)}", f"predicted {answers.labels_as_text(row, target)[1]}{chance}"]
         figures = [
             trained.figure(k, [f"{name}: {trained.label(k, name)}", f"similarity {similarity:.2f}"])
             for k, similarity in trained.nearest(tested, place)

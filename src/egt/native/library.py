@@ -181,7 +181,7 @@ def build(flags: Sequence[str] = FLAGS, folder: Path | None = None) -> Path | No
 
     The name of a compiled one holds a hash of the sources, the flags, the compiler's version and the kind of machine.
     Of several processes one compiles and the others wait for it. A build happens in a folder of its own and is then
-    renamed: even where there are no locks nobody ever loads a half-written library. One that does not match the
+    renamed: even where there are no locks no process ever loads a half-written library. One that does not match the
     checksum beside it, as after a power cut, is compiled again. So is one that another user can have written, and a
     folder of another user is not used: whoever writes a library runs code as whoever loads it.
 

@@ -101,8 +101,8 @@ def scored_pairs(batch: GraphBatch, max_hops: int) -> Tensor:
 def distance_targets(distance: Tensor, max_hops: int) -> Tensor:
     """Return the class of pairs within nu hops: at how many hop counts k in 1..nu one node is reachable from the other.
 
-    DISCREPANCY: the paper's D^(nu) would tell a node from its neighbors; in the TensorFlow code, as here, distances 0
-    and 1 share class nu, distance t in 2..nu is class nu + 1 - t, and the rest is ignored, so class 0 has no target.
+    DISCREPANCY: the paper's D^(nu) distinguishes a node from its neighbors; in the TensorFlow code, as here, distances
+    0 and 1 share class nu, distance t in 2..nu is class nu + 1 - t, and the rest is ignored: class 0 has no target.
 
     distance: (R,) hops, at most nu = max_hops. Returns (R,) int64 in 1..nu.
     """

@@ -142,7 +142,7 @@ class LabelProjection(nn.Module):
 
 
 class GraphValueProjection(nn.Module):
-    """Continuous features of the whole graph, W x + b, handed to each of its nodes."""
+    """Continuous features of the whole graph, W x + b, added to each of its nodes."""
 
     def __init__(self, num_values: int, width: int) -> None:
         super().__init__()

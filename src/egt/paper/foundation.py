@@ -65,7 +65,7 @@ def train_foundation(
 def pack(run: Run, path: Path) -> Path:
     """Write the artifact of a run in half precision, without fragments and without the places of its files.
 
-    Fragments are learned for what they teach; nobody asks a network to count them.
+    Learning to count fragments helps the other outputs; the counts themselves are of no use.
     """
     artifact, file = run.artifact, FILE.as_posix()
     config, task, model = artifact.config, artifact.config.task, deepcopy(artifact.model).half()

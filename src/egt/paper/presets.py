@@ -340,7 +340,7 @@ _BEYOND: Mapping[str, Callable[[], RunConfig]] = {
 
 
 def _remove_distance_objective(run: RunConfig, *, hops: int) -> RunConfig:
-    """Without the objective nothing speaks against distances as input: the authors then stack `hops` hops."""
+    """Drop the distance objective; without it distances may be an input, and the authors stack `hops` hops."""
     reachable = Reachability(num_hops=hops)
     terms = tuple(reachable if term.kind == "reachability" else term for term in run.model.pair_inputs)
     return change(model={"pair_inputs": terms}, task={"auxiliary": ()})(run)

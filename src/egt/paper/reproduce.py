@@ -163,7 +163,7 @@ def row_config(order: Order, row: PaperRow, *, keep: bool = True) -> RunConfig:
     if content["asked"] != order.request:
         raise ConfigError(
             f"{file.parent} holds runs with {_as_options(content['asked'])}, not with {_as_options(order.request)}; "
-            "ask for the same, or choose another folder (--out)"
+            "give the same options, or choose another folder (--out)"
         )
     return parse_config(content["config"], str(file))
 

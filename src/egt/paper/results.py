@@ -61,8 +61,8 @@ def read_records(paths: Iterable[Path]) -> tuple[list[RunRecord], list[Path]]:
         cards = [file.parent for file in sorted(path.rglob(CARD)) if not _is_member(file.parent, path)]
         runs = dict.fromkeys(card.parent if card.name == ARTIFACT else card for card in cards)
         records += [with_preset(read_run(run)) for run in runs if not (run / RESULT).is_file()]
-        begun = [file.parent for file in sorted(path.rglob(CONFIG)) if (file.parent / CHECKPOINTS).is_dir()]
-        unfinished += [run for run in begun if not (run / ARTIFACT).is_dir() and not (run / RESULT).is_file()]
+        started = [file.parent for file in sorted(path.rglob(CONFIG)) if (file.parent / CHECKPOINTS).is_dir()]
+        unfinished += [run for run in started if not (run / ARTIFACT).is_dir() and not (run / RESULT).is_file()]
     return sorted(records, key=lambda record: (record.name, record.seed)), unfinished
 
 

@@ -186,8 +186,8 @@ class NodeValues(NodeInput):
 class KnownLabels(NodeInput):
     """Known labels around a node, of `num_classes`: shares of each class next to it, and along long walks.
 
-    A label is never told to its own node: what a training step learns from is hidden from all of the graph meanwhile,
-    one of `folds` parts of the labels at a time. Only for classes of nodes in pieces (`data.pieces`).
+    The label of a node never enters that node: the labels that a training step learns from are hidden in the whole
+    graph, one of `folds` parts at a time. Only for classes of nodes in pieces (`data.pieces`).
     """
 
     kind: Literal["known_labels"] = "known_labels"
@@ -377,7 +377,7 @@ class Positions(PairInput):
     """How far nodes are apart, from their positions: `num_basis` Gaussians with learned centers and widths.
 
     Only distances are read, so the answer stays the same when the positions are moved, rotated or mirrored; what is
-    said in several conformers is averaged. `shape` is that of the place of a node: (2,), (3,) or (conformers, 3).
+    found in several conformers is averaged. `shape` is that of the place of a node: (2,), (3,) or (conformers, 3).
     Where node categories are given, `types` is the size of the first vocabulary, and each pair of types has a scale and
     a shift of the distance of its own. `noise` is the standard deviation of what is added to each coordinate in
     training. Pairs whose distance is not known get a learned vector.
@@ -612,7 +612,7 @@ class RandomWalks:
     def join(self, other: RandomWalks) -> RandomWalks:
         """Return the longer one of two walks; a reader of the shorter one takes the first probabilities."""
         if self.weighted != other.weighted:
-            raise ConfigError("two inputs ask for random walks, one along edge weights and one not; make them agree")
+            raise ConfigError("two inputs read random walks, one along edge weights and one not; make them agree")
         return RandomWalks(max(self.num_steps, other.num_steps), self.weighted)
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:

@@ -155,7 +155,7 @@ class Propagated(ReadoutPart):
 
 @register
 class PerEdge(ReadoutPart):
-    """One output per edge, or per pair that is asked about.
+    """One output per edge, or per query pair.
 
     The edge channel is read; EGT-Simple has none to read, and takes both nodes and the edge embedding. A `symmetric`
     answer is the same in both directions, since the mean of both is read.

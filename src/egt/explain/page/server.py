@@ -150,7 +150,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection: who may ask, and what is answered."""
+    """One connection: checks the caller, and answers its requests."""
 
     server: Server
     server_version, sys_version = "egt", ""
@@ -178,11 +178,11 @@ class Handler(BaseHTTPRequestHandler):
         return is_right
 
     def do_GET(self) -> None:
-        """Answer what asks for a page or a fact."""
+        """Answer a request for a page or a fact."""
         self.reply(self.get)
 
     def do_POST(self) -> None:
-        """Answer what sends something."""
+        """Answer a request that sends something."""
         self.reply(self.post)
 
     def log_message(self, format: str, *args: Any) -> None:

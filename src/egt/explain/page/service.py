@@ -29,7 +29,7 @@ from egt.inference.predictions import Predictions
 
 Features = Mapping[str, float | None]
 SHORTEST_TOKEN = 16
-MOST_WAITING = 50_000  # the most rows that wait to be predicted; requests beyond them are told to come back
+MOST_WAITING = 50_000  # the most rows that wait to be predicted; requests beyond them are refused
 _GRACE = 1.0
 _TEXT = "text/plain"
 _GET = ("/health", "/metrics", "/openapi.json", "/api/about")
@@ -215,7 +215,7 @@ class Service(Server):
         }
 
     def server_close(self) -> None:
-        """Answer the requests that are here, and end; an open connection has a second to ask once more."""
+        """Answer the requests that are here, and end; an open connection has a second for one more request."""
         self.is_stopping = True
         end = time.monotonic() + _GRACE
         while self.connections and time.monotonic() < end:

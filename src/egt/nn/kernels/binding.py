@@ -105,10 +105,10 @@ def checked(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtyp
 
 
 def loaded() -> ctypes.CDLL:
-    """Return the kernel, for callers that asked `available()` before."""
+    """Return the kernel, for callers that have called `available()`."""
     found = library()
     if found is None:
-        raise RuntimeError("the fused kernel is not available here; ask available() first")
+        raise RuntimeError("the fused kernel is not available here; call available() first")
     return found
 
 

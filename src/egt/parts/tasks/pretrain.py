@@ -93,7 +93,7 @@ class Pretrain(TaskPart):
 
     def _check_inputs(self, inputs: Sequence[Input]) -> None:
         if self.max_hops and not any(encoding.name == "distance" for term in inputs for encoding in term.encodings()):
-            raise ValueError("task.max_hops asks for distances, and no input of the model reads them; set it to 0")
+            raise ValueError("task.max_hops hides distances, and no input of the model reads them; set it to 0")
         features: dict[str, Any] = {}
         for term in inputs:
             features |= term.features()
@@ -101,15 +101,15 @@ class Pretrain(TaskPart):
                 raise ValueError(f"the weighted input {term.kind} shows weights of hidden edges; set weighted to false")
         read = FeatureSchema(**features)
         for name in ("node_categories", "num_node_values", "edge_categories", "num_edge_values"):
-            asked, there = getattr(self, name), getattr(read, name)
-            if asked != there:
-                raise ValueError(f"task.{name} is {asked}, but the model reads {there}; make them agree")
+            own, there = getattr(self, name), getattr(read, name)
+            if own != there:
+                raise ValueError(f"task.{name} is {own}, but the model reads {there}; make them agree")
 
     def posed(self, batch: GraphBatch) -> GraphBatch:
         return nn.hiding.hide(batch, self.share, self.max_hops)
 
     def targets(self, batch: GraphBatch, level: Level) -> Tensor:
-        """(M + R, T) what is hidden of the nodes and then of the query pairs, NaN where nothing is asked."""
+        """(M + R, T) what is hidden of the nodes and then of the query pairs, NaN where nothing is hidden."""
         of_nodes, of_pairs = targets(batch, "node"), targets(batch, "edge")
         rows, columns = len(of_nodes), of_nodes.shape[1]
         table = of_nodes.new_full((rows + len(of_pairs), columns + of_pairs.shape[1]), float("nan"))
