@@ -165,6 +165,7 @@ def official_config(
     svd = (Svd(rank=shape.of("svd_embed.weight")[1] // 2),) if "svd_embed.weight" in weights else ()
     virtual = shape.of("vn_layer.vn_node_embeddings")[0] if "vn_layer.vn_node_embeddings" in weights else 0
     hidden = [shape.of(f"mlp_layers.{k}.weight")[0] / shape.node_width for k in range(shape.num_linears - 1)]
+    activation: Any = settings.activation.lower()
     try:
         model = ModelConfig(
             num_layers=shape.num_layers,
@@ -182,7 +183,7 @@ def official_config(
             head_ratios=tuple(hidden),
             node_ffn_multiplier=shape.of("EGT_layers.0.lin_W_h_1.weight")[0] / shape.node_width,
             edge_ffn_multiplier=edge_ffn,
-            activation=_activation(settings.activation),
+            activation=activation,
             clip=settings.clip_logits_value,
             scale_dot=settings.scale_dot_product,
             masking=RandomMaskingConfig(probability=settings.attn_maskout, gates=False),
@@ -285,12 +286,6 @@ class _Shapes:
         if len(shape) != 2 or 0 in shape:
             raise ArtifactError(f"the checkpoint has a tensor {name} of the shape {shape}; it must be a matrix")
         return shape
-
-
-def _activation(name: str) -> Any:
-    if name.lower() not in {"elu", "gelu", "relu", "silu"}:
-        raise ConfigError(f"activation {name!r} is not known; there are elu, gelu, relu and silu")
-    return name.lower()
 
 
 def _find_file(checkpoint: Path) -> Path:

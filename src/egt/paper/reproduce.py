@@ -312,7 +312,6 @@ def _do(run: RowRun, order: Order, announce: Announce | None, watch: Progress | 
 
 
 def _find_start(run: RowRun, order: Order) -> Path | None:
-    """Return the model that a run starts from."""
     if not run.start:
         return None
     if order.start is not None:

@@ -693,7 +693,6 @@ class SvdEncoding:
         return self.each([graph])[0]
 
     def each(self, graphs: Sequence[Graph]) -> list[NDArray[np.float32]]:
-        """See `ManyAtOnce`."""
         ordered = [graph.in_rank_order() for graph in graphs]
         by_size = sorted(range(len(ordered)), key=lambda k: ordered[k].num_nodes)
         dense = [k for k in by_size if not _is_large(ordered[k], self.rank)]

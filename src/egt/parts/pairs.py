@@ -117,7 +117,6 @@ class Nearest(PairChoice):
         return ("nearest",)
 
     def check(self, run: RunConfig) -> None:
-        """Refuse columns that the graphs do not have."""
         super().check(run)
         width = max(term.features().get("num_node_values", 0) for term in run.model.node_inputs)
         if max(self.columns) >= width:
@@ -149,7 +148,6 @@ class Within(PairChoice):
         return ("within",)
 
     def check(self, run: RunConfig) -> None:
-        """Refuse graphs without positions."""
         super().check(run)
         if not any("positions" in term.features() for term in run.model.pair_inputs):
             raise ValueError("model.pairs: within reads positions; add the pair input positions to model.pair_inputs")

@@ -111,11 +111,9 @@ class Binary(TaskPart):
         return RankingScores()
 
     def decode(self, prediction: Tensor) -> Tensor:
-        """Return the probability of each label."""
         return prediction.float().sigmoid()
 
     def encode(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the logit of each probability."""
         p = np.clip(values.astype(np.float64), _LEAST, 1 - _LEAST)
         return np.log(p / (1 - p))
 
@@ -208,7 +206,6 @@ class Multiclass(TaskPart):
         return self.model_copy(update={"class_weights": balanced(labels, self.num_classes)})
 
     def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Return how often each class occurs."""
         counts = np.zeros(self.num_classes)
         for rows in targets:
             counts += np.bincount(rows[~np.isnan(rows)].astype(np.int64), minlength=self.num_classes)
@@ -223,11 +220,9 @@ class Multiclass(TaskPart):
         return ClassScores(self.num_classes)
 
     def decode(self, prediction: Tensor) -> Tensor:
-        """Return the probability of each class."""
         return prediction.float().softmax(-1)
 
     def encode(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the logarithm of each probability."""
         return np.log(np.maximum(values.astype(np.float64), np.finfo(np.float32).tiny))
 
     def class_probabilities(self, values: NDArray[Any]) -> NDArray[np.float64]:

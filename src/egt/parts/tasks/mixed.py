@@ -121,7 +121,6 @@ class Mixed(TaskPart):
         return TargetScale(*(tuple(x for each in found for x in getattr(each, end)) for end in ("mean", "std")))
 
     def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Return the outputs that fit the training labels of each part."""
         rows = [np.atleast_2d(each) for each in targets]
         found = [piece.part.uninformed(each[:, piece.labels] for each in rows) for piece in self.pieces]
         return np.concatenate([each for each in found if each is not None])
@@ -161,11 +160,9 @@ class Mixed(TaskPart):
         return MixedScores(self.pieces)
 
     def decode(self, prediction: Tensor) -> Tensor:
-        """Return values, and probabilities of yes."""
         return torch.cat([piece.part.decode(prediction[:, piece.targets]) for piece in self.pieces], dim=1)
 
     def encode(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return values, and logits of probabilities."""
         return np.concatenate([piece.part.encode(values[:, piece.targets]) for piece in self.pieces], axis=1)
 
     def centers_and_units(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -37,7 +37,6 @@ class _Errors(TaskPart):
         return TargetScale.of(targets) if self.standardize else None
 
     def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Return the mean of each target."""
         return mean_of_known(targets)
 
 
@@ -161,7 +160,6 @@ class Gaussian(TaskPart):
         return TargetScale.of(targets) if self.standardize else None
 
     def output_scale(self, scale: TargetScale) -> TargetScale:
-        """Return the scale of means and deviations."""
         return TargetScale((*scale.mean, *(0.0 for _ in scale.mean)), (*scale.std, *scale.std))
 
     def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -176,21 +174,17 @@ class Gaussian(TaskPart):
         return MeanScores()
 
     def decode(self, prediction: Tensor) -> Tensor:
-        """Return means, then deviations."""
         return nn.losses.means_and_deviations(prediction)
 
     def encode(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return means, then logarithms of variances."""
         mean, std = np.split(values, 2, axis=1)
         return np.concatenate([mean, 2 * np.log(std)], axis=1)
 
     def centers_and_units(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return means, and deviations as the unit of intervals."""
         mean, std = np.split(values, 2, axis=1)
         return mean, std
 
     def columns(self, values: NDArray[np.float32]) -> Row:
-        """Return each number and its deviation."""
         mean, std = np.split(values, 2)
         row: Row = {}
         for k, name in enumerate(self.names):
