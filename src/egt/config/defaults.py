@@ -116,6 +116,7 @@ def infer_config(schema: CustomSchema, card: DataCard, path: str, name: str, see
         trainer=TrainerConfig(
             max_epochs=min(max(epochs, _EPOCHS[0]), _EPOCHS[1]),
             select="best" if validated else "last",
+            select_by="metric" if schema.kind == "mixed" else "loss",  # of losses, that which overfits first decides
             patience=_PATIENCE if validated else None,
             baseline=True,
         ),

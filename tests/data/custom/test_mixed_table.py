@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import egt
-from egt.config.defaults import custom_task
+from egt.config.defaults import custom_task, infer_run
 from egt.data.columns import column_of_values
 from egt.data.custom import open_custom
 from egt.data.infer import guess_targets
@@ -88,6 +88,7 @@ def test_labels_are_grouped_by_kind_with_the_weight_of_the_row_last(tmp_path: Pa
     )
     task = custom_task(schema.target())
     assert (task.kind, task.names, task.label_width) == ("mixed", schema.targets, 6)
+    assert infer_run(source, "m.csv", "m").trainer.select_by == "metric"  # the loss of one kind must not decide
     told = {what: decision for what, decision, _ in schema.rows()}
     assert told["weight of a row"] == "w"
     assert "positive: no" in told["toxic"]

@@ -71,7 +71,10 @@ def test_losses_metrics_and_answers_are_those_of_the_parts() -> None:
 
 
 def test_no_target_drowns() -> None:
-    """Constant answers have the loss 1, to which targets add the more, the more labels, but not in proportion."""
+    """Constant answers have the loss 1, to which targets add the more, the more labels, but not in proportion.
+
+    Numbers add four times what the likelihood of yes/no does.
+    """
     random = np.random.default_rng(0)
     labels = np.column_stack([100 * random.normal(size=1000), random.random(1000) < 0.1])
     labels[100:, 0] = NAN
@@ -79,7 +82,9 @@ def test_no_target_drowns() -> None:
     answer = torch.tensor(task.uninformed([labels]))[None].repeat(1000, 1)
     each = task.losses(answer, torch.tensor(labels)).sum(0)
     assert float(each.sum()) / 1100 == pytest.approx(1)
-    assert float(each[1] / each[0]) == pytest.approx(math.sqrt(10), rel=1e-3)
+    share = labels[:, 1].mean()
+    entropy = -share * math.log(share) - (1 - share) * math.log(1 - share)
+    assert float(each[1] / each[0]) == pytest.approx(math.sqrt(10) * entropy / 4, rel=1e-3)
 
 
 def test_fitted_weights_stay_and_a_target_without_labels_has_none() -> None:

@@ -27,16 +27,21 @@ Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 _OF_ONE_UNIT = ("mae", "rmse")  # metrics that have no mean over targets of different units
 
+_LEFT = 0.25
+"""The share of the error of constant answers that a model leaves. Where numbers weigh no more than yes/no at the start,
+yes/no is overfitted before they are learned."""
+
 
 @register
 class Mixed(TaskPart):
     """Several tasks as one, `parts` of regression, bounds or yes/no; `names` are their targets, in this order.
 
     `target_weights` are what a label of each target counts in the loss, 1 for null. "balanced" makes them of the
-    training labels, and the run keeps them: w = 1 / (u sqrt(n)) for n labels of which the best constant answer has the
-    mean loss u, in a unit in which constant answers have the loss 1. With `row_weights` the targets have a last column:
-    what the labels of a row count. Metrics are not weighted; `skill`, the mean over the targets of R2 and of
-    2 ROC-AUC - 1, is 0 for constant answers and 1 for right ones.
+    training labels, and the run keeps them: w = 1 / (b sqrt(n)) for n labels, with b = 1 for yes/no, whose loss is a
+    likelihood. That of numbers is one with b the error that is left, for which a quarter of the mean loss of the best
+    constant answer is taken. The unit is such that constant answers have the loss 1. With `row_weights` the targets
+    have a last column: what the labels of a row count. Metrics are not weighted; `skill`, the mean over the targets of
+    R2 and of 2 ROC-AUC - 1, is 0 for constant answers and 1 for right ones.
     """
 
     kind: Literal["mixed"] = "mixed"
@@ -101,7 +106,9 @@ class Mixed(TaskPart):
         loss = (plain._losses(answer, torch.from_numpy(scaled)).numpy() * rows).sum(0)
         count = (~np.isnan(self.numbers(labels)) * rows).sum(0)
         learned = (loss > 0) & (count > 0)
-        weight = np.divide(np.sqrt(count), loss, out=np.zeros(len(loss)), where=learned)
+        classes = np.concatenate([np.full(len(part.names), part.has_classes) for part in self.parts])
+        left = np.where(classes, count, _LEFT * loss)
+        weight = np.divide(np.sqrt(count), left, out=np.zeros(len(loss)), where=learned)
         total = (weight * loss).sum()
         weight = weight * self.count_labels(torch.from_numpy(labels)).item() / total if total else weight + 1
         return self.model_copy(update={"target_weights": tuple(weight.tolist())})
