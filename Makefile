@@ -9,7 +9,7 @@ EXTRAS := mol,excel,graph,gen,baselines,sklearn,figures,export,hub,tune,track,de
 .PHONY: run test test-full coverage sanitize docs reference lint clean
 
 run: $(STAMP)
-	$(BIN)/python -m egt.cli.quickstart
+	$(BIN)/python examples/quickstart.py
 
 # Without lint: the first failing test should not wait for a type check. `make lint test` does both, as CI does.
 test: $(STAMP)

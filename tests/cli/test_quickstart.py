@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import egt
-from egt.cli.quickstart import main
+from examples.quickstart import main
 from tests.caches import fresh_cache
 from tests.cli.runs import TINY
 

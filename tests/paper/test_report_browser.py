@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from egt.api import train
-from egt.cli.quickstart import main
 from egt.pages import Sheet, page
 from egt.paper.report import write_report
 from egt.paper.results import collect, read_records
 from egt.tuning.study import Tried, trial_rows
+from examples.quickstart import main
 from tests.caches import fresh_cache
 from tests.cli.runs import TINY, molecules
 

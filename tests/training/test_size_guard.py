@@ -12,8 +12,8 @@ from egt import api
 from egt.config.load import override
 from egt.data.benchmark import BENCHMARKS
 from egt.errors import ConfigError
+from egt.inference import backends
 from egt.paper.presets import preset
-from egt.training import memory
 from egt.training import run as training
 from egt.training.memory import Memory
 from tests.cli.runs import write_csv
@@ -34,7 +34,7 @@ def test_nothing_is_prepared_for_a_graph_that_does_not_fit(tmp_path: Path, monke
     ring = np.arange(60)
     write_csv(folder / "nodes.csv", [{"node": k, "x": 0.5 * k, "y": k % 2} for k in ring.tolist()])
     write_csv(folder / "edges.csv", [{"source": k, "target": (k + 1) % 60} for k in ring.tolist()])
-    monkeypatch.setattr(memory, "prediction_bytes", lambda *_: 10**15)
+    monkeypatch.setattr(backends, "prediction_bytes", lambda *_: 10**15)
     monkeypatch.setattr(training, "_prepare", lambda *_: pytest.fail("graphs were prepared"))
     with pytest.raises(ConfigError, match="3,600"):
         api.train(folder, "y", out=tmp_path / "run", progress=False)

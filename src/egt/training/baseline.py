@@ -243,11 +243,30 @@ def _propagated_labels(config: RunConfig, stores: Mapping[str, Store], truth: An
 
 
 def _linear(config: RunConfig, stores: Mapping[str, Store], truth: Answers) -> Iterator[Answers]:
+    """Fit ridge regression to features of the nodes, to those two hops around (Wu et al., 2019), and to both.
+
+    Yields their answers, and those averaged over neighbors, which helps where these are alike; nothing where the
+    features would fill the memory.
+    """
     graphs = {split: [sample.graph for sample in store] for split, store in stores.items()}
-    known = np.asarray(~np.isnan(truth["train"]).any(1))
-    labels = _one_hot(config, truth["train"])
-    for _, answers in linear_models(graphs, labels, known):
-        yield {split: _valid(config, rows) for split, rows in answers.items()}
+    every = [graph for found in graphs.values() for graph in found]
+    width = every[0].node_values.shape[1] + 1 + every[0].node_categories.shape[1] * _MOST_CATEGORIES
+    if 3 * width * sum(graph.num_nodes for graph in every) > _MOST_ENTRIES:
+        return
+    known = ~np.isnan(truth["train"]).any(1)
+    labels = _one_hot(config, truth["train"][known])
+    neighbors = {split: [neighbors_of(graph) for graph in found] for split, found in graphs.items()}
+    for hops in ((0,), (2,), (0, 1, 2)):
+        inputs = {
+            split: np.concatenate([_around(graph, S, hops) for graph, S in zip(found, neighbors[split], strict=True)])
+            for split, found in graphs.items()
+        }
+        for penalty in _RIDGE:
+            weights, shift = _ridge(inputs["train"][known], labels, penalty)
+            answers = {split: rows @ weights + shift for split, rows in inputs.items()}
+            averaged = {split: _averaged(neighbors[split], rows) for split, rows in answers.items()}
+            for each in (answers, averaged):
+                yield {split: _valid(config, rows) for split, rows in each.items()}
 
 
 def _one_hot(config: RunConfig, targets: Rows) -> Rows:
@@ -291,32 +310,6 @@ def _in_common(graph: Graph) -> NDArray[np.int64]:
     return found
 
 
-def linear_models(
-    graphs: Mapping[str, Sequence[Graph]], labels: Rows, known: NDArray[np.bool_]
-) -> Iterator[tuple[bool, dict[str, Rows]]]:
-    """Fit ridge regression to features of the nodes, to those two hops around (Wu et al., 2019), and to both.
-
-    Learns from the graphs of the split "train", from labels (nodes, T) of its nodes that are known (nodes,). Yields
-    whether answers are averaged over neighbors, which helps where these are alike, and split -> (nodes, T) answers;
-    nothing where the features would fill the memory.
-    """
-    every = [graph for found in graphs.values() for graph in found]
-    width = sum(each.shape[1] * size for each, size in _tables(every[0])) + 1
-    if 3 * width * sum(graph.num_nodes for graph in every) > _MOST_ENTRIES:
-        return
-    neighbors = {split: [neighbors_of(graph) for graph in found] for split, found in graphs.items()}
-    for hops in ((0,), (2,), (0, 1, 2)):
-        inputs = {
-            split: np.concatenate([_around(graph, S, hops) for graph, S in zip(found, neighbors[split], strict=True)])
-            for split, found in graphs.items()
-        }
-        for penalty in _RIDGE:
-            weights, shift = _ridge(inputs["train"][known], labels[known], penalty)
-            answers = {split: rows @ weights + shift for split, rows in inputs.items()}
-            yield False, answers
-            yield True, {split: _averaged(neighbors[split], rows) for split, rows in answers.items()}
-
-
 def _ridge(X: Rows, y: Rows, penalty: float) -> tuple[Rows, Rows]:
     """Return (F, T) weights and (T,) shifts of a linear model of the rows."""
     center, middle = X.mean(0), y.mean(0)
@@ -332,11 +325,6 @@ def _averaged(neighbors: Sequence[Any], answers: Rows) -> Rows:
     ends = np.cumsum([S.shape[0] for S in neighbors])[:-1]
     parts = zip(neighbors, np.split(answers, ends), strict=True)
     return np.concatenate([spread(S, part, _FEW_HOPS) for S, part in parts])
-
-
-def _tables(graph: Graph) -> tuple[tuple[NDArray[Any], int], ...]:
-    """Return the features of nodes, and how many columns each column of them becomes."""
-    return (graph.node_values, 1), (graph.node_categories, _MOST_CATEGORIES)
 
 
 def _around(graph: Graph, S: Any, hops: Sequence[int]) -> Rows:

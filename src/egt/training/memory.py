@@ -40,6 +40,7 @@ from egt.inference.backends import (
     prediction_bytes,
     recompute_hint,
     share_of_batch,
+    too_large,
 )
 from egt.inference.forward import evaluation_budget, graphs_at_once
 from egt.nn.kernels.binding import keep_freed_memory
@@ -174,13 +175,10 @@ class Memory:
 
     def check_largest_graph(self, card: DataCard) -> None:
         """Raise a `ConfigError`, with what does fit, if the largest graph of the card cannot even be evaluated."""
-        how, largest = execution(self.config, self.device, training=False), int(card.num_nodes[2])
-        free, needed = available_memory(self.device), prediction_bytes(self.config, largest, how)
-        if needed > free:
+        if why := too_large(self.config, int(card.num_nodes[2]), self.device):
             raise ConfigError(
-                f"{self.config.data.source}: a graph has {largest:,} nodes; its {largest**2:,} pairs need about "
-                f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free. Attention between neighbors needs only "
-                "edges and pairs that are asked about: --set model.scope=neighbors data.layout=edge_list"
+                f"{self.config.data.source}: {why}. Attention between neighbors needs only edges and query pairs: "
+                "--set model.scope=neighbors data.layout=edge_list"
             )
 
     def fit_run(self, config: RunConfig, stores: Mapping[str, Sequence[Sample]]) -> RunConfig:

@@ -1,6 +1,6 @@
 """`make run`: train a small EGT on PATTERN graphs that are generated here, beside its baseline, and report.
 
-Run with `python -m egt.cli.quickstart`; it takes about three minutes on two cores.
+Run with `python examples/quickstart.py`; it takes about three minutes on two cores.
 """
 
 from __future__ import annotations
