@@ -9,13 +9,11 @@ import pytest
 
 from egt.inference.uncertainty import (
     MOST_KEPT,
+    Calibration,
     Floats,
     Scores,
     class_scores,
     holds,
-    intervals,
-    number_scores,
-    sets,
     sizes,
 )
 
@@ -50,9 +48,9 @@ def average_coverage(factor: float, *, classes: bool) -> float:
         else:
             values = rng.normal(size=(800, 2))
             truth = values + rng.standard_t(3, size=(800, 2)) * (1.0, 20.0)
-            scores = number_scores(values[:400], truth[:400])
+            scores = Calibration.of_numbers(values[:400], truth[:400]).scores
         tampered = [[Scores(tuple(factor * x for x in each.ranked), each.count) for each in row] for row in scores]
-        bounds = (sets if classes else intervals)(values[400:], tampered, 0.9)
+        bounds = Calibration("set" if classes else "interval", tampered).bounds(values[400:], 0.9)
         found.append(holds(bounds, truth[400:]).mean(0))
     means: Floats = np.mean(found, axis=0)
     return float(means.min()) if factor < 1 else float(means[np.abs(means - 0.9).argmax()])
@@ -75,7 +73,8 @@ def test_rare_classes_are_held_as_often_as_frequent_ones() -> None:
     found = []
     for seed in range(DIVISIONS):
         values, truth = imbalanced(np.random.default_rng(seed))
-        inside = holds(sets(values[400:], class_scores(values[:400], truth[:400]), 0.9), truth[400:])[:, 0]
+        calibration = Calibration("set", class_scores(values[:400], truth[:400]))
+        inside = holds(calibration.bounds(values[400:], 0.9), truth[400:])[:, 0]
         found.append([inside[truth[400:, 0] == label].mean() for label in (0, 1)])
     assert np.abs(np.mean(found, axis=0) - 0.9).max() < 0.02
 
@@ -86,15 +85,16 @@ def test_classes_of_like_size_share_their_scores_and_an_absent_one_is_in_every_s
     assert [len(groups) for groups in class_scores(values, balanced)] == [1]
     groups = class_scores(values, np.where(balanced == 2, np.nan, balanced))[0]
     assert [each.count for each in groups] == [4, 4, 0]
-    np.testing.assert_array_equal(sets(values[:1], [groups], 0.5), [[[True, True, True]]])
-    np.testing.assert_array_equal(sets(np.array([[[0.9, 0.1, 0.0]]]), [groups], 0.5), [[[True, False, True]]])
+    calibration = Calibration("set", [groups])
+    np.testing.assert_array_equal(calibration.bounds(values[:1], 0.5), [[[True, True, True]]])
+    np.testing.assert_array_equal(calibration.bounds(np.array([[[0.9, 0.1, 0.0]]]), 0.5), [[[True, False, True]]])
 
 
 def test_missing_labels_count_nowhere() -> None:
     values, truth = np.zeros((3, 2)), np.array([[1.0, np.nan], [-3.0, 2.0], [np.nan, np.nan]])
-    scores = number_scores(values, truth)
-    assert [groups[0].ranked for groups in scores] == [(1.0, 3.0), (2.0,)]
-    bounds = intervals(values, scores, 0.5)
+    calibration = Calibration.of_numbers(values, truth)
+    assert [groups[0].ranked for groups in calibration.scores] == [(1.0, 3.0), (2.0,)]
+    bounds = calibration.bounds(values, 0.5)
     np.testing.assert_array_equal(bounds[0], [[-3, 3], [-2, 2]])
     np.testing.assert_array_equal(sizes(bounds)[0], [6, 4])
     np.testing.assert_array_equal(holds(bounds, truth + 1), [[1, np.nan], [1, 0], [np.nan, np.nan]])

@@ -90,12 +90,6 @@ def labels_needed(coverage: float) -> int:
     return math.ceil(round(coverage / (1 - coverage), 6))
 
 
-def number_scores(values: Floats, truth: Floats, unit: Floats | float = 1.0) -> list[list[Scores]]:
-    """Return the scores |y - prediction| / unit of each target; all (rows, T), labels NaN where missing."""
-    residual = np.abs(truth - values) / unit
-    return [[Scores.of(column[~np.isnan(column)])] for column in residual.T]
-
-
 def class_scores(probabilities: Floats, truth: Floats) -> list[list[Scores]]:
     """Return the scores 1 - p(label) of each target: of all its labels, or of each class where some are rare.
 
@@ -115,23 +109,6 @@ def class_scores(probabilities: Floats, truth: Floats) -> list[list[Scores]]:
             groups = [np.ones(len(known), dtype=bool)]
         found.append([Scores.of(scores[group]) for group in groups])
     return found
-
-
-def intervals(values: Floats, scores: list[list[Scores]], coverage: float, unit: Floats | float = 1.0) -> Floats:
-    """(rows, T, 2) the lowest and highest number of each interval. values, unit: (rows, T)."""
-    width = _quantiles(scores, 1, coverage)[:, 0] * unit
-    return np.stack([values - width, values + width], axis=2)
-
-
-def sets(probabilities: Floats, scores: list[list[Scores]], coverage: float) -> NDArray[np.bool_]:
-    """(rows, T, C) whether a class is in the set. probabilities: (rows, T, C)."""
-    inside: NDArray[np.bool_] = 1 - probabilities <= _quantiles(scores, probabilities.shape[2], coverage)
-    return inside
-
-
-def _quantiles(scores: list[list[Scores]], width: int, coverage: float) -> Floats:
-    """(T, width) q of each target, and of each of its classes where they have their own."""
-    return np.stack([np.broadcast_to([each.quantile(coverage) for each in groups], (width,)) for groups in scores])
 
 
 def holds(bounds: NDArray[np.bool_] | Floats, truth: Floats) -> Floats:
@@ -281,7 +258,8 @@ class Calibration:
     @classmethod
     def of_numbers(cls, values: Floats, truth: Floats, unit: Floats | float = 1.0, **about: Any) -> Calibration:
         """Calibrate intervals. values, truth, unit: (rows, T), NaN where a label is missing; `about`: other fields."""
-        return cls("interval", number_scores(values, truth, unit), **about)
+        scores = np.abs(truth - values) / unit
+        return cls("interval", [[Scores.of(column[~np.isnan(column)])] for column in scores.T], **about)
 
     @classmethod
     def of_classes(cls, values: Floats, truth: Floats, **about: Any) -> Calibration:
@@ -309,8 +287,15 @@ class Calibration:
                 f"the interval is {coverage:g}; give the chance to hold the truth, such as 0.9 (between 0 and 1)"
             )
         if self.kind == "set":
-            return sets(values, self.scores, coverage)
-        return intervals(values, self.scores, coverage, unit)
+            inside: Bounds = 1 - values <= self._quantiles(coverage, values.shape[2])
+            return inside
+        width = self._quantiles(coverage, 1)[:, 0] * unit
+        return np.stack([values - width, values + width], axis=2)
+
+    def _quantiles(self, coverage: float, width: int) -> Floats:
+        """(T, width) q of each target, and of each of its classes where they have their own."""
+        quantiles = [[each.quantile(coverage) for each in groups] for groups in self.scores]
+        return np.stack([np.broadcast_to(each, (width,)) for each in quantiles])
 
     def to_json(self, names: Sequence[str]) -> dict[str, Any]:
         """Return what `from_json` takes. names: of the targets."""
@@ -464,31 +449,20 @@ def bounds_of(
         coverage: the chance to hold the truth.
         familiarity: (rows,) of molecules.
     """
-    values = values.astype(np.float64)
-    found = [
-        _bounds_of(
-            piece.part,
-            calibration.of(piece),
-            values if len(part.pieces) == 1 else values[:, piece.targets],
-            coverage,
-            familiarity,
-        )
-        for piece in part.pieces
-    ]
+    found = []
+    for piece in part.pieces:
+        own, answers = calibration.of(piece), values.astype(np.float64)
+        answers = answers if len(part.pieces) == 1 else answers[:, piece.targets]
+        classes = piece.part.class_probabilities(answers)
+        if classes is not None:
+            found.append(own.bounds(classes, coverage))
+        else:
+            centers, units = piece.part.centers_and_units(answers)
+            found.append(own.bounds(centers, coverage, units * own.factors(familiarity)))
     if len(found) == 1:
         return found[0]
     joined: Floats = np.concatenate(found, axis=1)  # sets as numbers
     return joined
-
-
-def _bounds_of(
-    part: TaskPart, calibration: Calibration, values: Floats, coverage: float, familiarity: Floats | None
-) -> Bounds:
-    classes = part.class_probabilities(values)
-    if classes is not None:
-        return calibration.bounds(classes, coverage)
-    centers, units = part.centers_and_units(values)
-    return calibration.bounds(centers, coverage, units * calibration.factors(familiarity))
 
 
 def measure_coverage(

@@ -48,7 +48,6 @@ class MetricsFile(Callback):
     """Keeps metrics.csv up to date, a row for each epoch."""
 
     def on_epoch(self, state: State, row: Mapping[str, float]) -> None:
-        """Write all rows again."""
         write_history(state.folder / METRICS, state.progress.history)
 
 
@@ -59,8 +58,7 @@ class LogLine(Callback):
     """Logs a line for each epoch: losses, scores and seconds; metrics.csv has the rest."""
 
     def on_epoch(self, state: State, row: Mapping[str, float]) -> None:
-        """Log the row; epochs are counted from 1 where people read them."""
-        shown = {**row, "epoch": row["epoch"] + 1}
+        shown = {**row, "epoch": row["epoch"] + 1}  # epochs are counted from 1 where people read them
         names = [name for name in shown if name not in _NOT_LOGGED and "_num_" not in name]
         log.info("%s", ", ".join(f"{name} {shown[name]:.4g}" for name in names))
 
@@ -83,9 +81,8 @@ class TensorBoard(Callback):
     _writer: Any = None
 
     def on_epoch(self, state: State, row: Mapping[str, float]) -> None:
-        """Write the numbers of the row at its step. The package is slow to import: not before it is needed."""
         if self._writer is None:
-            from torch.utils.tensorboard import SummaryWriter
+            from torch.utils.tensorboard import SummaryWriter  # here: it is slow to import
 
             self._writer = SummaryWriter(str(state.folder / "tensorboard"))
         for name, value in row.items():
@@ -93,7 +90,6 @@ class TensorBoard(Callback):
         self._writer.flush()
 
     def on_end(self, state: State) -> None:
-        """Close the file."""
         if self._writer is not None:
             self._writer.close()
 
@@ -104,17 +100,14 @@ class WeightsAndBiases(Callback):
     _run: Any = None
 
     def on_start(self, state: State) -> None:
-        """Begin the run."""
         import wandb
 
         self._run = wandb.init(name=state.config.name, project="egt", dir=str(state.folder))
 
     def on_epoch(self, state: State, row: Mapping[str, float]) -> None:
-        """Log the row."""
         self._run.log(dict(row))
 
     def on_end(self, state: State) -> None:
-        """End the run."""
         if self._run is not None:
             self._run.finish()
 
@@ -145,13 +138,11 @@ class RunBar(Callback):
         self._started, self._first_step, self._graphs = 0.0, 0, 0.0
 
     def on_start(self, state: State) -> None:
-        """Show the bar."""
         self._started, self._first_step = time.monotonic(), state.progress.step
         self.bar.update(self.task, total=state.num_steps)
         self.bar.start()
 
     def on_step(self, state: State, step: StepSums) -> None:
-        """Move on by a step."""
         progress = state.progress
         self._graphs += step.graphs
         loss, labels, _, _ = progress.sums
@@ -168,7 +159,6 @@ class RunBar(Callback):
         self.bar.update(self.task, completed=progress.step, description=name, facts=" | ".join(facts))
 
     def on_end(self, state: State) -> None:
-        """Take the bar away, before any message."""
         self.bar.stop()
 
     def _validation(self, state: State) -> list[str]:
