@@ -280,8 +280,8 @@ def describe_engine(config: RunConfig) -> dict[str, str]:
     }
 
 
-def self_checks(config: RunConfig) -> dict[str, str]:
-    """Check all properties of a model of molecules with random weights; return each result, "ok" or why not."""
+def self_checks(config: RunConfig) -> tuple[dict[str, str], list[str]]:
+    """Check all properties of a model of molecules with random weights; return the results, and which have failed."""
     torch.manual_seed(0)
     plain = build_model(config).eval()
     model = on_backend(plain, config, execution(config, training=False).backend)
@@ -290,9 +290,8 @@ def self_checks(config: RunConfig) -> dict[str, str]:
     for num_nodes in (1, 4, 9, 17):
         i, j = np.nonzero(np.triu(rng.random((num_nodes, num_nodes)) < 0.3, 1))
         atoms, bonds = rng.integers(0, 20, (num_nodes, 9)), rng.integers(0, 4, (len(i), 3))
-        graph = Graph.undirected(
-            num_nodes=num_nodes, edge_index=np.stack([i, j]), node_categories=atoms, edge_categories=bonds
-        )
+        features = {"node_categories": atoms, "edge_categories": bonds}
+        graph = Graph.undirected(num_nodes=num_nodes, edge_index=np.stack([i, j]), **features)
         samples.append(preparation(config)(graph))
 
     def predict(smiles: Sequence[str]) -> Tensor:
@@ -309,7 +308,7 @@ def self_checks(config: RunConfig) -> dict[str, str]:
         "spellings of a molecule": lambda: check_spellings(predict),
         "finite gradients": lambda: check_finite_gradients(model, samples),
     }
-    results = {}
+    results, failed = dict[str, str](), list[str]()
     for name, check in checks.items():
         try:
             deviation = check()
@@ -318,4 +317,5 @@ def self_checks(config: RunConfig) -> dict[str, str]:
             results[name] = f"not checked: {error}"
         except CheckFailed as failure:
             results[name] = f"FAILED: {failure}"
-    return results
+            failed.append(name)
+    return results, failed

@@ -474,8 +474,7 @@ def _answer_alone(query: Query, part: Prepared) -> list[Prediction]:
 
 def _check_targets(source: Source) -> None:
     """Name the columns that an evaluation needs and the data lacks."""
-    missing = source.missing_targets()
-    where = source.card.title.removeprefix("custom data: ")
+    missing, where = source.missing_targets(), source.card.title
     if missing and source.card.target.level == "link":
         raise DataError(
             f"{where}: nothing says which of the pairs in question are links; evaluate a split of the training data "
