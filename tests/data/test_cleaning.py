@@ -36,8 +36,10 @@ def test_the_parent_is_without_salts_solvents_and_charges(tmp_path: Path, writte
     rows: list[dict[str, object]] = [{"smiles": text, "y": k / 7} for k, text in enumerate((written, *SMILES))]
     source = table(tmp_path, rows, standardize="parent")
     found = source.smiles()[0]
-    keys = open_custom([found, parent], schema=source.schema).records(ALL)
-    one, other = (source.read(record).graph for record in keys)
+    new = open_custom([found, parent], schema=source.schema)
+    one, other = (reading.graph for reading in new.read_all(new.records(ALL)))
+    assert one is not None
+    assert other is not None
     assert np.array_equal(np.sort(one.node_categories, 0), np.sort(other.node_categories, 0))
     assert [change[2:4] for change in source.changes()] == ([(written, found)] if found != written else [])
     assert (found != written) == ("." in written)
@@ -62,7 +64,7 @@ def test_what_cannot_be_read_stays_and_is_an_error_of_its_row(tmp_path: Path) ->
 
 
 def split_of(source: Any, row: int) -> str:
-    return next(split for split in SPLITS if any(record.row == row for record in source.records(split)))
+    return next(split for split in SPLITS if row in source.records(split))
 
 
 @pytest.mark.parametrize(("how", "label"), [("mean", 2.0), ("median", 1.5)])

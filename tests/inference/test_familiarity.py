@@ -140,7 +140,7 @@ def test_intervals_widen_with_distance_if_calibration_says_so(tmp_path: Path) ->
     rows = [{"smiles": smiles, "y": k / 7} for k, smiles in enumerate(ALCOHOLS)]
     artifact = egt.train(write_csv(tmp_path / "t.csv", rows), "y", set=TINY, out=tmp_path / "run").artifact
     source = open_source(artifact.config)
-    learned = str(source.smiles()[source.records("train")[0].row])
+    learned = str(source.smiles()[source.records("train")[0]])
     scores = [[Scores.of(np.linspace(0.1, 1, 50))]]
     widths = []
     for widening in ((), (4.0,)):

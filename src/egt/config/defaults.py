@@ -305,7 +305,7 @@ def for_pieces(run: RunConfig, source: CustomSource) -> RunConfig:
     """
     nodes, edges = source.card.num_nodes[1], source.card.mean_edges
     num_classes = source.schema.target().num_label_classes
-    scored = [record.scored for record in source.records("train")]  # graphs that are not divided count whole
+    scored = [source.rows_in("train", record.row) for record in source.records("train")]  # None: all of a graph
     labeled = max(1, round(sum(nodes if each is None else np.count_nonzero(each) for each in scored)))
     pieces = PiecesConfig(roots=min(max(labeled // _PIECE_STEPS, _ROOTS[0]), _ROOTS[1]))
     log.warning(

@@ -1,6 +1,6 @@
 """Molecules as they should be compared, on request: parents without salts and charges, and one row for each molecule.
 
-Nothing is changed silently: every change has a row in `RawData.changes`, and their number is told.
+Nothing is changed silently: every change has a row in `RawData.changes`, and their number is logged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from egt.data.columns import Column, RawData, as_numbers, bound_of, missing_in, objects, text_of, texts_in
-from egt.data.molecules import RDKIT_ERRORS, parse_or_none, require_rdkit, without_name
+from egt.data.molecules import RDKIT_ERRORS, canonical_smiles, parse_or_none, require_rdkit, without_name
 from egt.data.schema import Replicates, Standard
 from egt.errors import DataError, counted
 from egt.files import write_atomically
@@ -154,15 +154,10 @@ def merge_replicates(
 
 def _groups(raw: RawData, smiles: Sequence[str], conditions: Sequence[str]) -> list[list[int]]:
     """Return the rows of each molecule that has several under the same conditions."""
-    chem = require_rdkit()
-    known: dict[str, str] = {}
-    with chem.rdBase.BlockLogs():
-        for name in smiles:
-            for text in texts_in(raw.table[name]):
-                if text not in known:
-                    molecule = parse_or_none(without_name(text)) if text else None
-                    known[text] = "" if molecule is None else chem.MolToSmiles(molecule)
-    columns = [[known[text] for text in texts_in(raw.table[name])] for name in smiles]
+    written = [[without_name(text) for text in texts_in(raw.table[name])] for name in smiles]
+    texts = [*{text for column in written for text in column}]
+    spelling = dict(zip(texts, canonical_smiles(texts), strict=True))
+    columns = [[spelling[text] for text in column] for column in written]
     beside = [raw.table[name].tolist() for name in conditions if name in raw.table]
     groups: dict[tuple[Any, ...], list[int]] = {}
     for row, key in enumerate(zip(*columns, *map(_hashable, beside), strict=True)):

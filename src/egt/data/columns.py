@@ -366,7 +366,7 @@ def bound_of(value: Any) -> tuple[float, float] | None:
     return np.nan if found[1][0] in "<≤" else number, np.nan if found[1][0] in ">≥" else number
 
 
-def strange_label(name: str, value: str, classes: Sequence[str]) -> str:
+def describe_unknown_label(name: str, value: str, classes: Sequence[str]) -> str:
     """Return the warning about a label that is neither a number nor a known class."""
     allowed = f"one of {', '.join(classes[:10])}" if classes else "a finite number"
     if not classes and bound_of(value):

@@ -1,4 +1,4 @@
-"""The user's data as a source, `CustomSource`: tables of molecules, or graphs of whatever format.
+"""The user's data as a source, `CustomSource`: tables of molecules, or graphs of any format.
 
 Several molecules of a row (`--smiles solute solvent`) are one graph of components, whose atoms know their column.
 """
@@ -10,12 +10,12 @@ import json
 import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,15 +29,23 @@ from egt.data.columns import (
     as_numbers,
     columns_at,
     missing_in,
-    strange_label,
     text_of,
     texts_in,
 )
 from egt.data.infer import find_id, find_smiles_of
-from egt.data.labels import PartTargets, graph_keys, label_doubts, lists_of, molecule_keys, repeats, with_part_targets
+from egt.data.labels import (
+    encode_labels,
+    graph_keys,
+    label_doubts,
+    lists_of,
+    molecule_keys,
+    part_targets,
+    repeats,
+    with_part_targets,
+)
 from egt.data.links import count_links, hide_links, link_graph, query_edges
 from egt.data.molecules import elements_of, graphs_from_smiles, parse_smiles, without_name
-from egt.data.schema import CustomSchema, Division, Feature, SplitPlan, column_split, divide, target_matrix
+from egt.data.schema import CustomSchema, Division, Feature, SplitPlan, column_split, divide
 from egt.data.source import ALL, SPLITS, DataCard, Reading, Source
 from egt.errors import DataError, EgtError, counted
 from egt.graph import UNKNOWN, Graph, IntArray
@@ -60,37 +68,6 @@ Built = tuple[Graph, str] | EgtError
 """A graph and a warning about it, or why there is none."""
 
 
-@dataclass(frozen=True, eq=False)
-class CustomRecord:
-    """One row before it is read, with all that reading it needs.
-
-    Fields:
-        warning, error: what is already known about the row.
-    """
-
-    row: int  # the position in the data, from 0
-    id: str  # the name of the graph
-    values: NDArray[np.float32] | None  # (F,) features of the whole graph
-    targets: tuple[float, ...] | None  # (T,) targets of the whole graph, or None
-    warning: str
-    error: str
-
-
-class _Records(Sequence[Any]):
-    """The records of some rows, each made when it is read: half a million of them would take seconds."""
-
-    def __init__(self, make: Callable[[int], Any], rows: Sequence[int]) -> None:
-        self._make, self._rows = make, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self._make(row) for row in self._rows[index]]
-        return self._make(self._rows[index])
-
-
 class CustomSource(Source):
     """The user's data; made by `egt.data.custom.open_custom`.
 
@@ -103,18 +80,22 @@ class CustomSource(Source):
         self.schema = schema
         self._raw, self._division = raw, division
         self._ids = _ids(raw, schema.id, is_new=division is None)
-        self._targets, self._strange = _graph_targets(raw, schema)
-        self._values, filled, self._unfit = graph_values(raw, schema.graph_features)
+        self._targets, self._row_warnings = _graph_targets(raw, schema)
+        self._values, filled, self._row_errors = graph_values(raw, schema.graph_features)
         for row, warning in filled.items():
-            self._strange[row] = joined(self._strange.get(row, ""), warning)
-
-    @abstractmethod
-    def _record(self, row: int) -> Any:
-        """Return the record of a row."""
+            self._row_warnings[row] = join_warnings(self._row_warnings.get(row, ""), warning)
 
     @abstractmethod
     def _build(self, records: Sequence[Any]) -> list[Built]:
         """Return the graphs of records without errors."""
+
+    def _rows_of(self, records: Sequence[Any]) -> Sequence[int]:
+        """Return the row of each record, which is the record itself where nothing else is said."""
+        return records
+
+    def _error(self, row: int) -> str:
+        """Return why a row cannot be read, as far as that is known before it is read."""
+        return self._raw.problems.get(row, "") or self._row_errors.get(row, "")
 
     @abstractmethod
     def _size(self, row: int) -> tuple[int, int] | None:
@@ -128,6 +109,12 @@ class CustomSource(Source):
     def _repeats(self) -> list[str]:
         """Return warnings about rows that are there more than once."""
 
+    def _find_repeats(self, keys: Sequence[str], names: Sequence[str], what: str, advice: str) -> list[str]:
+        """Return warnings about rows with the same keys; see `repeats`."""
+        codes = None if self._division is None else self._division.rows
+        classes = [bool(self.schema.group_of(name).classes) for name in self.schema.targets]
+        return repeats(keys, names, self._label_bounds(), codes, classes=classes, what=what, advice=advice)
+
     def _label_bounds(self) -> NDArray[np.float64] | None:
         """(R, T, 2) the lowest and highest number of each label of the graphs; None where they cannot be compared."""
         if self._targets is None or self.schema.graph_features:  # under other conditions a label may differ
@@ -135,17 +122,6 @@ class CustomSource(Source):
         table, nowhere = self._raw.table, np.full(self._raw.num_rows, np.nan)
         ends = [self.schema.encode(name, table.get(name, nowhere))[0][:, [0, -1]] for name in self.schema.targets]
         return np.stack(ends, axis=1)
-
-    def _common(self, row: int) -> dict[str, Any]:
-        """Return the fields that every record has."""
-        return {
-            "row": row,
-            "id": self._ids[row],
-            "values": None if self._values is None else self._values[row],
-            "targets": None if self._targets is None else tuple(self._targets[row].tolist()),
-            "warning": self._strange.get(row, ""),
-            "error": self._raw.problems.get(row, "") or self._unfit.get(row, ""),
-        }
 
     @cached_property
     def card(self) -> DataCard:
@@ -198,28 +174,31 @@ class CustomSource(Source):
 
     def records(self, split: str) -> Sequence[Any]:
         if split == ALL:
-            return _Records(self._record, range(self._raw.num_rows))
+            return range(self._raw.num_rows)
         if self._division is None or split not in SPLITS:
             allowed = (ALL,) if self._division is None else (*SPLITS, ALL)
             raise DataError(f"{self._raw.where}: there is no split {split!r}; there are {', '.join(allowed)}")
-        return _Records(self._record, np.flatnonzero(self._division.rows == SPLITS.index(split)).tolist())
+        rows: list[int] = np.flatnonzero(self._division.rows == SPLITS.index(split)).tolist()
+        return rows
 
-    def read(self, record: CustomRecord) -> Reading:
+    def read(self, record: Any) -> Reading:
         return self.read_all([record])[0]
 
-    def read_all(self, records: Sequence[CustomRecord]) -> list[Reading]:
-        built = iter(self._build([record for record in records if not record.error]))
+    def read_all(self, records: Sequence[Any]) -> list[Reading]:
+        rows = self._rows_of(records)
+        errors = [self._error(row) for row in rows]
+        built = iter(self._build([record for record, error in zip(records, errors, strict=True) if not error]))
         readings = []
-        for record in records:
-            found = DataError(record.error) if record.error else next(built)
+        for row, error in zip(rows, errors, strict=True):
+            found = DataError(error) if error else next(built)
             if isinstance(found, EgtError):
-                error = record.error or f"{self._raw.place(record.row)}: {found}"
-                readings.append(Reading(record.row, record.id, error=error))
+                readings.append(Reading(row, self._ids[row], error=error or f"{self._raw.place(row)}: {found}"))
                 continue
             graph, warning = found
-            if record.values is not None:
-                graph = Graph.trusted(**{**vars(graph), "graph_values": record.values})
-            readings.append(Reading(record.row, record.id, graph=graph, warning=joined(record.warning, warning)))
+            if self._values is not None:
+                graph = Graph.trusted(**{**vars(graph), "graph_values": self._values[row]})
+            warning = join_warnings(self._row_warnings.get(row, ""), warning)
+            readings.append(Reading(row, self._ids[row], graph=graph, warning=warning))
         return readings
 
     def warnings(self) -> list[str]:
@@ -270,7 +249,7 @@ class CustomSource(Source):
         return {name: texts_in(columns[name]) for name in found}
 
 
-def joined(*warnings: str) -> str:
+def join_warnings(*warnings: str) -> str:
     """Return several warnings as one."""
     return "; ".join(filter(None, warnings))
 
@@ -289,17 +268,15 @@ def _graph_targets(raw: RawData, schema: CustomSchema) -> tuple[NDArray[np.float
     """(R, columns) targets of the graphs, None if there are none, and warnings of labels that are not understood."""
     if schema.level != "graph" or not any(name in raw.table for name in schema.targets):
         return None, {}
-    targets = target_matrix(raw.table, schema, raw.num_rows)
+    columns: list[NDArray[np.float64]] = []
     warnings: dict[int, str] = {}
-    for name in [name for name in schema.targets if name in raw.table]:
-        column = raw.table[name]
-        labels, strange = schema.encode(name, column)
-        if strange:
-            for row in np.flatnonzero(np.isnan(labels).all(1) & ~missing_in(column)).tolist():
-                warnings[row] = strange_label(name, text_of(column[row]), schema.group_of(name).classes)
+    for name in schema.targets:
+        labels, unknown = encode_labels(name, raw.table.get(name, np.full(raw.num_rows, np.nan)), schema)
+        columns.append(labels)
+        warnings |= unknown
     if schema.row_weight:
-        targets = np.concatenate([targets, row_weights(raw, schema.row_weight)[:, None]], axis=1)
-    return targets, warnings
+        columns.append(row_weights(raw, schema.row_weight)[:, None])
+    return np.concatenate(columns, axis=1), warnings
 
 
 def row_weights(raw: RawData, name: str) -> NDArray[np.float64]:
@@ -332,7 +309,7 @@ def graph_values(raw: RawData, features: Sequence[Feature]) -> tuple[NDArray[np.
         except DataError as error:
             raise DataError(f"{raw.where}: feature {error}") from error
         for row in np.flatnonzero(missing).tolist():
-            filled[row] = joined(
+            filled[row] = join_warnings(
                 filled.get(row, ""), f"feature {feature.name!r} is missing: the training mean is taken"
             )
         for row in np.flatnonzero((np.isnan(numbers) | beyond).any(axis=1) & ~missing).tolist():
@@ -365,19 +342,6 @@ _ATOM = re.compile(r"\[(?!\d*H[+\]])[^\]]*\]|Br|Cl|[BCNOPSFI*bcnops]")
 _RING = re.compile(r"%\d\d|\d")
 
 
-@dataclass(frozen=True, eq=False)
-class MoleculeRecord(CustomRecord):
-    """A row of a table before it is read.
-
-    Fields:
-        parts: (n, columns) labels of the atoms or bonds, one array per target; None where whole molecules are
-            predicted.
-    """
-
-    smiles: tuple[str, ...]  # the molecules, one per column of SMILES
-    parts: tuple[NDArray[np.float64] | None, ...] | None
-
-
 class MoleculeRows(CustomSource):
     """A table with a molecule, or several, in each row."""
 
@@ -392,42 +356,42 @@ class MoleculeRows(CustomSource):
                     [place or text for place, text in zip(texts_in(raw.placed), *self._columns, strict=True)]
                 ]
             self._columns = [[text.partition(" |")[0] for text in column] for column in self._columns]
-        self._parts = PartTargets(raw, schema) if schema.level in ("node", "edge") else None
-        if self._parts is not None:
-            self._strange |= self._parts.warnings
+        self._parts = None
+        if schema.level in ("node", "edge"):
+            self._parts, unknown = part_targets(raw, schema)
+            self._row_warnings |= unknown
 
-    def _record(self, row: int) -> MoleculeRecord:
-        common, smiles = self._common(row), tuple(column[row] for column in self._texts)
-        if not common["error"] and not all(smiles):
-            column = f" of column {self.schema.smiles_columns[smiles.index('')]!r}" if len(smiles) > 1 else ""
-            common["error"] = f"{self._raw.place(row)}: the SMILES{column} is missing"
-        return MoleculeRecord(**common, smiles=smiles, parts=None if self._parts is None else self._parts[row])
+    def _error(self, row: int) -> str:
+        smiles = [column[row] for column in self._texts]
+        if (error := super()._error(row)) or all(smiles):
+            return error
+        column = f" of column {self.schema.smiles_columns[smiles.index('')]!r}" if len(smiles) > 1 else ""
+        return f"{self._raw.place(row)}: the SMILES{column} is missing"
 
-    def _build(self, records: Sequence[MoleculeRecord]) -> list[Built]:
+    def _build(self, records: Sequence[int]) -> list[Built]:
         given: dict[str, Any] = {
             "vocabulary": self.schema.vocabulary,
             "canonical": self.schema.canonical,
             "hydrogens": self.schema.hydrogens,
-            "placement": self.schema.placement,
-            "ids": [record.id for record in records],
-            "graph_targets": [record.targets for record in records],
+            "placement": self.schema.placement if self._places_targets else None,
+            "ids": [self._ids[row] for row in records],
+            "graph_targets": [None if self._targets is None else self._targets[row] for row in records],
         }
-        columns = [[record.smiles[k] for record in records] for k in range(len(self._texts))]
-        if not self._places_targets:
-            given["placement"] = None
+        columns = [[column[row] for row in records] for column in self._texts]
         built = [graphs_from_smiles(column, **given) for column in columns]
-        rows = built[0] if len(built) == 1 else [self._join(parts) for parts in zip(*built, strict=True)]
-        any_foreign = bool(self._foreign([text for column in columns for text in column]))
+        whole = built[0] if len(built) == 1 else [self._join(parts) for parts in zip(*built, strict=True)]
+        any_unseen = bool(self._unseen_elements([text for column in columns for text in column]))
         found: list[Built] = []
-        for record, row in zip(records, rows, strict=True):
+        for row, smiles, molecule in zip(records, zip(*columns, strict=True), whole, strict=True):
             try:
-                if isinstance(row, EgtError):
-                    raise row
-                graph, warning = row
-                whole = graph if record.parts is None else with_part_targets(graph, record.parts, self.schema)
+                if isinstance(molecule, EgtError):
+                    raise molecule
+                graph, warning = molecule
+                if self._parts is not None:
+                    graph = with_part_targets(graph, self._parts[row], self.schema)
                 if self.schema.predicts_distances:
-                    whole, warning = with_distances(whole), warning if self._division is not None else ""
-                found.append((whole, joined(warning, self._foreign(record.smiles) if any_foreign else "")))
+                    graph, warning = with_distances(graph), warning if self._division is not None else ""
+                found.append((graph, join_warnings(warning, self._unseen_elements(smiles) if any_unseen else "")))
             except EgtError as error:
                 found.append(error)
         return found
@@ -474,12 +438,12 @@ class MoleculeRows(CustomSource):
             array.setflags(write=False)
         return Graph.trusted(**{**vars(graphs[0]), "num_nodes": sum(counts), **arrays}), "; ".join(warnings)
 
-    def _foreign(self, smiles: Sequence[str]) -> str:
+    def _unseen_elements(self, smiles: Sequence[str]) -> str:
         """Return which elements of new molecules training never saw."""
         if self._division is not None or not self.schema.elements:
             return ""
-        foreign = sorted(elements_of(smiles) - set(self.schema.elements))
-        return f"not in the training molecules: {', '.join(foreign)}" if foreign else ""
+        unseen = sorted(elements_of(smiles) - set(self.schema.elements))
+        return f"not in the training molecules: {', '.join(unseen)}" if unseen else ""
 
     def _size(self, row: int) -> tuple[int, int] | None:
         """Estimate atoms and, in both directions, bonds: a chain has one bond less than atoms, a ring as many."""
@@ -516,25 +480,15 @@ class MoleculeRows(CustomSource):
 
     def _repeats(self) -> list[str]:
         keys = molecule_keys(self._columns)
-        return repeats(
-            keys,
-            keys,
-            self._label_bounds(),
-            None if self._division is None else self._division.rows,
-            classes=[bool(self.schema.group_of(name).classes) for name in self.schema.targets],
-            what="molecule",
-            advice="remove repetitions, or divide with --set split=scaffold",
-        )
+        return self._find_repeats(keys, keys, "molecule", "remove repetitions, or divide with --set split=scaffold")
 
 
-@dataclass(frozen=True, eq=False)
-class GraphRecord(CustomRecord):
-    """A graph before it is read."""
+class GraphRecord(NamedTuple):
+    """A row, and the split whose nodes or edges are scored where graphs are divided within."""
 
-    graph: RawGraph | None  # as its file gives it; None for a bad row
-    scored: NDArray[np.bool_] | None  # the nodes or listed edges that this split scores, or None for all
-    known: NDArray[np.bool_] | None  # the nodes whose label a model may read, or None for all that have one
-    link: tuple[str, int] | None  # which of the graphs of `link_graph` this is (split, number), or None
+    row: int
+    split: str = ALL
+    number: int = 0  # which of the graphs of `link_graph`
 
 
 class GraphRows(CustomSource):
@@ -543,62 +497,68 @@ class GraphRows(CustomSource):
     def records(self, split: str) -> Sequence[GraphRecord]:
         division = self._division
         if division is None or not division.within or split not in SPLITS:
-            return super().records(split)
+            return [GraphRecord(row) for row in super().records(split)]
         if self.schema.level != "link":
-            scored = {row: codes == SPLITS.index(split) for row, codes in division.parts.items()}
-            return [self._record(row, scored=part) for row, part in scored.items() if part.any()]
+            code = SPLITS.index(split)
+            return [GraphRecord(row, split) for row, codes in division.parts.items() if (codes == code).any()]
         records = []
         for row, codes in division.parts.items():
             graph = self._raw.graphs[row]
             if graph is not None:
                 directed = self.schema.is_directed(graph.directed)
                 count = count_links(graph.edges, codes, graph.num_nodes, directed=directed)[split]
-                records += [self._record(row, link=(split, number)) for number in range(count)]
+                records += [GraphRecord(row, split, number) for number in range(count)]
         return records
 
-    def _record(
-        self, row: int, scored: NDArray[np.bool_] | None = None, link: tuple[str, int] | None = None
-    ) -> GraphRecord:
-        graph, division = self._raw.graphs[row], self._division
-        known = None
-        if graph is not None and self.schema.level == "node":
-            if division is not None:
-                known = division.parts[row] == 0 if division.within else np.zeros(graph.num_nodes, bool)
-            elif (column := graph.nodes.get(self.schema.split.column)) is not None:
-                known = column_split(column, self._raw.where) == 0
-        return GraphRecord(**self._common(row), graph=graph, scored=scored, known=known, link=link)
+    def _rows_of(self, records: Sequence[GraphRecord]) -> Sequence[int]:
+        return [record.row for record in records]
 
     def _build(self, records: Sequence[GraphRecord]) -> list[Built]:
         return [self._build_one(record) for record in records]
 
     def _build_one(self, record: GraphRecord) -> Built:
-        raw_graph = record.graph
+        raw_graph = self._raw.graphs[record.row]
         if raw_graph is None:
             return DataError("the row holds no graph")
+        level, directed = self.schema.level, self.schema.is_directed(raw_graph.directed)
         try:
             graph, warnings = build_graph(
                 raw_graph,
                 self.schema,
-                id=record.id,
-                graph_targets=record.targets,
-                scored=record.scored,
-                known=record.known,
+                id=self._ids[record.row],
+                graph_targets=None if self._targets is None else self._targets[record.row],
+                scored=None if record.split == ALL or level == "link" else self._part(record.row, record.split),
+                known=self._known(record.row, raw_graph) if level == "node" else None,
             )
-            if self.schema.level == "link" and graph.query_index is None:
-                graph = self._hide(graph, record, directed=self.schema.is_directed(raw_graph.directed))
-            elif self.schema.level == "link" and (known := query_edges(graph)):
+            if level == "link" and graph.query_index is None:
+                graph = self._hide(graph, record, directed=directed)
+            elif level == "link" and (known := query_edges(graph)):
                 pairs = counted(known, "query pair")
                 warnings.append(f"{pairs} among the edges of the graph: the model sees the answer")
         except EgtError as error:
             return error
-        return graph, joined(*warnings)
+        return graph, join_warnings(*warnings)
+
+    def _part(self, row: int, split: str) -> NDArray[np.bool_]:
+        """(N,) or (E',) the nodes or listed edges of a graph that are in a split."""
+        assert self._division is not None
+        part: NDArray[np.bool_] = self._division.parts[row] == SPLITS.index(split)
+        return part
+
+    def _known(self, row: int, graph: RawGraph) -> NDArray[np.bool_] | None:
+        """(N,) the nodes whose label a model may read; None for all that have one."""
+        if self._division is not None:
+            return self._part(row, "train") if self._division.within else np.zeros(graph.num_nodes, bool)
+        column = graph.nodes.get(self.schema.split.column)
+        return None if column is None else column_split(column, self._raw.where) == 0
 
     def _hide(self, graph: Graph, record: GraphRecord, *, directed: bool) -> Graph:
         """Return the graph with edges hidden to be predicted."""
         plan = self.schema.split
-        if record.link is not None:
-            split, number = record.link
-            return link_graph(graph, split, number, fractions=plan.shares, directed=directed, seed=plan.seed)
+        if record.split != ALL:
+            return link_graph(
+                graph, record.split, record.number, fractions=plan.shares, directed=directed, seed=plan.seed
+            )
         if self._division is None:
             raise DataError("link prediction on new data needs the pairs to ask about: give queries (docs/data.md)")
         return hide_links(graph, directed=directed, seed=plan.seed + record.row)
@@ -606,10 +566,10 @@ class GraphRows(CustomSource):
     def rows_in(self, split: str, row: int) -> NDArray[np.bool_] | None:
         if self._division is None or not self._division.within or self.schema.level == "link" or split == ALL:
             return None
-        listed: NDArray[np.bool_] = self._division.parts[row] == SPLITS.index(split)
+        listed = self._part(row, split)
         graph = self._raw.graphs[row]
         if self.schema.level == "pair" and graph is not None:
-            i, j = asked_pairs(graph, self.schema)
+            i, j = query_pairs(graph, self.schema)
             asked: NDArray[np.bool_] = listed[i * graph.num_nodes + j]
             return asked
         return listed if self.schema.level == "node" or graph is None else listed[self._merged(graph).rows]
@@ -646,15 +606,7 @@ class GraphRows(CustomSource):
         levels = {"node": schema.node_features, "edge": schema.edge_features, "pair": schema.pair_features}
         used = {level: {each.name for each in some if each.kind != "ignored"} for level, some in levels.items()}
         used["node"] |= {*schema.positions}
-        return repeats(
-            graph_keys(self._raw.graphs, used),
-            self._ids,
-            self._label_bounds(),
-            self._division.rows,
-            classes=[bool(self.schema.group_of(name).classes) for name in self.schema.targets],
-            what="graph",
-            advice="remove repetitions",
-        )
+        return self._find_repeats(graph_keys(self._raw.graphs, used), self._ids, "graph", "remove repetitions")
 
 
 def build_graph(
@@ -669,7 +621,7 @@ def build_graph(
     """Return the graph of a raw one, and warnings about what had to be filled in; an error where it breaks the schema.
 
     Only the nodes or listed edges that are `scored`, (N,) or (E',), keep their targets; None: all. Of the nodes that
-    are `known` (N,), the class is told to models that read labels; None: of all that have one.
+    are `known` (N,), models that read labels are given the class; None: of all that have one.
     """
     num_nodes, edges = raw_graph.num_nodes, raw_graph.edges
     if edges.size and (edges.min() < 0 or edges.max() >= num_nodes):
@@ -694,15 +646,15 @@ def build_graph(
         targets["graph_targets"] = graph_targets
     elif schema.level == "node":
         labels = _targets(raw_graph.nodes, schema, warnings)
-        targets["node_targets"] = _only(labels, scored)
+        targets["node_targets"] = _keep_scored(labels, scored)
         if labels is not None and schema.target().num_label_classes:
             classes = np.nan_to_num(labels[:, 0], nan=UNKNOWN).astype(np.int64)
             targets["known_labels"] = classes if known is None else np.where(known, classes, UNKNOWN)
     elif schema.level == "edge":
-        listed = _only(_targets(raw_graph.edge_columns, schema, warnings), scored)
+        listed = _keep_scored(_targets(raw_graph.edge_columns, schema, warnings), scored)
         targets["edge_targets"] = None if listed is None else listed[merged.rows]
     elif schema.level == "pair":
-        index = targets["query_index"] = asked_pairs(raw_graph, schema)
+        index = targets["query_index"] = query_pairs(raw_graph, schema)
         targets["edge_targets"] = _pair_targets(raw_graph, schema, index, scored, warnings)
     elif raw_graph.queries is not None:
         targets["query_index"], targets["edge_targets"] = raw_graph.queries, raw_graph.query_targets
@@ -721,7 +673,7 @@ def build_graph(
     return with_distances(graph, scored) if schema.predicts_distances else graph, warnings
 
 
-def asked_pairs(raw_graph: RawGraph, schema: CustomSchema) -> IntArray:
+def query_pairs(raw_graph: RawGraph, schema: CustomSchema) -> IntArray:
     """(2, R) the pairs that a graph asks about: those that it lists, else all, once if they have no direction."""
     if raw_graph.queries is not None:
         return raw_graph.queries
@@ -744,7 +696,7 @@ def _pair_targets(
 ) -> NDArray[np.float64] | None:
     """(R, columns) targets of the pairs; of pairs without a direction, those of either one."""
     columns = {} if schema.predicts_distances else raw_graph.columns("pair")
-    listed = _only(_targets(columns, schema, warnings), scored)
+    listed = _keep_scored(_targets(columns, schema, warnings), scored)
     if listed is None:
         return None
     n, (i, j) = raw_graph.num_nodes, index
@@ -902,14 +854,18 @@ def _targets(columns: Columns, schema: CustomSchema, warnings: list[str]) -> NDA
     there = [name for name in schema.targets if name in columns]
     if not there:
         return None
-    for name in there:
-        if columns[name].ndim != 1:
+    nowhere = np.full(len(columns[there[0]]), np.nan)
+    targets = []
+    for name in schema.targets:
+        column = columns.get(name, nowhere)
+        if column.ndim != 1:
             raise DataError(f"the target {name!r} holds vectors; it must hold one label per row")
-        if strange := schema.encode(name, columns[name])[1]:
-            warnings.append(strange_label(name, strange[0], schema.group_of(name).classes))
-    return target_matrix(columns, schema, len(columns[there[0]]))
+        labels, unknown = encode_labels(name, column, schema)
+        targets.append(labels)
+        warnings += [*unknown.values()][:1]
+    return np.concatenate(targets, axis=1)
 
 
-def _only(targets: NDArray[np.float64] | None, scored: NDArray[np.bool_] | None) -> NDArray[np.float64] | None:
+def _keep_scored(targets: NDArray[np.float64] | None, scored: NDArray[np.bool_] | None) -> NDArray[np.float64] | None:
     """Return the targets of what is scored; NaN elsewhere."""
     return targets if targets is None or scored is None else np.where(scored[:, None], targets, np.nan)

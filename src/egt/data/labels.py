@@ -16,9 +16,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.columns import Column, Columns, RawData, RawGraph, encode_bounds, missing_in, strange_label, text_of
+from egt.data.columns import (
+    Column,
+    Columns,
+    RawData,
+    RawGraph,
+    describe_unknown_label,
+    encode_bounds,
+    missing_in,
+    text_of,
+)
 from egt.data.formats.tables import column_of_texts
-from egt.data.molecules import graphs_from_smiles, parse_or_none, require_rdkit
+from egt.data.molecules import canonical_smiles, graphs_from_smiles
 from egt.data.schema import Codes, CustomSchema
 from egt.data.source import SPLITS
 from egt.errors import DataError, EgtError, counted
@@ -27,7 +36,7 @@ from egt.graph import Graph, IntArray, Level
 PARTS: dict[Level, str] = {"node": "atom", "edge": "bond"}
 
 MOST_TRIED = 50
-"""So many rows tell whether lists are of atoms or of bonds."""
+"""How many rows are read to find out whether lists are of atoms or of bonds."""
 
 _SEPARATORS = (";", ",", None)
 """What stands between values outside of JSON; None is any white space."""
@@ -88,7 +97,7 @@ def find_parts(
     """Return the level of targets that are lists, their values as columns of it, and how the level was found.
 
     `level` is "node" for atoms or "edge" for bonds, None to find out; `smiles` are the columns with molecules. A
-    `DataError` where there are no lists, they tell neither, or the atoms have lost their order.
+    `DataError` where there are no lists, they fit neither, or the atoms have lost their order.
     """
     for name, column in columns.items():
         if column.dtype != object and column.ndim == 1:
@@ -137,33 +146,32 @@ def _size(raw: RawData, smiles: Sequence[str], row: int) -> dict[Level, int] | N
     return {"node": sum(graph.num_nodes for graph in graphs), "edge": sum(graph.num_edges for graph in graphs) // 2}
 
 
-class PartTargets:
-    """The targets of the atoms or bonds of all rows of a table; one that it lacks is missing in all rows.
+def encode_labels(name: str, column: Column, schema: CustomSchema) -> tuple[Values, dict[int, str]]:
+    """(n, columns) the labels of a target (`CustomSchema.encode`), and row -> a warning where one is not understood."""
+    labels, unknown = schema.encode(name, column)
+    rows = np.flatnonzero(np.isnan(labels).all(1) & ~missing_in(column)).tolist() if unknown else []
+    classes = schema.group_of(name).classes
+    return labels, {row: describe_unknown_label(name, text_of(column[row]), classes) for row in rows}
 
-    Attributes:
-        warnings: row -> which label is not understood.
+
+def part_targets(raw: RawData, schema: CustomSchema) -> tuple[list[tuple[Values | None, ...]], dict[int, str]]:
+    """Return the targets of the atoms or bonds of each row, and row -> which label is not understood.
+
+    A row has (n, columns) labels for each target, None where it has no list; nothing where the table has no target.
     """
-
-    def __init__(self, raw: RawData, schema: CustomSchema) -> None:
-        self.warnings: dict[int, str] = {}
-        there = any(name in raw.table for name in schema.targets)
-        self._columns = [self._column(raw, name, schema) for name in schema.targets if there]
-
-    def __getitem__(self, row: int) -> tuple[Values | None, ...]:
-        """Return (n, columns) labels of each target, None where the row has no list; nothing without any target."""
-        return tuple(column[row] for column in self._columns)
-
-    def _column(self, raw: RawData, name: str, schema: CustomSchema) -> Sequence[Values | None]:
+    columns: list[list[Values | None]] = []
+    warnings: dict[int, str] = {}
+    for name in schema.targets if any(name in raw.table for name in schema.targets) else ():
         if name not in raw.table:
-            return [None] * raw.num_rows
+            columns.append([None] * raw.num_rows)
+            continue
         lists = lists_of(raw.table[name])
-        encoded, strange = schema.encode(name, lists.values)
-        if strange:
-            for place in np.flatnonzero(np.isnan(encoded).all(1) & ~missing_in(lists.values)).tolist():
-                row = int(np.searchsorted(lists.starts, place, side="right")) - 1
-                self.warnings[row] = strange_label(name, text_of(lists.values[place]), schema.group_of(name).classes)
+        encoded, unknown = encode_labels(name, lists.values, schema)
+        for place, warning in unknown.items():
+            warnings[int(np.searchsorted(lists.starts, place, side="right")) - 1] = warning
         parts = np.split(encoded, lists.starts[1:-1])
-        return [None if missing else part for part, missing in zip(parts, lists.missing.tolist(), strict=True)]
+        columns.append([None if gone else part for part, gone in zip(parts, lists.missing.tolist(), strict=True)])
+    return [*zip(*columns, strict=True)] if columns else [()] * raw.num_rows, warnings
 
 
 def with_part_targets(graph: Graph, given: Sequence[Values | None], schema: CustomSchema) -> Graph:
@@ -201,7 +209,7 @@ MIN_RARE = 10
 """... labels of other classes than the most common one."""
 
 _FIRST = 1000
-"""So many labels tell most columns from a copy: long vectors need not be looked at for a whole graph."""
+"""How many labels are compared first: most columns differ from a copy within them."""
 
 MOST_COMPARED = 20_000
 """Of more rows the SMILES are compared as they are written: to read them would take minutes."""
@@ -289,16 +297,13 @@ def label_doubts(name: str, column: Column, classes: Sequence[str]) -> list[str]
 
 def molecule_keys(columns: Sequence[Sequence[str]]) -> list[str]:
     """Return one text for each row of SMILES, the same for the same molecules; "" where there is none."""
-    read = [_canonical(column) if len(column) <= MOST_COMPARED else column for column in columns]
+    read = [
+        column
+        if len(column) > MOST_COMPARED
+        else [found or text for found, text in zip(canonical_smiles(column), column, strict=True)]
+        for column in columns
+    ]
     return [" + ".join(filter(None, row)) for row in zip(*read, strict=True)]
-
-
-def _canonical(smiles: Sequence[str]) -> list[str]:
-    chem = require_rdkit()
-    with chem.rdBase.BlockLogs():
-        molecules = [parse_or_none(text) if text.isascii() else None for text in smiles]
-        pairs = zip(smiles, molecules, strict=True)
-        return [text if molecule is None else chem.MolToSmiles(molecule) for text, molecule in pairs]
 
 
 def graph_keys(graphs: Sequence[RawGraph | None], features: Mapping[str, Collection[str]]) -> list[str]:
@@ -335,8 +340,8 @@ def repeats(
     """Return warnings about rows that occur more than once; none where all is well.
 
     Equal rows have equal keys, and "" is not compared. `labels` are (R, T, 2) the lowest and the highest number that
-    each can be, NaN where nothing bounds it; `classes` tells of each target whether it is of classes, which differ, or
-    of numbers, which may scatter. `codes` are (R,) the splits, None where rows are not divided. Messages have the
+    each can be, NaN where nothing bounds it; `classes` says which targets are classes, which differ, and which numbers,
+    which may scatter. `codes` are (R,) the splits, None where rows are not divided. Messages have the
     `names` of rows, `what` a row is, and `advice` on rows in several splits.
     """
     number_of: dict[str, int] = {}
@@ -377,7 +382,7 @@ _NORMAL = 1.349
 
 
 def _spread(labels: NDArray[np.float64]) -> float:
-    """Return the deviation of labels as their quartiles tell it, which a few outliers leave alone. labels: (R,)."""
+    """Return the deviation of labels (R,) by their quartiles, which a few outliers do not change."""
     known = labels[~np.isnan(labels)]
     if not len(known):
         return 0.0

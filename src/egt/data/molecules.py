@@ -13,8 +13,8 @@ high, and the form is
 
     20 bytes     mark, 0, and the three parts of the version of the form
     4 + 4 + 1    number of atoms, number of bonds, flags
-    1 + atoms    tag; each atom: atomic number, flags, 4 bytes that tell which fields it has, these fields
-    1 + bonds    tag; each bond: begin, end, flags, which tell what it has of type, direction and stereo
+    1 + atoms    tag; each atom: atomic number, flags, 4 bytes for which fields it has, these fields
+    1 + bonds    tag; each bond: begin, end, flags for what it has of type, direction and stereo
     1 + 4 + rings    tag, number of rings; each ring: number of atoms, atoms
 
 Versions 16.2 to 16.4 are read, of molecules of up to 254 atoms, whose numbers take one byte. RDKit raises the version
@@ -276,12 +276,6 @@ class MoleculeFeatures(NamedTuple):
     bonds: IntArray  # (2 * bonds, F) category ids of the edges
     warning: str = ""
 
-    def with_chirality(self, chirality: Mapping[int, int]) -> MoleculeFeatures:
-        """Return OGB's features with another category of chirality for some atoms."""
-        atoms = self.atoms.copy()
-        atoms[list(chirality), CHIRALITY] = list(chirality.values())
-        return self._replace(atoms=_frozen(atoms))
-
 
 def ogb_features(forms: Sequence[bytes]) -> list[MoleculeFeatures | DataError]:
     """OGB's nine atom and three bond features of molecules in RDKit's binary form; an error where RDKit has none."""
@@ -307,15 +301,10 @@ def features_atom_by_atom(molecule: Any) -> MoleculeFeatures:
 
 
 class Canonical(NamedTuple):
-    """What is the same for all ways to write a molecule.
+    """What is the same for all ways to write a molecule."""
 
-    Fields:
-        ranks: (N,) a numbering of the atoms.
-        chirality: the category of each chiral center.
-    """
-
-    ranks: IntArray
-    chirality: Mapping[int, int]
+    ranks: IntArray  # (N,) a numbering of the atoms
+    chirality: Mapping[int, int]  # the category of each chiral center
 
 
 def canonical_numbers(molecule: Any, *, chiral: bool) -> Canonical:
@@ -487,30 +476,30 @@ def graphs_from_smiles(
     Parsing is done for some, then features for all, then graphs: RDKit is large, and the processor's caches hold one
     step, and the molecules of some.
     """
-    read: list[_Kept] = []
+    read: list[_Extract] = []
     for start in range(0, len(smiles), _PARSED_AT_ONCE):
         texts = smiles[start : start + _PARSED_AT_ONCE]
         for text, (each, warning) in zip(texts, parse_smiles(texts, hydrogens=hydrogens), strict=True):
             if isinstance(each, EgtError):
-                read.append(_Kept(each))
+                read.append(_Extract(each))
             else:
-                read.append(_kept(each, text, vocabulary, canonical, placement, warning))
+                read.append(_extract(each, text, vocabulary, canonical, placement, warning))
     good = [each.form for each in read if not isinstance(each.form, EgtError)]
     features = iter(ogb_features(good) if vocabulary == "ogb" else good)
     results: list[tuple[Graph, str] | EgtError] = []
-    for kept, name, targets in zip(read, ids, graph_targets, strict=True):
-        found = kept.form if isinstance(kept.form, EgtError) else next(features)
+    for extract, name, targets in zip(read, ids, graph_targets, strict=True):
+        found = extract.form if isinstance(extract.form, EgtError) else next(features)
         try:
             if isinstance(found, EgtError):
                 raise found
-            graph = _graph(found, kept.common, kept.positions, targets, name)
-            results.append((graph, "; ".join(filter(None, (kept.warning, found.warning)))))
+            graph = _graph(found, extract.common, extract.positions, targets, name)
+            results.append((graph, "; ".join(filter(None, (extract.warning, found.warning)))))
         except EgtError as error:
             results.append(error)
     return results
 
 
-class _Kept(NamedTuple):
+class _Extract(NamedTuple):
     """What is kept of an RDKit molecule: its binary form, from which many are read at once, or its features."""
 
     form: Any  # bytes, MoleculeFeatures or an error
@@ -519,21 +508,21 @@ class _Kept(NamedTuple):
     warning: str = ""
 
 
-def _kept(
+def _extract(
     molecule: Any,
     smiles: str,
     vocabulary: MoleculeVocabulary,
     is_canonical: bool,
     placement: Placement | None,
     warning: str,
-) -> _Kept:
+) -> _Extract:
     try:
         positions, why = (None, "") if placement is None else positions_of(molecule, placement)
         common = canonical_numbers(molecule, chiral="@" in smiles) if is_canonical else None
         form = zinc_features(molecule) if vocabulary == "zinc" else binary_form(molecule)
-        return _Kept(form, common, positions, "; ".join(filter(None, (warning, why))))
+        return _Extract(form, common, positions, "; ".join(filter(None, (warning, why))))
     except RDKIT_ERRORS as error:
-        return _Kept(_unreadable(smiles, reason_of(error)))
+        return _Extract(_unreadable(smiles, reason_of(error)))
 
 
 def _graph(
@@ -544,17 +533,20 @@ def _graph(
     id: str,
 ) -> Graph:
     """Build the graph of a molecule. RDKit has no parallel bonds, so only the targets are checked."""
-    if common is not None and common.chirality and features.atoms.shape[1] > CHIRALITY:
-        features = features.with_chirality(common.chirality)
+    atoms = features.atoms
+    if common is not None and common.chirality and atoms.shape[1] > CHIRALITY:
+        atoms = atoms.copy()
+        atoms[list(common.chirality), CHIRALITY] = list(common.chirality.values())
+        atoms = _frozen(atoms)
     targets = target_array(graph_targets, None, f"graph {id!r}: graph_targets")
     if targets is not None:
         targets = targets.view()
         targets.setflags(write=False)
     return Graph.trusted(
-        num_nodes=len(features.atoms),
+        num_nodes=len(atoms),
         edge_index=features.edge_index,
-        node_categories=features.atoms,
-        node_values=np.empty((len(features.atoms), 0), np.float32),
+        node_categories=atoms,
+        node_values=np.empty((len(atoms), 0), np.float32),
         edge_categories=features.bonds,
         edge_values=np.empty((len(features.bonds), 0), np.float32),
         graph_values=np.empty(0, np.float32),
@@ -572,9 +564,8 @@ def _graph(
 def require_rdkit() -> Any:
     """Return the `rdkit.Chem` module, or raise a `DataError` where RDKit is not installed."""
     with require_extra("mol", "reading molecules needs RDKit", DataError):
-        from rdkit import Chem
-        from rdkit.Chem import rdqueries  # noqa: F401 (an attribute of `Chem` from now on)
-    return Chem
+        import rdkit.Chem.rdqueries
+    return rdkit.Chem
 
 
 def parse_smiles(smiles: Sequence[str], *, hydrogens: bool = False) -> list[tuple[Any, str]]:
@@ -631,6 +622,14 @@ def _parse_strict(smiles: str, Chem: Any, *, flat: bool, hydrogens: bool = False
 def parse_or_none(smiles: str) -> Any:
     """Return the RDKit molecule of a SMILES string that RDKit accepts as it is; None for any other text."""
     return _parse_strict(smiles, require_rdkit(), flat=False)
+
+
+def canonical_smiles(texts: Iterable[str]) -> list[str]:
+    """Return RDKit's spelling of each molecule; "" where RDKit does not accept a text as it is."""
+    chem = require_rdkit()
+    with chem.rdBase.BlockLogs():
+        molecules = [parse_or_none(text) if text and text.isascii() else None for text in texts]
+        return ["" if molecule is None else chem.MolToSmiles(molecule) for molecule in molecules]
 
 
 def _parse_relaxed(smiles: str, Chem: Any, *, hydrogens: bool) -> tuple[Any, str]:

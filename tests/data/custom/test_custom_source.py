@@ -40,14 +40,14 @@ def test_bad_rows_stay_in_place(tmp_path: Path) -> None:
     assert "the SMILES is missing" in readings[3].error
     assert readings[4].graph is not None
     np.testing.assert_equal(readings[4].graph.graph_targets, [np.nan])
-    rows = sorted(record.row for split in ("train", "val", "test") for record in source.records(split))
+    rows = sorted(row for split in ("train", "val", "test") for row in source.records(split))
     assert rows == list(range(6)), "every row is in one split, bad ones too"
 
 
 def test_a_bad_row_that_names_no_split_is_reported_in_training(tmp_path: Path) -> None:
     text = "smiles,split,y\nCC,train,0.5\nC\nCCC,test,1.5\nCCCC,,2.5\nCCO,train,3.5\n"
     source = molecules(tmp_path / "t.csv", text)
-    rows = {split: [record.row for record in source.records(split)] for split in ("train", "val", "test")}
+    rows = {split: [*source.records(split)] for split in ("train", "val", "test")}
     assert rows == {"train": [0, 1, 4], "val": [], "test": [2]}, "row 3 has an empty cell: it is in no split"
 
 
@@ -184,7 +184,7 @@ def test_the_training_data_opens_again_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="'fold'"):
         open_custom(tmp_path / "t.csv", schema=source.schema, split="fold")
     for split in ("train", "val", "test"):
-        assert [record.row for record in again.records(split)] == [record.row for record in source.records(split)]
+        assert again.records(split) == source.records(split)
 
 
 @pytest.mark.parametrize("cell", ["", "12.5"])
@@ -306,14 +306,14 @@ def test_an_infinite_label_is_a_missing_one(tmp_path: Path) -> None:
 
 def test_ids_are_given_back_as_they_were(tmp_path: Path) -> None:
     source = molecules(tmp_path / "m.csv", "id,smiles,y\n0042,CC,1.5\n12345678901234567,CO,2.5\n7,CN,3.5\n")
-    assert [record.id for record in source.records("all")] == ["0042", "12345678901234567", "7"]
+    assert [reading.id for reading in source.read_all(source.records("all"))] == ["0042", "12345678901234567", "7"]
     repeated = molecules(tmp_path / "m.csv", "id,smiles,y\na,CC,1.5\na,CO,2.5\nb,CN,3.5\n")
-    assert [record.id for record in repeated.records("all")] == ["a", "a", "b"]
+    assert [reading.id for reading in repeated.read_all(repeated.records("all"))] == ["a", "a", "b"]
     long = lines(
         tmp_path / "g.jsonl",
         *({"id": 10**17 + k, "num_nodes": 2, "edges": [[0, 1]], "targets": {"y": k}} for k in (1, 2)),
     )
-    assert [record.id for record in long.records("all")] == [str(10**17 + 1), str(10**17 + 2)]
+    assert [reading.id for reading in long.read_all(long.records("all"))] == [str(10**17 + 1), str(10**17 + 2)]
 
 
 def test_long_numbers_as_node_ids(tmp_path: Path) -> None:

@@ -116,9 +116,10 @@ def test_a_split_column_by_any_name_needs_no_kind(tmp_path: Path) -> None:
         ({"overrides": {"kind": "rank"}}, "'rank'"),
         ({"overrides": {"id": "family"}}, "repeated"),
         ({"overrides": {"smiles": "toxic"}}, "numbers"),
-        ({"overrides": {"node_features": "x"}}, "mapping"),
+        ({"overrides": {"node_features": "x"}}, "overrides.node_features"),
+        ({"overrides": {"node_features": {"x": "number"}}}, "overrides.node_features.*'continuous'"),
         ({"overrides": {"positive": "1"}}, r"overrides.positive.*'1'"),
-        ({"overrides": {"positive": []}}, "class"),
+        ({"overrides": {"positive": []}}, "overrides.positive"),
         ({"split": "fold"}, "'fold'"),
         ({"split": SplitPlan(column="fold")}, r"'fold'.*mol_id"),
         ({"split": SplitPlan(kind="random", column="split")}, "'split'"),
@@ -279,8 +280,6 @@ def test_the_user_may_say_otherwise() -> None:
     ]
     with pytest.raises(DataError, match="'b'"):
         choose_features(columns, "", {"b": "ignored"}, "nodes")
-    with pytest.raises(DataError, match="categorical"):
-        choose_features(columns, "", {"a": "number"}, "nodes")
     with pytest.raises(DataError, match="vectors"):
         choose_features(columns, "", {"v": "categorical"}, "nodes")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from egt.data import custom as module
-from egt.data.custom import open_custom, survey
+from egt.data.custom import open_custom, read_sample
 
 
 def _table(folder: Path, *cells: str) -> Path:
@@ -18,17 +18,14 @@ def _table(folder: Path, *cells: str) -> Path:
 
 def test_sizes_and_errors_of_all_rows(tmp_path: Path) -> None:
     told: list[tuple[str, int, int | None]] = []
-    found = survey(open_custom(_table(tmp_path, "C", "CC", "CCO", "C(")), lambda *step: told.append(step))
-    assert (found.num_rows, found.num_read) == (4, 4)
-    assert found.num_nodes == (1, 2, 3)
-    assert found.num_edges == (0, 2, 4)
-    [error] = found.errors
-    assert "C(" in error
+    source = open_custom(_table(tmp_path, "C", "CC", "CCO", "C("))
+    *found, bad = read_sample(source, lambda *step: told.append(step))
+    assert [reading.graph and reading.graph.num_nodes for reading in found] == [1, 2, 3]
+    assert "C(" in bad.error
     assert told[-1] == ("building graphs", 4, 4)
 
 
 def test_a_sample_is_spread_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SAMPLED", 3)
-    found = survey(open_custom(_table(tmp_path, *("C" * length for length in range(1, 9)))))
-    assert (found.num_rows, found.num_read) == (8, 3)
-    assert found.num_nodes == (1, 4, 7)
+    found = read_sample(open_custom(_table(tmp_path, *("C" * length for length in range(1, 9)))))
+    assert [reading.row for reading in found] == [0, 3, 6]

@@ -27,7 +27,8 @@ def test_properties_are_columns_and_titles_are_names(tmp_path: Path) -> None:
     source = open_custom(tmp_path / "a.sdf", target="logS")
     assert source.smiles() == ["CCO", "CCN", "CCC"]
     assert (source.schema.id, source.schema.targets) == ("name", ("logS",))
-    assert [record.targets for record in source.records("all")] == [(0.0,), (-0.5,), (-1.0,)]
+    graphs = [reading.graph for reading in source.read_all(source.records("all"))]
+    assert [graph and graph.graph_targets for graph in graphs] == [0.0, -0.5, -1.0]
     (tmp_path / "a.sdf.gz").write_bytes(gzip.compress("".join(blocks).encode()))
     assert read_raw(tmp_path / "a.sdf.gz").num_rows == 3
 
