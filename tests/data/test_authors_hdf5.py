@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from egt.data.benchmark import GROUP_NAMES, AuthorsHdf5, hdf5_candidates
+from egt.data.benchmark import GROUP_NAMES, AuthorsHdf5, hdf5_files
 from egt.data.source import DataCard
 from egt.errors import DataError
 from egt.paper.benchmarks.block_models import CLUSTER, PATTERN
@@ -143,4 +143,4 @@ def test_sources_work_in_another_process(tmp_path: Path) -> None:
 
 
 def test_files_are_looked_for_beside_and_inside_the_folder_of_the_archive() -> None:
-    assert hdf5_candidates("pattern") == ("SBM_PATTERN/SBM_PATTERN.h5", "datasets/SBM_PATTERN/SBM_PATTERN.h5")
+    assert [*hdf5_files(PATTERN)] == ["SBM_PATTERN/SBM_PATTERN.h5", "datasets/SBM_PATTERN/SBM_PATTERN.h5"]

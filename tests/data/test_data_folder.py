@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from egt.data import download as module
-from egt.data.download import data_folder, find_file, fingerprint, missing_files
+from egt.data.benchmark import open_benchmark
+from egt.data.download import data_folder, fingerprint
+from egt.errors import DataError
 
 
 def test_the_argument_wins_over_the_environment_and_that_over_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,17 +18,11 @@ def test_the_argument_wins_over_the_environment_and_that_over_the_default(monkey
     assert data_folder() == Path.home() / ".cache" / "egt" / "data"
 
 
-def test_the_first_candidate_that_exists_is_found(tmp_path: Path) -> None:
-    (tmp_path / "b").write_text("b")
-    assert find_file(tmp_path, ["a", "b"]) == tmp_path / "b"
-    assert find_file(tmp_path, ["a"]) is None
-
-
 def test_the_error_names_the_files_the_folder_and_the_address(tmp_path: Path) -> None:
-    text = str(missing_files("zinc", tmp_path, ["x/y.h5"], "https://example.org/z"))
-    assert str(tmp_path / "x/y.h5") in text
-    assert "https://example.org/z" in text
-    assert "EGT_DATA_DIR" in text
+    with pytest.raises(DataError) as raised:
+        open_benchmark("zinc", tmp_path)
+    for part in (str(tmp_path / "ZINC" / "ZINC.h5"), "https://", "EGT_DATA_DIR"):
+        assert part in str(raised.value)
 
 
 @pytest.mark.parametrize("limit", [10**9, 4])

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.download import data_folder, download, extract, file_checksum, find_file, fingerprint, missing_files
+from egt.data.download import data_folder, download, extract, file_checksum, fingerprint
 from egt.data.molecules import MoleculeVocabulary, graphs_from_smiles, require_rdkit
 from egt.data.source import DataCard, Progress, Reading, Source, check_split, rows_of
 from egt.errors import DataError, EgtError, require_extra
@@ -39,17 +39,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Benchmark:
-    """How one benchmark is opened.
-
-    Fields:
-        layouts: relative paths of files it is known in, and what opens each; the first that exists wins.
-        generate: makes the graphs when there is no file, for sets that have a recipe; its parameters are the
-            options, `seed` and `split_sizes` among them.
-    """
+    """How one benchmark is opened."""
 
     card: DataCard  # its description
-    layouts: Mapping[str, Callable[[Path], Source]]
-    generate: Callable[..., Source] | None = None
+    layouts: Mapping[str, Callable[[Path], Source]]  # relative paths of its files, and what opens each; the first wins
+    generate: Callable[..., Source] | None = None  # where there is no file; its parameters are the options
 
 
 BENCHMARKS: Registry[Benchmark] = Registry("benchmark", "egt.paper.benchmarks")
@@ -89,7 +83,11 @@ def open_benchmark(
         source = benchmark.generate()
     if source is None:
         url = benchmark.card.urls[0] if benchmark.card.urls else ""
-        raise missing_files(name, folder, list(benchmark.layouts), url)
+        fetch_it = f" (public address: {url}), or let `egt data prepare {name} --fetch` download it" if url else ""
+        raise DataError(
+            f"{name}: no data found in {folder}; place {' or '.join(str(folder / path) for path in benchmark.layouts)}"
+            f"{fetch_it}, or set EGT_DATA_DIR to the folder that holds it"
+        )
     return source
 
 
@@ -121,14 +119,14 @@ def _benchmark(name: str) -> Benchmark:
 
 
 def _open_file(benchmark: Benchmark, folder: Path) -> Source | None:
-    path = find_file(folder, list(benchmark.layouts))
-    if path is None:
-        return None
-    layout = path.relative_to(folder).as_posix()
-    checksum = benchmark.card.checksums.get(layout)
-    if checksum is not None and checksum != file_checksum(path, "sha256"):
-        _log.warning("%s is not the known file (its checksum differs): results may not be comparable", path)
-    return benchmark.layouts[layout](path)
+    for layout, open_it in benchmark.layouts.items():
+        path = folder / layout
+        if path.is_file():
+            checksum = benchmark.card.checksums.get(layout)
+            if checksum is not None and checksum != file_checksum(path, "sha256"):
+                _log.warning("%s is not the known file (its checksum differs): results may not be comparable", path)
+            return open_it(path)
+    return None
 
 
 def _generate(benchmark: Benchmark, options: Options) -> Source:
@@ -163,17 +161,13 @@ def recipe(card: DataCard, make: Recipe, default_seed: int, made_by: str) -> Cal
 
 @dataclass(frozen=True)
 class GeneratedSource(Source):
-    """Graphs made by a recipe. A record is (split, number).
-
-    Fields:
-        split_sizes: how many graphs of each split; those of the benchmark if None. Graphs do not depend on it.
-    """
+    """Graphs made by a recipe. A record is (split, number)."""
 
     base_card: DataCard  # the card of the benchmark that the recipe follows
     recipe: Recipe  # makes one graph
     seed: int  # chooses the data set
     made_by: str  # what made the graphs, for the card and the fingerprint
-    split_sizes: Mapping[str, int] | None = None
+    split_sizes: Mapping[str, int] | None = None  # those of the benchmark if None; graphs do not depend on it
     is_generated = True
 
     def __post_init__(self) -> None:
@@ -217,15 +211,10 @@ GROUP_NAMES = {
 """The name of each benchmark inside its file, which is also the name of the file and of its folder."""
 
 
-def hdf5_candidates(name: str) -> tuple[str, str]:
-    """Where the file of a benchmark may be in the data folder: unpacked in it, or in the folder of the archive."""
-    group = GROUP_NAMES[name]
-    return f"{group}/{group}.h5", f"datasets/{group}/{group}.h5"
-
-
 def hdf5_files(card: DataCard) -> dict[str, Callable[[Path], Source]]:
-    """Return the files of a benchmark that the authors of EGT published."""
-    return {path: lambda found: AuthorsHdf5(card, found) for path in hdf5_candidates(card.name)}
+    """Return where the authors' file may be, unpacked in the data folder or in that of the archive, and its opener."""
+    group = GROUP_NAMES[card.name]
+    return {f"{folder}{group}/{group}.h5": lambda found: AuthorsHdf5(card, found) for folder in ("", "datasets/")}
 
 
 @dataclass(frozen=True)
@@ -319,15 +308,11 @@ class MoleculeTable:
 
 @dataclass(frozen=True)
 class MoleculeSource(Source):
-    """Graphs of a table of SMILES. A record is a row number, counted from 0 in the file.
-
-    Fields:
-        load: gives the table; called in every process that reads, so it should keep its result.
-    """
+    """Graphs of a table of SMILES. A record is a row number, counted from 0 in the file."""
 
     base_card: DataCard  # the card as published; `card` has the split sizes of the table at hand
     files: tuple[Path, ...]  # what the table is read from
-    load: Callable[..., MoleculeTable]
+    load: Callable[..., MoleculeTable]  # called in every process that reads, so it should keep its result
     vocabulary: MoleculeVocabulary = "ogb"  # the atom and bond features
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Where the files of the benchmarks are: one folder, searched for the layouts that a benchmark is known in.
+"""The folder of the data sets, hashes of their files, and downloads.
 
 Downloads that survive a bad network: resumed, repeated, verified, and put in place only when complete.
 """
@@ -30,22 +30,6 @@ _SAMPLE = 2**20
 def data_folder(data_dir: str | Path | None = None) -> Path:
     """Return the folder of the data sets: the argument, else `EGT_DATA_DIR`, else `~/.cache/egt/data`."""
     return Path(data_dir).expanduser() if data_dir else user_folder("EGT_DATA_DIR", ".cache", "egt", "data")
-
-
-def find_file(folder: Path, candidates: Sequence[str]) -> Path | None:
-    """Return the first of the relative paths that exists in the folder."""
-    return next((folder / name for name in candidates if (folder / name).is_file()), None)
-
-
-def missing_files(name: str, folder: Path, candidates: Sequence[str], url: str = "") -> DataError:
-    """Build the error for a benchmark without files: which file to place, where, and from which address."""
-    places = " or ".join(str(folder / candidate) for candidate in candidates)
-    source = f" (public address: {url})" if url else ""
-    fetch = f", or let `egt data prepare {name} --fetch` download it" if url else ""
-    return DataError(
-        f"{name}: no data found in {folder}; place {places}{source}{fetch}, "
-        "or set EGT_DATA_DIR to the folder that holds it"
-    )
 
 
 def fingerprint(files: Sequence[Path], *settings: object) -> str:

@@ -26,6 +26,7 @@ A bad line is a bad row: it is reported with its line number, in place. Empty li
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +95,6 @@ def read_jsonl(path: Path) -> RawData:
                 problems[len(raw_graphs)] = f"{path.name} line {number}: {error}"
             raw_graphs.append(raw_graph)
             heads.append(head)
-    if not raw_graphs:
-        raise DataError(f"{path}: there is no line with a graph")
     table = {
         name: column_of_values([head.get(name) for head in heads], f"{path}: {name!r}")
         for name in dict.fromkeys(name for head in heads for name in head)
@@ -136,10 +135,8 @@ def _head(content: dict[str, Any], features: dict[str, Any], targets: dict[str, 
     head = {key: content[key] for key in ("id", "split") if content.get(key) is not None}
     if not all(isinstance(value, str | int | float) for value in head.values()):
         raise DataError("id and split must be texts or numbers")
-    if both := sorted({*features} & {*targets, *head}):
-        raise DataError(f"{both[0]!r} is a feature, and a target, id or split as well; give it another name")
-    if both := sorted({*targets} & {*head}):
-        raise DataError(f"{both[0]!r} is a target and the {both[0]} of the graph; give the target another name")
+    if twice := [name for name, times in Counter([*head, *features, *targets]).items() if times > 1]:
+        raise DataError(f"{twice[0]!r} is the name of two things: id, split, features and targets need different names")
     return head | features | targets
 
 

@@ -64,8 +64,6 @@ class Matrices(Format):
                 f"path to a {', '.join(SUFFIXES)} for each row"
             )
         files = texts_in(table.columns[name])
-        if not files:
-            raise DataError(f"{index}: there is no row below the header")
         rows = read_each(files, lambda file: _raw_graph(data, file), lambda row: f"{data.name}: {files[row] or 'row'}")
         columns = {each: column for each, column in table.columns.items() if each != name}
         stems = [Path(file).stem for file in files]

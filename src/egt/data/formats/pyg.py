@@ -85,8 +85,6 @@ def read_pt(path: Path) -> RawData:
 def raw_pyg(datas: Sequence[Any], where: str = "PyG data", digest: str = "") -> RawData:
     """PyG `Data` objects as raw data."""
     datas = [part for data in datas for part in (data.to_data_list() if hasattr(data, "to_data_list") else [data])]
-    if not datas:
-        raise DataError(f"{where}: there is no graph")
     labeled = [data for data in datas if getattr(data, "y", None) is not None]
     for data in labeled:
         if _array(data.y).dtype.kind not in "biuf":
@@ -140,15 +138,11 @@ def from_pyg(data: Any, *, level: Literal["graph", "node", "edge"] | None = None
 
 def _unpacked(content: Any, geometric: Any) -> list[Any]:
     if isinstance(content, tuple) and len(content) in (2, 3) and isinstance(content[0], dict):
-        from torch_geometric.data.separate import separate
-
         stored, slices = geometric.Data.from_dict(content[0]), content[1]
         if slices is None:
             return [stored]
-        if not slices:
-            raise DataError("there are no slices: no graph is saved in it")
-        count = len(next(iter(slices.values()))) - 1
-        return [separate(geometric.Data, stored, k, slices, decrement=False) for k in range(count)]
+        count = len(next(iter(slices.values()), (0,))) - 1
+        return [geometric.separate.separate(geometric.Data, stored, k, slices, decrement=False) for k in range(count)]
     if isinstance(content, dict):
         return [geometric.Data.from_dict(content)]
     return [geometric.Data.from_dict(dict(item)) for item in content]

@@ -101,9 +101,6 @@ def _text(value: Any) -> str:
 def write_xlsx(rows: Iterable[Sequence[Any]], file: Path, name: str) -> None:
     """Write rows of numbers, texts and None as the only sheet of an Excel file, which is called `name` for the user."""
     openpyxl = _openpyxl(f"{name}: writing it")
-    from openpyxl.cell import WriteOnlyCell
-    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
-
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("predictions")
     remaining = iter(rows)
@@ -112,7 +109,7 @@ def write_xlsx(rows: Iterable[Sequence[Any]], file: Path, name: str) -> None:
         for value in row:
             cell = value
             if isinstance(value, str):
-                cell = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("", value))
+                cell = openpyxl.cell.WriteOnlyCell(sheet, openpyxl.cell.cell.ILLEGAL_CHARACTERS_RE.sub("", value))
                 cell.data_type = "s"  # a text that begins with = is no formula
             cells.append(cell.item() if hasattr(cell, "item") else cell)
         sheet.append(cells)

@@ -66,8 +66,6 @@ def read_folder(path: Path) -> RawData:
     tables = {name: _read_strictly(file) for name, file in files.items()}
     keys = {name: _graph_of_rows(table, f"{path}: {name}") for name, table in tables.items()}
     names = _graph_names(tables, keys, path)
-    if not names:
-        raise DataError(f"{path}: the graphs table has no row below the header")
     rows = {name: _rows_of(keys[name], tables[name].num_rows, names) for name in tables if name != "graphs"}
     table = tables["graphs"].columns if "graphs" in tables else {}
     return RawData(
@@ -113,18 +111,15 @@ def _find_column(columns: Columns, role: str) -> str | None:
 def _graph_of_rows(table: Table, where: str) -> list[str] | None:
     """Return the graph of each row, or None when the table has no graph column."""
     name = _find_column(table.columns, "graph")
-    try:
-        return None if name is None else _names(table.columns[name], "graph")
-    except DataError as error:
-        raise DataError(f"{where}: {error}") from error
+    return None if name is None else _names(table.columns[name], f"{where}: column 'graph'")
 
 
 def _names(column: Column, what: str) -> list[str]:
     if column.ndim != 1:
-        raise DataError(f"column {what!r} must hold names or numbers")
+        raise DataError(f"{what} must hold names or numbers")
     texts = texts_in(column)
     if "" in texts:
-        raise DataError(f"column {what!r} is empty in data row {texts.index('') + 1}")
+        raise DataError(f"{what} is empty in data row {texts.index('') + 1}")
     return texts
 
 
@@ -168,7 +163,7 @@ def _raw_graph(tables: Mapping[str, Table], rows: Mapping[str, IntArray]) -> Raw
         raise DataError("it has no nodes")
     column = _find_column(tables["nodes"].columns, "node")
     keys = np.arange(float(num_nodes)) if column is None else tables["nodes"].columns[column][rows["nodes"]]
-    names = _names(keys, "node")
+    names = _names(keys, "column 'node'")
     number_of = {name: number for number, name in enumerate(names)}
     if len(number_of) < num_nodes:
         raise DataError("two nodes have the same name")
@@ -204,7 +199,7 @@ def _pairs(table: Table, rows: IntArray, keys: Column, number_of: Mapping[str, i
         if known is not None:
             ends.append(known)
             continue
-        texts = _names(table.columns[name][rows], name)
+        texts = _names(table.columns[name][rows], f"column {name!r}")
         strange = next((k for k, end in enumerate(texts) if end not in number_of), None)
         if strange is not None:
             raise DataError(
